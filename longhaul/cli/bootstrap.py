@@ -25,12 +25,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--profile")
     profile = parser.parse_known_args(arguments)[0].profile
     try:
-        made = make_service_role(boto3.Session(profile_name=profile).client("iam"))
+        is_new = make_service_role(boto3.Session(profile_name=profile).client("iam"))
     except (ClientError, BotoCoreError) as error:
-        said = translated(error, on_aws=True)
-        sys.stderr.write(f"the role {SERVICE_ROLE} could not be made: {said}\n")
+        message = translated(error, on_aws=True)
+        sys.stderr.write(f"the role {SERVICE_ROLE} could not be made: {message}\n")
         return 1
-    sys.stdout.write(f"{SERVICE_ROLE}: {'made' if made else 'is there already'}\n")
+    sys.stdout.write(f"{SERVICE_ROLE}: {'made' if is_new else 'is there already'}\n")
     return 0
 
 

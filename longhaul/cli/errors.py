@@ -65,8 +65,8 @@ _STATUSES: Mapping[type[LonghaulError], ExitStatus] = {
 
 def ending(error: Exception) -> CommandError:
     """How a command ends by an error of Longhaul's, or of the embedded AWS."""
-    found = (status for kind, status in _STATUSES.items() if isinstance(error, kind))
-    return CommandError(str(error), next(found, ExitStatus.FAILED))
+    statuses = (status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    return CommandError(str(error), next(statuses, ExitStatus.FAILED))
 
 
 AWS_OR_OURS = (aws.BotoCoreError, aws.ClientError, CommandError, LonghaulError)

@@ -23,10 +23,10 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 def base_of(dockerfile: Path) -> str:
     """The base image that the file names."""
-    found = _BASE.search(dockerfile.read_text("utf-8"))
-    if found is None:
+    match = _BASE.search(dockerfile.read_text("utf-8"))
+    if match is None:
         raise ValueError(f"{dockerfile} has no line ARG PYTHON_IMAGE=…")
-    return found[1]
+    return match[1]
 
 
 def pin(dockerfile: Path, ask: Callable[[Sequence[str]], str]) -> str:

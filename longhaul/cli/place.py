@@ -47,9 +47,9 @@ def locate(
         _refuse(sorted(name for name in environment if name.startswith(f"{_ENDPOINT}_")))
     endpoint = None if configured.ignored else environment.get(_ENDPOINT) or None
     if endpoint is None and profile is None and region is None:
-        found = running.find(work_dir)
-        if found is not None:
-            return Place(found.endpoint, found.region, None, embedded=True)
+        address = running.find(work_dir)
+        if address is not None:
+            return Place(address.endpoint, address.region, None, embedded=True)
     region = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if endpoint is not None and profile is None and _is_this_machine(endpoint):
         return Place(endpoint, region or REGION, None, embedded=True)

@@ -79,10 +79,10 @@ def misplaced(settings: Settings, profile: str | None) -> int:
     return tell(each for each in place(settings, profile) if each.level is Level.PROBLEM)
 
 
-def tell(found: Iterable[Finding]) -> int:
+def tell(findings: Iterable[Finding]) -> int:
     """Print the findings as they come; returns the number of problems."""
     problems = 0
-    for finding in found:
+    for finding in findings:
         problems += finding.level is Level.PROBLEM
         sys.stdout.write(f"{MARKS[finding.level]}  {finding.what}\n")
         if finding.do:
@@ -128,8 +128,8 @@ def place(settings: Settings, profile: str | None) -> Generator[Finding, None, P
         )
         return None
     except (ClientError, BotoCoreError) as error:
-        said = translated(error, on_aws=True)
-        yield problem(f"credentials: AWS does not take them: {said}", "log in again")
+        message = translated(error, on_aws=True)
+        yield problem(f"credentials: AWS does not take them: {message}", "log in again")
         return None
     return plan
 

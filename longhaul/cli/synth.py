@@ -87,10 +87,10 @@ def synth(
     except subprocess.TimeoutExpired as error:
         raise SynthError(f"the CDK app was not done after {SYNTH_LIMIT_S} s") from error
     if done.returncode != 0:
-        said = done.stderr.strip() or done.stdout.strip()
+        output = done.stderr.strip() or done.stdout.strip()
         if done.returncode == _WRONG_SETTINGS:
-            raise WrongSettingsError(said)
-        raise SynthError(f"the CDK app failed with exit code {done.returncode}:\n{said}")
+            raise WrongSettingsError(output)
+        raise SynthError(f"the CDK app failed with exit code {done.returncode}:\n{output}")
     return output_dir
 
 

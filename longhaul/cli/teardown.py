@@ -36,8 +36,8 @@ def main(settings: Settings, profile: str | None) -> int:
             "`cdk gc` removes it\n"
         )
     except (ClientError, BotoCoreError) as error:
-        said = translated(error, on_aws=True)
-        tell([problem(f"stack: {said}", "choose credentials that may look at it")])
+        message = translated(error, on_aws=True)
+        tell([problem(f"stack: {message}", "choose credentials that may look at it")])
         return 1
     except (CommandError, LonghaulError) as error:
         # No such stack, or not one of Longhaul's.

@@ -102,11 +102,11 @@ class Drainer:
 
     def waiting(self) -> list[Waiting]:
         """The messages in the queues, by stage; of jobs that have begun too."""
-        found = []
+        stages = []
         for stage in self.settings.stages:
             counts = self.counter.count(stage, ())
-            found.append(Waiting(stage.name, counts.queued, counts.dead_letters))
-        return found
+            stages.append(Waiting(stage.name, counts.queued, counts.dead_letters))
+        return stages
 
     def application_state(self) -> str | None:
         """Of the EMR Serverless application, such as STARTED; None without one."""
@@ -114,12 +114,12 @@ class Drainer:
         if engine is None:
             return None
         try:
-            found = self.applications.get_application(applicationId=engine.application_id)
+            answer = self.applications.get_application(applicationId=engine.application_id)
         except ClientError as error:
             if code_of(error) != "ResourceNotFoundException":
                 raise
             return None
-        return str(found["application"]["state"])
+        return str(answer["application"]["state"])
 
     def _jobs(self, stages: Sequence[Stage]) -> int:
         rows = self.jobs.unfinished([stage.name for stage in stages])
@@ -128,13 +128,13 @@ class Drainer:
         return max(running, sum(_goes_on(row) for row in rows))
 
     def _wait(self, look: Callable[[], Activity], *, stop: bool) -> None:
-        said = ""
+        last = ""
         while going := look():
             if stop:
                 self._stop(going)
             text = f"{'stopping' if stop else 'waiting for'} {going}"
-            if text != said:
-                said = text
+            if text != last:
+                last = text
                 self.say(text)
             self.clock.sleep(_LOOK_S)
 

@@ -60,16 +60,16 @@ class Jobs:
 
         Oldest runs first. There are no more of them than jobs in flight.
         """
-        found = []
+        rows = []
         for stage in stages:
             for kind in OPEN_KINDS:
                 keys = self.index.open_keys(stage, kind)
                 while page := list(islice(keys, _PAGE)):
                     # The index lags a little; the row is the truth.
-                    found += [
+                    rows += [
                         row for row in self.leases.load_many(page).values() if row.open_kind == kind
                     ]
-        return sorted(found, key=lambda row: (row.state.is_terminal, row.run, row.key))
+        return sorted(rows, key=lambda row: (row.state.is_terminal, row.run, row.key))
 
     def ended(
         self,

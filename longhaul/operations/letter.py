@@ -74,16 +74,16 @@ def explanation_of(content: Message) -> Reason | None:
     Untrusted input: a field of a wrong type is left out.
     """
     try:
-        found = json.loads(attributes.value_of(content.attributes, attributes.EXPLANATION) or "")
+        document = json.loads(attributes.value_of(content.attributes, attributes.EXPLANATION) or "")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("class"), str):
+    if not isinstance(document, dict) or not isinstance(document.get("class"), str):
         return None
-    known: dict[str, Any] = {"reason": "", "kind": found["class"]}
+    values: dict[str, Any] = {"reason": "", "kind": document["class"]}
     for field in fields(Reason):
-        if isinstance(found.get(field.name), str if field.name in _TEXTS else int):
-            known[field.name] = found[field.name]
-    return Reason(**known)
+        if isinstance(document.get(field.name), str if field.name in _TEXTS else int):
+            values[field.name] = document[field.name]
+    return Reason(**values)
 
 
 def redriven(letter: DeadLetter, *, afresh: bool = False) -> Message:

@@ -33,7 +33,9 @@ class Mappings:
         arn = self.sqs.get_queue_attributes(QueueUrl=stage.queue_url, AttributeNames=["QueueArn"])[
             "Attributes"
         ]["QueueArn"]
-        found = self.lambda_.list_event_source_mappings(EventSourceArn=arn)["EventSourceMappings"]
+        mappings = self.lambda_.list_event_source_mappings(EventSourceArn=arn)[
+            "EventSourceMappings"
+        ]
         return [
             SourceMapping(
                 each["UUID"],
@@ -42,5 +44,5 @@ class Mappings:
                 each.get("FunctionArn", ""),
                 "ReportBatchItemFailures" in each.get("FunctionResponseTypes", []),
             )
-            for each in found
+            for each in mappings
         ]

@@ -77,15 +77,17 @@ def documents(text: str) -> tuple[list[Document], list[Problem]]:
             Problem(WHOLE, "the input is empty: one JSON object, an array of them, or one a line")
         ]
     if _is_json(lines[0][1]):
-        read = [_parsed(position, line) for position, line in lines]
+        entries = [_parsed(position, line) for position, line in lines]
     else:  # a document over several lines
         whole = _parsed(WHOLE, text)
         if isinstance(whole, Document | Problem):
-            read = [whole]
+            entries = [whole]
         else:
-            read = [_object(Position(f"entry {n}", n), value) for n, value in enumerate(whole, 1)]
+            entries = [
+                _object(Position(f"entry {n}", n), value) for n, value in enumerate(whole, 1)
+            ]
     flat: list[Document | Problem] = []
-    for each in read:
+    for each in entries:
         flat += (
             [each]
             if isinstance(each, Document | Problem)
@@ -97,7 +99,7 @@ def documents(text: str) -> tuple[list[Document], list[Problem]]:
 
 
 def submissions(
-    found: Iterable[Document],
+    documents: Iterable[Document],
     settings: RuntimeSettings,
     stage: Stage,
     max_bytes: int,
@@ -106,7 +108,7 @@ def submissions(
     """The requests that can be sent, and every problem of the others.
 
     Args:
-        found: the objects as they were read.
+        documents: the objects as they were read.
         settings: what the deployment allows.
         stage: where they go.
         max_bytes: the queue's limit for one message.
@@ -115,12 +117,12 @@ def submissions(
     good: list[Submission] = []
     problems: list[Problem] = []
     by_id: dict[str, Submission] = {}
-    for document in found:
+    for document in documents:
         try:
             each = _submission(document, settings, stage, new_id)
         except InvalidRequestError as error:
-            said = (_with_values(text, document.fields) for text in error.problems)
-            problems += [Problem(document.position, text) for text in said]
+            texts = (_with_values(text, document.fields) for text in error.problems)
+            problems += [Problem(document.position, text) for text in texts]
             continue
         first = by_id.setdefault(each.job_id, each)
         if problem := size_problem(Message(each.body, {}), max_bytes):
@@ -158,9 +160,9 @@ def group_problem(group: str) -> str | None:
     return f"{group!r}: up to 128 letters, digits and punctuation, without blanks"
 
 
-def batches(found: Sequence[Submission]) -> Iterator[list[Submission]]:
+def batches(submissions: Sequence[Submission]) -> Iterator[list[Submission]]:
     """In the given order; each batch is at most what SQS takes in one call."""
-    return in_batches(found, lambda each: len(each.body.encode()))
+    return in_batches(submissions, lambda each: len(each.body.encode()))
 
 
 def _submission(

@@ -100,7 +100,7 @@ class Submitter:
         stop: Event,
     ) -> None:
         reasons = dict.fromkeys((id(each) for each in batch), "not sent: stopped before its turn")
-        left = batch
+        unanswered = batch
         try:
             for attempt in range(_TRIES):
                 if stop.is_set():
@@ -108,10 +108,10 @@ class Submitter:
                 if attempt:
                     self.clock.sleep(self.rng.uniform(0, _BACK_OFF_S * 2**attempt))
                 answers = self.queue.send_batch(
-                    queue_url, [Message(each.body, {}, group_id) for each in left]
+                    queue_url, [Message(each.body, {}, group_id) for each in unanswered]
                 )
                 again = []
-                for each, answer in zip(left, answers, strict=True):
+                for each, answer in zip(unanswered, answers, strict=True):
                     if answer.message_id is not None:
                         part.sent.append(Sent(each, answer.message_id))
                     elif answer.again:
@@ -121,11 +121,11 @@ class Submitter:
                         )
                     else:
                         part.unsent.append(Unsent(each, answer.reason))
-                left = again
-                if not left:
+                unanswered = again
+                if not unanswered:
                     return
         finally:
-            part.unsent += [Unsent(each, reasons[id(each)]) for each in left]
+            part.unsent += [Unsent(each, reasons[id(each)]) for each in unanswered]
 
 
 def _wait_in_spite_of_interrupts(futures: Sequence[Future[SubmitReport]]) -> None:

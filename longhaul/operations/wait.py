@@ -67,9 +67,13 @@ class Waiter:
 
     def before(self, stage: str, submissions: Iterable[Submission]) -> list[Awaited]:
         """What to wait for: one for each job id. Call it before the messages are sent."""
-        asked = {job_key(stage, each.job_id): each.request.fingerprint() for each in submissions}
-        rows = self.leases.load_many(asked)
-        return [Awaited(key, fingerprint, rows.get(key)) for key, fingerprint in asked.items()]
+        fingerprints = {
+            job_key(stage, each.job_id): each.request.fingerprint() for each in submissions
+        }
+        rows = self.leases.load_many(fingerprints)
+        return [
+            Awaited(key, fingerprint, rows.get(key)) for key, fingerprint in fingerprints.items()
+        ]
 
     def look(self, awaited: Awaited) -> Standing:
         """The standing of one, now."""
@@ -114,10 +118,10 @@ def standing(awaited: Awaited, row: Lease | None) -> Standing:
     return Standing(awaited.key, row, done=row.is_finished)
 
 
-def unclaimed(found: Standing) -> JobStatus:
+def unclaimed(standing: Standing) -> JobStatus:
     """The status of a job that no row is about."""
-    stage, _, job_id = found.key.partition("#")
-    return JobStatus(job_id=job_id, stage=stage, state="CANCELLED" if found.done else QUEUED)
+    stage, _, job_id = standing.key.partition("#")
+    return JobStatus(job_id=job_id, stage=stage, state="CANCELLED" if standing.done else QUEUED)
 
 
 def _is_of_other_work(awaited: Awaited, row: Lease) -> bool:

@@ -41,9 +41,9 @@ class Ending:
             (self.failures, "failure"),
             (self.interruptions, "interruption"),
         )
-        said = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts if n]
+        parts = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts if n]
         rows = [] if self.rows is None else [f"{self.rows} row{'' if self.rows == 1 else 's'}"]
-        return ", ".join([self.state.value, *said, *rows])
+        return ", ".join([self.state.value, *parts, *rows])
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,8 @@ def stage_for(settings: RuntimeSettings, name: str | None) -> Stage:
     for each in settings.stages:
         if not problems[each.name]:
             return each
-    said = "; ".join(f"stage {stage} {problem}" for stage, problem in problems.items())
-    raise CommandError(f"no stage can take a probe: {said}; {_ANOTHER}")
+    reasons = "; ".join(f"stage {stage} {problem}" for stage, problem in problems.items())
+    raise CommandError(f"no stage can take a probe: {reasons}; {_ANOTHER}")
 
 
 _ANOTHER: Final = (

@@ -81,13 +81,13 @@ class Page:
             for each in self.results
             for timing in each.timings
         )
-        said = (
+        note = (
             "<p class=dim>From the rows of the jobs. The end of a leg that ends with a deletion is "
             "seen within a second, a kill by the clock of the machine that sent it. A leg outside "
             "its range is worth a look, and no failure.</p>"
         )
         headings = ("case", "job", "attempt", "leg", "took", "expected", "")
-        return _table(headings, rows, "legs") + said if rows else "<p>None.</p>"
+        return _table(headings, rows, "legs") + note if rows else "<p>None.</p>"
 
     def _soak(self) -> str:
         if self.soak is None:

@@ -79,17 +79,17 @@ class Remains:
             if not (attempts or waiting) or self.clock.now().timestamp() >= ends:
                 break
             self.clock.sleep(LOOK_S)
-        left = [f"{each.execution_name} runs" for each in attempts]
-        left += [f"messages or jobs wait: {each}" for each in waiting]
+        remains = [f"{each.execution_name} runs" for each in attempts]
+        remains += [f"messages or jobs wait: {each}" for each in waiting]
         others = [each.name for each in stages if each.name not in before.stages]
         note = f"; messages not counted where other jobs are: {', '.join(others)}" if others else ""
         return Result(
             _NAME,
             _WHAT,
             _EXPECTED,
-            ("; ".join(left) or _EXPECTED) + note,
-            Verdict.FAILED if left else Verdict.PASSED,
-            do="`longhaul status` and `longhaul doctor` say what they belong to" if left else "",
+            ("; ".join(remains) or _EXPECTED) + note,
+            Verdict.FAILED if remains else Verdict.PASSED,
+            do="`longhaul status` and `longhaul doctor` say what they belong to" if remains else "",
         )
 
     def rows_of(self, rows: Iterable[Lease]) -> dict[str, int]:
@@ -113,10 +113,10 @@ class Remains:
                 found[row.key] = -1  # there, and no manifest of ours
         return found
 
-    def stop(self, seen: Iterable[Observed]) -> int:
+    def stop(self, trials: Iterable[Observed]) -> int:
         """Cancel what has not ended, the follow-ons too; returns how many that were."""
         count = 0
-        for each in seen:
+        for each in trials:
             if each.trial.case.ending is None or (each.is_over and not each.is_late):
                 continue
             count += 1
@@ -126,13 +126,13 @@ class Remains:
                     self.canceller.cancel(row.stage, row.job_id)
         return count
 
-    def clear(self, seen: Sequence[Observed]) -> None:
+    def clear(self, trials: Sequence[Observed]) -> None:
         """Delete the dead letters and outputs of the trials. Their rows expire by themselves."""
-        dead = [each for each in seen if each.letters or each.trial.case.letter]
+        dead = [each for each in trials if each.letters or each.trial.case.letter]
         for stage in {each.trial.stage.name: each.trial.stage for each in dead}.values():
             names = tuple(each.trial.job_id for each in dead if each.trial.stage == stage)
             self.letters.drop(stage, Which(names=names))
-        for row in [row for each in seen for row in each.rows]:
+        for row in [row for each in trials for row in each.rows]:
             if row.attempt.output is None:
                 continue
             output = row.attempt.output.prefix

@@ -50,27 +50,27 @@ def trials(make: Callable[[Case, str], Trial], clock: Clock, seconds: float) -> 
         yield make(CASE, f"soak-{number:05}")
 
 
-def soaked(seen: Sequence[Observed], seconds: float) -> Soak:
+def soaked(trials: Sequence[Observed], seconds: float) -> Soak:
     """What the trials of a soak of so many seconds show."""
-    minutes = list(by_minute(seen))
+    minutes = list(by_minute(trials))
     good = sum(
         each.row is not None and each.row.state is State.SUCCEEDED and not each.is_late
-        for each in seen
+        for each in trials
     )
-    early, late = _thirds(_waits(seen))
+    early, late = _thirds(_waits(trials))
     slower = late is not None and early is not None and late > _SLOWER * early + _SLACK_S
-    said = f"{good} of {len(seen)} jobs succeeded"
+    summary = f"{good} of {len(trials)} jobs succeeded"
     if early is not None and late is not None:
-        said += f"; median wait in the queue {early:.1f} s at first, {late:.1f} s at last"
+        summary += f"; median wait in the queue {early:.1f} s at first, {late:.1f} s at last"
     receives, deletes = (
         sum(each.receives for each in minutes),
         sum(each.deletes for each in minutes),
     )
     per_minute = max(len(minutes), 1)
-    said += (
+    summary += (
         f"; {receives / per_minute:.1f} receives and {deletes / per_minute:.1f} deletes a minute"
     )
-    failed = slower or good < len(seen) or not seen
+    failed = slower or good < len(trials) or not trials
     do = "look at the dispatcher's mapping, its throttles and its log" if failed else ""
     return Soak(
         minutes,
@@ -78,22 +78,22 @@ def soaked(seen: Sequence[Observed], seconds: float) -> Soak:
             name=CASE.name,
             what=f"{CASE.what}, {format_duration(seconds)}",
             expected="all succeed, and none waits much longer at the end than at the beginning",
-            happened=said,
+            happened=summary,
             verdict=Verdict.FAILED if failed else Verdict.PASSED,
             do=do,
         ),
     )
 
 
-def by_minute(seen: Sequence[Observed]) -> Iterator[Minute]:
+def by_minute(trials: Sequence[Observed]) -> Iterator[Minute]:
     """Every minute from the first claim to the last deletion, with those in which nothing was."""
     claims = [
-        (each.row.attempt.claimed_at, each.row.receive.receive_count) for each in seen if each.row
+        (each.row.attempt.claimed_at, each.row.receive.receive_count) for each in trials if each.row
     ]
     if not claims:
         return
-    gone = [each.gone_at for each in seen if each.gone_at]
-    waits = _waits(seen)
+    gone = [each.gone_at for each in trials if each.gone_at]
+    waits = _waits(trials)
     begin, end = min(at for at, _ in claims), max([*gone, *(at for at, _ in claims)])
     while begin <= end:
         until = begin + _MINUTE
@@ -107,11 +107,11 @@ def by_minute(seen: Sequence[Observed]) -> Iterator[Minute]:
         begin = until
 
 
-def _waits(seen: Sequence[Observed]) -> list[tuple[datetime, float]]:
+def _waits(trials: Sequence[Observed]) -> list[tuple[datetime, float]]:
     """When each job was claimed, and how long its message had waited, in the order of claims."""
     return sorted(
         (claimed_at := each.row.attempt.claimed_at, max(0.0, (claimed_at - since).total_seconds()))
-        for each in seen
+        for each in trials
         if each.row is not None
         and each.row.attempt.number == 1
         and (since := each.row.receive.first_sent_at) is not None

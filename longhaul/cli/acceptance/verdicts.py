@@ -47,18 +47,18 @@ def judge(
         expectations: How long each leg may take.
     """
     case = observed.trial.case
-    wanted, found = _expected(case), _happened(observed, rows)
-    agrees = wanted == found and not observed.is_late
+    expected, actual = _expected(case), _happened(observed, rows)
+    agrees = expected == actual and not observed.is_late
     if observed.is_late:
         waited = format_duration((observed.late_at - observed.sent_at).total_seconds())
-        found = f"not over after {waited}: {found}"
+        actual = f"not over after {waited}: {actual}"
     if not agrees and (why := _why(observed)):
-        found = f"{found} ({why})"
+        actual = f"{actual} ({why})"
     return Result(
         name=case.name,
         what=case.what,
-        expected=wanted,
-        happened=found,
+        expected=expected,
+        happened=actual,
         verdict=Verdict.PASSED if agrees else Verdict.FAILED,
         timings=list(_timings(observed, histories, expectations)),
         do=""
@@ -82,16 +82,16 @@ def _happened(observed: Observed, rows: Rows) -> str:
     case, row = observed.trial.case, observed.row
     ending = None if row is None else _ending(row, rows if not case.members else {})
     letter = " and ".join(observed.letters) or None
-    said = _said(ending, letter, [each.state for each in observed.relatives])
+    text = _said(ending, letter, [each.state for each in observed.relatives])
     if not case.members:
-        return said
+        return text
     join = observed.trial.join
     joined = [
         rows[each.key]
         for each in observed.relatives
         if join is not None and each.stage == join.name and each.key in rows
     ]
-    return said + "".join(f", {n} rows joined" for n in joined)
+    return text + "".join(f", {n} rows joined" for n in joined)
 
 
 def _said(ending: Ending | None, letter: str | None, relatives: Sequence[State]) -> str:
@@ -118,12 +118,12 @@ def _ending(row: Lease, rows: Rows) -> Ending:
 
 def _why(observed: Observed) -> str:
     """The reasons that the rows give."""
-    said = [
+    reasons = [
         f"{row.job_id}: {row.last_class}: {row.last_error}"
         for row in observed.rows
         if row.last_error
     ]
-    return "; ".join(said)
+    return "; ".join(reasons)
 
 
 def _timings(
@@ -131,10 +131,10 @@ def _timings(
     histories: Mapping[str, Sequence[AttemptRecord]],
     expectations: Expectations,
 ) -> Sequence[Timing]:
-    found: list[Timing] = []
+    all_timings: list[Timing] = []
     for row in observed.rows:
         is_own = row is observed.row
-        found += timings(
+        all_timings += timings(
             row.job_id,
             histories.get(row.key, ()),
             expectations,
@@ -142,4 +142,4 @@ def _timings(
             disturbed_at=observed.disturbed_at if is_own else None,
             gone_at=observed.gone_at if is_own else observed.relatives_gone_at.get(row.key),
         )
-    return found
+    return all_timings

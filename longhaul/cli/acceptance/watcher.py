@@ -156,11 +156,11 @@ class Watcher:
             return
         self._looked_at_letters = now
         for stage in {each.trial.stage.name: each.trial.stage for each in missing}.values():
-            wanted = {each.trial.job_id: each for each in missing if each.trial.stage == stage}
-            with closing(self.letters.look(stage, Which(names=tuple(wanted)))) as letters:
+            by_job_id = {each.trial.job_id: each for each in missing if each.trial.stage == stage}
+            with closing(self.letters.look(stage, Which(names=tuple(by_job_id)))) as letters:
                 for letter in letters:
-                    if letter.job_id in wanted:
-                        wanted[letter.job_id].letters += (letter.kind,)
+                    if letter.job_id in by_job_id:
+                        by_job_id[letter.job_id].letters += (letter.kind,)
 
     def _has_ended(self, observed: Observed) -> bool:
         case = observed.trial.case

@@ -82,14 +82,14 @@ def denied_resources(result: Mapping[str, Any]) -> list[str]:
     A result names its resources inside: its own `EvalResourceName` is only the form of their ARNs.
     Source: `EvaluationResult` (IAM API Reference).
     """
-    found = [
+    resources = [
         str(each["EvalResourceName"])
         for each in result.get("ResourceSpecificResults", ())
         if each["EvalResourceDecision"] != "allowed"
     ]
-    if not found and result["EvalDecision"] != "allowed":
+    if not resources and result["EvalDecision"] != "allowed":
         return [str(result.get("EvalResourceName", "*"))]
-    return found
+    return resources
 
 
 def quotas(target: Target) -> Iterator[Finding]:

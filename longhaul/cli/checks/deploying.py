@@ -45,10 +45,10 @@ class Plan:
 def place(plan: Plan) -> Iterator[Finding]:
     """Whether the credentials are those of the account and region of the settings."""
     who = plan.target.client("sts").get_caller_identity()
-    wanted = plan.settings.account
-    if wanted is not None and who["Account"] != wanted:
+    account = plan.settings.account
+    if account is not None and who["Account"] != account:
         yield problem(
-            f"account: the credentials are those of {who['Account']}, the settings say {wanted}",
+            f"account: the credentials are those of {who['Account']}, the settings say {account}",
             "choose other credentials (AWS_PROFILE, or --profile in CDK_ARGS), or change the "
             "setting account",
         )
@@ -143,12 +143,12 @@ def _concurrency(plan: Plan) -> Finding:
     """Whether jobs on Lambda leave room for the stack's own functions: all share one limit."""
     jobs = lambda_slots(each for each in plan.settings.stages if not each.retired)
     needed, limit = jobs + _OWN_FUNCTIONS, lambda_limit(plan.target)
-    said = f"quotas: the account may run {limit} Lambda functions at once"
+    text = f"quotas: the account may run {limit} Lambda functions at once"
     if limit >= needed:
-        return ok(f"{said}, for {jobs} jobs of the size tiny and the stack's own functions")
+        return ok(f"{text}, for {jobs} jobs of the size tiny and the stack's own functions")
     finding = problem if limit <= _OWN_FUNCTIONS else warning
     return finding(
-        f"{said}, and {jobs} jobs of the size tiny with the stack's own need {needed}: jobs and "
+        f"{text}, and {jobs} jobs of the size tiny with the stack's own need {needed}: jobs and "
         "heartbeats will be throttled",
         "ask for more in Service Quotas (AWS Lambda, Concurrent executions; a new account has 10), "
         "or make slots smaller",
@@ -161,16 +161,16 @@ def stages(plan: Plan) -> Iterator[Finding]:
     settings = _deployed(target)
     deployed = {stage.name: stage for stage in settings.stages} if settings else {}
     planned = {stage.name: stage for stage in plan.settings.stages}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, gone in deployed.items():
         if name not in planned:
-            found += _removed(target, gone)
+            findings += _removed(target, gone)
     for name, stage in planned.items():
         prefix = queue_prefix(plan.settings.stack_name, stage)
         if name in deployed:
             before = deployed[name].queue_url.rpartition("/")[2].removesuffix("-jobs")
             if before != prefix:
-                found.append(
+                findings.append(
                     problem(
                         f"stage {name}: its queues {before}-… would be replaced, and the messages "
                         "in them deleted",
@@ -178,14 +178,14 @@ def stages(plan: Plan) -> Iterator[Finding]:
                     )
                 )
         elif _exists(target, f"{prefix}-jobs"):
-            found.append(
+            findings.append(
                 problem(
                     f"stage {name}: the queue {prefix}-jobs is there already, and is not of the "
                     f"stack {target.stack}: its creation would fail",
                     "give the stage another name, or another queue_prefix",
                 )
             )
-    yield from found or [
+    yield from findings or [
         ok(
             f"stack: {target.stack} keeps the queues of all its stages"
             if deployed
@@ -200,9 +200,9 @@ def databases(plan: Plan) -> Iterator[Finding]:
     own = own_database(plan.settings.stack_name)
     deployed = _deployed(target)
     has_own = deployed is not None and own in deployed.paths.table_databases
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if not has_own and _has_database(target, own):
-        found.append(
+        findings.append(
             problem(
                 f"tables: the Glue database {own} is there already, and is not of the stack "
                 f"{target.stack}: its creation would fail",
@@ -210,7 +210,7 @@ def databases(plan: Plan) -> Iterator[Finding]:
                 f"delete-database --name {own}` (their files stay)",
             )
         )
-    found += [
+    findings += [
         problem(
             f"tables: there is no Glue database {name}, which table_databases names: no job could "
             "write there",
@@ -219,7 +219,7 @@ def databases(plan: Plan) -> Iterator[Finding]:
         for name in plan.settings.table_databases
         if not _has_database(target, name)
     ]
-    found += [
+    findings += [
         problem(
             f"tables: {own} has no table {name}, which optimized_tables names: it would end the "
             "deployment",
@@ -228,7 +228,9 @@ def databases(plan: Plan) -> Iterator[Finding]:
         for name in plan.settings.optimized_tables
         if not _has_table(target, own, name)
     ]
-    yield from found or [ok(f"tables: the Glue database {own}, and those that the settings name")]
+    yield from findings or [
+        ok(f"tables: the Glue database {own}, and those that the settings name")
+    ]
 
 
 def _has_database(target: Target, name: str) -> bool:
@@ -275,20 +277,20 @@ def _exists(target: Target, queue: str) -> bool:
 def _removed(target: Target, stage: Stage) -> Iterator[Finding]:
     """Why the stage cannot be taken out yet."""
     sqs = target.client("sqs")
-    left = []
+    work = []
     for url, what in (
         (stage.queue_url, "messages"),
         (stage.dead_letter_queue_url, "dead letters"),
     ):
         counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=list(_WAITING))["Attributes"]
         if count := sum(int(value) for value in counts.values()):
-            left.append(f"{count} {what}")
+            work.append(f"{count} {what}")
     if rows := len(target.jobs.unfinished([stage.name])):
-        left.append(f"{rows} unfinished jobs")
-    if left:
+        work.append(f"{rows} unfinished jobs")
+    if work:
         yield problem(
             f"stage {stage.name}: is not in the settings any more, and still has "
-            f"{', '.join(left)}: the deployment would delete its queues with what is in them",
+            f"{', '.join(work)}: the deployment would delete its queues with what is in them",
             'put it back with "retired": true, and let it run empty '
             "(docs/operations.md, Take a stage out)",
         )

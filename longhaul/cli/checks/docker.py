@@ -57,14 +57,14 @@ def _image(docker: str, architecture: Architecture) -> Finding:
     if here == architecture:
         return ok(f"image: {wanted} is built natively")
     try:
-        known = run([docker, "buildx", "inspect", "--bootstrap"])
+        builder = run([docker, "buildx", "inspect", "--bootstrap"])
     except (OSError, subprocess.SubprocessError):
         return warning(
             f"image: is for {wanted}, this machine is {platform.machine()}, and {docker} does not "
             "say what it can emulate; without emulation the build ends with `exec format error`",
             f"install buildx to see; or set architecture to {_OTHER[architecture]}",
         )
-    if wanted in known:
+    if wanted in builder:
         return warning(
             f"image: is for {wanted} and built under emulation on {platform.machine()}: slow, and "
             "the AOT training may fail. Then the build says THE IMAGE HAS NO AOT CACHE, and the "

@@ -110,13 +110,13 @@ def dead_letters(target: Target) -> Iterator[Finding]:
             for letter in letters:
                 count += 1
                 oldest = min(oldest, letter.sent_at)
-        left = _LETTERS_LIVE - (now - oldest)
+        lifetime = _LETTERS_LIVE - (now - oldest)
         if not count:
             yield ok(f"dead letters: none of stage {stage.name}")
-        elif left < _SOON:
+        elif lifetime < _SOON:
             yield problem(
                 f"dead letters: {count} of stage {stage.name}; SQS drops the oldest in "
-                f"{format_duration(max(0.0, left.total_seconds()))}",
+                f"{format_duration(max(0.0, lifetime.total_seconds()))}",
                 "`longhaul dlq list --older-than 10d`, then redrive or drop",
             )
         else:

@@ -19,24 +19,24 @@ _PATIENCE_S: Final = 60
 
 
 def check_params(
-    project: Project, found: Sequence[Submission], stage: Stage
+    project: Project, submissions: Sequence[Submission], stage: Stage
 ) -> tuple[list[Problem], list[str]]:
     """What is wrong with parameters of the project's own jobs; and why some were not checked.
 
     The jobs' modules are imported in a process of its own, without Spark: one that needs a session
     for its import cannot be checked here, and the task does it.
     """
-    named = [(each, each.request.job or stage.job or "") for each in found]
-    own = [(each, job) for each, job in named if (project.jobs / f"{job}.py").is_file()]
+    with_jobs = [(each, each.request.job or stage.job or "") for each in submissions]
+    own = [(each, job) for each, job in with_jobs if (project.jobs / f"{job}.py").is_file()]
     if not own:
         return [], []
     if why := lacking("local", "pyspark"):
         return [], [f"parameters are checked by the tasks alone: a check here {why}"]
-    asked = json.dumps([[job, dict(each.request.params)] for each, job in own])
+    question = json.dumps([[job, dict(each.request.params)] for each, job in own])
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", _CHECK],
-            input=asked,
+            input=question,
             cwd=project.folder,
             env=os.environ | python_environment(project),
             capture_output=True,

@@ -55,14 +55,14 @@ def functions(target: Target) -> Iterator[Finding]:
     bad = []
     names = target.physical("AWS::Lambda::Function")
     for name in names.values():
-        found = lambda_.get_function_configuration(FunctionName=name)
+        status = lambda_.get_function_configuration(FunctionName=name)
         if (
-            found.get("State", "Active") not in ("Active", "Inactive")
-            or found.get("LastUpdateStatus") == "Failed"
+            status.get("State", "Active") not in ("Active", "Inactive")
+            or status.get("LastUpdateStatus") == "Failed"
         ):
             bad.append(
-                f"{name} ({found.get('State')}: "
-                f"{found.get('StateReason') or found.get('LastUpdateStatusReason')})"
+                f"{name} ({status.get('State')}: "
+                f"{status.get('StateReason') or status.get('LastUpdateStatusReason')})"
             )
     if bad:
         yield problem(f"functions: {', '.join(bad)}", "deploy again")
@@ -171,9 +171,9 @@ def drift(target: Target) -> Iterator[Finding]:
     if not differences:
         yield ok(f"template: the stack is the one of {ours}")
         return
-    shown = "; ".join(differences[:_MAX_NAMED]) + (" …" if len(differences) > _MAX_NAMED else "")
+    text = "; ".join(differences[:_MAX_NAMED]) + (" …" if len(differences) > _MAX_NAMED else "")
     yield warning(
-        f"template: {counted(len(differences), 'difference')} to {ours}: {shown}",
+        f"template: {counted(len(differences), 'difference')} to {ours}: {text}",
         f"deploy {ours}, or check out what was deployed "
         "(settings given to the deploy by -c are not known here)",
     )

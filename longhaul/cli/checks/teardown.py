@@ -10,19 +10,19 @@ _DRAIN = "run `longhaul drain`, with --stop if what runs need not finish"
 
 def rest(drainer: Drainer) -> Iterator[Finding]:
     """Whether nothing runs and nothing starts."""
-    found = []
+    findings = []
     if not drainer.is_paused():
-        found.append("a stage is not paused, so jobs still start")
+        findings.append("a stage is not paused, so jobs still start")
     if going := drainer.activity():
-        found.append(
+        findings.append(
             f"{going} still there: the state machine would stay in DELETING, and tasks hold the "
             "network"
         )
     state = drainer.application_state()
     if state not in (None, "STOPPED", "CREATED", "TERMINATED"):
-        found.append(f"the EMR Serverless application is {state}, and must be stopped")
-    if found:
-        yield problem(f"rest: {'; '.join(found)}", _DRAIN)
+        findings.append(f"the EMR Serverless application is {state}, and must be stopped")
+    if findings:
+        yield problem(f"rest: {'; '.join(findings)}", _DRAIN)
     else:
         yield ok("rest: all stages are paused, and nothing runs")
 

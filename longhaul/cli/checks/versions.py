@@ -13,9 +13,9 @@ OUTPUT = "LonghaulVersion"
 def versions(target: Target) -> Iterator[Finding]:
     tool, deployed, project = version(), target.deployment.outputs.get(OUTPUT), chosen()
     if project is not None and project.version != tool:
-        meant = f"is for {project.version}" if project.version else "names no version"
+        text = f"is for {project.version}" if project.version else "names no version"
         yield warning(
-            f"version: {project.file.name} {meant}, and this is {tool}: settings may have other "
+            f"version: {project.file.name} {text}, and this is {tool}: settings may have other "
             "names or defaults, and jobs other rules",
             f'read docs/upgrade.md, then set version = "{tool}" there; or use Longhaul of the '
             "project's version",

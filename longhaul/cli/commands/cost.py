@@ -97,8 +97,8 @@ def cost(  # noqa: PLR0913 - filters
 
 def _standing(pricing: Pricing) -> str:
     parts = standing(pricing.settings, pricing.prices)
-    named = ", ".join(f"{what} {amount:.2f}" for what, amount in parts.items())
-    return f"the stack by itself, jobs or not: about {sum(parts.values()):.2f} in 30 days: {named}"
+    detail = ", ".join(f"{what} {amount:.2f}" for what, amount in parts.items())
+    return f"the stack by itself, jobs or not: about {sum(parts.values()):.2f} in 30 days: {detail}"
 
 
 def _pricing(target: Target, file: Path) -> Pricing:
@@ -217,20 +217,20 @@ def _job_row(each: JobCost) -> list[str]:
 def _notes(jobs: list[JobCost], pricing: Pricing) -> list[str]:
     attempts = [each for job in jobs for each in job.attempts]
     prices = pricing.prices
-    found = [] if jobs else ["no job matches"]
-    found.append(
+    notes = [] if jobs else ["no job matches"]
+    notes.append(
         f"prices: {prices.currency}, {prices.region}, {prices.date}, "
         "without free tiers and taxes (docs/cost.md)"
     )
     about = sum(not each.usage.by_ecs and each.usage.task_s > 0 for each in attempts)
     if about:
-        found.append(
+        notes.append(
             f"{about} of {len(attempts)} attempts: the task's own times are not known; "
             "the time from claim to end is taken"
         )
     if unknown := {each.record.size for each in attempts if each.usage.size is None}:
-        found.append(
+        notes.append(
             f"the stack has no size {', '.join(sorted(unknown))}: those tasks are not counted; "
             "deploy it again"
         )
-    return found
+    return notes

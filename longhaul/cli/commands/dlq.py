@@ -75,24 +75,24 @@ def list_letters(
     """
     out = Output(as_json=as_json)
     which = _which(names, kinds, older_than, newer_than)
-    seen, missing, shown = 0, set(which.names), []
+    count, missing, rows = 0, set(which.names), []
     for each in target.stages(stage):
         with closing(target.dead_letters.look(each, which)) as letters:
-            found = list(islice(letters, limit + 1))
-        shown += [(letter, each) for letter in found[:limit]]
-        seen += len(found)
-        missing.difference_update(*map(which.names_of, found))
-        if len(found) > limit:
+            page = list(islice(letters, limit + 1))
+        rows += [(letter, each) for letter in page[:limit]]
+        count += len(page)
+        missing.difference_update(*map(which.names_of, page))
+        if len(page) > limit:
             missing.clear()  # they may be among those that were not looked at
             out.note(f"{each.name}: there are more: raise --limit, or filter")
-        if not found:
+        if not page:
             out.note(
                 f"{each.name}: no dead letter matches"
                 if which != Which()
                 else f"{each.name}: no dead letters"
             )
-    _print(out, target, shown)
-    _check_found(which, seen, missing)
+    _print(out, target, rows)
+    _check_found(which, count, missing)
 
 
 @app.command()
@@ -111,19 +111,19 @@ def show(
     Example: longhaul dlq show flights-2013-01
     """
     out = Output(as_json=as_json)
-    seen = 0
+    count = 0
     for each in target.stages(stage):
         with closing(target.dead_letters.look(each, Which(names=(name,)))) as letters:
-            found = list(letters)
-        for letter in found:
+            matches = list(letters)
+        for letter in matches:
             if as_json:
                 out.record(record_of(letter, each))
                 continue
             out.fields(page_of(letter, each, target.parts.clock.now()))
             out.line("")
             out.line(letter.content.body)
-        seen += len(found)
-    if not seen:
+        count += len(matches)
+    if not count:
         raise CommandError(
             f"no dead letter of job or message {name}: `longhaul dlq list` shows all",
             ExitStatus.NOT_FOUND,
@@ -264,27 +264,28 @@ def _handle(
     seen = failed = done = 0
     missing = set(which.names)
     for stage in stages:
-        found = []
+        matches = []
         with closing(target.dead_letters.look(stage, which)) as letters:
             for letter in letters:
                 # Without its body: there may be many letters.
-                found.append(_Brief(letter.message_id, letter.kind))
+                matches.append(_Brief(letter.message_id, letter.kind))
                 missing -= which.names_of(letter)
-        seen += len(found)
-        if not found:
+        seen += len(matches)
+        if not matches:
             out.note(f"{stage.name}: no dead letter matches")
             continue
         kinds = ", ".join(
-            f"{count} {kind}" for kind, count in Counter(each.kind for each in found).most_common()
+            f"{count} {kind}"
+            for kind, count in Counter(each.kind for each in matches).most_common()
         )
         if dry_run:
-            out.note(f"{stage.name}: would {what} {len(found)}: {kinds}")
+            out.note(f"{stage.name}: would {what} {len(matches)}: {kinds}")
             continue
         out.confirm(
-            f"{stage.name}: {what} {len(found)} dead letter{'s' * (len(found) > 1)} ({kinds})?",
+            f"{stage.name}: {what} {len(matches)} dead letter{'s' * (len(matches) > 1)} ({kinds})?",
             yes=yes,
         )
-        ids = frozenset(each.message_id for each in found)
+        ids = frozenset(each.message_id for each in matches)
         handled = do(stage, Which(message_ids=ids), lambda letter: _did(out, letter))
         for letter, problem in handled.failed:
             out.note(f"{name_of(letter)}: not done: {problem}", style="red")
@@ -303,13 +304,13 @@ def _handle(
     _check_found(which, seen, missing)
 
 
-def _check_found(which: Which, seen: int, missing: Collection[str]) -> None:
+def _check_found(which: Which, count: int, missing: Collection[str]) -> None:
     """End the command if a name meant no letter, or a class that no letter has is misspelled.
 
     Raises:
         CommandError: so it is.
     """
-    unknown = [] if seen else sorted(set(which.kinds) - CLASSES)
+    unknown = [] if count else sorted(set(which.kinds) - CLASSES)
     if unknown:
         raise CommandError(
             f"no class {', '.join(unknown)}: there are {', '.join(sorted(CLASSES))}",

@@ -77,8 +77,8 @@ def _guarded(check: Callable[[Target], Iterator[Finding]], target: Target) -> It
     try:
         yield from check(target)
     except (ClientError, BotoCoreError, SynthError) as error:
-        said = str(error) if isinstance(error, SynthError) else str(translated(error))
-        yield skipped(f"{check.__name__.replace('_', ' ')}: could not be checked: {said}")
+        text = str(error) if isinstance(error, SynthError) else str(translated(error))
+        yield skipped(f"{check.__name__.replace('_', ' ')}: could not be checked: {text}")
 
 
 def _tell(out: Output, finding: Finding, counts: Counter[Level]) -> None:

@@ -57,6 +57,6 @@ def drain(
         if each.level is not Level.OK:
             out.line(each.what)
     out.line("`longhaul destroy` takes the stack down; what stays then:")
-    for kept in stored(target.settings, target.client("dynamodb"), target.client("s3")):
-        out.line(f"  {kept}")
+    for remnant in stored(target.settings, target.client("dynamodb"), target.client("s3")):
+        out.line(f"  {remnant}")
     out.line("`longhaul drain --undo` goes back")

@@ -48,14 +48,16 @@ def history(
 def _notes(lease: Lease, attempts: Sequence[AttemptRecord], now: datetime) -> list[str]:
     if lease.is_mark:
         return ["cancelled before it began: it had no attempt"]
-    found = []
+    notes = []
     earlier = attempts[0].attempt.number - 1
     if earlier:
-        found.append(f"{earlier} earlier attempt{'s are' if earlier > 1 else ' is'} not remembered")
+        notes.append(f"{earlier} earlier attempt{'s are' if earlier > 1 else ' is'} not remembered")
     shown = lane(lease, attempts)
     waited = sum(
         shown.seconds(now, kind) for kind in (SegmentKind.WAITING, SegmentKind.BACKING_OFF)
     )
     ran = sum(shown.seconds(now, kind) for kind in (SegmentKind.STARTING, SegmentKind.RUNNING))
-    ended = lease.state.value if lease.state is not State.RELEASED else "waits for its next attempt"
-    return [*found, f"{lease.job_id}: {ended}; waited {waited:.0f} s and ran {ran:.0f} s in all"]
+    ending = (
+        lease.state.value if lease.state is not State.RELEASED else "waits for its next attempt"
+    )
+    return [*notes, f"{lease.job_id}: {ending}; waited {waited:.0f} s and ran {ran:.0f} s in all"]

@@ -65,16 +65,16 @@ def logs(
     if follow and attempt is None:
         _follow(out, target, lease)
         return
-    wanted = attempt or lease.attempt.number
-    stream = _stream(target, lease, wanted)
+    number = attempt or lease.attempt.number
+    stream = _stream(target, lease, number)
     _print(
         out,
-        wanted,
-        target.logs.lines(stream, partial(_runs, target, lease, wanted) if follow else None),
+        number,
+        target.logs.lines(stream, partial(_runs, target, lease, number) if follow else None),
     )
 
 
-def _stream(target: Target, lease: Lease, wanted: int) -> LogStream:
+def _stream(target: Target, lease: Lease, number: int) -> LogStream:
     """The stream of that attempt.
 
     Raises:
@@ -83,24 +83,24 @@ def _stream(target: Target, lease: Lease, wanted: int) -> LogStream:
     attempts = {
         each.attempt.number: each for each in target.parts.leases.history([lease])[lease.key]
     }
-    found = attempts.get(wanted)
-    if found is None:
+    record = attempts.get(number)
+    if record is None:
         why = "is no longer remembered (`longhaul history` shows those that are)"
-    elif stream := target.logs.stream(found):
+    elif stream := target.logs.stream(record):
         return stream
     else:
-        why = "never had a task" if found.ended_at else "has not begun to write"
-    raise CommandError(f"attempt {wanted} of job {lease.job_id} {why}", ExitStatus.NOT_FOUND)
+        why = "never had a task" if record.ended_at else "has not begun to write"
+    raise CommandError(f"attempt {number} of job {lease.job_id} {why}", ExitStatus.NOT_FOUND)
 
 
 def _known(out: Output, target: Target, job: str, stage: str | None) -> Lease:
     """Wait for the job's row: the job may still be queued."""
-    wanted, noted = job_id(job), False
+    name, is_told = job_id(job), False
     names = [each.name for each in target.stages(stage)]
-    while not target.jobs.find(names, wanted):
-        if not noted:
-            out.note(f"{unknown(wanted)}; waiting for it (Ctrl-C ends this)")
-            noted = True
+    while not target.jobs.find(names, name):
+        if not is_told:
+            out.note(f"{unknown(name)}; waiting for it (Ctrl-C ends this)")
+            is_told = True
         target.parts.clock.sleep(_PERIOD_S)
     return find_job(target, job, stage)
 

@@ -148,7 +148,7 @@ def _print(out: Output, target: Target, seen: _Seen, limit: int) -> None:
 
 def _notes(seen: _Seen, limit: int) -> Iterator[str]:
     more = [
-        name for name, found in (("open", seen.open), ("ended", seen.ended)) if len(found) > limit
+        name for name, rows in (("open", seen.open), ("ended", seen.ended)) if len(rows) > limit
     ]
     if more:
         yield f"there are more jobs that are {' and '.join(more)}: raise --limit, or filter"

@@ -177,21 +177,21 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         max_attempts=max_attempts,
         afresh=afresh or None,
     )
-    found, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
+    requests, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
     if fields and file is not None:
         raise CommandError("give a file or the options of one request, not both", ExitStatus.USAGE)
     if wanted_id is not None:
-        found = [_named(found, problems, job_id(wanted_id))]
+        requests = [_named(requests, problems, job_id(wanted_id))]
     if group is not None and (unfit := group_problem(group)):
         raise CommandError(f"--group {unfit}", ExitStatus.USAGE)
     to_stage = target.open_stage(stage)
     now = target.parts.clock.now()
     sendable, more = submissions(
-        found,
+        requests,
         target.settings,
         to_stage,
         target.max_bytes(to_stage),
-        new_ids(now, target.parts.rng, len(found)),
+        new_ids(now, target.parts.rng, len(requests)),
     )
     project = chosen()
     if project is not None and project.stack_name == target.stack:
@@ -241,27 +241,27 @@ def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:
         raise CommandError(f"line {line}: is not UTF-8", ExitStatus.USAGE) from None
 
 
-def _fields(**given: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a request
+def _fields(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a request
     """The request that the options describe; empty without any."""
     pairs = {
-        "inputs": _pairs("--input", given.pop("inputs"), str),
-        "params": _pairs("--param", given.pop("params"), _json_or_text),
+        "inputs": _pairs("--input", options.pop("inputs"), str),
+        "params": _pairs("--param", options.pop("params"), _json_or_text),
     }
-    return {name: value for name, value in {**given, **pairs}.items() if value not in (None, {})}
+    return {name: value for name, value in {**options, **pairs}.items() if value not in (None, {})}
 
 
 def _pairs(
     option: str, texts: Sequence[str] | None, value_of: Callable[[str], Any]
 ) -> dict[str, Any]:
-    found = {}
+    pairs = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise CommandError(f"{option} {text!r}: write NAME=VALUE", ExitStatus.USAGE)
-        if name in found:
+        if name in pairs:
             raise CommandError(f"{option} {name}: given twice", ExitStatus.USAGE)
-        found[name] = value_of(value)
-    return found
+        pairs[name] = value_of(value)
+    return pairs
 
 
 def _json_or_text(text: str) -> Any:  # noqa: ANN401 - what JSON holds
@@ -271,15 +271,15 @@ def _json_or_text(text: str) -> Any:  # noqa: ANN401 - what JSON holds
         return text
 
 
-def _named(found: Sequence[Document], problems: Sequence[Problem], wanted: str) -> Document:
-    if len(found) + len(problems) != 1:
+def _named(requests: Sequence[Document], problems: Sequence[Problem], name: str) -> Document:
+    if len(requests) + len(problems) != 1:
         raise CommandError(
-            f"--job-id names one request, and there are {len(found) + len(problems)}",
+            f"--job-id names one request, and there are {len(requests) + len(problems)}",
             ExitStatus.USAGE,
         )
     if problems:
         raise CommandError(str(problems[0]), ExitStatus.USAGE)
-    return Document(found[0].position, {**found[0].fields, "job_id": wanted})
+    return Document(requests[0].position, {**requests[0].fields, "job_id": name})
 
 
 def _refuse(out: Output, problems: Sequence[Problem]) -> None:

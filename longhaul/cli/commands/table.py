@@ -43,13 +43,13 @@ def list_tables(target: Target, *, as_json: AsJson = False) -> None:
     """
     out = Output(as_json=as_json)
     reader = _reader(target, "pyiceberg")
-    found = [(entry, current(reader.metadata(entry))) for entry in reader.all()]
+    tables = [(entry, current(reader.metadata(entry))) for entry in reader.all()]
     if as_json:
-        for entry, version in found:
+        for entry, version in tables:
             out.record({**_record(entry), "current": version and _version_record(version)})
         return
-    out.table(COLUMNS, [_row(entry, version) for entry, version in found])
-    if not found:
+    out.table(COLUMNS, [_row(entry, version) for entry, version in tables])
+    if not tables:
         out.note(
             f"no tables in {', '.join(reader.databases)}: a job writes one with the output "
             f"table://{reader.databases[0]}/NAME"
@@ -127,12 +127,12 @@ def run_query(
     out = Output(as_json=as_json)
     # One more than is shown, to say that there are more.
     answer = query(target, _reader(target, "pyiceberg", "duckdb"), sql, limit + 1, as_json=as_json)
-    shown = [["" if each is None else each for each in row] for row in answer.rows[:limit]]
+    rows = [["" if each is None else each for each in row] for row in answer.rows[:limit]]
     if as_json:
-        for (record,) in shown:
+        for (record,) in rows:
             out.write(_plain_json(record))
     else:
-        out.table(answer.columns, shown)
+        out.table(answer.columns, rows)
     if len(answer.rows) > limit:
         out.note("there are more rows: raise --limit")
 
@@ -225,13 +225,13 @@ def _version_record(version: Version) -> Mapping[str, Any]:
 
 def _partitions(metadata: "TableMetadata") -> list[str]:
     schema = metadata.schema()
-    named = [
+    spec = [
         (str(field.transform), schema.find_column_name(field.source_id))
         for field in metadata.spec().fields
     ]
     return [
         f"{column}" if transform == "identity" else f"{transform}({column})"
-        for transform, column in named
+        for transform, column in spec
     ]
 
 
@@ -241,7 +241,7 @@ def _plain_json(record: str) -> str:
     JSON has no NaN and no infinities. They become texts, as Spark writes them.
     """
     standard = _TEXT_OR_NO_NUMBER.sub(
-        lambda found: found[0] if found[0].startswith('"') else f'"{found[0]}"', record
+        lambda match: match[0] if match[0].startswith('"') else f'"{match[0]}"', record
     )
     # Only texts have any.
-    return re.sub(r"[^\x20-\x7e]", lambda found: json.dumps(found[0])[1:-1], standard)
+    return re.sub(r"[^\x20-\x7e]", lambda match: json.dumps(match[0])[1:-1], standard)

@@ -123,10 +123,10 @@ class _Run:
 
     @property
     def _stages(self) -> list[Stage]:
-        found = [self._stage]
+        stages = [self._stage]
         if self._pipeline is not None:
-            found += [self._pipeline.first, self._pipeline.members, self._pipeline.join]
-        return list({each.name: each for each in found}.values())
+            stages += [self._pipeline.first, self._pipeline.members, self._pipeline.join]
+        return list({each.name: each for each in stages}.values())
 
     def all_cases(self) -> tuple[list[Result], Sequence[Observed]]:
         before = self._remains.quiet(self._stages)
@@ -163,8 +163,8 @@ class _Run:
 
     def soak(self, seconds: float) -> Soak:
         watcher = self._watcher(quietly=True)
-        found = soak_trials(self.trial, self._target.parts.clock, seconds)
-        for number, _ in enumerate(watcher.watch(found, self._at_once), start=1):
+        soak = soak_trials(self.trial, self._target.parts.clock, seconds)
+        for number, _ in enumerate(watcher.watch(soak, self._at_once), start=1):
             if number % 10 == 0:
                 self._out.note(f"soak: {number} jobs are over")
         self._remains.stop(watcher.seen)
@@ -215,8 +215,8 @@ class _Run:
 
     def _show(self, observed: Observed) -> None:
         row = observed.row
-        said = "sent" if row is None else f"{shown_state(row)}, attempt {row.attempt.number}"
-        self._out.note(f"{observed.trial.case.name}: {said}")
+        text = "sent" if row is None else f"{shown_state(row)}, attempt {row.attempt.number}"
+        self._out.note(f"{observed.trial.case.name}: {text}")
 
 
 def _refuse_if_nothing_starts(target: Target) -> None:

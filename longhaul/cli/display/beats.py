@@ -72,12 +72,12 @@ def _ticks(
     ]
     drawn_from = float("inf")
     for zoom in zooms:
-        wanted = TICK_WIDTH_PERCENT / zoom
+        width = TICK_WIDTH_PERCENT / zoom
         yield (
             zoom,
-            [age for age, room in zip(ages, rooms, strict=True) if wanted <= room < drawn_from],
+            [age for age, room in zip(ages, rooms, strict=True) if width <= room < drawn_from],
         )
-        drawn_from = wanted
+        drawn_from = width
 
 
 def largest_power_of_two(n: int) -> int:
@@ -89,11 +89,11 @@ def beats_in_words(attempts: Sequence[AttemptRecord]) -> str:
     """Their number, and the times of the first and the last as far as they are known."""
     count = sum(each.attempt.beats for each in attempts)
     times = [time for each in attempts for time in each.beat_times]
-    said = f"{count} beat{'' if count == 1 else 's'}"
+    text = f"{count} beat{'' if count == 1 else 's'}"
     if not times:
-        return said
+        return text
     if len(times) < count:
-        said += f", {len(times)} of them"
+        text += f", {len(times)} of them"
     if len(times) == 1:
-        return f"{said} at {moment_text(times[0])}"
-    return f"{said} from {moment_text(times[0])} to {moment_text(times[-1])}"
+        return f"{text} at {moment_text(times[0])}"
+    return f"{text} from {moment_text(times[0])} to {moment_text(times[-1])}"

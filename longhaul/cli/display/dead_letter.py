@@ -36,9 +36,9 @@ def row_of(letter: DeadLetter, stage: str, now: datetime, *, whole: bool) -> lis
         if letter.reason
         else "no reason attached: SQS moved it after too many receives, or it is not ours"
     )
-    shown = letter.message_id if whole else letter.message_id[:_ID_SHOWN]
+    message_id = letter.message_id if whole else letter.message_id[:_ID_SHOWN]
     old = age(now, letter.sent_at)
-    return [shown, letter.job_id or "", stage, letter.kind, old, attempts, why]
+    return [message_id, letter.job_id or "", stage, letter.kind, old, attempts, why]
 
 
 def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:
 def page_of(letter: DeadLetter, stage: Stage, now: datetime) -> list[tuple[str, str]]:
     """Names and values, without the body."""
     record = record_of(letter, stage)
-    known = [
+    fields = [
         (name.replace("_", " "), str(record[name])) for name in _PAGE if record[name] is not None
     ]
-    return [*known, ("died", f"{age(now, letter.sent_at)} ago")]
+    return [*fields, ("died", f"{age(now, letter.sent_at)} ago")]

@@ -39,8 +39,8 @@ def _below(
         rest += Counter({QUEUED: member.unclaimed.get(stage, 0)})
         more = []
         if rest:
-            said = ", ".join(f"{count:,} {state}" for state, count in rest.most_common())
-            more.append([f"… {rest.total():,} more", "", stage, "", "", "", said])
+            states = ", ".join(f"{count:,} {state}" for state, count in rest.most_common())
+            more.append([f"… {rest.total():,} more", "", stage, "", "", "", states])
         if siblings is stages[-1]:
             more += _waiting(member, pipeline)
         for child in shown:
@@ -70,7 +70,7 @@ def _most_urgent(siblings: Sequence[Member], limit: int) -> list[Member]:
     """At most `limit` of them, in their own order."""
     if len(siblings) <= limit:
         return list(siblings)
-    chosen = sorted(
+    first = sorted(
         range(len(siblings)), key=lambda n: (_URGENCY.index(siblings[n].lease.state), n)
     )[:limit]
-    return [siblings[n] for n in sorted(chosen)]
+    return [siblings[n] for n in sorted(first)]

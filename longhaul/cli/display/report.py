@@ -44,12 +44,12 @@ class Report:
 
     def _summaries(self) -> Mapping[str, Summary]:
         stages = by_stage(self.jobs)
-        found = {
+        summaries = {
             name: summarize([job.lane for job in jobs], self.now) for name, jobs in stages.items()
         }
-        if len(found) > 1:
-            found["all"] = summarize([job.lane for job in self.jobs], self.now)
-        return found
+        if len(summaries) > 1:
+            summaries["all"] = summarize([job.lane for job in self.jobs], self.now)
+        return summaries
 
     def _scope(self) -> str:
         jobs = f"{len(self.jobs)} {'job' if len(self.jobs) == 1 else 'jobs'}"
@@ -100,24 +100,24 @@ class Report:
         rows = [
             [
                 name,
-                found.jobs,
-                *(found.states[state] for state in State),
-                found.attempts,
-                found.retries,
+                summary.jobs,
+                *(summary.states[state] for state in State),
+                summary.attempts,
+                summary.retries,
             ]
-            for name, found in self._summaries().items()
+            for name, summary in self._summaries().items()
         ]
         return _table(headings, rows)
 
     def _waits(self) -> str:
         headings = ["stage", "what", "how often", "median", "95 %", "longest"]
         rows: list[list[object]] = []
-        for name, found in self._summaries().items():
+        for name, summary in self._summaries().items():
             spreads = {
-                "waited for message or slot": found.waits,
-                "backed off": found.back_offs,
-                "task started": found.starts,
-                "ran": found.runs,
+                "waited for message or slot": summary.waits,
+                "backed off": summary.back_offs,
+                "task started": summary.starts,
+                "ran": summary.runs,
             }
             rows += [
                 [name, what, *_cells(spread)] for what, spread in spreads.items() if spread.count
@@ -151,13 +151,13 @@ class Report:
             total = money(sum(amounts.values()))
             rows.append([name, total, *(money(amounts[purpose]) for purpose in SpentOn)])
         prices = self.prices
-        said = (
+        note = (
             f"{prices.currency}, list prices of {prices.region}, {prices.date}, "
             "without free tiers and taxes. Task time is ECS's own where it is known, else from "
             "claim to end; the calls around it are counted or modelled. An embedded AWS charges "
             "nothing: this is what the same jobs would cost on AWS."
         )
-        return f"{_table(headings, rows)}<p class=dim>{text(said)}</p>"
+        return f"{_table(headings, rows)}<p class=dim>{text(note)}</p>"
 
     def _jobs(self) -> str:
         rows = []

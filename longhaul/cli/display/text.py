@@ -25,10 +25,10 @@ def printable(text: object, *, lines: bool = False) -> str:
     These are control characters and escape sequences, marks of text direction, and characters
     without a shape. `lines` keeps line ends and tabs.
     """
-    kept = "\n\t" if lines else ""
+    breaks = "\n\t" if lines else ""
     return "".join(
         c
-        if c in kept or unicodedata.category(c) not in _UNPRINTABLE
+        if c in breaks or unicodedata.category(c) not in _UNPRINTABLE
         else c.encode("unicode_escape").decode()
         for c in str(text)
     )
@@ -41,11 +41,11 @@ def log_line(event: LogEvent) -> str:
     line for each frame of an error; another line is unchanged.
     Where a job's output without a line end stands before such JSON, these are two lines.
     """
-    if (found := _of_the_runner(event.text)) is not None:
-        return _shown(found)
+    if (line := _of_the_runner(event.text)) is not None:
+        return _shown(line)
     before, begin, rest = event.text.partition(_BEGIN)
-    if (found := _of_the_runner(f"{begin}{rest}")) is not None:
-        return f"{_plain(before)}\n{_shown(found)}"
+    if (line := _of_the_runner(f"{begin}{rest}")) is not None:
+        return f"{_plain(before)}\n{_shown(line)}"
     return _plain(event.text)
 
 
@@ -55,17 +55,17 @@ def _plain(text: str) -> str:
 
 def _of_the_runner(text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and "message" in found else None
+    return fields if isinstance(fields, dict) and "message" in fields else None
 
 
-def _shown(found: Mapping[str, Any]) -> str:
-    clock, level = str(found.get("timestamp", ""))[11:23], str(found.get("level", ""))
-    rest = " ".join(f"{name}={value}" for name, value in found.items() if name not in _COMMON)
-    line = f"{clock} {level:7} {found['message']} {rest}".rstrip()
-    stack = found.get("stack")
+def _shown(fields: Mapping[str, Any]) -> str:
+    clock, level = str(fields.get("timestamp", ""))[11:23], str(fields.get("level", ""))
+    rest = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _COMMON)
+    line = f"{clock} {level:7} {fields['message']} {rest}".rstrip()
+    stack = fields.get("stack")
     frames = stack if isinstance(stack, list) else []
     return "\n    ".join(
         printable(each, lines=True).replace("\n", "\\n") for each in (line, *frames)

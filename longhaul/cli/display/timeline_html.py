@@ -95,16 +95,16 @@ def timeline_html(
         for x, _, css in scale.marks()
     )
     jobs = "1 job" if len(lanes) == 1 else f"{len(lanes)} jobs"
-    said = f"{jobs}, {moment_text(begin)} to {moment_text(end)}"
+    title = f"{jobs}, {moment_text(begin)} to {moment_text(end)}"
     return (
         # No style attribute: the page's content security policy forbids them.
-        f'<figure class="timeline{dense}" aria-label="Timeline of {said}">'
+        f'<figure class="timeline{dense}" aria-label="Timeline of {title}">'
         f'<div class="tl-scroll" tabindex="0" role="group"'
-        f' aria-label="Timeline of {said}; scrolls">'
+        f' aria-label="Timeline of {title}; scrolls">'
         f'<div class="tl-corner">{begin:%Y-%m-%d} UTC</div>{_axis(scale)}'
         f'<ol class="tl-labels">{labels}</ol>'
-        f'<div class="tl-plot"><svg role="img" aria-label="{said}" width="100%" height="{height}">'
-        f"<title>Timeline of {said}</title>"
+        f'<div class="tl-plot"><svg role="img" aria-label="{title}" width="100%" height="{height}">'
+        f"<title>Timeline of {title}</title>"
         "<desc>One lane for each job, described beside its name.</desc>"
         f'<g class="tl-grid">{lines}</g>{drawn}</svg></div></div>{_LEGEND}</figure>'
     )
@@ -145,17 +145,17 @@ class _Scale:
 
     def marks(self) -> Iterator[tuple[float, datetime, str]]:
         """Position, time and lowest zoom of each mark, at round times."""
-        seen: set[int] = set()
+        places: set[int] = set()
         step = 0
         for zoom in ZOOMS:
-            wanted = self.seconds / zoom / _MARKS
-            days = 86_400 * max(1, round(wanted / 86_400))
+            gap = self.seconds / zoom / _MARKS
+            days = 86_400 * max(1, round(gap / 86_400))
             # A step divides the coarser one: else the marks of two zooms are not evenly spaced.
-            step = next((s for s in _STEPS_S if s >= wanted and step % s == 0), step or days)
+            step = next((s for s in _STEPS_S if s >= gap and step % s == 0), step or days)
             first = int(self.begin.timestamp() // step + 1) * step
             for second in range(first, int(self.begin.timestamp() + self.seconds) + 1, step):
-                if second not in seen:
-                    seen.add(second)
+                if second not in places:
+                    places.add(second)
                     moment = datetime.fromtimestamp(second, UTC)
                     yield self.percent(moment), moment, f"tl-z{zoom}"
 

@@ -96,7 +96,7 @@ class Pricing:
 
     def job(self, lane: Lane, now: datetime) -> JobCost:
         output = lane.row.attempt.output
-        found = []
+        costs = []
         for record in lane.attempts:
             committed = (
                 output if output is not None and output.attempt == record.attempt.number else None
@@ -104,8 +104,8 @@ class Pricing:
             used = usage(record, committed, self.settings, now)
             cost, purpose = self.cost(used), spent_on(record)
             saved = cost.total * _saved_share(record, purpose, lane)
-            found.append(AttemptCost(record, used, cost, purpose, saved))
-        return JobCost(lane, tuple(found))
+            costs.append(AttemptCost(record, used, cost, purpose, saved))
+        return JobCost(lane, tuple(costs))
 
     def cost(self, used: Usage) -> Cost:
         """The price of a usage."""
@@ -182,20 +182,20 @@ def _saved_share(record: AttemptRecord, purpose: SpentOn, lane: Lane) -> float:
 
 def amounts_spent(jobs: Iterable[JobCost]) -> dict[SpentOn, float]:
     """The amount spent on each purpose; zero where there is none."""
-    found = dict.fromkeys(SpentOn, 0.0)
+    amounts = dict.fromkeys(SpentOn, 0.0)
     for job in jobs:
         for each in job.attempts:
-            found[SpentOn.SAVED] += each.saved
-            found[each.spent_on] += each.lost
-    return found
+            amounts[SpentOn.SAVED] += each.saved
+            amounts[each.spent_on] += each.lost
+    return amounts
 
 
 def by_stage(jobs: Iterable[JobCost]) -> Mapping[str, list[JobCost]]:
     """Jobs by stage, in the order of the stages' names."""
-    found: dict[str, list[JobCost]] = {}
+    stages: dict[str, list[JobCost]] = {}
     for job in sorted(jobs, key=lambda each: each.lane.row.stage):
-        found.setdefault(job.lane.row.stage, []).append(job)
-    return found
+        stages.setdefault(job.lane.row.stage, []).append(job)
+    return stages
 
 
 def money(amount: float) -> str:

@@ -120,10 +120,10 @@ def write_sam_environment(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
     value = settings.model_copy(update={"endpoint_url": aws.endpoint}).model_dump_json(
         exclude_defaults=True
     )
-    found: dict[str, set[str]] = defaultdict(set)
+    names: dict[str, set[str]] = defaultdict(set)
     for variables in _variables(aws):
         for name, each in variables.items():
-            found[name].add(each)
-    shared = {name: min(values) for name, values in sorted(found.items()) if len(values) == 1}
+            names[name].add(each)
+    shared = {name: min(values) for name, values in sorted(names.items()) if len(values) == 1}
     document = {"Parameters": shared | {VARIABLE: value}}
     write_private(aws.work_dir / SAM_ENVIRONMENT, json.dumps(document, indent=2) + "\n")

@@ -47,8 +47,8 @@ class Actions:
         handled = self._target.dead_letters.redrive(
             where, Which(message_ids=frozenset(message_ids))
         )
-        said = [f"{handled.done} sent back to the jobs queue"]
-        said += [f"{name_of(letter)} was not: {problem}" for letter, problem in handled.failed]
+        parts = [f"{handled.done} sent back to the jobs queue"]
+        parts += [f"{name_of(letter)} was not: {problem}" for letter, problem in handled.failed]
         gone = len(set(message_ids)) - handled.done - len(handled.failed)
-        said += [f"{gone} were no longer there, or another process holds them"] if gone else []
-        return Notice("; ".join(said), good=handled.done == len(set(message_ids)))
+        parts += [f"{gone} were no longer there, or another process holds them"] if gone else []
+        return Notice("; ".join(parts), good=handled.done == len(set(message_ids)))

@@ -121,7 +121,7 @@ class Page:
             raise BadRequest(
                 f"window is one of {', '.join(WINDOWS)}; zoom one of {', '.join(map(str, ZOOMS))}"
             )
-        seen = self._views.get(("board", window), self._noting(self._board_readers[window].read))
+        view = self._views.get(("board", window), self._noting(self._board_readers[window].read))
         choice = {
             "windows": tuple(WINDOWS),
             "window": window,
@@ -129,19 +129,19 @@ class Page:
             "zoom": zoom,
             "most": MAX_JOBS,
         }
-        return self._html("jobs.html", request, choice | {"seen": seen})
+        return self._html("jobs.html", request, choice | {"seen": view})
 
     def _job(self, request: Request) -> Response:
         stage, job_id = self._named(request.args)
         attempt = request.args.get("attempt", type=int)
         what = ("job", stage.name, job_id, attempt)
         reader = JobReader(self._target, stage.name, job_id, attempt)
-        seen = self._views.get(what, self._noting(reader.read))
+        view = self._views.get(what, self._noting(reader.read))
         facts: Sequence[tuple[str, str]] = ()
-        if seen.value is not None:
+        if view.value is not None:
             group = self._target.settings.job_log_group
-            facts = page_of(seen.value.row, seen.value.now, self._target.parts.executions, group)
-        given = {
+            facts = page_of(view.value.row, view.value.now, self._target.parts.executions, group)
+        values = {
             "stage": stage.name,
             "job_id": job_id,
             "facts": facts,
@@ -149,23 +149,23 @@ class Page:
             "attempt": attempt,
         }
         # Nothing was found. With a problem, nothing is known yet.
-        absent = seen.value is None and seen.problem is None
-        return self._html("job.html", request, given | {"seen": seen}, 404 if absent else 200)
+        absent = view.value is None and view.problem is None
+        return self._html("job.html", request, values | {"seen": view}, 404 if absent else 200)
 
     def _find(self, request: Request) -> Response:
         """Find a job by its id alone."""
         try:
-            wanted = checked_id(request.args.get("id", "").strip())
+            name = checked_id(request.args.get("id", "").strip())
         except CommandError as error:
             raise BadRequest(str(error)) from None
         names = [each.name for each in self._target.settings.stages]
         with self._aws_errors_shown():
-            found = self._target.jobs.find(names, wanted)
-        stages = [row.stage for row in found] or names
+            rows = self._target.jobs.find(names, name)
+        stages = [row.stage for row in rows] or names
         if len(stages) == 1:
-            return redirect(self._url("/job", stage=stages[0], id=wanted), 303)
+            return redirect(self._url("/job", stage=stages[0], id=name), 303)
         return self._html(
-            "find.html", request, {"stages": stages, "job_id": wanted, "known": bool(found)}
+            "find.html", request, {"stages": stages, "job_id": name, "known": bool(rows)}
         )
 
     def _letters(self, request: Request) -> Response:
@@ -175,14 +175,14 @@ class Page:
             self._aws_errors_shown(),
             closing(self._target.dead_letters.look(stage, Which())) as letters,
         ):
-            found = list(islice(letters, MAX_LETTERS + 1))
-        given = {
+            matches = list(islice(letters, MAX_LETTERS + 1))
+        values = {
             "stage": stage.name,
             "now": self._target.parts.clock.now(),
-            "letters": found[:MAX_LETTERS],
-            "more": len(found) > MAX_LETTERS,
+            "letters": matches[:MAX_LETTERS],
+            "more": len(matches) > MAX_LETTERS,
         }
-        return self._html("letters.html", request, given)
+        return self._html("letters.html", request, values)
 
     def _ask(self, request: Request, what: str) -> Response:
         stage, job_id = self._named(request.args)
@@ -194,7 +194,7 @@ class Page:
             problem = why_not(row) if row is not None else "Nothing is known of it."
         fields = [("stage", stage.name), ("id", job_id)]
         back = self._url("/job", stage=stage.name, id=job_id)
-        given = {
+        values = {
             "what": what,
             "row": row,
             "fields": fields,
@@ -202,7 +202,7 @@ class Page:
             "problem": problem,
             "back": back,
         }
-        return self._html("ask.html", request, given | {"stage": stage.name})
+        return self._html("ask.html", request, values | {"stage": stage.name})
 
     def _ask_redrive(self, request: Request) -> Response:
         stage = self._stage(request.args.get("stage"))
@@ -210,7 +210,7 @@ class Page:
         problem = None if letters else "No letter is chosen: tick those to send back."
         fields = [("stage", stage.name), *(("letter", each) for each in letters)]
         back = self._url("/dead-letters", stage=stage.name)
-        given = {
+        values = {
             "what": "redrive",
             "row": None,
             "fields": fields,
@@ -218,7 +218,7 @@ class Page:
             "problem": problem,
             "back": back,
         }
-        return self._html("ask.html", request, given | {"stage": stage.name})
+        return self._html("ask.html", request, values | {"stage": stage.name})
 
     def _do(self, request: Request, what: str) -> Response:
         stage, job_id = self._named(request.form)
@@ -268,10 +268,10 @@ class Page:
         self,
         template: str,
         request: Request,
-        given: Mapping[str, Any],
+        values: Mapping[str, Any],
         status: int = 200,
     ) -> Response:
-        return Response(self._rendered(template, request, given), status, mimetype="text/html")
+        return Response(self._rendered(template, request, values), status, mimetype="text/html")
 
     def _noting(self, ask: Callable[[], T]) -> Callable[[], T]:
         """The same, which notes an error that says that the stack is elsewhere."""
@@ -294,10 +294,10 @@ class Page:
             self.is_lost = self.is_lost or is_elsewhere(error)
             raise BadGateway(sentence(error)) from error
 
-    def _rendered(self, template: str, request: Request, given: Mapping[str, Any]) -> str:
+    def _rendered(self, template: str, request: Request, values: Mapping[str, Any]) -> str:
         common = {
             "where": str(self._target),
             "stages_known": [each.name for each in self._target.settings.stages],
             "notice": self._notices.get(request.args.get("did", "")),
         }
-        return self._templates.get_template(template).render(**common, **given)
+        return self._templates.get_template(template).render(**common, **values)

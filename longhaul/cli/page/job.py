@@ -109,11 +109,11 @@ def _ordered(family: Sequence[Lease]) -> list[Lease]:
 
 def _pretty(body: str) -> str:
     try:
-        shown = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+        text = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
-        shown = body
+        text = body
     return (
-        shown
-        if len(shown) <= _MAX_REQUEST
-        else f"{shown[:_MAX_REQUEST]}\n… and {len(shown) - _MAX_REQUEST} more characters"
+        text
+        if len(text) <= _MAX_REQUEST
+        else f"{text[:_MAX_REQUEST]}\n… and {len(text) - _MAX_REQUEST} more characters"
     )

@@ -40,7 +40,7 @@ class Addresses:
 
 
 def environment(addresses: Addresses) -> Environment:
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -48,7 +48,7 @@ def environment(addresses: Addresses) -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
-    made.globals |= {
+    templates.globals |= {
         "url": addresses.of,
         "job_url": addresses.of_job,
         "timeline": _timeline,
@@ -65,8 +65,8 @@ def environment(addresses: Addresses) -> Environment:
         "name_of": job.name_of,
         "state_of": shown_state,
     }
-    made.filters |= {"clock": _clock, "size": _size}
-    return made
+    templates.filters |= {"clock": _clock, "size": _size}
+    return templates
 
 
 def static_files() -> dict[str, tuple[bytes, str]]:

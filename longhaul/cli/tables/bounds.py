@@ -162,8 +162,8 @@ class BoundsCheck:
         return pq.read_metadata(BytesIO(tail))
 
     def _tail(self, path: DataPath, size: int) -> bytes:
-        found = self._s3.get_object(Bucket=path.bucket, Key=path.key, Range=f"bytes=-{size}")
-        return found["Body"].read()
+        answer = self._s3.get_object(Bucket=path.bucket, Key=path.key, Range=f"bytes=-{size}")
+        return answer["Body"].read()
 
 
 class BoundsChange(WithOldSpecs["BoundsChange"]):
@@ -202,8 +202,8 @@ class BoundsChange(WithOldSpecs["BoundsChange"]):
     def _summary(self, snapshot_properties: Mapping[str, str] = EMPTY_DICT) -> Summary:
         """The table's totals are as they were. pyiceberg sums up no replacement."""
         before = self._transaction.table_metadata.current_snapshot()
-        told = before.summary.additional_properties if before and before.summary else {}
-        totals = {name: value for name, value in told.items() if name.startswith("total-")}
+        properties = before.summary.additional_properties if before and before.summary else {}
+        totals = {name: value for name, value in properties.items() if name.startswith("total-")}
         return Summary(Operation.REPLACE, **totals, **snapshot_properties)
 
 
@@ -237,14 +237,17 @@ def _wrong(file: DataFile, footer: "FileMetaData", table: Table) -> dict[int, Bo
     # No reader asks for a column that was dropped.
     none = MetricsMode(MetricModeTypes.NONE)
     dropped = {each: StatisticsCollector(each, BooleanType(), none, "") for each in leaves}
-    found = statistics_of(footer, dropped | plan, ids)
-    serialized = found.to_serialized_dict()
+    statistics = statistics_of(footer, dropped | plan, ids)
+    serialized = statistics.to_serialized_dict()
     doubtful = without_bounds(footer, ids)
     return {
         each: (serialized["lower_bounds"].get(each), serialized["upper_bounds"].get(each))
         for each in set(leaves) & set(plan)
         if _bounds_of(file, each) != (None, None)
-        and (each in doubtful or not _holds(_bounds_of(file, each), found.column_aggregates[each]))
+        and (
+            each in doubtful
+            or not _holds(_bounds_of(file, each), statistics.column_aggregates[each])
+        )
     }
 
 
@@ -268,14 +271,15 @@ def _bounds_of(file: DataFile, column_id: int) -> Bounds:
     return (file.lower_bounds or {}).get(column_id), (file.upper_bounds or {}).get(column_id)
 
 
-def _holds(bounds: Bounds, seen: "StatsAggregator") -> bool:
+def _holds(bounds: Bounds, statistics: "StatsAggregator") -> bool:
     """Whether all values are between the bounds. A NaN is no bound."""
-    if seen.current_min is None:  # nulls alone
+    if statistics.current_min is None:  # nulls alone
         return True
-    kind = seen.primitive_type
+    kind = statistics.primitive_type
     lower, upper = (None if each is None else from_bytes(kind, each) for each in bounds)
     least, greatest = (
-        from_bytes(kind, seen.serialize(each)) for each in (seen.current_min, seen.current_max)
+        from_bytes(kind, statistics.serialize(each))
+        for each in (statistics.current_min, statistics.current_max)
     )
     return (lower is None or lower <= least) and (upper is None or greatest <= upper)
 

@@ -99,21 +99,21 @@ def _names_in(node: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - DuckDB'
 def _load_extensions(connection: "DuckDBPyConnection") -> None:
     folder = Path(sysconfig.get_path("platlib")) / "duckdb_ext" / "extensions"
     for name in EXTENSIONS:
-        found = sorted(folder.glob(f"*/*/{name}.duckdb_extension"))
-        if not found:
+        files = sorted(folder.glob(f"*/*/{name}.duckdb_extension"))
+        if not files:
             raise CommandError(
                 f"DuckDB's extension {name} is not installed: run `make setup`, which installs "
                 "requirements.txt"
             )
-        connection.execute(f"LOAD {_literal(str(found[-1]))}")
+        connection.execute(f"LOAD {_literal(str(files[-1]))}")
 
 
 def _give_credentials(connection: "DuckDBPyConnection", target: "Target") -> None:
     """Those of the command, for this connection alone: DuckDB writes none of them down."""
-    found = target.session.get_credentials()
-    if found is None:
+    credentials = target.session.get_credentials()
+    if credentials is None:
         raise NoCredentialsError
-    keys = found.get_frozen_credentials()
+    keys = credentials.get_frozen_credentials()
     secret = {
         "KEY_ID": keys.access_key,
         "SECRET": keys.secret_key,
@@ -124,8 +124,8 @@ def _give_credentials(connection: "DuckDBPyConnection", target: "Target") -> Non
         endpoint = urlsplit(target.place.endpoint)
         secret |= {"ENDPOINT": endpoint.netloc, "URL_STYLE": "path"}
         secret |= {"USE_SSL": "true" if endpoint.scheme == "https" else "false"}
-    given = ", ".join(f"{name} {_literal(value)}" for name, value in secret.items() if value)
-    connection.execute(f"CREATE SECRET (TYPE s3, {given})")
+    options = ", ".join(f"{name} {_literal(value)}" for name, value in secret.items() if value)
+    connection.execute(f"CREATE SECRET (TYPE s3, {options})")
 
 
 def _make_view(

@@ -55,17 +55,17 @@ class Version:
     @classmethod
     def of(cls, snapshot: "Snapshot") -> "Version":
         summary = snapshot.summary
-        told = summary.additional_properties if summary else {}
+        properties = summary.additional_properties if summary else {}
         return cls(
             snapshot_id=snapshot.snapshot_id,
             at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
             operation=summary.operation.value if summary else "",
-            output=told.get("longhaul.token", ""),
-            job=told.get("longhaul.job", "").partition("#")[2],
-            added_rows=int(told.get("added-records", 0)),
-            rows=int(told.get("total-records", 0)),
-            files=int(told.get("total-data-files", 0)),
-            size=int(told.get("total-files-size", 0)),
+            output=properties.get("longhaul.token", ""),
+            job=properties.get("longhaul.job", "").partition("#")[2],
+            added_rows=int(properties.get("added-records", 0)),
+            rows=int(properties.get("total-records", 0)),
+            files=int(properties.get("total-data-files", 0)),
+            size=int(properties.get("total-files-size", 0)),
         )
 
 
@@ -99,11 +99,11 @@ class TableReader:
             CommandError: there is none, or it is no Iceberg table.
         """
         database, _, name = text.removeprefix(SCHEME).replace("/", ".").rpartition(".")
-        found = self.look(database, name)
-        if found is None:
+        metadata = self.look(database, name)
+        if metadata is None:
             there = ", ".join(map(str, self.all())) or "no table yet"
             raise CommandError(f"no table {text}; there is: {there}", ExitStatus.NOT_FOUND)
-        return found
+        return metadata
 
     def look(self, database: str, name: str) -> TableEntry | None:
         """The table; None where there is none. Without a database it is one of the stack's own.
@@ -161,8 +161,8 @@ class TableReader:
 
 def versions(metadata: "TableMetadata") -> list[Version]:
     """The newest last. Those that expired are not known any more."""
-    made = [Version.of(each) for each in metadata.snapshots]
-    return sorted(made, key=lambda version: version.at)
+    all_versions = [Version.of(each) for each in metadata.snapshots]
+    return sorted(all_versions, key=lambda version: version.at)
 
 
 def current(metadata: "TableMetadata") -> Version | None:
@@ -172,10 +172,13 @@ def current(metadata: "TableMetadata") -> Version | None:
 
 
 def _entry(table: dict[str, Any]) -> TableEntry | None:
-    told = table.get("Parameters") or {}
-    if told.get("table_type", "").upper() != "ICEBERG" or "metadata_location" not in told:
+    parameters = table.get("Parameters") or {}
+    if (
+        parameters.get("table_type", "").upper() != "ICEBERG"
+        or "metadata_location" not in parameters
+    ):
         return None
-    return TableEntry(table["DatabaseName"], table["Name"], told["metadata_location"])
+    return TableEntry(table["DatabaseName"], table["Name"], parameters["metadata_location"])
 
 
 def _no_database(error: ClientError, name: str) -> Exception:

@@ -46,21 +46,21 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
     Raises:
         CommandError: nothing is known of it, or the same id is used in several stages.
     """
-    wanted = job_id(text)
-    found = target.jobs.find([each.name for each in target.stages(stage)], wanted)
-    if not found:
-        raise CommandError(unknown(wanted), ExitStatus.NOT_FOUND)
-    if len(found) > 1 and not found[0].is_mark:
-        names = ", ".join(sorted(row.stage for row in found))
+    name = job_id(text)
+    rows = target.jobs.find([each.name for each in target.stages(stage)], name)
+    if not rows:
+        raise CommandError(unknown(name), ExitStatus.NOT_FOUND)
+    if len(rows) > 1 and not rows[0].is_mark:
+        names = ", ".join(sorted(row.stage for row in rows))
         raise CommandError(
-            f"job {wanted} is in several stages ({names}): name one with --stage", ExitStatus.USAGE
+            f"job {name} is in several stages ({names}): name one with --stage", ExitStatus.USAGE
         )
-    return found[0]
+    return rows[0]
 
 
-def unknown(wanted: str) -> str:
+def unknown(name: str) -> str:
     return (
-        f"nothing is known of job {wanted}: it may still be queued, its message may have been "
+        f"nothing is known of job {name}: it may still be queued, its message may have been "
         "invalid (`longhaul dlq list`), or it was never sent"
     )
 
@@ -87,10 +87,10 @@ def select_lanes(
         : most + 1
     ]
     ended = list(islice(target.jobs.ended(names, tuple(State), ages), most + 1 - len(unfinished)))
-    found = [*unfinished, *ended]
-    if len(found) > most:
+    rows = [*unfinished, *ended]
+    if len(rows) > most:
         out.note(f"there are more than {most} jobs: raise --most, or filter", style="yellow")
-    return list(lanes_of(target, found[:most]))
+    return list(lanes_of(target, rows[:most]))
 
 
 def lanes_of(target: Target, rows: Iterable[Lease]) -> Iterator[Lane]:
