@@ -177,12 +177,13 @@ def test_a_row_of_a_version_that_noted_no_send_is_looked_at_as_any_other() -> No
 
 
 def test_a_job_that_is_given_up_gets_its_dead_letter_at_once() -> None:
-    leases_over, finisher, giving_up, executions = Mock(), Mock(), Mock(), Mock()
+    finisher, giving_up, executions = Mock(), Mock(), Mock()
     executions.status.side_effect = ValueError
-    giving_up.end_if_due.return_value = leases_over
     row = running(lease_expires_at=LONG_AGO)
+    dead = replace(row, state=State.DEAD, settled_attempt=1, owed=(Owed.DEAD_LETTER,))
+    giving_up.end_if_due.return_value = dead
     report = sweeper(row, executions=executions, finisher=finisher, giving_up=giving_up).sweep()
-    finisher.finish.assert_called_once_with(leases_over)
+    finisher.finish.assert_called_once_with(dead)
     assert report.failed == 0
 
 
