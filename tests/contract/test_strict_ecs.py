@@ -1,4 +1,7 @@
-"""The strict ECS refuses what ECS refuses, and forgets stopped tasks."""
+"""What the strict ECS can be made to do.
+
+The rules of ECS stand in `tests/fidelity`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +11,6 @@ import pytest
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.client import Failure, FakeEcs
 from simulation.aws.ecs.tasks import Task
-from tests.contract.refusals import refused
 
 CLUSTER = "Longhaul"
 
@@ -30,35 +32,6 @@ def launch(ecs: FakeEcs, **more: Any) -> Task:
     (started,) = run(ecs, **more)["tasks"]
     (cluster,) = ecs.clusters.values()
     return cluster.tasks[started["taskArn"]]
-
-
-def environment(**variables: str) -> dict[str, Any]:
-    variables_ = [{"name": name, "value": value} for name, value in variables.items()]
-    return {"containerOverrides": [{"name": "job", "environment": variables_}]}
-
-
-def test_task_runs_ends_and_is_missing_an_hour_later(fake: FakeAws, ecs: FakeEcs) -> None:
-    task = launch(ecs, overrides=environment(LONGHAUL_KEY="main#a"), startedBy="AWS Step Functions")
-    assert task.environment == {"LONGHAUL_KEY": "main#a"}
-    ecs.run(task)
-    fake.clock.advance(60)
-    ecs.end(
-        task,
-        stop_code="EssentialContainerExited",
-        reason="Essential container in task exited",
-        exit_code=1,
-    )
-    (found,) = ecs.describe_tasks(cluster=CLUSTER, tasks=[task.arn])["tasks"]
-    assert (found["lastStatus"], found["stopCode"], found["containers"][0]["exitCode"]) == (
-        "STOPPED",
-        "EssentialContainerExited",
-        1,
-    )
-    fake.clock.advance(3600)
-    response = ecs.describe_tasks(cluster=CLUSTER, tasks=[task.arn])
-    assert response == {"tasks": [], "failures": [{"arn": task.arn, "reason": "MISSING"}]}
-    with refused("InvalidParameterException", "The referenced task was not found."):
-        ecs.stop_task(cluster=CLUSTER, task=task.arn)
 
 
 def test_stop_sends_sigterm_and_then_sigkill(fake: FakeAws, ecs: FakeEcs) -> None:
@@ -87,19 +60,6 @@ def test_stop_sends_sigterm_and_then_sigkill(fake: FakeAws, ecs: FakeEcs) -> Non
     )
 
 
-def test_tasks_are_listed_by_desired_status_and_family(ecs: FakeEcs) -> None:
-    tasks = [launch(ecs) for _ in range(3)]
-    ecs.stop_task(cluster=CLUSTER, task=tasks[0].arn)
-    pages = list(
-        ecs.get_paginator("list_tasks").paginate(
-            cluster=CLUSTER, family="Longhaul-small", maxResults=1
-        )
-    )
-    assert [page["taskArns"] for page in pages] == [[tasks[1].arn], [tasks[2].arn]]
-    assert ecs.list_tasks(cluster=CLUSTER, desiredStatus="STOPPED")["taskArns"] == [tasks[0].arn]
-    assert ecs.list_tasks(cluster=CLUSTER, startedBy="somebody")["taskArns"] == []
-
-
 def test_missing_capacity_is_a_failure_in_the_response_and_no_error(ecs: FakeEcs) -> None:
     def none_left(_request: Mapping[str, Any]) -> None:
         raise Failure("Capacity is unavailable at this time. Please try again later")
@@ -110,41 +70,3 @@ def test_missing_capacity_is_a_failure_in_the_response_and_no_error(ecs: FakeEcs
     assert [each["reason"] for each in response["failures"]] == [
         "Capacity is unavailable at this time. Please try again later"
     ]
-
-
-def test_run_repeated_with_its_client_token_starts_no_task(fake: FakeAws, ecs: FakeEcs) -> None:
-    first = launch(ecs, clientToken="t")
-    assert launch(ecs, clientToken="t") is first
-    fake.clock.advance(24 * 3600)
-    assert launch(ecs, clientToken="t") is not first
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"overrides": environment(X="x" * 8192)},
-        {"startedBy": "x" * 129},
-        {
-            "launchType": "FARGATE",
-            "capacityProviderStrategy": [{"capacityProvider": "FARGATE_SPOT"}],
-        },
-    ],
-)
-def test_invalid_run_is_refused(ecs: FakeEcs, arguments: dict[str, Any]) -> None:
-    with refused("InvalidParameterException"):
-        run(ecs, **arguments)
-
-
-def test_family_runs_its_newest_active_revision(ecs: FakeEcs) -> None:
-    container = {"name": "job", "image": "job"}
-    newest = ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[container])
-    arn = newest["taskDefinition"]["taskDefinitionArn"]
-    assert launch(ecs).definition.arn == arn
-    ecs.deregister_task_definition(taskDefinition=arn)
-    assert launch(ecs).definition.arn.endswith(":1")
-    with refused("ClientException", "TaskDefinition is inactive"):
-        ecs.run_task(cluster=CLUSTER, taskDefinition="Longhaul-small:2")
-    with refused("ClientException"):
-        ecs.run_task(cluster=CLUSTER, taskDefinition="Longhaul-huge")
-    with refused("ClusterNotFoundException"):
-        ecs.run_task(cluster="other", taskDefinition="Longhaul-small")

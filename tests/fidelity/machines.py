@@ -14,6 +14,7 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda
 from longhaul.local.moto_repairs.patching import Patches
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.stepfunctions.interpreter import Interpreter
+from simulation.aws.stepfunctions.run_task_sync import RunTaskSync
 from tests.contract.conftest import Aws
 from tests.local.support import eventually
 from tests.patience import DEADLINE_S
@@ -23,6 +24,7 @@ from tests.simulation.conformance.scripts import FunctionAnswer
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/x"
 INVOKE = "arn:aws:states:::lambda:invoke"
+RUN_TASK = "arn:aws:states:::ecs:runTask.sync"
 CALL: Mapping[str, Any] = {
     "Type": "Task",
     "Resource": INVOKE,
@@ -59,7 +61,7 @@ def execute(
     given: object = None,
     *,
     function: Function = lambda _payload: {},
-    stopped_in: str | None = None,
+    stopped_at: str | None = None,
 ) -> Ended:
     """Run an execution of these states to its end.
 
@@ -68,17 +70,17 @@ def execute(
         states: The first one is where the machine starts.
         given: The input.
         function: What `INVOKE` invokes.
-        stopped_in: The execution is stopped when it is in this state.
+        stopped_at: The execution is stopped after the first event of this type.
     """
     sfn = aws.client("stepfunctions")
     definition = json.dumps({"StartAt": next(iter(states)), "States": states})
     machine = sfn.create_state_machine(name="M", definition=definition, roleArn=ROLE_ARN)
     run = _in_fake if aws.fake else _in_moto
-    return run(aws, machine["stateMachineArn"], json.dumps(given), function, stopped_in)
+    return run(aws, machine["stateMachineArn"], json.dumps(given), function, stopped_at)
 
 
 def _in_fake(
-    aws: Aws, machine_arn: str, given: str, function: Function, stopped_in: str | None
+    aws: Aws, machine_arn: str, given: str, function: Function, stopped_at: str | None
 ) -> Ended:
     assert aws.fake
     sfn, timeline = aws.fake.stepfunctions, Timeline(aws.fake.clock)
@@ -91,22 +93,31 @@ def _in_fake(
             done(result_of_invoke(answer))
         return SimpleNamespace(cancel=lambda: None)
 
-    def observe(execution: Any, event: str, state: str) -> None:
+    def observe(execution: Any, event: str, _state: str) -> None:
         events.append(event)
-        if state == stopped_in:
+        if event == stopped_at:
             timeline.after(0, lambda: sfn.stop_execution(executionArn=execution.arn))
 
-    sfn.engine = engine = Interpreter(timeline, sfn, {INVOKE: invoke}, random.Random(1))
+    sfn.engine = engine = Interpreter(
+        timeline,
+        sfn,
+        {INVOKE: invoke, RUN_TASK: RunTaskSync(timeline, aws.fake.ecs)},
+        random.Random(1),
+    )
     engine.observers.append(observe)
     arn = sfn.start_execution(stateMachineArn=machine_arn, name="x", input=given)["executionArn"]
     until = aws.fake.clock.now() + timedelta(days=1)
+    while sfn.executions[arn].is_running and timeline.step(until):
+        pass
+    # Its tasks stop a moment later, and are shown for an hour.
+    until = aws.fake.clock.now() + timedelta(minutes=1)
     while timeline.step(until):
         pass
     return Ended(sfn.describe_execution(executionArn=arn), events, payloads)
 
 
 def _in_moto(
-    aws: Aws, machine_arn: str, given: str, function: Function, stopped_in: str | None
+    aws: Aws, machine_arn: str, given: str, function: Function, stopped_at: str | None
 ) -> Ended:
     sfn, patches, over = aws.client("stepfunctions"), Patches(), threading.Event()
     payloads: list[Any] = []
@@ -128,8 +139,8 @@ def _in_moto(
         def history() -> list[Any]:
             return list(sfn.get_execution_history(executionArn=arn)["events"])
 
-        if stopped_in is not None:
-            eventually(lambda: len(history()) > 1, f"{stopped_in} entered")
+        if stopped_at is not None:
+            eventually(lambda: stopped_at in [each["type"] for each in history()], stopped_at)
             sfn.stop_execution(executionArn=arn)
         eventually(
             lambda: sfn.describe_execution(executionArn=arn)["status"] != "RUNNING",

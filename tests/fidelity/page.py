@@ -7,7 +7,9 @@ from textwrap import fill
 from tests.fidelity import (
     dynamodb,
     dynamodb_expressions,
+    ecs,
     glue,
+    run_task_sync,
     s3,
     s3_uploads,
     sqs,
@@ -25,7 +27,8 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "S3": [*s3.RULES, *s3_uploads.RULES],
     "DynamoDB": [*dynamodb.RULES, *dynamodb_expressions.RULES],
     "Glue": glue.RULES,
-    "Step Functions": [*stepfunctions.RULES, *states.RULES],
+    "ECS": ecs.RULES,
+    "Step Functions": [*stepfunctions.RULES, *states.RULES, *run_task_sync.RULES],
 }
 ENGINES = ("fake", "stock", "embedded", "oracle")
 ORACLES = {"SQS": "LocalStack", "S3": "LocalStack", "DynamoDB": "DynamoDB Local"}
@@ -35,6 +38,7 @@ LACKING: Mapping[str, Mapping[str, str]] = {
     "embedded": {},
     "oracle": {
         "Glue": "LocalStack's free edition has no catalog",
+        "ECS": "LocalStack's free edition runs no tasks",
         "Step Functions": "LocalStack's Step Functions and moto's are one code base",
     },
 }

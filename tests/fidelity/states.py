@@ -41,7 +41,7 @@ def events_of_a_fail_state(aws: Aws) -> str:
 
 def events_of_an_execution_stopped_while_it_waits(aws: Aws) -> str:
     wait = {"Type": "Wait", "Seconds": 600, "End": True}
-    return ", ".join(execute(aws, {"Wait": wait}, stopped_in="Wait").events)
+    return ", ".join(execute(aws, {"Wait": wait}, stopped_at="WaitStateEntered").events)
 
 
 def wait_of_a_negative_number_of_seconds(aws: Aws) -> str:

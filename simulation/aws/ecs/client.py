@@ -156,7 +156,7 @@ class FakeEcs(Service):
         definition = self._definition(taskDefinition)
         if definition.arn in self.inactive:
             raise RefusedError("ClientException", "TaskDefinition is inactive")
-        _check_run(request)
+        _check_run(request, definition.container)
         token = request.get("clientToken")
         if token in self._tokens and self._now() - self._tokens[token][0] < _CLIENT_TOKENS_LIVE:
             return self._tokens[token][1]
@@ -268,7 +268,7 @@ class FakeEcs(Service):
         raise RefusedError("ClientException", "TaskDefinition not found.")
 
 
-def _check_run(request: Mapping[str, Any]) -> None:
+def _check_run(request: Mapping[str, Any], container: str) -> None:
     known = {
         "clientToken",
         "startedBy",
@@ -287,6 +287,13 @@ def _check_run(request: Mapping[str, Any]) -> None:
         raise RefusedError(
             "InvalidParameterException", "Container Overrides length must be at most 8192"
         )
+    for override in request.get("overrides", {}).get("containerOverrides", []):
+        if override.get("name") != container:
+            raise RefusedError(
+                "InvalidParameterException",
+                f"Override for container named {override.get('name')} is not a container in the"
+                " TaskDefinition.",
+            )
     if len(request.get("startedBy", "")) > _MAX_STARTED_BY:
         raise RefusedError("InvalidParameterException", "startedBy length must be at most 128")
     if "launchType" in request and "capacityProviderStrategy" in request:

@@ -1,4 +1,8 @@
-"""`sfn_parameters` and `sfn_ecs_sync`: from a state of a machine to a process."""
+"""`sfn_parameters` and `sfn_ecs_sync`: from a state of a machine to a process.
+
+Without the one, stock moto does not come as far as the other, so each is shown alone here. The
+rules stand in `tests/fidelity/run_task_sync.py`.
+"""
 
 import json
 from collections.abc import Callable
@@ -19,7 +23,7 @@ from longhaul.local.moto_repairs import (
     sfn_start_stop,
 )
 from tests.local.moto_repairs.small_tasks import SLEEP, register, stopped, task
-from tests.local.support import DEADLINE_S, Moto, branch, eventually
+from tests.local.support import DEADLINE_S, Moto, eventually
 
 RUN_TASK = {
     "Type": "Task",
@@ -77,7 +81,7 @@ def test_parameters_reach_ecs_under_its_names(
         assert driver.log_of(json.loads(end["output"])["TaskArn"]).read_text() == "1763680000000\n"
 
 
-def test_nonzero_exit_fails_the_state_with_the_description_of_the_task_as_cause(
+def test_nonzero_exit_fails_the_state(
     ecs: Any, sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
 ) -> None:
     sync(repaired=repaired)
@@ -90,16 +94,6 @@ def test_nonzero_exit_fails_the_state_with_the_description_of_the_task_as_cause(
         lambda: running.status(execution) == ("FAILED" if repaired else "SUCCEEDED"),
         "the execution ends",
     )
-    if repaired:
-        end = running.describe(execution)
-        cause = json.loads(end["cause"])
-        assert end["error"] == "States.TaskFailed"
-        assert (cause["Containers"][0]["ExitCode"], cause["StopCode"]) == (
-            3,
-            "EssentialContainerExited",
-        )
-        assert cause["StartedBy"] == "AWS Step Functions"
-        assert isinstance(cause["StoppedAt"], int)
 
 
 def test_command_that_cannot_start_fails_the_state(
@@ -121,7 +115,7 @@ def test_execution_that_is_stopped_while_its_task_starts_stops_the_task(
     driver: EcsDriver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sync(repaired=True)
+    sync()
     register(ecs, SLEEP)
     running = machine(Run={**RUN_TASK, "End": True})
     run, started = driver.run, Event()
@@ -151,70 +145,14 @@ def test_stopped_execution_stops_its_task(
 
     running.client.stop_execution(executionArn=execution)
 
-    assert running.describe(execution)["status"] == "ABORTED"
     if repaired:
         assert stopped(ecs, arn)["stopCode"] == "UserInitiated"
     else:
         assert task(ecs, arn)["desiredStatus"] == "RUNNING"
 
 
-def test_task_of_a_sibling_branch_is_stopped_when_a_branch_fails(
-    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any]
-) -> None:
-    sync()
-    register(ecs, SLEEP)
-    beat = branch(
-        Wait={"Type": "Wait", "Seconds": 1, "Next": "Kill"},
-        Kill={"Type": "Fail", "Error": "Stalled"},
-    )
-    end = machine(
-        Both={
-            "Type": "Parallel",
-            "Branches": [
-                branch(
-                    Run={
-                        **RUN_TASK,
-                        "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "After"}],
-                        "Next": "After",
-                    },
-                    After={"Type": "Pass", "End": True},
-                ),
-                beat,
-            ],
-            "Catch": [{"ErrorEquals": ["Stalled"], "ResultPath": "$.error", "Next": "AfterKill"}],
-            "End": True,
-        },
-        AfterKill={"Type": "Pass", "End": True},
-    ).run(family="small", run=1)
-
-    (arn,) = (
-        ecs.list_tasks(cluster="jobs")["taskArns"]
-        or ecs.list_tasks(cluster="jobs", desiredStatus="STOPPED")["taskArns"]
-    )
-    assert (end["status"], json.loads(end["output"])["error"]["Error"]) == (
-        "SUCCEEDED",
-        "Stalled",
-    )
-    assert stopped(ecs, arn)["stoppedReason"] == "Stopped by AWS Step Functions"
-
-
-def test_timeout_of_the_state_leaves_its_task_running(
-    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any]
-) -> None:
-    sync()
-    register(ecs, SLEEP)
-
-    end = machine(Run={**RUN_TASK, "TimeoutSecondsPath": "$.timeout_s", "End": True}).run(
-        family="small", run=1, timeout_s=1
-    )
-
-    (arn,) = ecs.list_tasks(cluster="jobs")["taskArns"]
-    assert end["error"] == "States.Timeout"
-    assert task(ecs, arn)["desiredStatus"] == "RUNNING"
-
-
 @pytest.mark.usefixtures("ecs")
-def test_error_of_run_task_has_its_own_name_and_can_be_caught(
+def test_error_of_run_task_can_be_caught(
     sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
 ) -> None:
     sync(repaired=repaired)
@@ -225,5 +163,3 @@ def test_error_of_run_task_has_its_own_name_and_can_be_caught(
     ).run(family="none", run=1)
 
     assert end["status"] == ("SUCCEEDED" if repaired else "FAILED")
-    if repaired:
-        assert json.loads(end["output"])["Error"] == "ECS.ClientException"

@@ -230,14 +230,3 @@ def test_moto_leaves_out_the_details_of_a_refused_run_task(in_moto: Play) -> Non
             "Rate exceeded (Service: AmazonECS; Status Code: 400; Error Code: ThrottlingException;"
         )
     )
-
-
-def test_moto_has_no_aborted_states_and_calls_a_stopped_task_a_success(in_moto: Play) -> None:
-    """AWS writes TaskStateAborted for a state that a Parallel state stopped.
-
-    https://docs.aws.amazon.com/step-functions/latest/apireference/API_HistoryEvent.html
-    """
-    script = SOMETHING_STOPPED["the job stalls"]
-
-    assert in_moto(script).steps["job"][-1] == "TaskSucceeded RunOnFargate"
-    assert in_simulation.play(script).steps["job"][-1] == "TaskStateAborted RunOnFargate"

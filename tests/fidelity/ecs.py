@@ -1,0 +1,279 @@
+"""Rules of ECS: which tasks start, how they end, and what is shown of them."""
+
+from typing import Any
+
+from simulation.aws.cloud import FakeAws
+from simulation.aws.ecs.tasks import Task
+from tests.contract.conftest import Aws
+from tests.contract.refusals import code_of
+from tests.fidelity.rule import NOT_ASKED, Repair, Rule
+from tests.fidelity.sqs import REAL_TIME
+
+CLUSTER, FAMILY = "jobs", "small"
+
+
+class Program:
+    """What runs in the tasks of the fake: it exits with the code at once, or on SIGTERM."""
+
+    def __init__(self, aws: FakeAws, exit_code: int | None) -> None:
+        self._ecs = aws.ecs
+        self._exit_code = exit_code
+
+    def launched(self, task: Task) -> None:
+        self._ecs.run(task)
+        if self._exit_code is not None:
+            self._end(task, self._exit_code)
+
+    def terminated(self, task: Task) -> None:
+        self._end(task, 143)
+
+    def _end(self, task: Task, exit_code: int) -> None:
+        reason = "Essential container in task exited"
+        self._ecs.end(
+            task, stop_code="EssentialContainerExited", reason=reason, exit_code=exit_code
+        )
+
+
+def cluster(aws: Aws, exit_code: int | None = None) -> Any:
+    """ECS with a task definition whose tasks exit with the code. None: they run on."""
+    if aws.fake:
+        aws.fake.ecs.containers = Program(aws.fake, exit_code)
+    ecs = aws.client("ecs")
+    ecs.create_cluster(clusterName=CLUSTER)
+    register(ecs, exit_code)
+    return ecs
+
+
+def register(ecs: Any, exit_code: int | None = None) -> str:
+    """The ARN of another revision."""
+    code = "import time; time.sleep(600)" if exit_code is None else f"raise SystemExit({exit_code})"
+    container = {
+        "name": "job",
+        "image": "any",
+        "command": ["python", "-c", code],
+        "memory": 64,
+        "stopTimeout": 2,
+    }
+    made = ecs.register_task_definition(family=FAMILY, containerDefinitions=[container])
+    return str(made["taskDefinition"]["taskDefinitionArn"])
+
+
+def run(ecs: Any, **more: Any) -> dict[str, Any]:
+    """The task that RunTask starts."""
+    given = {"cluster": CLUSTER, "taskDefinition": FAMILY, "launchType": "FARGATE", **more}
+    (task,) = ecs.run_task(**given)["tasks"]
+    return dict(task)
+
+
+def refused_run(aws: Aws, **more: Any) -> str:
+    ecs = cluster(aws)
+    return code_of(lambda: run(ecs, **more))
+
+
+def shown(aws: Aws, ecs: Any, arn: str, status: str = "STOPPED") -> dict[str, Any]:
+    """The task once it has the status."""
+    for _ in range(600):
+        (task,) = ecs.describe_tasks(cluster=CLUSTER, tasks=[arn])["tasks"]
+        if task["lastStatus"] == status:
+            break
+        aws.clock.sleep(0.05)
+    return dict(task)
+
+
+def environment(**variables: str) -> dict[str, Any]:
+    given = [{"name": name, "value": value} for name, value in variables.items()]
+    return {"containerOverrides": [{"name": "job", "environment": given}]}
+
+
+def end_of_a_task_that_exits_with_65(aws: Aws) -> str:
+    ecs = cluster(aws, 65)
+    task = shown(aws, ecs, run(ecs)["taskArn"])
+    times = [task.get(name) for name in ("createdAt", "startedAt", "stoppedAt")]
+    order = "in order" if None not in times and times == sorted(times) else "without times"
+    return f"{task.get('stopCode')}, {task['containers'][0].get('exitCode')}, {order}"
+
+
+def end_of_a_task_that_is_stopped(aws: Aws) -> str:
+    ecs = cluster(aws)
+    arn = run(ecs)["taskArn"]
+    shown(aws, ecs, arn, "RUNNING")
+    for reason in ("Longhaul: stalled", "again"):
+        ecs.stop_task(cluster=CLUSTER, task=arn, reason=reason)
+    task = shown(aws, ecs, arn)
+    return f"{task['stopCode']}, {task['stoppedReason']}, {task['containers'][0].get('exitCode')}"
+
+
+def description_of_an_unknown_task(aws: Aws) -> str:
+    ecs = cluster(aws)
+    answer = ecs.describe_tasks(cluster=CLUSTER, tasks=[MISSING])
+    return ", ".join(failure["reason"] for failure in answer["failures"])
+
+
+def stop_of_an_unknown_task(aws: Aws) -> str:
+    ecs = cluster(aws)
+    return code_of(lambda: ecs.stop_task(cluster=CLUSTER, task=MISSING))
+
+
+def task_an_hour_after_its_end(aws: Aws) -> str:
+    ecs = cluster(aws, 0)
+    arn = run(ecs)["taskArn"]
+    aws.clock.sleep(3600)
+    answer = ecs.describe_tasks(cluster=CLUSTER, tasks=[arn])
+    reasons = [failure["reason"] for failure in answer["failures"]]
+    return f"{reasons[0]}, {code_of(lambda: ecs.stop_task(cluster=CLUSTER, task=arn))}"
+
+
+def run_repeated_with_its_client_token(aws: Aws) -> str:
+    ecs = cluster(aws)
+    arns = {run(ecs, clientToken="t")["taskArn"] for _ in range(2)}
+    return f"{len(arns)} started"
+
+
+def run_repeated_with_its_client_token_after_a_day(aws: Aws) -> str:
+    ecs = cluster(aws)
+    first = run(ecs, clientToken="t")["taskArn"]
+    aws.clock.sleep(24 * 3600)
+    return "the same" if run(ecs, clientToken="t")["taskArn"] == first else "another"
+
+
+def tasks_listed_by_desired_status_and_family(aws: Aws) -> str:
+    ecs = cluster(aws)
+    arns = [run(ecs)["taskArn"] for _ in range(3)]
+    for arn in arns:
+        shown(aws, ecs, arn, "RUNNING")
+    ecs.stop_task(cluster=CLUSTER, task=arns[0])
+    pages = ecs.get_paginator("list_tasks").paginate(cluster=CLUSTER, family=FAMILY, maxResults=1)
+    running = sorted(arns.index(arn) for page in pages for arn in page["taskArns"])
+    shown(aws, ecs, arns[0])
+    stopped = ecs.list_tasks(cluster=CLUSTER, desiredStatus="STOPPED")["taskArns"]
+    return f"running {running}, stopped {[arns.index(arn) for arn in stopped]}"
+
+
+def tasks_listed_by_who_started_them(aws: Aws) -> str:
+    ecs = cluster(aws)
+    mine = run(ecs, startedBy="me")["taskArn"]
+    run(ecs, startedBy="somebody")
+    return (
+        "mine" if ecs.list_tasks(cluster=CLUSTER, startedBy="me")["taskArns"] == [mine] else "all"
+    )
+
+
+def overrides_of_more_than_8192_characters(aws: Aws) -> str:
+    return refused_run(aws, overrides=environment(X="x" * 8192))
+
+
+def override_of_an_unknown_container(aws: Aws) -> str:
+    ecs = cluster(aws)
+    other = {"containerOverrides": [{"name": "other"}]}
+    code = code_of(lambda: run(ecs, overrides=other))
+    return f"{code}, {len(ecs.list_tasks(cluster=CLUSTER)['taskArns'])} tasks"
+
+
+def started_by_of_129_characters(aws: Aws) -> str:
+    return refused_run(aws, startedBy="x" * 129)
+
+
+def launch_type_beside_a_capacity_provider(aws: Aws) -> str:
+    return refused_run(aws, capacityProviderStrategy=[{"capacityProvider": "FARGATE_SPOT"}])
+
+
+def revision_that_a_family_runs(aws: Aws) -> str:
+    ecs = cluster(aws)
+    newest = register(ecs)
+    before = run(ecs)["taskDefinitionArn"]
+    ecs.deregister_task_definition(taskDefinition=newest)
+    after = run(ecs)["taskDefinitionArn"]
+    return f"{before.split(':')[-1]}, then {after.split(':')[-1]}"
+
+
+def run_of_an_inactive_revision(aws: Aws) -> str:
+    ecs = cluster(aws)
+    ecs.deregister_task_definition(taskDefinition=f"{FAMILY}:1")
+    return code_of(lambda: run(ecs, taskDefinition=f"{FAMILY}:1"))
+
+
+def run_of_an_unknown_family(aws: Aws) -> str:
+    return refused_run(aws, taskDefinition="huge")
+
+
+def run_in_an_unknown_cluster(aws: Aws) -> str:
+    return refused_run(aws, cluster="other")
+
+
+MISSING = f"arn:aws:ecs:us-east-1:123456789012:task/{CLUSTER}/{'0' * 32}"
+INACTIVE = "moto runs inactive revisions too. CloudFormation leaves a newer one"
+RUN = "API_RunTask"
+RULES = [
+    Rule(
+        end_of_a_task_that_exits_with_65,
+        "EssentialContainerExited, 65, in order",
+        "task-lifecycle-explanation",
+        repair=Repair("ecs_tasks", "None, 0, without times"),
+    ),
+    Rule(
+        end_of_a_task_that_is_stopped,
+        "UserInitiated, Longhaul: stalled, 143",
+        "API_StopTask",
+    ),
+    Rule(
+        description_of_an_unknown_task,
+        "MISSING",
+        "API_DescribeTasks",
+        repair=Repair("ecs_tasks", ""),
+    ),
+    Rule(
+        stop_of_an_unknown_task,
+        "InvalidParameterException",
+        "API_StopTask",
+        repair=Repair("ecs_tasks", "500"),
+    ),
+    Rule(
+        task_an_hour_after_its_end,
+        "MISSING, InvalidParameterException",
+        "API_DescribeTasks",
+        embedded=NOT_ASKED,
+        why=REAL_TIME,
+    ),
+    Rule(
+        run_repeated_with_its_client_token,
+        "1 started",
+        "ECS_Idempotency",
+        embedded="2 started",
+        why="moto ignores tokens. Longhaul sends none",
+    ),
+    Rule(
+        run_repeated_with_its_client_token_after_a_day,
+        "another",
+        "ECS_Idempotency",
+        embedded=NOT_ASKED,
+        why=REAL_TIME,
+    ),
+    Rule(
+        tasks_listed_by_desired_status_and_family,
+        "running [1, 2], stopped [0]",
+        "API_ListTasks",
+        embedded="running [0, 1, 2], stopped [0]",
+        why="moto lists every task where no status is asked for. Longhaul names one",
+    ),
+    Rule(tasks_listed_by_who_started_them, "mine", "API_ListTasks"),
+    Rule(
+        overrides_of_more_than_8192_characters,
+        "InvalidParameterException",
+        RUN,
+        embedded="ok",
+        why="moto does not count them. Longhaul's are a few short variables",
+    ),
+    Rule(override_of_an_unknown_container, "InvalidParameterException, 0 tasks", RUN),
+    Rule(
+        started_by_of_129_characters,
+        "InvalidParameterException",
+        RUN,
+        embedded="ok",
+        why="moto does not count them. Longhaul sends no name of its own",
+    ),
+    Rule(launch_type_beside_a_capacity_provider, "InvalidParameterException", RUN),
+    Rule(revision_that_a_family_runs, "2, then 1", RUN, embedded="2, then 2", why=INACTIVE),
+    Rule(run_of_an_inactive_revision, "ClientException", RUN, embedded="ok", why=INACTIVE),
+    Rule(run_of_an_unknown_family, "ClientException", RUN),
+    Rule(run_in_an_unknown_cluster, "ClusterNotFoundException", RUN),
+]
