@@ -89,6 +89,9 @@ PARTS_WORLDS: Mapping[str, Plan] = {
         )
         for what, saves in (("code", "folder"), ("inputs", "folder"))
     },
+    "new code asks no more for a part that is stored": _plan(
+        "crashes", acts=(Act(130.0, "change", "j0", service="code"),), after_s=60.5
+    ),
     "the code of a job with a checkpoint changes": _plan(
         "crashes", acts=(Act(130.0, "change", "j0", service="code"),), saves="checkpoint"
     ),

@@ -52,6 +52,7 @@ def owners(world: World) -> dict[str, int]:
         ("a dead job in parts is sent again too late", [2, 2, 2]),
         # Each second part names a version of its own; new code asks for one part less.
         ("the code of a job in parts change before its next attempt", [2, 2]),
+        ("new code asks no more for a part that is stored", [2, 1]),
         ("the inputs of a job in parts change before its next attempt", [2, 2, 2]),
         ("S3 is out while an attempt looks at what is stored", None),
     ],
