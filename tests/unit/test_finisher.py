@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
 
@@ -11,7 +10,7 @@ import pytest
 from longhaul.domain.errors import LeaseChangedError, VoidCommitError
 from longhaul.domain.follow_ons import FollowOn
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, State
-from longhaul.domain.message import Message, follow_on
+from longhaul.domain.message import Message
 from longhaul.finish import Finisher
 from tests.builders import NOW, changed, running, stage
 from tests.unit.use_cases import alone
@@ -147,19 +146,6 @@ def follow(queue: Mock, row: Lease, **parts: Any) -> None:
         finisher(queue=queue, requests=requests, **parts).finish(row)
 
 
-def test_a_follow_on_was_sent_when_the_job_before_it_ended() -> None:
-    sent: list[Message] = []
-    queue = Mock()
-    queue.send_many.side_effect = lambda _, messages: sent.extend(messages) or []
-    ended_at = NOW + timedelta(seconds=99)
-    follow(queue, replace(PUBLISHED, settled_at=ended_at, owed=(Owed.FOLLOW_ONS,)))
-    follow(queue, replace(PUBLISHED, settled_at=None, owed=(Owed.FOLLOW_ONS,)))
-    assert sent == [
-        follow_on('{"job_id": "next"}', at, "a-group")
-        for at in (ended_at, PUBLISHED.attempt.claimed_at)
-    ]
-
-
 def test_a_follow_on_that_is_never_taken_is_told_as_refused_once_it_is_struck_off() -> None:
     queue, announcer, giving_up, leases = Mock(), Mock(), Mock(), striking()
     queue.send_many.side_effect = lambda _, messages: [(each, "too long") for each in messages]
@@ -193,10 +179,3 @@ def test_a_dead_letter_says_where_the_log_is(task_arn: str | None, log: str | No
     explained = str(letter.attributes["longhaul"])
     assert ("/longhaul/jobs" in explained) is (log is not None)
     assert log is None or f'"{log}"' in explained
-
-
-def test_the_dead_letter_of_a_job_that_was_given_up_is_sent_in_part_at_worst() -> None:
-    giving_up = Mock()
-    dead = replace(ENDED, state=State.DEAD, last_class="internal_error", owed=(Owed.DEAD_LETTER,))
-    assert finisher(giving_up=giving_up).finish(dead) == replace(dead, owed=())
-    assert giving_up.send.call_args.args[0] == stage().dead_letter_queue_url
