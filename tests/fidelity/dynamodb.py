@@ -7,11 +7,15 @@ from botocore.exceptions import ClientError
 from tests.contract.conftest import Aws, create_leases_table
 from tests.contract.refusals import code_of
 from tests.fidelity.dynamodb_expressions import refusal
-from tests.fidelity.rule import NOT_ASKED, Rule
+from tests.fidelity.rule import NOT_ASKED, Rules
 from tests.fidelity.sqs import REAL_TIME
 
 OTHER = {"key": {"S": "main#b"}, "item": {"S": "lease"}}
 KEY = {"key": {"S": "main#a"}, "item": {"S": "lease"}}
+OPEN = {"ExpressionAttributeNames": {"#o": "open"}}
+NUMBERS = "AWS trims leading and trailing zeros, moto keeps the text. Longhaul writes none"
+EXPRESSIONS = "Expressions.OperatorsAndFunctions"
+RULES = Rules()
 
 
 def leases(aws: Aws) -> Any:
@@ -21,6 +25,12 @@ def leases(aws: Aws) -> Any:
     return dynamodb
 
 
+@RULES.add(
+    "2",
+    "API_TransactWriteItems",
+    embedded="3",
+    why="moto ignores tokens. Ours only ever makes a repeated write a conflict with itself",
+)
 def transaction_repeated_with_its_token(aws: Aws) -> str:
     dynamodb = leases(aws)
     change = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
@@ -32,6 +42,12 @@ def transaction_repeated_with_its_token(aws: Aws) -> str:
     return str(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
 
 
+@RULES.add(
+    "IdempotentParameterMismatchException",
+    "API_TransactWriteItems",
+    embedded="ok",
+    why="moto ignores tokens",
+)
 def different_transaction_with_the_same_token(aws: Aws) -> str:
     dynamodb = leases(aws)
 
@@ -43,17 +59,20 @@ def different_transaction_with_the_same_token(aws: Aws) -> str:
     return code_of(lambda: put("2"))
 
 
+@RULES.add("ValidationException", "API_PutItem")
 def empty_index_key(aws: Aws) -> str:
     dynamodb = leases(aws)
     return code_of(lambda: dynamodb.put_item(TableName="leases", Item=KEY | {"open": {"S": ""}}))
 
 
+@RULES.add("7.5", "HowItWorks.NamingRulesDataTypes", embedded="007.50", why=NUMBERS)
 def stored_form_of_a_number(aws: Aws) -> str:
     dynamodb = leases(aws)
     dynamodb.put_item(TableName="leases", Item=KEY | {"n": {"N": "007.50"}})
     return str(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
 
 
+@RULES.add("ValidationException", "Expressions.ExpressionAttributeNames")
 def unused_placeholders(aws: Aws) -> str:
     dynamodb = leases(aws)
     condition = {
@@ -63,6 +82,12 @@ def unused_placeholders(aws: Aws) -> str:
     return code_of(lambda: dynamodb.put_item(TableName="leases", Item=KEY, **condition))
 
 
+@RULES.add(
+    "ValidationException",
+    EXPRESSIONS,
+    embedded="ConditionalCheckFailedException",
+    why="moto compares whatever it gets. Longhaul uses `begins_with` for keys alone",
+)
 def begins_with_and_a_number(aws: Aws) -> str:
     dynamodb = leases(aws)
     condition = {
@@ -72,6 +97,7 @@ def begins_with_and_a_number(aws: Aws) -> str:
     return code_of(lambda: dynamodb.put_item(TableName="leases", Item=KEY, **condition))
 
 
+@RULES.add("ValidationException", "API_TransactWriteItems")
 def two_changes_of_one_item_in_a_transaction(aws: Aws) -> str:
     dynamodb = leases(aws)
     change = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
@@ -83,6 +109,7 @@ def two_changes_of_one_item_in_a_transaction(aws: Aws) -> str:
     )
 
 
+@RULES.add("TransactionCanceledException", "API_TransactWriteItems")
 def condition_of_a_transaction_that_does_not_hold(aws: Aws) -> str:
     dynamodb = leases(aws)
     put = {
@@ -94,6 +121,7 @@ def condition_of_a_transaction_that_does_not_hold(aws: Aws) -> str:
     return code_of(lambda: dynamodb.transact_write_items(TransactItems=[{"Put": put}]))
 
 
+@RULES.add("ValidationException", "API_UpdateItem")
 def update_of_a_key_attribute(aws: Aws) -> str:
     dynamodb = leases(aws)
     return code_of(
@@ -107,6 +135,9 @@ def update_of_a_key_attribute(aws: Aws) -> str:
     )
 
 
+@RULES.add(
+    "7, 100, 0, 2.5", "HowItWorks.NamingRulesDataTypes", embedded="007, 1e2, -0, 2.50", why=NUMBERS
+)
 def stored_forms_of_numbers(aws: Aws) -> str:
     dynamodb = leases(aws)
     stored = []
@@ -116,6 +147,7 @@ def stored_forms_of_numbers(aws: Aws) -> str:
     return ", ".join(stored)
 
 
+@RULES.add("item lease, key main#b, running 1", "API_UpdateItem")
 def update_of_a_missing_item(aws: Aws) -> str:
     dynamodb = leases(aws)
     dynamodb.update_item(
@@ -132,10 +164,17 @@ def plain(item: dict[str, Any]) -> dict[str, str]:
     return {name: next(iter(value.values())) for name, value in item.items()}
 
 
+@RULES.add(
+    "ok",
+    "ServiceQuotas",
+    embedded="ValidationException",
+    why="moto refuses the limit itself. Longhaul's rows stay far below",
+)
 def item_of_400_kib(aws: Aws) -> str:
     return code_of(lambda: put_of_size(leases(aws), 409_600))
 
 
+@RULES.add("ValidationException", "ServiceQuotas")
 def item_beyond_400_kib(aws: Aws) -> str:
     dynamodb = leases(aws)
     return refusal(aws, "Item size has exceeded", lambda: put_of_size(dynamodb, 409_601))
@@ -178,12 +217,14 @@ def other(item: str) -> dict[str, Any]:
     return {"key": {"S": "main#b"}, "item": {"S": item}}
 
 
+@RULES.add("None, None, None, ConditionalCheckFailed with n = 1", "API_TransactWriteItems")
 def reasons_of_a_cancelled_transaction(aws: Aws) -> str:
     _, reasons = cancelled_transaction(aws)
     codes = ", ".join(reason["Code"] for reason in reasons)
     return f"{codes} with n = {reasons[-1]['Item']['n']['N']}"
 
 
+@RULES.add("deleted 1, updated 1", "API_TransactWriteItems")
 def items_after_a_cancelled_transaction(aws: Aws) -> str:
     dynamodb, _ = cancelled_transaction(aws)
     return ", ".join(f"{item['item']} {item['n']}" for item in others(dynamodb))
@@ -200,6 +241,7 @@ def others(dynamodb: Any) -> list[dict[str, str]]:
     return [plain(item) for item in answer["Items"]]
 
 
+@RULES.add("ResourceNotFoundException, 0 items", "API_TransactWriteItems")
 def transaction_with_a_missing_table(aws: Aws) -> str:
     dynamodb = leases(aws)
     puts = [{"Put": {"TableName": table, "Item": other("new")}} for table in ("leases", "missing")]
@@ -207,6 +249,7 @@ def transaction_with_a_missing_table(aws: Aws) -> str:
     return f"{code}, {len(others(dynamodb))} items"
 
 
+@RULES.add("3", "API_TransactWriteItems", embedded=NOT_ASKED, oracle=NOT_ASKED, why=REAL_TIME)
 def transaction_repeated_with_its_token_after_ten_minutes(aws: Aws) -> str:
     dynamodb = leases(aws)
     change = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
@@ -232,14 +275,13 @@ def queried(aws: Aws, condition: str, **more: Any) -> Any:
     )
 
 
-OPEN = {"ExpressionAttributeNames": {"#o": "open"}}
-
-
+@RULES.add("item, key, open", "API_Query")
 def query_of_an_index_of_keys(aws: Aws) -> str:
     (item,) = queried(aws, "#o = :o", **OPEN)["Items"]
     return ", ".join(sorted(item))
 
 
+@RULES.add("ValidationException", "API_Query")
 def consistent_query_of_an_index(aws: Aws) -> str:
     return refusal(
         aws,
@@ -248,10 +290,12 @@ def consistent_query_of_an_index(aws: Aws) -> str:
     )
 
 
+@RULES.add("ValidationException", "API_Query")
 def query_of_an_index_without_its_key(aws: Aws) -> str:
     return refusal(aws, "missed key schema element: open", lambda: queried(aws, "s = :o"))
 
 
+@RULES.add("pending#1, pending#2", "API_Query")
 def query_by_partition_and_beginning_of_the_sort_key(aws: Aws) -> str:
     dynamodb = leases(aws)
     for name in ("pending#2", "pending#1", "request#1"):
@@ -263,89 +307,3 @@ def query_by_partition_and_beginning_of_the_sort_key(aws: Aws) -> str:
         ExpressionAttributeValues={":k": {"S": "main#b"}, ":p": {"S": "pending#"}},
     )["Items"]
     return ", ".join(item["item"]["S"] for item in items)
-
-
-NUMBERS = "AWS trims leading and trailing zeros, moto keeps the text. Longhaul writes none"
-EXPRESSIONS = "Expressions.OperatorsAndFunctions"
-RULES = [
-    Rule(
-        transaction_repeated_with_its_token,
-        "2",
-        "API_TransactWriteItems",
-        embedded="3",
-        why="moto ignores tokens. Ours only ever makes a repeated write a conflict with itself",
-    ),
-    Rule(
-        different_transaction_with_the_same_token,
-        "IdempotentParameterMismatchException",
-        "API_TransactWriteItems",
-        embedded="ok",
-        why="moto ignores tokens",
-    ),
-    Rule(empty_index_key, "ValidationException", "API_PutItem"),
-    Rule(
-        stored_form_of_a_number,
-        "7.5",
-        "HowItWorks.NamingRulesDataTypes",
-        embedded="007.50",
-        why=NUMBERS,
-    ),
-    Rule(unused_placeholders, "ValidationException", "Expressions.ExpressionAttributeNames"),
-    Rule(
-        begins_with_and_a_number,
-        "ValidationException",
-        EXPRESSIONS,
-        embedded="ConditionalCheckFailedException",
-        why="moto compares whatever it gets. Longhaul uses `begins_with` for keys alone",
-    ),
-    Rule(two_changes_of_one_item_in_a_transaction, "ValidationException", "API_TransactWriteItems"),
-    Rule(
-        condition_of_a_transaction_that_does_not_hold,
-        "TransactionCanceledException",
-        "API_TransactWriteItems",
-    ),
-    Rule(update_of_a_key_attribute, "ValidationException", "API_UpdateItem"),
-    Rule(
-        stored_forms_of_numbers,
-        "7, 100, 0, 2.5",
-        "HowItWorks.NamingRulesDataTypes",
-        embedded="007, 1e2, -0, 2.50",
-        why=NUMBERS,
-    ),
-    Rule(update_of_a_missing_item, "item lease, key main#b, running 1", "API_UpdateItem"),
-    Rule(
-        item_of_400_kib,
-        "ok",
-        "ServiceQuotas",
-        embedded="ValidationException",
-        why="moto refuses the limit itself. Longhaul's rows stay far below",
-    ),
-    Rule(item_beyond_400_kib, "ValidationException", "ServiceQuotas"),
-    Rule(
-        reasons_of_a_cancelled_transaction,
-        "None, None, None, ConditionalCheckFailed with n = 1",
-        "API_TransactWriteItems",
-    ),
-    Rule(
-        items_after_a_cancelled_transaction,
-        "deleted 1, updated 1",
-        "API_TransactWriteItems",
-    ),
-    Rule(
-        transaction_with_a_missing_table,
-        "ResourceNotFoundException, 0 items",
-        "API_TransactWriteItems",
-    ),
-    Rule(
-        transaction_repeated_with_its_token_after_ten_minutes,
-        "3",
-        "API_TransactWriteItems",
-        embedded=NOT_ASKED,
-        oracle=NOT_ASKED,
-        why=REAL_TIME,
-    ),
-    Rule(query_of_an_index_of_keys, "item, key, open", "API_Query"),
-    Rule(consistent_query_of_an_index, "ValidationException", "API_Query"),
-    Rule(query_of_an_index_without_its_key, "ValidationException", "API_Query"),
-    Rule(query_by_partition_and_beginning_of_the_sort_key, "pending#1, pending#2", "API_Query"),
-]

@@ -6,10 +6,14 @@ from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Repair, Rule
+from tests.fidelity.rule import NOT_ASKED, Repair, Rules
 from tests.fidelity.sqs import REAL_TIME
 
 CLUSTER, FAMILY = "jobs", "small"
+MISSING = f"arn:aws:ecs:us-east-1:123456789012:task/{CLUSTER}/{'0' * 32}"
+INACTIVE = "moto runs inactive revisions too. CloudFormation leaves a newer one"
+RUN = "API_RunTask"
+RULES = Rules()
 
 
 class Program:
@@ -85,6 +89,11 @@ def environment(**variables: str) -> dict[str, Any]:
     return {"containerOverrides": [{"name": "job", "environment": given}]}
 
 
+@RULES.add(
+    "EssentialContainerExited, 65, in order",
+    "task-lifecycle-explanation",
+    repair=Repair("ecs_tasks", "None, 0, without times"),
+)
 def end_of_a_task_that_exits_with_65(aws: Aws) -> str:
     ecs = cluster(aws, 65)
     task = shown(aws, ecs, run(ecs)["taskArn"])
@@ -93,6 +102,7 @@ def end_of_a_task_that_exits_with_65(aws: Aws) -> str:
     return f"{task.get('stopCode')}, {task['containers'][0].get('exitCode')}, {order}"
 
 
+@RULES.add("UserInitiated, Longhaul: stalled, 143", "API_StopTask")
 def end_of_a_task_that_is_stopped(aws: Aws) -> str:
     ecs = cluster(aws)
     arn = run(ecs)["taskArn"]
@@ -103,17 +113,22 @@ def end_of_a_task_that_is_stopped(aws: Aws) -> str:
     return f"{task['stopCode']}, {task['stoppedReason']}, {task['containers'][0].get('exitCode')}"
 
 
+@RULES.add("MISSING", "API_DescribeTasks", repair=Repair("ecs_tasks", ""))
 def description_of_an_unknown_task(aws: Aws) -> str:
     ecs = cluster(aws)
     answer = ecs.describe_tasks(cluster=CLUSTER, tasks=[MISSING])
     return ", ".join(failure["reason"] for failure in answer["failures"])
 
 
+@RULES.add("InvalidParameterException", "API_StopTask", repair=Repair("ecs_tasks", "500"))
 def stop_of_an_unknown_task(aws: Aws) -> str:
     ecs = cluster(aws)
     return code_of(lambda: ecs.stop_task(cluster=CLUSTER, task=MISSING))
 
 
+@RULES.add(
+    "MISSING, InvalidParameterException", "API_DescribeTasks", embedded=NOT_ASKED, why=REAL_TIME
+)
 def task_an_hour_after_its_end(aws: Aws) -> str:
     ecs = cluster(aws, 0)
     arn = run(ecs)["taskArn"]
@@ -123,12 +138,19 @@ def task_an_hour_after_its_end(aws: Aws) -> str:
     return f"{reasons[0]}, {code_of(lambda: ecs.stop_task(cluster=CLUSTER, task=arn))}"
 
 
+@RULES.add(
+    "1 started",
+    "ECS_Idempotency",
+    embedded="2 started",
+    why="moto ignores tokens. Longhaul sends none",
+)
 def run_repeated_with_its_client_token(aws: Aws) -> str:
     ecs = cluster(aws)
     arns = {run(ecs, clientToken="t")["taskArn"] for _ in range(2)}
     return f"{len(arns)} started"
 
 
+@RULES.add("another", "ECS_Idempotency", embedded=NOT_ASKED, why=REAL_TIME)
 def run_repeated_with_its_client_token_after_a_day(aws: Aws) -> str:
     ecs = cluster(aws)
     first = run(ecs, clientToken="t")["taskArn"]
@@ -136,6 +158,12 @@ def run_repeated_with_its_client_token_after_a_day(aws: Aws) -> str:
     return "the same" if run(ecs, clientToken="t")["taskArn"] == first else "another"
 
 
+@RULES.add(
+    "running [1, 2], stopped [0]",
+    "API_ListTasks",
+    embedded="running [0, 1, 2], stopped [0]",
+    why="moto lists every task where no status is asked for. Longhaul names one",
+)
 def tasks_listed_by_desired_status_and_family(aws: Aws) -> str:
     ecs = cluster(aws)
     arns = [run(ecs)["taskArn"] for _ in range(3)]
@@ -149,6 +177,7 @@ def tasks_listed_by_desired_status_and_family(aws: Aws) -> str:
     return f"running {running}, stopped {[arns.index(arn) for arn in stopped]}"
 
 
+@RULES.add("mine", "API_ListTasks")
 def tasks_listed_by_who_started_them(aws: Aws) -> str:
     ecs = cluster(aws)
     mine = run(ecs, startedBy="me")["taskArn"]
@@ -158,10 +187,17 @@ def tasks_listed_by_who_started_them(aws: Aws) -> str:
     )
 
 
+@RULES.add(
+    "InvalidParameterException",
+    RUN,
+    embedded="ok",
+    why="moto does not count them. Longhaul's are a few short variables",
+)
 def overrides_of_more_than_8192_characters(aws: Aws) -> str:
     return refused_run(aws, overrides=environment(X="x" * 8192))
 
 
+@RULES.add("InvalidParameterException, 0 tasks", RUN)
 def override_of_an_unknown_container(aws: Aws) -> str:
     ecs = cluster(aws)
     other = {"containerOverrides": [{"name": "other"}]}
@@ -169,14 +205,22 @@ def override_of_an_unknown_container(aws: Aws) -> str:
     return f"{code}, {len(ecs.list_tasks(cluster=CLUSTER)['taskArns'])} tasks"
 
 
+@RULES.add(
+    "InvalidParameterException",
+    RUN,
+    embedded="ok",
+    why="moto does not count them. Longhaul sends no name of its own",
+)
 def started_by_of_129_characters(aws: Aws) -> str:
     return refused_run(aws, startedBy="x" * 129)
 
 
+@RULES.add("InvalidParameterException", RUN)
 def launch_type_beside_a_capacity_provider(aws: Aws) -> str:
     return refused_run(aws, capacityProviderStrategy=[{"capacityProvider": "FARGATE_SPOT"}])
 
 
+@RULES.add("2, then 1", RUN, embedded="2, then 2", why=INACTIVE)
 def revision_that_a_family_runs(aws: Aws) -> str:
     ecs = cluster(aws)
     newest = register(ecs)
@@ -186,94 +230,18 @@ def revision_that_a_family_runs(aws: Aws) -> str:
     return f"{before.split(':')[-1]}, then {after.split(':')[-1]}"
 
 
+@RULES.add("ClientException", RUN, embedded="ok", why=INACTIVE)
 def run_of_an_inactive_revision(aws: Aws) -> str:
     ecs = cluster(aws)
     ecs.deregister_task_definition(taskDefinition=f"{FAMILY}:1")
     return code_of(lambda: run(ecs, taskDefinition=f"{FAMILY}:1"))
 
 
+@RULES.add("ClientException", RUN)
 def run_of_an_unknown_family(aws: Aws) -> str:
     return refused_run(aws, taskDefinition="huge")
 
 
+@RULES.add("ClusterNotFoundException", RUN)
 def run_in_an_unknown_cluster(aws: Aws) -> str:
     return refused_run(aws, cluster="other")
-
-
-MISSING = f"arn:aws:ecs:us-east-1:123456789012:task/{CLUSTER}/{'0' * 32}"
-INACTIVE = "moto runs inactive revisions too. CloudFormation leaves a newer one"
-RUN = "API_RunTask"
-RULES = [
-    Rule(
-        end_of_a_task_that_exits_with_65,
-        "EssentialContainerExited, 65, in order",
-        "task-lifecycle-explanation",
-        repair=Repair("ecs_tasks", "None, 0, without times"),
-    ),
-    Rule(
-        end_of_a_task_that_is_stopped,
-        "UserInitiated, Longhaul: stalled, 143",
-        "API_StopTask",
-    ),
-    Rule(
-        description_of_an_unknown_task,
-        "MISSING",
-        "API_DescribeTasks",
-        repair=Repair("ecs_tasks", ""),
-    ),
-    Rule(
-        stop_of_an_unknown_task,
-        "InvalidParameterException",
-        "API_StopTask",
-        repair=Repair("ecs_tasks", "500"),
-    ),
-    Rule(
-        task_an_hour_after_its_end,
-        "MISSING, InvalidParameterException",
-        "API_DescribeTasks",
-        embedded=NOT_ASKED,
-        why=REAL_TIME,
-    ),
-    Rule(
-        run_repeated_with_its_client_token,
-        "1 started",
-        "ECS_Idempotency",
-        embedded="2 started",
-        why="moto ignores tokens. Longhaul sends none",
-    ),
-    Rule(
-        run_repeated_with_its_client_token_after_a_day,
-        "another",
-        "ECS_Idempotency",
-        embedded=NOT_ASKED,
-        why=REAL_TIME,
-    ),
-    Rule(
-        tasks_listed_by_desired_status_and_family,
-        "running [1, 2], stopped [0]",
-        "API_ListTasks",
-        embedded="running [0, 1, 2], stopped [0]",
-        why="moto lists every task where no status is asked for. Longhaul names one",
-    ),
-    Rule(tasks_listed_by_who_started_them, "mine", "API_ListTasks"),
-    Rule(
-        overrides_of_more_than_8192_characters,
-        "InvalidParameterException",
-        RUN,
-        embedded="ok",
-        why="moto does not count them. Longhaul's are a few short variables",
-    ),
-    Rule(override_of_an_unknown_container, "InvalidParameterException, 0 tasks", RUN),
-    Rule(
-        started_by_of_129_characters,
-        "InvalidParameterException",
-        RUN,
-        embedded="ok",
-        why="moto does not count them. Longhaul sends no name of its own",
-    ),
-    Rule(launch_type_beside_a_capacity_provider, "InvalidParameterException", RUN),
-    Rule(revision_that_a_family_runs, "2, then 1", RUN, embedded="2, then 2", why=INACTIVE),
-    Rule(run_of_an_inactive_revision, "ClientException", RUN, embedded="ok", why=INACTIVE),
-    Rule(run_of_an_unknown_family, "ClientException", RUN),
-    Rule(run_in_an_unknown_cluster, "ClusterNotFoundException", RUN),
-]

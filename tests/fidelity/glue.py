@@ -4,7 +4,9 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Repair, Rule
+from tests.fidelity.rule import Repair, Rules
+
+RULES = Rules()
 
 
 def catalog(aws: Aws) -> Any:
@@ -35,12 +37,16 @@ def update(glue: Any, location: str, **more: Any) -> str:
     )
 
 
+@RULES.add("new", "API_UpdateTable")
 def update_of_the_current_version(aws: Aws) -> str:
     glue = with_table(aws)
     update(glue, "new", VersionId=found(glue)["VersionId"])
     return str(found(glue)["Parameters"]["metadata_location"])
 
 
+@RULES.add(
+    "ConcurrentModificationException", "API_UpdateTable", repair=Repair("glue_versions", "ok")
+)
 def update_of_an_older_version(aws: Aws) -> str:
     glue = with_table(aws)
     version = found(glue)["VersionId"]
@@ -48,6 +54,7 @@ def update_of_an_older_version(aws: Aws) -> str:
     return update(glue, "newer", VersionId=version)
 
 
+@RULES.add("new", "API_UpdateTable", repair=Repair("glue_versions", "newer"))
 def table_after_an_update_of_an_older_version(aws: Aws) -> str:
     glue = with_table(aws)
     version = found(glue)["VersionId"]
@@ -56,10 +63,12 @@ def table_after_an_update_of_an_older_version(aws: Aws) -> str:
     return str(found(glue)["Parameters"]["metadata_location"])
 
 
+@RULES.add("EntityNotFoundException", "API_UpdateTable")
 def update_of_a_missing_table(aws: Aws) -> str:
     return update(catalog(aws), "new")
 
 
+@RULES.add("gone", "API_UpdateTable", repair=Repair("glue_versions", "kept"))
 def version_before_an_update_that_skips_the_archive(aws: Aws) -> str:
     glue = with_table(aws)
     update(glue, "new", VersionId=found(glue)["VersionId"], SkipArchive=True)
@@ -68,55 +77,31 @@ def version_before_an_update_that_skips_the_archive(aws: Aws) -> str:
     return "kept" if "old" in kept else "gone"
 
 
+@RULES.add("AlreadyExistsException", "API_CreateTable")
 def creation_of_a_table_that_is_there(aws: Aws) -> str:
     glue = with_table(aws)
     return code_of(lambda: glue.create_table(DatabaseName="lake", TableInput=table("new")))
 
 
+@RULES.add("EntityNotFoundException", "API_CreateTable")
 def creation_in_a_missing_database(aws: Aws) -> str:
     glue = aws.client("glue")
     return code_of(lambda: glue.create_table(DatabaseName="lake", TableInput=table("new")))
 
 
+@RULES.add("EntityNotFoundException", "API_GetTable")
 def read_of_a_missing_table(aws: Aws) -> str:
     glue = catalog(aws)
     return code_of(lambda: glue.get_table(DatabaseName="lake", Name="flights"))
 
 
+@RULES.add("new", "API_UpdateTable")
 def update_without_a_version(aws: Aws) -> str:
     glue = with_table(aws)
     update(glue, "new")
     return str(found(glue)["Parameters"]["metadata_location"])
 
 
+@RULES.add("EntityNotFoundException", "API_UpdateTable")
 def update_of_a_version_of_a_missing_table(aws: Aws) -> str:
     return update(catalog(aws), "new", VersionId="1")
-
-
-RULES = [
-    Rule(update_of_the_current_version, "new", "API_UpdateTable"),
-    Rule(
-        update_of_an_older_version,
-        "ConcurrentModificationException",
-        "API_UpdateTable",
-        repair=Repair("glue_versions", "ok"),
-    ),
-    Rule(
-        table_after_an_update_of_an_older_version,
-        "new",
-        "API_UpdateTable",
-        repair=Repair("glue_versions", "newer"),
-    ),
-    Rule(update_of_a_missing_table, "EntityNotFoundException", "API_UpdateTable"),
-    Rule(
-        version_before_an_update_that_skips_the_archive,
-        "gone",
-        "API_UpdateTable",
-        repair=Repair("glue_versions", "kept"),
-    ),
-    Rule(creation_of_a_table_that_is_there, "AlreadyExistsException", "API_CreateTable"),
-    Rule(creation_in_a_missing_database, "EntityNotFoundException", "API_CreateTable"),
-    Rule(read_of_a_missing_table, "EntityNotFoundException", "API_GetTable"),
-    Rule(update_without_a_version, "new", "API_UpdateTable"),
-    Rule(update_of_a_version_of_a_missing_table, "EntityNotFoundException", "API_UpdateTable"),
-]

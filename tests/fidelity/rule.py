@@ -75,3 +75,29 @@ class Rule:
         if answer is None:
             answer = self.aws
         return (answer,) if isinstance(answer, str) else answer
+
+
+Probe = Callable[[Aws], Any]
+
+
+class Rules(list[Rule]):
+    """The rules of a module, in their order."""
+
+    def add(
+        self,
+        aws: Answer,
+        source: str,
+        *,
+        fake: Answer | None = None,
+        embedded: Answer | None = None,
+        oracle: Answer | None = None,
+        why: str = "",
+        repair: Repair | None = None,
+    ) -> Callable[[Probe], Probe]:
+        """Adds the rule of the decorated probe; see `Rule` for its parts."""
+
+        def added(probe: Probe) -> Probe:
+            self.append(Rule(probe, aws, source, fake, embedded, oracle, why, repair))
+            return probe
+
+        return added

@@ -7,7 +7,7 @@ from typing import Any
 from tests.contract.conftest import Aws
 from tests.fidelity.ecs import CLUSTER, FAMILY, cluster, shown
 from tests.fidelity.machines import RUN_TASK, execute
-from tests.fidelity.rule import Repair, Rule
+from tests.fidelity.rule import Repair, Rules
 from tests.fidelity.states import DONE, branches
 
 RUN: Mapping[str, Any] = {
@@ -23,6 +23,9 @@ RUN: Mapping[str, Any] = {
     "End": True,
 }
 GIVEN = {"family": FAMILY}
+SYNC = "connect-to-resource"
+ECS = "connect-ecs"
+RULES = Rules()
 
 
 def arn_of_the_task(ecs: Any) -> str:
@@ -35,6 +38,11 @@ def arn_of_the_task(ecs: Any) -> str:
     return str(arn)
 
 
+@RULES.add(
+    "States.TaskFailed: 3, EssentialContainerExited, AWS Step Functions, int",
+    ECS,
+    repair=Repair("sfn_parameters", "States.Runtime"),
+)
 def state_of_a_task_that_exits_with_3(aws: Aws) -> str:
     cluster(aws, 3)
     ended = execute(aws, {"Run": RUN}, GIVEN)
@@ -45,12 +53,14 @@ def state_of_a_task_that_exits_with_3(aws: Aws) -> str:
     return f"{ended.end}: {', '.join(map(str, told))}, {type(cause['StoppedAt']).__name__}"
 
 
+@RULES.add("SUCCEEDED, 0", ECS)
 def state_of_a_task_that_exits_with_0(aws: Aws) -> str:
     cluster(aws, 0)
     ended = execute(aws, {"Run": RUN}, GIVEN)
     return f"{ended.end}, {ended.output['Containers'][0]['ExitCode']}"
 
 
+@RULES.add("ECS.ClientException", ECS, repair=Repair("sfn_parameters", "States.Runtime"))
 def run_of_an_unknown_family_in_a_catch(aws: Aws) -> str:
     cluster(aws)
     run = {**RUN, "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]}
@@ -58,6 +68,7 @@ def run_of_an_unknown_family_in_a_catch(aws: Aws) -> str:
     return str(ended.output["Error"]) if ended.end == "SUCCEEDED" else ended.end
 
 
+@RULES.add("ABORTED, UserInitiated, Stopped by AWS Step Functions", SYNC)
 def task_of_a_stopped_execution(aws: Aws) -> str:
     ecs = cluster(aws)
     ended = execute(aws, {"Run": RUN}, GIVEN, stopped_at="TaskSubmitted")
@@ -65,6 +76,7 @@ def task_of_a_stopped_execution(aws: Aws) -> str:
     return f"{ended.end}, {stopped['stopCode']}, {stopped['stoppedReason']}"
 
 
+@RULES.add("Stalled, Stopped by AWS Step Functions", SYNC)
 def task_beside_a_branch_that_fails(aws: Aws) -> str:
     ecs = cluster(aws)
     ended = execute(aws, failing_branch(), GIVEN)
@@ -84,63 +96,31 @@ def failing_branch() -> dict[str, Any]:
     return {"Both": both, "Done": DONE}
 
 
+@RULES.add(
+    "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted, TaskStateAborted",
+    "API_HistoryEvent",
+    embedded=(
+        "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted",
+        "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted, TaskSucceeded",
+    ),
+    why="moto has no aborted states, and may call a stopped task a success. Longhaul reads"
+    " no histories",
+)
 def events_of_a_task_beside_a_branch_that_fails(aws: Aws) -> str:
     cluster(aws)
     ended = execute(aws, failing_branch(), GIVEN)
     return ", ".join(event for event in ended.events if event.startswith("Task"))
 
 
+@RULES.add(
+    ("States.Timeout, RUNNING", "States.Timeout, STOPPED"),
+    SYNC,
+    embedded="States.Timeout, RUNNING",
+    why="AWS leaves it open. The embedded AWS is the stricter one, and the simulation plays both",
+)
 def task_after_the_timeout_of_its_state(aws: Aws) -> str:
     ecs = cluster(aws)
     run = {**RUN, "TimeoutSeconds": 3}
     ended = execute(aws, {"Run": run}, GIVEN)
     (found,) = ecs.describe_tasks(cluster=CLUSTER, tasks=[arn_of_the_task(ecs)])["tasks"]
     return f"{ended.end}, {found['desiredStatus']}"
-
-
-SYNC = "connect-to-resource"
-ECS = "connect-ecs"
-RULES = [
-    Rule(
-        state_of_a_task_that_exits_with_3,
-        "States.TaskFailed: 3, EssentialContainerExited, AWS Step Functions, int",
-        ECS,
-        repair=Repair("sfn_parameters", "States.Runtime"),
-    ),
-    Rule(state_of_a_task_that_exits_with_0, "SUCCEEDED, 0", ECS),
-    Rule(
-        run_of_an_unknown_family_in_a_catch,
-        "ECS.ClientException",
-        ECS,
-        repair=Repair("sfn_parameters", "States.Runtime"),
-    ),
-    Rule(
-        task_of_a_stopped_execution,
-        "ABORTED, UserInitiated, Stopped by AWS Step Functions",
-        SYNC,
-    ),
-    Rule(
-        task_beside_a_branch_that_fails,
-        "Stalled, Stopped by AWS Step Functions",
-        SYNC,
-    ),
-    Rule(
-        events_of_a_task_beside_a_branch_that_fails,
-        "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted, TaskStateAborted",
-        "API_HistoryEvent",
-        embedded=(
-            "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted",
-            "TaskStateEntered, TaskScheduled, TaskStarted, TaskSubmitted, TaskSucceeded",
-        ),
-        why="moto has no aborted states, and may call a stopped task a success. Longhaul reads"
-        " no histories",
-    ),
-    Rule(
-        task_after_the_timeout_of_its_state,
-        ("States.Timeout, RUNNING", "States.Timeout, STOPPED"),
-        SYNC,
-        embedded="States.Timeout, RUNNING",
-        why="AWS leaves it open. The embedded AWS is the stricter one, and the simulation plays"
-        " both",
-    ),
-]

@@ -5,9 +5,15 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Rule, recorded
+from tests.fidelity.rule import NOT_ASKED, Rules, recorded
+
+VERSIONS = "The fakes keep no versions. Conditions and reads see the newest version alone"
+RULES = Rules()
 
 
+@RULES.add(
+    "PreconditionFailed", recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02")
+)
 def put_with_if_none_match_on_an_existing_key(aws: Aws) -> str:
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="data")
@@ -15,6 +21,7 @@ def put_with_if_none_match_on_an_existing_key(aws: Aws) -> str:
     return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", IfNoneMatch="*"))
 
 
+@RULES.add("PreconditionFailed", recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02"))
 def put_with_another_etag_than_the_objects(aws: Aws) -> str:
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="data")
@@ -22,12 +29,14 @@ def put_with_another_etag_than_the_objects(aws: Aws) -> str:
     return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", IfMatch='"etag"'))
 
 
+@RULES.add("NoSuchKey", recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02"))
 def put_with_if_match_on_a_missing_key(aws: Aws) -> str:
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="data")
     return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", IfMatch='"etag"'))
 
 
+@RULES.add("ok", recorded("s3/test_s3_api.py::test_delete_object", "2026-02"))
 def deletion_of_a_missing_key(aws: Aws) -> str:
     return code_of(lambda: bucket(aws).delete_object(Bucket="data", Key="a"))
 
@@ -45,40 +54,83 @@ def put(s3: Any, **condition: str) -> str:
     return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", **condition))
 
 
+@RULES.add("ok", recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02"))
 def put_with_if_none_match_after_a_deletion(aws: Aws) -> str:
     s3 = bucket(aws, "a")
     s3.delete_object(Bucket="data", Key="a")
     return put(s3, IfNoneMatch="*")
 
 
+@RULES.add(
+    "NotImplemented",
+    recorded("s3/test_s3_api.py::test_put_object_if_none_match_validation", "2026-02"),
+    embedded="ok",
+    why="moto ignores the value. Longhaul sends the star alone",
+)
 def put_with_if_none_match_of_an_etag(aws: Aws) -> str:
     return put(bucket(aws, "a"), IfNoneMatch='"etag"')
 
 
+@RULES.add(
+    "NotImplemented",
+    recorded("s3/test_s3_api.py::test_put_object_if_match_validation", "2026-02"),
+    embedded="PreconditionFailed",
+    why="moto compares the star with the ETag. Longhaul sends ETags alone",
+)
 def put_with_if_match_of_a_star(aws: Aws) -> str:
     return put(bucket(aws, "a"), IfMatch="*")
 
 
+@RULES.add(
+    "NotImplemented",
+    recorded("s3/test_s3_api.py::test_put_object_if_match_and_if_none_match_validation", "2026-02"),
+    embedded="NoSuchKey",
+    why="moto checks both. Longhaul sends one",
+)
 def put_with_both_conditions(aws: Aws) -> str:
     return put(bucket(aws), IfMatch='"etag"', IfNoneMatch="*")
 
 
+@RULES.add(
+    "ok",
+    recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
+    fake=NOT_ASKED,
+    why=VERSIONS,
+)
 def put_with_if_none_match_on_a_delete_marker(aws: Aws) -> str:
     s3 = versioned(aws)
     s3.delete_object(Bucket="data", Key="a")
     return put(s3, IfNoneMatch="*")
 
 
+@RULES.add(
+    "PreconditionFailed",
+    recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
+    fake=NOT_ASKED,
+    why=VERSIONS,
+)
 def put_with_if_none_match_on_a_key_with_versions(aws: Aws) -> str:
     return put(versioned(aws), IfNoneMatch="*")
 
 
+@RULES.add(
+    "NoSuchKey",
+    recorded("s3/test_s3_api.py::test_put_object_if_match_versioned_bucket", "2026-02"),
+    fake=NOT_ASKED,
+    why=VERSIONS,
+)
 def put_with_if_match_on_a_delete_marker(aws: Aws) -> str:
     s3 = versioned(aws)
     s3.delete_object(Bucket="data", Key="a")
     return put(s3, IfMatch='"d41d8cd98f00b204e9800998ecf8427e"')
 
 
+@RULES.add(
+    "NoSuchKey",
+    recorded("s3/test_s3_api.py::test_delete_object_versioned", "2026-02"),
+    fake=NOT_ASKED,
+    why=VERSIONS,
+)
 def read_of_a_key_whose_newest_version_is_a_delete_marker(aws: Aws) -> str:
     s3 = versioned(aws)
     s3.delete_object(Bucket="data", Key="a")
@@ -93,24 +145,42 @@ def versioned(aws: Aws) -> Any:
     return s3
 
 
+@RULES.add("a, missing", recorded("s3/test_s3_api.py::test_delete_objects", "2026-02"))
 def deletion_of_several_keys_of_which_one_is_missing(aws: Aws) -> str:
     keys = [{"Key": "a"}, {"Key": "missing"}]
     deleted = bucket(aws, "a").delete_objects(Bucket="data", Delete={"Objects": keys})
     return ", ".join(sorted(each["Key"] for each in deleted["Deleted"]))
 
 
+@RULES.add(
+    "[]",
+    recorded("s3/test_s3.py::test_delete_non_existing_keys_quiet", "2026-02"),
+    embedded="['Deleted']",
+    why="moto names what it deleted in any case. Longhaul reads the errors alone",
+)
 def quiet_deletion_of_missing_keys(aws: Aws) -> str:
     keys = [{"Key": "missing"}]
     deleted = bucket(aws).delete_objects(Bucket="data", Delete={"Objects": keys, "Quiet": True})
     return str(sorted(deleted.keys() & {"Deleted", "Errors"}))
 
 
+@RULES.add(
+    "NoSuchBucket",
+    recorded("s3/test_s3.py::test_delete_non_existing_keys_in_non_existing_bucket", "2026-02"),
+)
 def deletion_in_a_missing_bucket(aws: Aws) -> str:
     keys = [{"Key": "a"}]
     delete = aws.client("s3").delete_objects
     return code_of(lambda: delete(Bucket="missing", Delete={"Objects": keys}))
 
 
+@RULES.add(
+    "n_1, n_10, n_2",
+    recorded(
+        "s3/test_s3_list_operations.py::test_list_objects_v2_continuation_start_after",
+        "2026-02",
+    ),
+)
 def order_of_listed_keys(aws: Aws) -> str:
     s3 = bucket(aws, "n_2", "n_10", "n_1")
     page = s3.list_objects_v2(Bucket="data", Prefix="n_", MaxKeys=2)
@@ -120,6 +190,7 @@ def order_of_listed_keys(aws: Aws) -> str:
     return ", ".join(each["Key"] for each in [*page["Contents"], *rest["Contents"]])
 
 
+@RULES.add("PreconditionFailed, 2", "conditional-writes")
 def put_with_the_etag_of_a_replaced_object(aws: Aws) -> str:
     s3 = bucket(aws)
     first = s3.put_object(Bucket="data", Key="a", Body=b"1")["ETag"]
@@ -128,6 +199,7 @@ def put_with_the_etag_of_a_replaced_object(aws: Aws) -> str:
     return f"{code}, {s3.get_object(Bucket='data', Key='a')['Body'].read().decode()}"
 
 
+@RULES.add("a, b: 4 bytes, text/plain", "API_GetObject")
 def object_read_by_line(aws: Aws) -> str:
     s3 = bucket(aws)
     s3.put_object(Bucket="data", Key="a", Body=BytesIO(b"a\nb\n"), ContentType="text/plain")
@@ -136,129 +208,20 @@ def object_read_by_line(aws: Aws) -> str:
     return f"{', '.join(lines)}: {found['ContentLength']} bytes, {found['ContentType']}"
 
 
+@RULES.add(
+    "MalformedXML",
+    "API_DeleteObjects",
+    embedded="ok",
+    oracle="ok",
+    why="Neither counts keys. Longhaul deletes a thousand at most",
+)
 def deletion_of_1001_keys(aws: Aws) -> str:
     s3 = bucket(aws)
     keys = [{"Key": f"a{n}"} for n in range(1001)]
     return code_of(lambda: s3.delete_objects(Bucket="data", Delete={"Objects": keys}))
 
 
+@RULES.add("NoSuchBucket", "API_ListObjectsV2")
 def listing_of_a_missing_bucket(aws: Aws) -> str:
     listed = aws.client("s3").list_objects_v2
     return code_of(lambda: listed(Bucket="missing"))
-
-
-VERSIONS = "The fakes keep no versions. Conditions and reads see the newest version alone"
-RULES = [
-    Rule(
-        put_with_if_none_match_on_an_existing_key,
-        "PreconditionFailed",
-        recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02"),
-    ),
-    Rule(
-        put_with_another_etag_than_the_objects,
-        "PreconditionFailed",
-        recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02"),
-    ),
-    Rule(
-        put_with_if_match_on_a_missing_key,
-        "NoSuchKey",
-        recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02"),
-    ),
-    Rule(
-        deletion_of_a_missing_key,
-        "ok",
-        recorded("s3/test_s3_api.py::test_delete_object", "2026-02"),
-    ),
-    Rule(
-        put_with_if_none_match_after_a_deletion,
-        "ok",
-        recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02"),
-    ),
-    Rule(
-        put_with_if_none_match_of_an_etag,
-        "NotImplemented",
-        recorded("s3/test_s3_api.py::test_put_object_if_none_match_validation", "2026-02"),
-        embedded="ok",
-        why="moto ignores the value. Longhaul sends the star alone",
-    ),
-    Rule(
-        put_with_if_match_of_a_star,
-        "NotImplemented",
-        recorded("s3/test_s3_api.py::test_put_object_if_match_validation", "2026-02"),
-        embedded="PreconditionFailed",
-        why="moto compares the star with the ETag. Longhaul sends ETags alone",
-    ),
-    Rule(
-        put_with_both_conditions,
-        "NotImplemented",
-        recorded(
-            "s3/test_s3_api.py::test_put_object_if_match_and_if_none_match_validation", "2026-02"
-        ),
-        embedded="NoSuchKey",
-        why="moto checks both. Longhaul sends one",
-    ),
-    Rule(
-        put_with_if_none_match_on_a_key_with_versions,
-        "PreconditionFailed",
-        recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
-        fake=NOT_ASKED,
-        why=VERSIONS,
-    ),
-    Rule(
-        put_with_if_none_match_on_a_delete_marker,
-        "ok",
-        recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
-        fake=NOT_ASKED,
-        why=VERSIONS,
-    ),
-    Rule(
-        put_with_if_match_on_a_delete_marker,
-        "NoSuchKey",
-        recorded("s3/test_s3_api.py::test_put_object_if_match_versioned_bucket", "2026-02"),
-        fake=NOT_ASKED,
-        why=VERSIONS,
-    ),
-    Rule(
-        read_of_a_key_whose_newest_version_is_a_delete_marker,
-        "NoSuchKey",
-        recorded("s3/test_s3_api.py::test_delete_object_versioned", "2026-02"),
-        fake=NOT_ASKED,
-        why=VERSIONS,
-    ),
-    Rule(
-        deletion_of_several_keys_of_which_one_is_missing,
-        "a, missing",
-        recorded("s3/test_s3_api.py::test_delete_objects", "2026-02"),
-    ),
-    Rule(
-        quiet_deletion_of_missing_keys,
-        "[]",
-        recorded("s3/test_s3.py::test_delete_non_existing_keys_quiet", "2026-02"),
-        embedded="['Deleted']",
-        why="moto names what it deleted in any case. Longhaul reads the errors alone",
-    ),
-    Rule(
-        deletion_in_a_missing_bucket,
-        "NoSuchBucket",
-        recorded("s3/test_s3.py::test_delete_non_existing_keys_in_non_existing_bucket", "2026-02"),
-    ),
-    Rule(
-        order_of_listed_keys,
-        "n_1, n_10, n_2",
-        recorded(
-            "s3/test_s3_list_operations.py::test_list_objects_v2_continuation_start_after",
-            "2026-02",
-        ),
-    ),
-    Rule(put_with_the_etag_of_a_replaced_object, "PreconditionFailed, 2", "conditional-writes"),
-    Rule(object_read_by_line, "a, b: 4 bytes, text/plain", "API_GetObject"),
-    Rule(
-        deletion_of_1001_keys,
-        "MalformedXML",
-        "API_DeleteObjects",
-        embedded="ok",
-        oracle="ok",
-        why="Neither counts keys. Longhaul deletes a thousand at most",
-    ),
-    Rule(listing_of_a_missing_bucket, "NoSuchBucket", "API_ListObjectsV2"),
-]

@@ -6,13 +6,12 @@ from botocore.exceptions import ClientError
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Repair, Rule, recorded
+from tests.fidelity.rule import Repair, Rules, recorded
 from tests.fidelity.s3 import bucket
 
 UNCHECKED = "moto does not look at the checksums of parts; the fakes do"
-
-
 COMPLETE = "API_CompleteMultipartUpload"
+RULES = Rules()
 
 
 def upload(aws: Aws, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
@@ -26,6 +25,13 @@ def upload(aws: Aws, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     return s3, named, {"MultipartUpload": {"Parts": parts}}
 
 
+@RULES.add(
+    "the same ETag",
+    f"{COMPLETE}; recorded by LocalStack",
+    oracle="NoSuchUpload",
+    why="LocalStack forgets an upload that it has completed. The 200 says nothing about the"
+    " object: the publisher looks at what is there",
+)
 def upload_completed_twice(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     first = s3.complete_multipart_upload(**named, **completion)["ETag"]
@@ -36,6 +42,7 @@ def upload_completed_twice(aws: Aws) -> str:
     return "the same ETag" if again == first else "another ETag"
 
 
+@RULES.add("404", "recorded by LocalStack")
 def upload_completed_again_after_its_object_was_deleted(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     s3.complete_multipart_upload(**named, **completion)
@@ -44,52 +51,88 @@ def upload_completed_again_after_its_object_was_deleted(aws: Aws) -> str:
     return code_of(lambda: s3.head_object(Bucket="data", Key="a"))
 
 
+@RULES.add("NoSuchUpload", "API_AbortMultipartUpload")
 def upload_aborted_after_its_completion(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     s3.complete_multipart_upload(**named, **completion)
     return code_of(lambda: s3.abort_multipart_upload(**named))
 
 
+@RULES.add("InvalidRequest", COMPLETE, embedded="ok", why=UNCHECKED)
 def upload_completed_without_its_checksums(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     del completion["MultipartUpload"]["Parts"][0]["ChecksumCRC32"]
     return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
 
 
+@RULES.add("InvalidPart", COMPLETE, embedded="ok", why=UNCHECKED)
 def upload_completed_with_wrong_checksums(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     completion["MultipartUpload"]["Parts"][0]["ChecksumCRC32"] = "AAAAAA=="
     return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
 
 
+@RULES.add(
+    "InvalidPart",
+    recorded("s3/test_s3.py::test_complete_multipart_parts_checksum_default", "2026-02"),
+    embedded="ok",
+    why="moto does not look at the checksums of parts. Longhaul names an algorithm when it"
+    " begins an upload",
+)
 def part_checksums_on_an_upload_begun_without_an_algorithm(aws: Aws) -> str:
     s3, named, completion = upload(aws)
     return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
 
 
+@RULES.add(
+    "InvalidPart",
+    recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
+)
 def upload_completed_with_an_unknown_part(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     completion["MultipartUpload"]["Parts"][0]["PartNumber"] = 2
     return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
 
 
+@RULES.add(
+    "NoSuchUpload",
+    recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
+    repair=Repair("s3_uploads", "500"),
+)
 def part_of_an_unknown_upload(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     s3.abort_multipart_upload(**named)
     return code_of(lambda: s3.upload_part(**named, PartNumber=1, Body=b"x"))
 
 
+@RULES.add(
+    "NoSuchUpload",
+    recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
+    repair=Repair("s3_uploads", "500"),
+)
 def completion_of_an_aborted_upload(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     s3.abort_multipart_upload(**named)
     return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
 
 
+@RULES.add(
+    "InvalidArgument",
+    recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
+    embedded="NoSuchUpload",
+    why="moto refuses it under another name",
+)
 def part_number_of_zero(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     return code_of(lambda: s3.upload_part(**named, PartNumber=0, Body=b"x"))
 
 
+@RULES.add(
+    "InvalidPartOrder",
+    recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
+    embedded="EntityTooSmall",
+    why="moto sorts the parts. Longhaul names them in order",
+)
 def upload_completed_with_parts_out_of_order(aws: Aws) -> str:
     s3, named, completion = upload(aws)
     (first,) = completion["MultipartUpload"]["Parts"]
@@ -98,6 +141,10 @@ def upload_completed_with_parts_out_of_order(aws: Aws) -> str:
     return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
 
 
+@RULES.add(
+    "EntityTooSmall",
+    recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
+)
 def upload_completed_with_a_small_part_before_the_last(aws: Aws) -> str:
     s3, named, completion = upload(aws)
     (first,) = completion["MultipartUpload"]["Parts"]
@@ -106,17 +153,28 @@ def upload_completed_with_a_small_part_before_the_last(aws: Aws) -> str:
     return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
 
 
+@RULES.add(
+    "InvalidPart",
+    recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
+)
 def upload_completed_with_another_etag(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     parts = [{"PartNumber": 1, "ETag": '"d41d8cd98f00b204e9800998ecf8427e"'}]
     return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
 
 
+@RULES.add(
+    "InvalidRequest",
+    recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
+    embedded="500",
+    why="moto fails. Longhaul publishes an empty file with one empty part",
+)
 def upload_completed_without_parts(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     return code_of(lambda: s3.complete_multipart_upload(**named))
 
 
+@RULES.add("ok", recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"))
 def parts_with_a_gap_between_their_numbers(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     part = s3.upload_part(**named, PartNumber=3, Body=b"x")
@@ -124,6 +182,12 @@ def parts_with_a_gap_between_their_numbers(aws: Aws) -> str:
     return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
 
 
+@RULES.add(
+    "1, 2, 0",
+    recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
+    embedded="no pages",
+    why="moto lists every upload on one page",
+)
 def order_of_listed_uploads(aws: Aws) -> str:
     s3 = bucket(aws)
     begun = []
@@ -140,6 +204,12 @@ def order_of_listed_uploads(aws: Aws) -> str:
     return ", ".join(str(begun.index(each)) for each in listed)
 
 
+@RULES.add(
+    "b",
+    recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
+    embedded="a, a, b",
+    why="moto lists every upload on one page",
+)
 def uploads_after_a_key_marker_alone(aws: Aws) -> str:
     s3 = bucket(aws)
     for key in ("a", "a", "b"):
@@ -148,6 +218,7 @@ def uploads_after_a_key_marker_alone(aws: Aws) -> str:
     return ", ".join(each["Key"] for each in listed["Uploads"])
 
 
+@RULES.add("…-2", recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"))
 def etag_of_an_object_in_two_parts(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     parts = []
@@ -158,11 +229,13 @@ def etag_of_an_object_in_two_parts(aws: Aws) -> str:
     return "…" + str(done["ETag"]).strip('"')[32:]
 
 
+@RULES.add("404", COMPLETE)
 def object_before_its_upload_is_completed(aws: Aws) -> str:
     s3, _, _ = upload(aws)
     return code_of(lambda: s3.head_object(Bucket="data", Key="a"))
 
 
+@RULES.add("1 byte, t, 0 uploads", COMPLETE)
 def object_of_a_completed_upload(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32", Metadata={"kind": "t"})
     s3.complete_multipart_upload(**named, **completion)
@@ -171,168 +244,44 @@ def object_of_a_completed_upload(aws: Aws) -> str:
     return f"{head['ContentLength']} byte, {head['Metadata']['kind']}, {len(left)} uploads"
 
 
+@RULES.add("NoSuchUpload", "API_AbortMultipartUpload")
 def upload_aborted_twice(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     s3.abort_multipart_upload(**named)
     return code_of(lambda: s3.abort_multipart_upload(**named))
 
 
+@RULES.add("NoSuchUpload", "API_UploadPart")
 def part_of_a_completed_upload(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     s3.complete_multipart_upload(**named, **completion)
     return code_of(lambda: s3.upload_part(**named, PartNumber=2, Body=b"x"))
 
 
+@RULES.add(
+    "NoSuchUpload", "API_AbortMultipartUpload", embedded="ok", why="moto looks at the id alone"
+)
 def upload_aborted_under_another_key(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     return code_of(lambda: s3.abort_multipart_upload(**named | {"Key": "b"}))
 
 
+@RULES.add("MalformedXML", COMPLETE, oracle="InvalidRequest", why="LocalStack takes it as no list")
 def upload_completed_with_an_empty_list_of_parts(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": []}))
 
 
+@RULES.add("InvalidArgument", "API_UploadPart")
 def part_number_of_10_001(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     return code_of(lambda: s3.upload_part(**named, PartNumber=10_001, Body=b"x"))
 
 
+@RULES.add("404, ok", COMPLETE)
 def upload_completed_after_a_refused_completion(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     unknown = [{"PartNumber": 2, "ETag": '"d41d8cd98f00b204e9800998ecf8427e"'}]
     code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": unknown}))
     before = code_of(lambda: s3.head_object(Bucket="data", Key="a"))
     return f"{before}, {code_of(lambda: s3.complete_multipart_upload(**named, **completion))}"
-
-
-RULES = [
-    Rule(
-        upload_completed_twice,
-        "the same ETag",
-        f"{COMPLETE}; recorded by LocalStack",
-        oracle="NoSuchUpload",
-        why="LocalStack forgets an upload that it has completed. The 200 says nothing about the"
-        " object: the publisher looks at what is there",
-    ),
-    Rule(
-        upload_completed_again_after_its_object_was_deleted,
-        "404",
-        "recorded by LocalStack",
-    ),
-    Rule(upload_aborted_after_its_completion, "NoSuchUpload", "API_AbortMultipartUpload"),
-    Rule(
-        upload_completed_without_its_checksums,
-        "InvalidRequest",
-        COMPLETE,
-        embedded="ok",
-        why=UNCHECKED,
-    ),
-    Rule(
-        upload_completed_with_wrong_checksums,
-        "InvalidPart",
-        COMPLETE,
-        embedded="ok",
-        why=UNCHECKED,
-    ),
-    Rule(
-        part_checksums_on_an_upload_begun_without_an_algorithm,
-        "InvalidPart",
-        recorded("s3/test_s3.py::test_complete_multipart_parts_checksum_default", "2026-02"),
-        embedded="ok",
-        why="moto does not look at the checksums of parts. Longhaul names an algorithm when it"
-        " begins an upload",
-    ),
-    Rule(
-        upload_completed_with_an_unknown_part,
-        "InvalidPart",
-        recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
-    ),
-    Rule(
-        part_of_an_unknown_upload,
-        "NoSuchUpload",
-        recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
-        repair=Repair("s3_uploads", "500"),
-    ),
-    Rule(
-        completion_of_an_aborted_upload,
-        "NoSuchUpload",
-        recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
-        repair=Repair("s3_uploads", "500"),
-    ),
-    Rule(
-        part_number_of_zero,
-        "InvalidArgument",
-        recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
-        embedded="NoSuchUpload",
-        why="moto refuses it under another name",
-    ),
-    Rule(
-        upload_completed_with_parts_out_of_order,
-        "InvalidPartOrder",
-        recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
-        embedded="EntityTooSmall",
-        why="moto sorts the parts. Longhaul names them in order",
-    ),
-    Rule(
-        upload_completed_with_a_small_part_before_the_last,
-        "EntityTooSmall",
-        recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
-    ),
-    Rule(
-        upload_completed_with_another_etag,
-        "InvalidPart",
-        recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
-    ),
-    Rule(
-        upload_completed_without_parts,
-        "InvalidRequest",
-        recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
-        embedded="500",
-        why="moto fails. Longhaul publishes an empty file with one empty part",
-    ),
-    Rule(
-        parts_with_a_gap_between_their_numbers,
-        "ok",
-        recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
-    ),
-    Rule(
-        etag_of_an_object_in_two_parts,
-        "…-2",
-        recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
-    ),
-    Rule(
-        order_of_listed_uploads,
-        "1, 2, 0",
-        recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
-        embedded="no pages",
-        why="moto lists every upload on one page",
-    ),
-    Rule(
-        uploads_after_a_key_marker_alone,
-        "b",
-        recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
-        embedded="a, a, b",
-        why="moto lists every upload on one page",
-    ),
-    Rule(object_before_its_upload_is_completed, "404", COMPLETE),
-    Rule(object_of_a_completed_upload, "1 byte, t, 0 uploads", COMPLETE),
-    Rule(upload_aborted_twice, "NoSuchUpload", "API_AbortMultipartUpload"),
-    Rule(part_of_a_completed_upload, "NoSuchUpload", "API_UploadPart"),
-    Rule(
-        upload_aborted_under_another_key,
-        "NoSuchUpload",
-        "API_AbortMultipartUpload",
-        embedded="ok",
-        why="moto looks at the id alone",
-    ),
-    Rule(
-        upload_completed_with_an_empty_list_of_parts,
-        "MalformedXML",
-        COMPLETE,
-        oracle="InvalidRequest",
-        why="LocalStack takes it as no list",
-    ),
-    Rule(part_number_of_10_001, "InvalidArgument", "API_UploadPart"),
-    Rule(upload_completed_after_a_refused_completion, "404, ok", COMPLETE),
-]

@@ -4,7 +4,15 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Repair, Rule, recorded
+from tests.fidelity.rule import NOT_ASKED, Repair, Rules, recorded
+
+DAY_S = 24 * 3600
+NOT_IN_FLIGHT = "AWS.SimpleQueueService.MessageNotInflight"
+LAPSED = ("ok", NOT_IN_FLIGHT)
+TWELVE_HOURS = "LocalStack does not know the limit of 12 hours"
+REAL_TIME = "It takes a minute or more, and this engine's clock is the real one"
+VISIBILITY = "API_ChangeMessageVisibility"
+RULES = Rules()
 
 
 def queue(aws: Aws, **attributes: str) -> tuple[Any, str]:
@@ -12,12 +20,24 @@ def queue(aws: Aws, **attributes: str) -> tuple[Any, str]:
     return sqs, str(sqs.create_queue(QueueName="jobs", Attributes=attributes)["QueueUrl"])
 
 
+@RULES.add(
+    "AWS.SimpleQueueService.PurgeQueueInProgress",
+    recorded("sqs/test_sqs.py::test_successive_purge_calls_fail", "2024-04"),
+    oracle="ok",
+    why="LocalStack purges as often as it is asked. Longhaul never purges",
+)
 def second_purge_within_a_minute(aws: Aws) -> str:
     sqs, url = queue(aws)
     sqs.purge_queue(QueueUrl=url)
     return code_of(lambda: sqs.purge_queue(QueueUrl=url))
 
 
+@RULES.add(
+    "InvalidParameterValue",
+    VISIBILITY,
+    embedded="ReceiptHandleIsInvalid",
+    why="moto forgets the handles of deleted messages. Longhaul takes both as `not_held`",
+)
 def visibility_of_a_deleted_message(aws: Aws) -> str:
     sqs, url = queue(aws)
     sqs.send_message(QueueUrl=url, MessageBody="job")
@@ -49,16 +69,19 @@ def extended(sqs: Any, url: str, handle: str, seconds: int = 60) -> str:
     )
 
 
+@RULES.add("ReceiptHandleIsInvalid", VISIBILITY)
 def handle_that_is_no_handle(aws: Aws) -> str:
     sqs, url = queue(aws)
     return extended(sqs, url, "handle")
 
 
+@RULES.add("ReceiptHandleIsInvalid", "API_DeleteMessage")
 def deletion_with_a_handle_that_is_no_handle(aws: Aws) -> str:
     sqs, url = queue(aws)
     return code_of(lambda: sqs.delete_message(QueueUrl=url, ReceiptHandle="handle"))
 
 
+@RULES.add("ok", "API_DeleteMessage")
 def deletion_repeated(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url)
@@ -66,6 +89,18 @@ def deletion_repeated(aws: Aws) -> str:
     return code_of(lambda: sqs.delete_message(QueueUrl=url, ReceiptHandle=handle))
 
 
+@RULES.add(
+    "ok",
+    recorded(
+        "sqs/test_sqs.py::test_change_message_visibility_after_visibility_timeout_expiration",
+        "2024-04",
+    ),
+    fake=LAPSED,
+    embedded=NOT_IN_FLIGHT,
+    why="AWS documents MessageNotInflight and was seen to answer 200. The embedded AWS is the"
+    " stricter one, and the simulation plays both",
+    repair=Repair("sqs_receipts", "ok"),
+)
 def visibility_of_a_message_that_is_visible_again(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url, 1)
@@ -73,6 +108,14 @@ def visibility_of_a_message_that_is_visible_again(aws: Aws) -> str:
     return extended(sqs, url, handle)
 
 
+@RULES.add(
+    ("ok", "InvalidParameterValue"),
+    VISIBILITY,
+    embedded=NOT_IN_FLIGHT,
+    why="AWS leaves it open. The simulation plays three ways: the handle works, is ignored, or"
+    " is refused",
+    repair=Repair("sqs_receipts", "ok"),
+)
 def visibility_with_an_older_handle_while_a_newer_receive_holds_the_message(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url, 1)
@@ -82,6 +125,7 @@ def visibility_with_an_older_handle_while_a_newer_receive_holds_the_message(aws:
     return extended(sqs, url, handle)
 
 
+@RULES.add("InvalidParameterValue", VISIBILITY, oracle="ok", why=TWELVE_HOURS)
 def visibility_of_43_200_s_a_moment_after_the_receive(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url)
@@ -89,28 +133,50 @@ def visibility_of_43_200_s_a_moment_after_the_receive(aws: Aws) -> str:
     return extended(sqs, url, handle, 43_200)
 
 
+@RULES.add("InvalidParameterValue", VISIBILITY, oracle="ok", why=TWELVE_HOURS)
 def visibility_of_43_201_s(aws: Aws) -> str:
     sqs, url = queue(aws)
     return extended(sqs, url, held(sqs, url), 43_201)
 
 
+@RULES.add(
+    "InvalidAttributeValue",
+    "API_CreateQueue",
+    oracle="ok",
+    why="LocalStack does not look at the value",
+    repair=Repair("sqs_limits", "ok"),
+)
 def retention_of_more_than_14_days(aws: Aws) -> str:
     sqs = aws.client("sqs")
     attributes = {"MessageRetentionPeriod": str(14 * 86_400 + 1)}
     return code_of(lambda: sqs.create_queue(QueueName="jobs", Attributes=attributes))
 
 
+@RULES.add(
+    "QueueAlreadyExists",
+    recorded(
+        "sqs/test_sqs.py::test_create_queue_with_different_attributes_raises_exception",
+        "2024-04",
+    ),
+)
 def queue_made_again_with_other_attributes(aws: Aws) -> str:
     sqs, _ = queue(aws, VisibilityTimeout="30")
     attributes = {"VisibilityTimeout": "31"}
     return code_of(lambda: sqs.create_queue(QueueName="jobs", Attributes=attributes))
 
 
+@RULES.add(
+    "AWS.SimpleQueueService.NonExistentQueue",
+    recorded("sqs/test_sqs.py::test_non_existent_queue", "2024-04"),
+)
 def missing_queue(aws: Aws) -> str:
     sqs = aws.client("sqs")
     return code_of(lambda: sqs.get_queue_url(QueueName="jobs"))
 
 
+@RULES.add(
+    "no message", recorded("sqs/test_sqs.py::test_delete_after_visibility_timeout", "2025-03")
+)
 def deletion_of_a_message_that_is_visible_again(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url, 1)
@@ -125,21 +191,31 @@ def received(sqs: Any, url: str, **more: Any) -> str:
     return str(messages[0]["Body"]) if messages else "no message"
 
 
+@RULES.add("nothing", recorded("sqs/test_sqs.py::test_receive_empty_queue", "2025-02"))
 def receive_from_an_empty_queue(aws: Aws) -> str:
     sqs, url = queue(aws)
     return "Messages" if "Messages" in sqs.receive_message(QueueUrl=url) else "nothing"
 
 
+@RULES.add(
+    "InvalidParameterValue",
+    recorded("sqs/test_sqs.py::test_send_receive_max_number_of_messages", "2024-04"),
+)
 def receive_of_eleven(aws: Aws) -> str:
     sqs, url = queue(aws)
     return code_of(lambda: sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=11))
 
 
+@RULES.add(
+    "InvalidParameterValue",
+    recorded("sqs/test_sqs.py::test_send_receive_wait_time_seconds", "2025-02"),
+)
 def long_poll_of_21_s(aws: Aws) -> str:
     sqs, url = queue(aws)
     return code_of(lambda: sqs.receive_message(QueueUrl=url, WaitTimeSeconds=21))
 
 
+@RULES.add("1 message, 2 handles, receives 1, 2", "sqs-queue-message-identifiers")
 def handles_of_two_receives(aws: Aws) -> str:
     sqs, url = queue(aws)
     send(sqs, url)
@@ -159,6 +235,7 @@ def handles_of_two_receives(aws: Aws) -> str:
     return f"{len(sent)} message, {len(handles)} handles, receives {', '.join(counts)}"
 
 
+@RULES.add("no message", VISIBILITY)
 def extension_with_the_newest_handle(aws: Aws) -> str:
     sqs, url = queue(aws)
     extended(sqs, url, held(sqs, url, 1), 30)
@@ -166,6 +243,14 @@ def extension_with_the_newest_handle(aws: Aws) -> str:
     return received(sqs, url)
 
 
+@RULES.add(
+    ("ok, 0 visible, 1 in flight, 0 delayed", "ok, 0 visible, 0 in flight, 0 delayed"),
+    "API_DeleteMessage",
+    fake="ok, 0 visible, 1 in flight, 0 delayed",
+    embedded="ok, 0 visible, 1 in flight, 0 delayed",
+    why="AWS leaves it open. Both are the stricter one here, and the simulation plays both",
+    repair=Repair("sqs_receipts", "ok, 0 visible, 0 in flight, 0 delayed"),
+)
 def deletion_with_an_older_handle_while_a_newer_receive_holds_the_message(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url, 1)
@@ -184,21 +269,36 @@ def counts(sqs: Any, url: str) -> str:
     return f"{visible} visible, {hidden} in flight, {delayed} delayed"
 
 
+@RULES.add(
+    "InvalidParameterValue",
+    VISIBILITY,
+    embedded="ok",
+    oracle="ok",
+    why="moto looks at the upper limit alone, LocalStack at none. Longhaul's waits are zero or"
+    " more",
+)
 def visibility_of_a_negative_number(aws: Aws) -> str:
     sqs, url = queue(aws)
     return extended(sqs, url, held(sqs, url), -1)
 
 
+@RULES.add("ok", VISIBILITY)
 def visibility_of_43_100_s(aws: Aws) -> str:
     sqs, url = queue(aws)
     return extended(sqs, url, held(sqs, url), 43_100)
 
 
+@RULES.add(
+    "ok", VISIBILITY, embedded=NOT_ASKED, oracle=NOT_ASKED, why="A real clock does not stand still"
+)
 def visibility_of_43_200_s_in_the_instant_of_the_receive(aws: Aws) -> str:
     sqs, url = queue(aws)
     return extended(sqs, url, held(sqs, url), 43_200)
 
 
+@RULES.add(
+    "ok, InvalidParameterValue", VISIBILITY, embedded=NOT_ASKED, oracle=NOT_ASKED, why=REAL_TIME
+)
 def visibility_of_a_message_received_11_hours_ago(aws: Aws) -> str:
     sqs, url = queue(aws)
     send(sqs, url)
@@ -209,6 +309,7 @@ def visibility_of_a_message_received_11_hours_ago(aws: Aws) -> str:
     return ", ".join(extended(sqs, url, handle, minutes * 60) for minutes in (59, 61))
 
 
+@RULES.add("0 visible, 0 in flight, 1 delayed, then job", "sqs-delay-queues")
 def message_with_a_delay(aws: Aws) -> str:
     sqs, url = queue(aws)
     send(sqs, url, DelaySeconds=2)
@@ -217,6 +318,13 @@ def message_with_a_delay(aws: Aws) -> str:
     return f"{before}, then {received(sqs, url)}"
 
 
+@RULES.add(
+    "0 visible, 0 in flight, 0 delayed, InvalidParameterValue",
+    "API_SetQueueAttributes",
+    embedded=NOT_ASKED,
+    oracle=NOT_ASKED,
+    why=REAL_TIME,
+)
 def message_in_flight_at_the_end_of_its_retention(aws: Aws) -> str:
     sqs, url = queue(aws)
     send(sqs, url)
@@ -226,6 +334,12 @@ def message_in_flight_at_the_end_of_its_retention(aws: Aws) -> str:
     return f"{counts(sqs, url)}, {extended(sqs, url, str(message['ReceiptHandle']))}"
 
 
+@RULES.add(
+    "0 visible, 0 in flight, 0 delayed, InvalidParameterValue",
+    "API_PurgeQueue",
+    embedded="0 visible, 0 in flight, 0 delayed, ReceiptHandleIsInvalid",
+    why="moto forgets the handles of purged messages. Longhaul takes both as `not_held`",
+)
 def handle_of_a_purged_message(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url)
@@ -233,6 +347,7 @@ def handle_of_a_purged_message(aws: Aws) -> str:
     return f"{counts(sqs, url)}, {extended(sqs, url, handle)}"
 
 
+@RULES.add("ok", "API_PurgeQueue", embedded=NOT_ASKED, oracle=NOT_ASKED, why=REAL_TIME)
 def second_purge_after_a_minute(aws: Aws) -> str:
     sqs, url = queue(aws)
     sqs.purge_queue(QueueUrl=url)
@@ -240,195 +355,21 @@ def second_purge_after_a_minute(aws: Aws) -> str:
     return code_of(lambda: sqs.purge_queue(QueueUrl=url))
 
 
+@RULES.add(
+    "InvalidAttributeValue",
+    "API_CreateQueue",
+    oracle="ok",
+    why="LocalStack does not look at the value",
+    repair=Repair("sqs_limits", "ok"),
+)
 def retention_of_less_than_a_minute(aws: Aws) -> str:
     sqs = aws.client("sqs")
     attributes = {"MessageRetentionPeriod": "59"}
     return code_of(lambda: sqs.create_queue(QueueName="jobs", Attributes=attributes))
 
 
+@RULES.add("AWS.SimpleQueueService.NonExistentQueue", "API_SendMessage")
 def message_to_a_deleted_queue(aws: Aws) -> str:
     sqs, url = queue(aws)
     sqs.delete_queue(QueueUrl=url)
     return send(sqs, url)
-
-
-DAY_S = 24 * 3600
-NOT_IN_FLIGHT = "AWS.SimpleQueueService.MessageNotInflight"
-LAPSED = ("ok", NOT_IN_FLIGHT)
-TWELVE_HOURS = "LocalStack does not know the limit of 12 hours"
-REAL_TIME = "It takes a minute or more, and this engine's clock is the real one"
-VISIBILITY = "API_ChangeMessageVisibility"
-RULES = [
-    Rule(
-        retention_of_more_than_14_days,
-        "InvalidAttributeValue",
-        "API_CreateQueue",
-        oracle="ok",
-        why="LocalStack does not look at the value",
-        repair=Repair("sqs_limits", "ok"),
-    ),
-    Rule(
-        visibility_with_an_older_handle_while_a_newer_receive_holds_the_message,
-        ("ok", "InvalidParameterValue"),
-        VISIBILITY,
-        embedded=NOT_IN_FLIGHT,
-        why="AWS leaves it open. The simulation plays three ways: the handle works, is ignored, or"
-        " is refused",
-        repair=Repair("sqs_receipts", "ok"),
-    ),
-    Rule(
-        visibility_of_a_message_that_is_visible_again,
-        "ok",
-        recorded(
-            "sqs/test_sqs.py::test_change_message_visibility_after_visibility_timeout_expiration",
-            "2024-04",
-        ),
-        fake=LAPSED,
-        embedded=NOT_IN_FLIGHT,
-        why="AWS documents MessageNotInflight and was seen to answer 200. The embedded AWS is the"
-        " stricter one, and the simulation plays both",
-        repair=Repair("sqs_receipts", "ok"),
-    ),
-    Rule(
-        second_purge_within_a_minute,
-        "AWS.SimpleQueueService.PurgeQueueInProgress",
-        recorded("sqs/test_sqs.py::test_successive_purge_calls_fail", "2024-04"),
-        oracle="ok",
-        why="LocalStack purges as often as it is asked. Longhaul never purges",
-    ),
-    Rule(
-        visibility_of_a_deleted_message,
-        "InvalidParameterValue",
-        VISIBILITY,
-        embedded="ReceiptHandleIsInvalid",
-        why="moto forgets the handles of deleted messages. Longhaul takes both as `not_held`",
-    ),
-    Rule(handle_that_is_no_handle, "ReceiptHandleIsInvalid", VISIBILITY),
-    Rule(deletion_with_a_handle_that_is_no_handle, "ReceiptHandleIsInvalid", "API_DeleteMessage"),
-    Rule(deletion_repeated, "ok", "API_DeleteMessage"),
-    Rule(
-        visibility_of_43_200_s_a_moment_after_the_receive,
-        "InvalidParameterValue",
-        VISIBILITY,
-        oracle="ok",
-        why=TWELVE_HOURS,
-    ),
-    Rule(
-        visibility_of_43_201_s, "InvalidParameterValue", VISIBILITY, oracle="ok", why=TWELVE_HOURS
-    ),
-    Rule(
-        queue_made_again_with_other_attributes,
-        "QueueAlreadyExists",
-        recorded(
-            "sqs/test_sqs.py::test_create_queue_with_different_attributes_raises_exception",
-            "2024-04",
-        ),
-    ),
-    Rule(
-        missing_queue,
-        "AWS.SimpleQueueService.NonExistentQueue",
-        recorded("sqs/test_sqs.py::test_non_existent_queue", "2024-04"),
-    ),
-    Rule(
-        deletion_of_a_message_that_is_visible_again,
-        "no message",
-        recorded("sqs/test_sqs.py::test_delete_after_visibility_timeout", "2025-03"),
-    ),
-    Rule(
-        receive_from_an_empty_queue,
-        "nothing",
-        recorded("sqs/test_sqs.py::test_receive_empty_queue", "2025-02"),
-    ),
-    Rule(
-        receive_of_eleven,
-        "InvalidParameterValue",
-        recorded("sqs/test_sqs.py::test_send_receive_max_number_of_messages", "2024-04"),
-    ),
-    Rule(
-        long_poll_of_21_s,
-        "InvalidParameterValue",
-        recorded("sqs/test_sqs.py::test_send_receive_wait_time_seconds", "2025-02"),
-    ),
-    Rule(
-        handles_of_two_receives,
-        "1 message, 2 handles, receives 1, 2",
-        "sqs-queue-message-identifiers",
-    ),
-    Rule(extension_with_the_newest_handle, "no message", VISIBILITY),
-    Rule(
-        deletion_with_an_older_handle_while_a_newer_receive_holds_the_message,
-        ("ok, 0 visible, 1 in flight, 0 delayed", "ok, 0 visible, 0 in flight, 0 delayed"),
-        "API_DeleteMessage",
-        fake="ok, 0 visible, 1 in flight, 0 delayed",
-        embedded="ok, 0 visible, 1 in flight, 0 delayed",
-        why="AWS leaves it open. Both are the stricter one here, and the simulation plays both",
-        repair=Repair("sqs_receipts", "ok, 0 visible, 0 in flight, 0 delayed"),
-    ),
-    Rule(
-        visibility_of_a_negative_number,
-        "InvalidParameterValue",
-        VISIBILITY,
-        embedded="ok",
-        oracle="ok",
-        why="moto looks at the upper limit alone, LocalStack at none. Longhaul's waits are zero or"
-        " more",
-    ),
-    Rule(visibility_of_43_100_s, "ok", VISIBILITY),
-    Rule(
-        visibility_of_43_200_s_in_the_instant_of_the_receive,
-        "ok",
-        VISIBILITY,
-        embedded=NOT_ASKED,
-        oracle=NOT_ASKED,
-        why="A real clock does not stand still",
-    ),
-    Rule(
-        visibility_of_a_message_received_11_hours_ago,
-        "ok, InvalidParameterValue",
-        VISIBILITY,
-        embedded=NOT_ASKED,
-        oracle=NOT_ASKED,
-        why=REAL_TIME,
-    ),
-    Rule(
-        message_with_a_delay,
-        "0 visible, 0 in flight, 1 delayed, then job",
-        "sqs-delay-queues",
-    ),
-    Rule(
-        message_in_flight_at_the_end_of_its_retention,
-        "0 visible, 0 in flight, 0 delayed, InvalidParameterValue",
-        "API_SetQueueAttributes",
-        embedded=NOT_ASKED,
-        oracle=NOT_ASKED,
-        why=REAL_TIME,
-    ),
-    Rule(
-        handle_of_a_purged_message,
-        "0 visible, 0 in flight, 0 delayed, InvalidParameterValue",
-        "API_PurgeQueue",
-        embedded="0 visible, 0 in flight, 0 delayed, ReceiptHandleIsInvalid",
-        why="moto forgets the handles of purged messages. Longhaul takes both as `not_held`",
-    ),
-    Rule(
-        second_purge_after_a_minute,
-        "ok",
-        "API_PurgeQueue",
-        embedded=NOT_ASKED,
-        oracle=NOT_ASKED,
-        why=REAL_TIME,
-    ),
-    Rule(
-        retention_of_less_than_a_minute,
-        "InvalidAttributeValue",
-        "API_CreateQueue",
-        oracle="ok",
-        why="LocalStack does not look at the value",
-        repair=Repair("sqs_limits", "ok"),
-    ),
-    Rule(
-        message_to_a_deleted_queue,
-        "AWS.SimpleQueueService.NonExistentQueue",
-        "API_SendMessage",
-    ),
-]

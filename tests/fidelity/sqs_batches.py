@@ -4,30 +4,46 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Repair, Rule, recorded
+from tests.fidelity.rule import Repair, Rules, recorded
 from tests.fidelity.sqs import NOT_IN_FLIGHT, held, queue, received
 
 BATCH = "API_SendMessageBatch"
+RULES = Rules()
 
 
+@RULES.add(
+    "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+    recorded("sqs/test_sqs.py::test_too_many_entries_in_batch_request", "2024-04"),
+)
 def batch_of_eleven(aws: Aws) -> str:
     sqs, url = queue(aws)
     entries = [{"Id": str(n), "MessageBody": "job"} for n in range(11)]
     return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
 
 
+@RULES.add("AWS.SimpleQueueService.BatchEntryIdsNotDistinct", BATCH)
 def batch_with_an_id_twice(aws: Aws) -> str:
     sqs, url = queue(aws)
     entries = [{"Id": "a", "MessageBody": "job"} for _ in range(2)]
     return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
 
 
+@RULES.add(
+    "AWS.SimpleQueueService.BatchRequestTooLong",
+    recorded("sqs/test_sqs.py::test_send_message_batch_with_oversized_contents", "2025-08"),
+)
 def batch_of_more_than_one_mib(aws: Aws) -> str:
     sqs, url = queue(aws, MaximumMessageSize="1048576")
     entries = [{"Id": str(n), "MessageBody": "x" * 600_000} for n in range(2)]
     return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
 
 
+@RULES.add(
+    "a: InvalidParameterValue, b: sent",
+    recorded("sqs/test_sqs.py::test_send_batch_message_size", "2024-04"),
+    oracle="a: InvalidParameterValueException, b: sent",
+    why="LocalStack gives the name of the exception in place of the code",
+)
 def batch_with_one_body_beyond_the_queues_own_limit(aws: Aws) -> str:
     sqs, url = queue(aws, MaximumMessageSize="1024")
     entries = [{"Id": "a", "MessageBody": "x" * 1025}, {"Id": "b", "MessageBody": "job"}]
@@ -36,18 +52,35 @@ def batch_with_one_body_beyond_the_queues_own_limit(aws: Aws) -> str:
     return f"{failed['Id']}: {failed['Code']}, {sent['Id']}: sent"
 
 
+@RULES.add(
+    "AWS.SimpleQueueService.InvalidBatchEntryId",
+    recorded("sqs/test_sqs.py::test_invalid_batch_id", "2024-04"),
+)
 def batch_with_a_colon_in_an_id(aws: Aws) -> str:
     sqs, url = queue(aws)
     entries = [{"Id": "a:b", "MessageBody": "job"}]
     return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
 
 
+@RULES.add(
+    "AWS.SimpleQueueService.InvalidBatchEntryId",
+    recorded("sqs/test_sqs.py::test_delete_message_batch_invalid_msg_id", "2024-04"),
+    embedded="ok",
+    why="moto looks at the ids of SendMessageBatch alone. Longhaul deletes one at a time",
+)
 def deletion_of_a_batch_with_an_id_of_81_characters(aws: Aws) -> str:
     sqs, url = queue(aws)
     entries = [{"Id": "a" * 81, "ReceiptHandle": held(sqs, url)}]
     return code_of(lambda: sqs.delete_message_batch(QueueUrl=url, Entries=entries))
 
 
+@RULES.add(
+    "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+    recorded("sqs/test_sqs.py::test_delete_message_batch_with_too_large_batch", "2024-04"),
+    embedded="AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
+    why="moto compares handles instead of ids, and counts no entries. Longhaul"
+    " deletes one at a time",
+)
 def deletion_of_a_batch_of_eleven(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url)
@@ -55,6 +88,14 @@ def deletion_of_a_batch_of_eleven(aws: Aws) -> str:
     return code_of(lambda: sqs.delete_message_batch(QueueUrl=url, Entries=entries))
 
 
+@RULES.add(
+    "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+    recorded(
+        "sqs/test_sqs.py::test_change_message_visibility_batch_with_too_large_batch", "2024-04"
+    ),
+    embedded="ok",
+    why="moto counts no entries. Longhaul extends ten at most",
+)
 def visibility_of_a_batch_of_eleven(aws: Aws) -> str:
     sqs, url = queue(aws)
     handle = held(sqs, url)
@@ -62,6 +103,13 @@ def visibility_of_a_batch_of_eleven(aws: Aws) -> str:
     return code_of(lambda: sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries))
 
 
+@RULES.add(
+    "a: InvalidParameterValue, b: ok",
+    BATCH,
+    oracle="a: ok, b: ok",
+    why="LocalStack does not count attributes",
+    repair=Repair("sqs_limits", "a: ok, b: ok"),
+)
 def batch_with_one_message_of_eleven_attributes(aws: Aws) -> str:
     sqs, url = queue(aws)
     many = {f"a{n}": {"DataType": "String", "StringValue": "v"} for n in range(11)}
@@ -79,11 +127,13 @@ def each_of(answer: dict[str, Any]) -> str:
     return ", ".join(f"{entry}: {code}" for entry, code in sorted((failed | done).items()))
 
 
+@RULES.add("AWS.SimpleQueueService.EmptyBatchRequest", BATCH)
 def batch_without_entries(aws: Aws) -> str:
     sqs, url = queue(aws)
     return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=[]))
 
 
+@RULES.add("no message", BATCH)
 def queue_after_a_refused_batch(aws: Aws) -> str:
     sqs, url = queue(aws)
     batch_twice = [{"Id": "a", "MessageBody": "job"} for _ in range(2)]
@@ -91,6 +141,13 @@ def queue_after_a_refused_batch(aws: Aws) -> str:
     return received(sqs, url)
 
 
+@RULES.add(
+    ("a: ok", f"a: {NOT_IN_FLIGHT}"),
+    "API_ChangeMessageVisibilityBatch",
+    embedded=f"a: {NOT_IN_FLIGHT}",
+    why="AWS was seen to do either for a single message",
+    repair=Repair("sqs_receipts", "a: ok"),
+)
 def visibility_of_a_batch_with_one_message_that_is_visible_again(aws: Aws) -> str:
     sqs, url = queue(aws)
     lapsed = held(sqs, url, 1)
@@ -99,77 +156,8 @@ def visibility_of_a_batch_with_one_message_that_is_visible_again(aws: Aws) -> st
     return each_of(sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries))
 
 
+@RULES.add("a: ok", "API_DeleteMessageBatch")
 def deletion_of_a_batch(aws: Aws) -> str:
     sqs, url = queue(aws)
     entries = [{"Id": "a", "ReceiptHandle": held(sqs, url)}]
     return each_of(sqs.delete_message_batch(QueueUrl=url, Entries=entries))
-
-
-RULES = [
-    Rule(
-        batch_of_eleven,
-        "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-        recorded("sqs/test_sqs.py::test_too_many_entries_in_batch_request", "2024-04"),
-    ),
-    Rule(batch_with_an_id_twice, "AWS.SimpleQueueService.BatchEntryIdsNotDistinct", BATCH),
-    Rule(
-        batch_of_more_than_one_mib,
-        "AWS.SimpleQueueService.BatchRequestTooLong",
-        recorded("sqs/test_sqs.py::test_send_message_batch_with_oversized_contents", "2025-08"),
-    ),
-    Rule(
-        batch_with_one_body_beyond_the_queues_own_limit,
-        "a: InvalidParameterValue, b: sent",
-        recorded("sqs/test_sqs.py::test_send_batch_message_size", "2024-04"),
-        oracle="a: InvalidParameterValueException, b: sent",
-        why="LocalStack gives the name of the exception in place of the code",
-    ),
-    Rule(
-        batch_with_a_colon_in_an_id,
-        "AWS.SimpleQueueService.InvalidBatchEntryId",
-        recorded("sqs/test_sqs.py::test_invalid_batch_id", "2024-04"),
-    ),
-    Rule(
-        deletion_of_a_batch_with_an_id_of_81_characters,
-        "AWS.SimpleQueueService.InvalidBatchEntryId",
-        recorded("sqs/test_sqs.py::test_delete_message_batch_invalid_msg_id", "2024-04"),
-        embedded="ok",
-        why="moto looks at the ids of SendMessageBatch alone. Longhaul deletes one at a time",
-    ),
-    Rule(
-        deletion_of_a_batch_of_eleven,
-        "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-        recorded("sqs/test_sqs.py::test_delete_message_batch_with_too_large_batch", "2024-04"),
-        embedded="AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
-        why="moto compares handles instead of ids, and counts no entries. Longhaul"
-        " deletes one at a time",
-    ),
-    Rule(
-        visibility_of_a_batch_of_eleven,
-        "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-        recorded(
-            "sqs/test_sqs.py::test_change_message_visibility_batch_with_too_large_batch", "2024-04"
-        ),
-        embedded="ok",
-        why="moto counts no entries. Longhaul extends ten at most",
-    ),
-    Rule(
-        batch_with_one_message_of_eleven_attributes,
-        "a: InvalidParameterValue, b: ok",
-        BATCH,
-        oracle="a: ok, b: ok",
-        why="LocalStack does not count attributes",
-        repair=Repair("sqs_limits", "a: ok, b: ok"),
-    ),
-    Rule(batch_without_entries, "AWS.SimpleQueueService.EmptyBatchRequest", BATCH),
-    Rule(queue_after_a_refused_batch, "no message", BATCH),
-    Rule(
-        visibility_of_a_batch_with_one_message_that_is_visible_again,
-        ("a: ok", f"a: {NOT_IN_FLIGHT}"),
-        "API_ChangeMessageVisibilityBatch",
-        embedded=f"a: {NOT_IN_FLIGHT}",
-        why="AWS was seen to do either for a single message",
-        repair=Repair("sqs_receipts", "a: ok"),
-    ),
-    Rule(deletion_of_a_batch, "a: ok", "API_DeleteMessageBatch"),
-]

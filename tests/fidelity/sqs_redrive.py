@@ -5,10 +5,22 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Repair, Rule, recorded
+from tests.fidelity.rule import NOT_ASKED, Repair, Rules, recorded
 from tests.fidelity.sqs import DAY_S, REAL_TIME, queue, received, send
 
+MOVED_ON = "LocalStack moves the message itself; on AWS it comes back as a new one"
+REDRIVE = "sqs-configure-dead-letter-queue-redrive"
+MOVE = "API_StartMessageMoveTask"
+RULES = Rules()
 
+
+@RULES.add(
+    "ok",
+    recorded(
+        "sqs/test_sqs_move_task.py::test_move_task_workflow_with_default_destination", "2024-04"
+    ),
+    repair=Repair("sqs_move_task", "500"),
+)
 def redrive_of_a_dead_letter_queue(aws: Aws) -> str:
     sqs, url = queue(aws)
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"][
@@ -41,18 +53,32 @@ def dead_letter(aws: Aws, **sent: Any) -> tuple[str, dict[str, Any]]:
     return message_id, message
 
 
+@RULES.add(
+    "the same id, receive 2",
+    recorded("sqs/test_sqs.py::test_dead_letter_queue_message_attributes", "2024-04"),
+)
 def receive_count_of_a_dead_letter(aws: Aws) -> str:
     sent, message = dead_letter(aws)
     kept = "the same id" if message["MessageId"] == sent else "another id"
     return f"{kept}, receive {message['Attributes']['ApproximateReceiveCount']}"
 
 
+@RULES.add(
+    "InvalidParameterValue",
+    recorded("sqs/test_sqs_move_task.py::test_source_needs_redrive_policy", "2024-04"),
+    repair=Repair("sqs_move_task", "500"),
+)
 def redrive_of_a_queue_that_is_no_dead_letter_queue(aws: Aws) -> str:
     sqs, url = queue(aws)
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
     return code_of(lambda: sqs.start_message_move_task(SourceArn=arn["QueueArn"]))
 
 
+@RULES.add(
+    "v, from source",
+    recorded("sqs/test_sqs.py::test_dead_letter_queue_message_attributes", "2024-04"),
+    repair=Repair("sqs_receive", "v, from no queue"),
+)
 def attributes_of_a_dead_letter(aws: Aws) -> str:
     kept = {"a": {"DataType": "String", "StringValue": "v"}}
     _, message = dead_letter(aws, MessageAttributes=kept)
@@ -89,12 +115,24 @@ def moved(aws: Aws, sqs: Any, dead: str, **destination: str) -> str:
     return f"{task['Status']}{why}"
 
 
+@RULES.add(
+    "FAILED CouldNotDetermineMessageSource, job",
+    MOVE,
+    oracle="FAILED AttributeError, no message",
+    why="LocalStack fails over the missing source",
+)
 def redrive_of_a_message_that_was_sent_to_the_queue(aws: Aws) -> str:
     sqs, dead, _ = dead_letter_queue(aws)
     send(sqs, dead)
     return f"{moved(aws, sqs, dead)}, {received(sqs, dead)}"
 
 
+@RULES.add(
+    "COMPLETED, job with another id, no message",
+    REDRIVE,
+    oracle="COMPLETED, job with the same id, no message",
+    why=MOVED_ON,
+)
 def redrive_to_a_named_queue(aws: Aws) -> str:
     sqs, dead, source = dead_letter_queue(aws)
     sent = sqs.send_message(QueueUrl=dead, MessageBody="job")["MessageId"]
@@ -104,6 +142,7 @@ def redrive_to_a_named_queue(aws: Aws) -> str:
     return f"{end}, {message['Body']} with {kept}, {received(sqs, dead)}"
 
 
+@RULES.add("COMPLETED, v, receive 1", REDRIVE, oracle="COMPLETED, v, receive 3", why=MOVED_ON)
 def redrive_of_a_dead_letter_to_its_source(aws: Aws) -> str:
     sqs, dead, source = dead_letter_queue(aws)
     text = {"a": {"DataType": "String", "StringValue": "v"}}
@@ -122,6 +161,13 @@ def redrive_of_a_dead_letter_to_its_source(aws: Aws) -> str:
     return f"{end}, {kept}, receive {message['Attributes']['ApproximateReceiveCount']}"
 
 
+@RULES.add(
+    "job, 14 days after it was sent no message",
+    "sqs-dead-letter-queues",
+    embedded=NOT_ASKED,
+    oracle=NOT_ASKED,
+    why=REAL_TIME,
+)
 def age_of_a_dead_letter(aws: Aws) -> str:
     sqs, dead, source = dead_letter_queue(aws)
     send(sqs, source)
@@ -132,64 +178,3 @@ def age_of_a_dead_letter(aws: Aws) -> str:
     before = received(sqs, dead, VisibilityTimeout=1)
     aws.clock.sleep(60)
     return f"{before}, 14 days after it was sent {received(sqs, dead)}"
-
-
-MOVED_ON = "LocalStack moves the message itself; on AWS it comes back as a new one"
-REDRIVE = "sqs-configure-dead-letter-queue-redrive"
-MOVE = "API_StartMessageMoveTask"
-RULES = [
-    Rule(
-        redrive_of_a_dead_letter_queue,
-        "ok",
-        recorded(
-            "sqs/test_sqs_move_task.py::test_move_task_workflow_with_default_destination", "2024-04"
-        ),
-        repair=Repair("sqs_move_task", "500"),
-    ),
-    Rule(
-        redrive_of_a_queue_that_is_no_dead_letter_queue,
-        "InvalidParameterValue",
-        recorded("sqs/test_sqs_move_task.py::test_source_needs_redrive_policy", "2024-04"),
-        repair=Repair("sqs_move_task", "500"),
-    ),
-    Rule(
-        receive_count_of_a_dead_letter,
-        "the same id, receive 2",
-        recorded("sqs/test_sqs.py::test_dead_letter_queue_message_attributes", "2024-04"),
-    ),
-    Rule(
-        attributes_of_a_dead_letter,
-        "v, from source",
-        recorded("sqs/test_sqs.py::test_dead_letter_queue_message_attributes", "2024-04"),
-        repair=Repair("sqs_receive", "v, from no queue"),
-    ),
-    Rule(
-        redrive_of_a_message_that_was_sent_to_the_queue,
-        "FAILED CouldNotDetermineMessageSource, job",
-        MOVE,
-        oracle="FAILED AttributeError, no message",
-        why="LocalStack fails over the missing source",
-    ),
-    Rule(
-        redrive_to_a_named_queue,
-        "COMPLETED, job with another id, no message",
-        REDRIVE,
-        oracle="COMPLETED, job with the same id, no message",
-        why=MOVED_ON,
-    ),
-    Rule(
-        redrive_of_a_dead_letter_to_its_source,
-        "COMPLETED, v, receive 1",
-        REDRIVE,
-        oracle="COMPLETED, v, receive 3",
-        why=MOVED_ON,
-    ),
-    Rule(
-        age_of_a_dead_letter,
-        "job, 14 days after it was sent no message",
-        "sqs-dead-letter-queues",
-        embedded=NOT_ASKED,
-        oracle=NOT_ASKED,
-        why=REAL_TIME,
-    ),
-]

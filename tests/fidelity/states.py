@@ -5,19 +5,16 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.fidelity.machines import CALL, execute
-from tests.fidelity.rule import NOT_ASKED, Repair, Rule, recorded
+from tests.fidelity.rule import NOT_ASKED, Repair, Rules, recorded
 from tests.simulation.conformance.scripts import Raises
 
 CATCH = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Done"}
-
-
 DONE = {"Type": "Succeed"}
-
-
 WAIT = {"Type": "Wait", "SecondsPath": "$.s", "End": True}
-
-
 FAIL = {"Type": "Fail", "Error": "Bad", "Cause": "very"}
+LONG = {"Type": "Wait", "Seconds": 600, "End": True}
+ERRORS = "concepts-error-handling"
+RULES = Rules()
 
 
 def branches(*states: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -30,46 +27,97 @@ def branches(*states: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"Type": "Parallel", "Branches": each, **({"End": True} | more)}
 
 
+@RULES.add(
+    "FAILED: Bad, very", recorded("stepfunctions/v2/base/test_base.py::test_state_fail", "2024-03")
+)
 def error_and_cause_of_a_fail_state(aws: Aws) -> str:
     ended = execute(aws, {"Fail": FAIL}).described
     return f"{ended['status']}: {ended['error']}, {ended['cause']}"
 
 
+@RULES.add(
+    "FailStateEntered, ExecutionFailed",
+    recorded("stepfunctions/v2/base/test_base.py::test_state_fail", "2024-03"),
+)
 def events_of_a_fail_state(aws: Aws) -> str:
     return ", ".join(execute(aws, {"Fail": FAIL}).events[1:])
 
 
+@RULES.add(
+    "ExecutionStarted, WaitStateEntered, ExecutionAborted",
+    recorded("stepfunctions/v2/test_sfn_api.py::test_stop_execution", "2024-05"),
+)
 def events_of_an_execution_stopped_while_it_waits(aws: Aws) -> str:
     wait = {"Type": "Wait", "Seconds": 600, "End": True}
     return ", ".join(execute(aws, {"Wait": wait}, stopped_at="WaitStateEntered").events)
 
 
+@RULES.add(
+    "States.Runtime",
+    recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
+)
 def wait_of_a_negative_number_of_seconds(aws: Aws) -> str:
     return execute(aws, {"Wait": WAIT}, {"s": -1}).end
 
 
+@RULES.add(
+    "States.Runtime",
+    recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
+)
 def wait_of_a_fraction_of_a_second(aws: Aws) -> str:
     return execute(aws, {"Wait": WAIT}, {"s": 1.5}).end
 
 
+@RULES.add(
+    "SUCCEEDED",
+    recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
+)
 def wait_of_no_seconds(aws: Aws) -> str:
     return execute(aws, {"Wait": WAIT}, {"s": 0}).end
 
 
+@RULES.add(
+    "States.Runtime",
+    recorded("stepfunctions/v2/scenarios/test_base_scenarios.py::test_invalid_jsonpath", "2025-01"),
+)
 def cause_path_to_nothing(aws: Aws) -> str:
     return execute(aws, {"Fail": {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}}, {}).end
 
 
+@RULES.add(
+    "States.Runtime",
+    recorded("stepfunctions/v2/scenarios/test_base_scenarios.py::test_invalid_jsonpath", "2025-01"),
+)
 def timeout_path_to_nothing(aws: Aws) -> str:
     call = {key: value for key, value in CALL.items() if key != "TimeoutSeconds"}
     return execute(aws, {"Call": {**call, "TimeoutSecondsPath": "$.timeout_s"}}, {}).end
 
 
+@RULES.add(
+    "States.DataLimitExceeded",
+    recorded(
+        "stepfunctions/v2/error_handling/test_states_errors.py::test_start_large_input",
+        "2024-03",
+    ),
+)
 def state_output_beyond_256_kib(aws: Aws) -> str:
     fill = {"Type": "Pass", "Result": "x" * 262_144, "ResultPath": "$.x", "End": True}
     return execute(aws, {"Pass": fill}, {}).end
 
 
+@RULES.add(
+    "caught",
+    recorded(
+        "stepfunctions/v2/error_handling/test_states_errors.py"
+        "::test_service_task_lambada_catch_state_all_data_limit_exceeded_on_large_utf8_response",
+        "2024-03",
+    ),
+    fake="States.DataLimitExceeded",
+    embedded="States.DataLimitExceeded",
+    why="AWS documents that `States.ALL` does not catch it, and was seen to catch it. The"
+    " stricter reading ends the execution, which the sweeper repairs; our functions' results"
+    " have some hundred bytes",
+)
 def task_result_beyond_256_kib_under_a_catch_of_all(aws: Aws) -> str:
     call = {**CALL, "Catch": [CATCH]}
     ended = execute(
@@ -78,6 +126,13 @@ def task_result_beyond_256_kib_under_a_catch_of_all(aws: Aws) -> str:
     return "caught" if ended.end == "SUCCEEDED" else ended.end
 
 
+@RULES.add(
+    "Broken: no luck",
+    recorded(
+        "stepfunctions/v2/error_handling/test_task_service_lambda.py::test_raise_exception_catch",
+        "2024-11",
+    ),
+)
 def error_of_a_function_that_raises(aws: Aws) -> str:
     call = {**CALL, "Catch": [CATCH]}
     ended = execute(
@@ -87,6 +142,13 @@ def error_of_a_function_that_raises(aws: Aws) -> str:
     return f"{error['Error']}: {json.loads(error['Cause'])['errorMessage']}"
 
 
+@RULES.add(
+    "4 tries, then Broken",
+    recorded(
+        "stepfunctions/v2/scenarios/test_base_scenarios.py::test_lambda_service_invoke_with_retry_extended_input",
+        "2023-10",
+    ),
+)
 def tries_of_a_task_with_three_retries(aws: Aws) -> str:
     retry = {
         "ErrorEquals": ["States.ALL"],
@@ -101,17 +163,40 @@ def tries_of_a_task_with_three_retries(aws: Aws) -> str:
     return f"{len(ended.payloads)} tries, then {ended.output['error']['Error']}"
 
 
+@RULES.add(
+    '{"Cause": "", "Error": "States.Timeout"}',
+    recorded(
+        "stepfunctions/v2/error_handling/test_task_service_lambda.py::test_invoke_timeout",
+        "2024-11",
+    ),
+)
 def timeout_of_a_task_in_a_catch(aws: Aws) -> str:
     call = {**CALL, "TimeoutSeconds": 1, "Catch": [CATCH]}
     ended = execute(aws, {"Call": call, "Done": DONE}, {}, function=lambda _: None)
     return json.dumps(ended.output["error"], sort_keys=True)
 
 
+@RULES.add(
+    "TaskScheduled, TaskStarted, TaskTimedOut, ExecutionFailed",
+    recorded(
+        "stepfunctions/v2/timeouts/test_timeouts.py::test_fixed_timeout_service_lambda_with_path",
+        "2024-03",
+    ),
+    embedded="TaskScheduled, TaskStarted, TaskTimedOut, ExecutionFailed, TaskSucceeded",
+    why="moto notes the late answer of a function that timed out. Longhaul reads no histories",
+)
 def events_of_a_task_that_times_out(aws: Aws) -> str:
     ended = execute(aws, {"Call": {**CALL, "TimeoutSeconds": 1}}, {}, function=lambda _: None)
     return ", ".join(ended.events[2:])
 
 
+@RULES.add(
+    "late, soon",
+    recorded(
+        "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_order",
+        "2023-12",
+    ),
+)
 def order_of_the_outputs_of_branches(aws: Aws) -> str:
     wait = {"Type": "Wait", "Seconds": 1, "Next": "Late"}
     late = {"Type": "Pass", "Result": "late", "ResultPath": "$.b", "End": True}
@@ -124,52 +209,101 @@ def order_of_the_outputs_of_branches(aws: Aws) -> str:
     return ", ".join(each["b"] for each in ended.output)
 
 
+@RULES.add(
+    "ParallelStateStarted, FailStateEntered, ParallelStateFailed, ExecutionFailed",
+    recorded(
+        "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_fail", "2023-12"
+    ),
+)
 def events_of_a_branch_that_fails(aws: Aws) -> str:
     return ", ".join(execute(aws, {"Both": branches(FAIL)}, {}).events[2:])
 
 
+@RULES.add(
+    '{"Cause": "very", "Error": "Bad"}',
+    recorded(
+        "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_catch",
+        "2023-12",
+    ),
+)
 def error_of_a_branch_in_a_catch(aws: Aws) -> str:
     caught = branches(FAIL, Catch=[{"ErrorEquals": ["Bad"], "Next": "Done"}])
     return json.dumps(execute(aws, {"Both": caught, "Done": DONE}, {}).output, sort_keys=True)
 
 
+@RULES.add(
+    "TaskStateEntered, TaskScheduled, TaskStarted, TaskFailed, TaskStateAborted",
+    recorded(
+        "stepfunctions/v2/states_variables/test_error_output.py::test_parallel_catch_error",
+        "2024-11",
+    ),
+    embedded="TaskStateEntered, TaskScheduled, TaskStarted, TaskFailed",
+    why="moto has no aborted states. Longhaul reads no histories",
+)
 def events_of_a_task_that_fails_in_a_branch(aws: Aws) -> str:
     ended = execute(aws, {"Both": branches(dict(CALL))}, {}, function=lambda _: Raises("Broken"))
     return ", ".join(event for event in ended.events if event.startswith("Task"))
 
 
+@RULES.add(
+    "1 b",
+    recorded("stepfunctions/v2/intrinsic_functions/test_generic.py::test_format_2", "2023-02"),
+)
 def text_of_a_number_in_states_format(aws: Aws) -> str:
     parameters = {"FunctionName": "f", "Payload": {"x.$": "States.Format('{} {}', $.a, $.b)"}}
     ended = execute(aws, {"Call": {**CALL, "Parameters": parameters}}, {"a": 1, "b": "b"})
     return str(ended.payloads[0]["x"])
 
 
+@RULES.add(
+    "x",
+    recorded(
+        "stepfunctions/v2/intrinsic_functions/test_generic.py::test_context_json_path",
+        "2023-11",
+    ),
+)
 def execution_name_in_the_context_object(aws: Aws) -> str:
     parameters = {"FunctionName": "f", "Payload": {"x.$": "$$.Execution.Name"}}
     return str(execute(aws, {"Call": {**CALL, "Parameters": parameters}}, {}).payloads[0]["x"])
 
 
+@RULES.add("States.Runtime", "state-wait")
 def wait_of_a_text(aws: Aws) -> str:
     return execute(aws, {"Wait": WAIT}, {"s": "15"}).end
 
 
+@RULES.add("States.Runtime", "state-wait")
 def wait_of_null(aws: Aws) -> str:
     return execute(aws, {"Wait": WAIT}, {"s": None}).end
 
 
+@RULES.add(
+    "States.Runtime",
+    "state-fail",
+    embedded="Bad",
+    why="AWS wants a text. moto takes nothing as well, and Longhaul always names a cause",
+)
 def cause_path_to_null(aws: Aws) -> str:
     fail = {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}
     return execute(aws, {"Fail": fail}, {"why": None}).end
 
 
+@RULES.add(
+    "States.Runtime",
+    "state-task",
+    embedded="States.Timeout",
+    why="AWS wants a positive number. moto ends the task at once; a job's timeout is never 0",
+)
 def timeout_path_to_zero(aws: Aws) -> str:
     return timeout_from_input(aws, 0)
 
 
+@RULES.add("States.Runtime", "state-task")
 def timeout_path_to_a_text(aws: Aws) -> str:
     return timeout_from_input(aws, "1")
 
 
+@RULES.add("States.Timeout", "state-task")
 def timeout_path_to_one_second(aws: Aws) -> str:
     return timeout_from_input(aws, 1)
 
@@ -178,9 +312,6 @@ def timeout_from_input(aws: Aws, timeout_s: object) -> str:
     call = {key: value for key, value in CALL.items() if key != "TimeoutSeconds"}
     states = {"Call": {**call, "TimeoutSecondsPath": "$.t"}}
     return execute(aws, states, {"t": timeout_s}, function=lambda _: None).end
-
-
-LONG = {"Type": "Wait", "Seconds": 600, "End": True}
 
 
 def caught(aws: Aws, failing: dict[str, Any], *errors: str, **given: str) -> str:
@@ -194,199 +325,29 @@ def caught(aws: Aws, failing: dict[str, Any], *errors: str, **given: str) -> str
     return ended.end
 
 
+@RULES.add(
+    "caught States.Timeout, ",
+    ERRORS,
+    fake=NOT_ASKED,
+    why="The simulation's interpreter refuses a Catch that names an error of Step Functions,"
+    " since Longhaul's definition has none",
+    repair=Repair("sfn_errors", "States.Runtime"),
+)
 def timeout_of_a_branch_in_a_catch(aws: Aws) -> str:
     return caught(aws, {**CALL, "TimeoutSeconds": 1}, "States.Timeout")
 
 
+@RULES.add("caught Bad, no luck", ERRORS)
 def error_of_a_branch_with_a_cause_from_the_input(aws: Aws) -> str:
     fail = {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}
     return caught(aws, fail, "Worse", "Bad", why="no luck")
 
 
+@RULES.add("Bad", ERRORS)
 def error_of_a_branch_that_no_catch_names(aws: Aws) -> str:
     return caught(aws, FAIL, "Worse")
 
 
+@RULES.add("States.Runtime", ERRORS)
 def runtime_error_of_a_branch_under_a_catch_of_all(aws: Aws) -> str:
     return caught(aws, {"Type": "Wait", "SecondsPath": "$.why", "End": True}, "States.ALL", why="x")
-
-
-ERRORS = "concepts-error-handling"
-RULES = [
-    Rule(
-        error_and_cause_of_a_fail_state,
-        "FAILED: Bad, very",
-        recorded("stepfunctions/v2/base/test_base.py::test_state_fail", "2024-03"),
-    ),
-    Rule(
-        events_of_a_fail_state,
-        "FailStateEntered, ExecutionFailed",
-        recorded("stepfunctions/v2/base/test_base.py::test_state_fail", "2024-03"),
-    ),
-    Rule(
-        events_of_an_execution_stopped_while_it_waits,
-        "ExecutionStarted, WaitStateEntered, ExecutionAborted",
-        recorded("stepfunctions/v2/test_sfn_api.py::test_stop_execution", "2024-05"),
-    ),
-    Rule(
-        wait_of_a_negative_number_of_seconds,
-        "States.Runtime",
-        recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
-    ),
-    Rule(
-        wait_of_a_fraction_of_a_second,
-        "States.Runtime",
-        recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
-    ),
-    Rule(
-        wait_of_no_seconds,
-        "SUCCEEDED",
-        recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
-    ),
-    Rule(
-        cause_path_to_nothing,
-        "States.Runtime",
-        recorded(
-            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_invalid_jsonpath", "2025-01"
-        ),
-    ),
-    Rule(
-        timeout_path_to_nothing,
-        "States.Runtime",
-        recorded(
-            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_invalid_jsonpath", "2025-01"
-        ),
-    ),
-    Rule(
-        state_output_beyond_256_kib,
-        "States.DataLimitExceeded",
-        recorded(
-            "stepfunctions/v2/error_handling/test_states_errors.py::test_start_large_input",
-            "2024-03",
-        ),
-    ),
-    Rule(
-        task_result_beyond_256_kib_under_a_catch_of_all,
-        "caught",
-        recorded(
-            "stepfunctions/v2/error_handling/test_states_errors.py"
-            "::test_service_task_lambada_catch_state_all_data_limit_exceeded_on_large_utf8_response",
-            "2024-03",
-        ),
-        fake="States.DataLimitExceeded",
-        embedded="States.DataLimitExceeded",
-        why="AWS documents that `States.ALL` does not catch it, and was seen to catch it. The"
-        " stricter reading ends the execution, which the sweeper repairs; our functions' results"
-        " have some hundred bytes",
-    ),
-    Rule(
-        error_of_a_function_that_raises,
-        "Broken: no luck",
-        recorded(
-            "stepfunctions/v2/error_handling/test_task_service_lambda.py::test_raise_exception_catch",
-            "2024-11",
-        ),
-    ),
-    Rule(
-        tries_of_a_task_with_three_retries,
-        "4 tries, then Broken",
-        recorded(
-            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_lambda_service_invoke_with_retry_extended_input",
-            "2023-10",
-        ),
-    ),
-    Rule(
-        timeout_of_a_task_in_a_catch,
-        '{"Cause": "", "Error": "States.Timeout"}',
-        recorded(
-            "stepfunctions/v2/error_handling/test_task_service_lambda.py::test_invoke_timeout",
-            "2024-11",
-        ),
-    ),
-    Rule(
-        events_of_a_task_that_times_out,
-        "TaskScheduled, TaskStarted, TaskTimedOut, ExecutionFailed",
-        recorded(
-            "stepfunctions/v2/timeouts/test_timeouts.py::test_fixed_timeout_service_lambda_with_path",
-            "2024-03",
-        ),
-        embedded="TaskScheduled, TaskStarted, TaskTimedOut, ExecutionFailed, TaskSucceeded",
-        why="moto notes the late answer of a function that timed out. Longhaul reads no histories",
-    ),
-    Rule(
-        order_of_the_outputs_of_branches,
-        "late, soon",
-        recorded(
-            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_order",
-            "2023-12",
-        ),
-    ),
-    Rule(
-        events_of_a_branch_that_fails,
-        "ParallelStateStarted, FailStateEntered, ParallelStateFailed, ExecutionFailed",
-        recorded(
-            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_fail", "2023-12"
-        ),
-    ),
-    Rule(
-        error_of_a_branch_in_a_catch,
-        '{"Cause": "very", "Error": "Bad"}',
-        recorded(
-            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_catch",
-            "2023-12",
-        ),
-    ),
-    Rule(
-        events_of_a_task_that_fails_in_a_branch,
-        "TaskStateEntered, TaskScheduled, TaskStarted, TaskFailed, TaskStateAborted",
-        recorded(
-            "stepfunctions/v2/states_variables/test_error_output.py::test_parallel_catch_error",
-            "2024-11",
-        ),
-        embedded="TaskStateEntered, TaskScheduled, TaskStarted, TaskFailed",
-        why="moto has no aborted states. Longhaul reads no histories",
-    ),
-    Rule(
-        text_of_a_number_in_states_format,
-        "1 b",
-        recorded("stepfunctions/v2/intrinsic_functions/test_generic.py::test_format_2", "2023-02"),
-    ),
-    Rule(
-        execution_name_in_the_context_object,
-        "x",
-        recorded(
-            "stepfunctions/v2/intrinsic_functions/test_generic.py::test_context_json_path",
-            "2023-11",
-        ),
-    ),
-    Rule(wait_of_a_text, "States.Runtime", "state-wait"),
-    Rule(wait_of_null, "States.Runtime", "state-wait"),
-    Rule(
-        cause_path_to_null,
-        "States.Runtime",
-        "state-fail",
-        embedded="Bad",
-        why="AWS wants a text. moto takes nothing as well, and Longhaul always names a cause",
-    ),
-    Rule(
-        timeout_path_to_zero,
-        "States.Runtime",
-        "state-task",
-        embedded="States.Timeout",
-        why="AWS wants a positive number. moto ends the task at once; a job's timeout is never 0",
-    ),
-    Rule(timeout_path_to_a_text, "States.Runtime", "state-task"),
-    Rule(timeout_path_to_one_second, "States.Timeout", "state-task"),
-    Rule(
-        timeout_of_a_branch_in_a_catch,
-        "caught States.Timeout, ",
-        ERRORS,
-        fake=NOT_ASKED,
-        why="The simulation's interpreter refuses a Catch that names an error of Step Functions,"
-        " since Longhaul's definition has none",
-        repair=Repair("sfn_errors", "States.Runtime"),
-    ),
-    Rule(error_of_a_branch_with_a_cause_from_the_input, "caught Bad, no luck", ERRORS),
-    Rule(error_of_a_branch_that_no_catch_names, "Bad", ERRORS),
-    Rule(runtime_error_of_a_branch_under_a_catch_of_all, "States.Runtime", ERRORS),
-]

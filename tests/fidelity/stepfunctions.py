@@ -6,9 +6,11 @@ from tests.builders import MACHINE
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
 from tests.fidelity.machines import ROLE_ARN
-from tests.fidelity.rule import Repair, Rule, recorded
+from tests.fidelity.rule import Repair, Rules, recorded
 
 WAITING = '{"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": true}}}'
+START = "API_StartExecution"
+RULES = Rules()
 
 
 def machine(aws: Aws, definition: str = MACHINE) -> tuple[Any, str]:
@@ -17,16 +19,19 @@ def machine(aws: Aws, definition: str = MACHINE) -> tuple[Any, str]:
     return sfn, str(made["stateMachineArn"])
 
 
+@RULES.add("InvalidName", START, repair=Repair("sfn_limits", "ok"))
 def execution_name_with_a_hash_sign(aws: Aws) -> str:
     sfn, arn = machine(aws)
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="main#a", input="{}"))
 
 
+@RULES.add("ValidationException", START, repair=Repair("sfn_limits", "ok"))
 def execution_name_of_81_characters(aws: Aws) -> str:
     sfn, arn = machine(aws)
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a" * 81, input="{}"))
 
 
+@RULES.add("ValidationException", START, repair=Repair("sfn_limits", "ok"))
 def execution_input_beyond_256_kib(aws: Aws) -> str:
     sfn, arn = machine(aws)
     return code_of(
@@ -34,6 +39,7 @@ def execution_input_beyond_256_kib(aws: Aws) -> str:
     )
 
 
+@RULES.add("ExecutionAlreadyExists", START)
 def execution_started_again_after_its_stop(aws: Aws) -> str:
     sfn, arn = machine(aws)
     started = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
@@ -41,6 +47,10 @@ def execution_started_again_after_its_stop(aws: Aws) -> str:
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input="{}"))
 
 
+@RULES.add(
+    "the same",
+    recorded("stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"),
+)
 def execution_started_again_with_the_same_input_while_it_runs(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     first = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
@@ -48,23 +58,39 @@ def execution_started_again_with_the_same_input_while_it_runs(aws: Aws) -> str:
     return "the same" if again["executionArn"] == first["executionArn"] else "another"
 
 
+@RULES.add(
+    "ExecutionAlreadyExists",
+    recorded("stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"),
+)
 def execution_started_again_with_other_input_while_it_runs(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input='{"b": 1}'))
 
 
+@RULES.add(
+    "InvalidExecutionInput",
+    recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_input", "2023-06"),
+    repair=Repair("sfn_limits", ""),
+)
 def input_that_is_no_json(aws: Aws) -> str:
     sfn, arn = machine(aws)
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input="{"))
 
 
+@RULES.add("ExecutionDoesNotExist", "API_StopExecution")
 def stop_of_an_execution_that_does_not_exist(aws: Aws) -> str:
     sfn, arn = machine(aws)
     missing = arn.replace(":stateMachine:", ":execution:") + ":missing"
     return code_of(lambda: sfn.stop_execution(executionArn=missing))
 
 
+@RULES.add(
+    "InvalidDefinition",
+    recorded("stepfunctions/v2/test_sfn_api.py::test_create_delete_invalid_sm", "2023-08"),
+    embedded="",
+    why="moto fails with a 500; our definition comes from the template",
+)
 def definition_without_states(aws: Aws) -> str:
     sfn = aws.client("stepfunctions")
     return code_of(
@@ -72,50 +98,73 @@ def definition_without_states(aws: Aws) -> str:
     )
 
 
+@RULES.add(
+    "StateMachineDoesNotExist",
+    recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_arn", "2023-06"),
+)
 def execution_of_a_missing_machine(aws: Aws) -> str:
     sfn, arn = machine(aws)
     start = sfn.start_execution
     return code_of(lambda: start(stateMachineArn=f"{arn}-missing", name="a", input="{}"))
 
 
+@RULES.add(
+    "StateMachineDoesNotExist",
+    recorded(
+        "stepfunctions/v2/test_sfn_api.py::test_list_execution_no_such_state_machine", "2024-03"
+    ),
+)
 def executions_of_a_missing_machine(aws: Aws) -> str:
     sfn, arn = machine(aws)
     return code_of(lambda: sfn.list_executions(stateMachineArn=f"{arn}-missing"))
 
 
+@RULES.add(
+    "ExecutionDoesNotExist",
+    recorded(
+        "stepfunctions/v2/test_sfn_api.py::test_describe_execution_no_such_state_machine",
+        "2024-03",
+    ),
+)
 def description_of_a_missing_execution(aws: Aws) -> str:
     sfn, arn = machine(aws)
     missing = arn.replace(":stateMachine:", ":execution:") + ":missing"
     return code_of(lambda: sfn.describe_execution(executionArn=missing))
 
 
+@RULES.add("ExecutionAlreadyExists", START)
 def execution_started_again_with_a_space_less_in_its_input(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     sfn.start_execution(stateMachineArn=arn, name="a", input='{"b": 1}')
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input='{"b":1}'))
 
 
+@RULES.add("InvalidName", START, repair=Repair("sfn_limits", "ok"))
 def execution_name_with_a_space(aws: Aws) -> str:
     sfn, arn = machine(aws)
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a b", input="{}"))
 
 
+@RULES.add("InvalidName", START, repair=Repair("sfn_limits", "ok"))
 def execution_name_with_a_slash(aws: Aws) -> str:
     sfn, arn = machine(aws)
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a/b", input="{}"))
 
 
+@RULES.add("ok", START)
 def execution_name_with_punctuation(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="main-a_1.2", input="{}"))
 
 
+@RULES.add("ok", START)
 def longest_name_and_input_of_an_execution(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     longest = {"name": "a" * 80, "input": f'"{"x" * 262_142}"'}
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, **longest))
 
 
+@RULES.add("ABORTED: Operator, by hand", "API_StopExecution")
 def description_of_a_stopped_execution(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     started = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")["executionArn"]
@@ -124,6 +173,7 @@ def description_of_a_stopped_execution(aws: Aws) -> str:
     return f"{shown['status']}: {shown.get('error')}, {shown.get('cause')}"
 
 
+@RULES.add("first", "API_StopExecution")
 def second_stop_of_an_execution(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     started = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")["executionArn"]
@@ -132,6 +182,7 @@ def second_stop_of_an_execution(aws: Aws) -> str:
     return str(sfn.describe_execution(executionArn=started)["error"])
 
 
+@RULES.add("d c, then b", "API_ListExecutions")
 def executions_listed_by_status_and_in_pages(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     started = []
@@ -144,78 +195,3 @@ def executions_listed_by_status_and_in_pages(aws: Aws) -> str:
         stateMachineArn=arn, statusFilter="RUNNING", maxResults=2
     )
     return ", then ".join(" ".join(each["name"] for each in page["executions"]) for page in pages)
-
-
-START = "API_StartExecution"
-RULES = [
-    Rule(execution_name_with_a_hash_sign, "InvalidName", START, repair=Repair("sfn_limits", "ok")),
-    Rule(
-        execution_name_of_81_characters,
-        "ValidationException",
-        START,
-        repair=Repair("sfn_limits", "ok"),
-    ),
-    Rule(
-        execution_input_beyond_256_kib,
-        "ValidationException",
-        START,
-        repair=Repair("sfn_limits", "ok"),
-    ),
-    Rule(execution_started_again_after_its_stop, "ExecutionAlreadyExists", START),
-    Rule(
-        execution_started_again_with_the_same_input_while_it_runs,
-        "the same",
-        recorded("stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"),
-    ),
-    Rule(
-        execution_started_again_with_other_input_while_it_runs,
-        "ExecutionAlreadyExists",
-        recorded("stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"),
-    ),
-    Rule(
-        input_that_is_no_json,
-        "InvalidExecutionInput",
-        recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_input", "2023-06"),
-        repair=Repair("sfn_limits", ""),
-    ),
-    Rule(
-        stop_of_an_execution_that_does_not_exist,
-        "ExecutionDoesNotExist",
-        "API_StopExecution",
-    ),
-    Rule(
-        definition_without_states,
-        "InvalidDefinition",
-        recorded("stepfunctions/v2/test_sfn_api.py::test_create_delete_invalid_sm", "2023-08"),
-        embedded="",
-        why="moto fails with a 500; our definition comes from the template",
-    ),
-    Rule(
-        execution_of_a_missing_machine,
-        "StateMachineDoesNotExist",
-        recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_arn", "2023-06"),
-    ),
-    Rule(
-        executions_of_a_missing_machine,
-        "StateMachineDoesNotExist",
-        recorded(
-            "stepfunctions/v2/test_sfn_api.py::test_list_execution_no_such_state_machine", "2024-03"
-        ),
-    ),
-    Rule(
-        description_of_a_missing_execution,
-        "ExecutionDoesNotExist",
-        recorded(
-            "stepfunctions/v2/test_sfn_api.py::test_describe_execution_no_such_state_machine",
-            "2024-03",
-        ),
-    ),
-    Rule(execution_started_again_with_a_space_less_in_its_input, "ExecutionAlreadyExists", START),
-    Rule(execution_name_with_a_space, "InvalidName", START, repair=Repair("sfn_limits", "ok")),
-    Rule(execution_name_with_a_slash, "InvalidName", START, repair=Repair("sfn_limits", "ok")),
-    Rule(execution_name_with_punctuation, "ok", START),
-    Rule(longest_name_and_input_of_an_execution, "ok", START),
-    Rule(description_of_a_stopped_execution, "ABORTED: Operator, by hand", "API_StopExecution"),
-    Rule(second_stop_of_an_execution, "first", "API_StopExecution"),
-    Rule(executions_listed_by_status_and_in_pages, "d c, then b", "API_ListExecutions"),
-]
