@@ -10,7 +10,7 @@ import pytest
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import Lease, State
 from longhaul.heartbeat import Heartbeat
-from tests.builders import NOW, changed, running, settings, stage
+from tests.builders import NOW, changed, running
 from tests.unit.use_cases import alone
 
 ROW = changed(running(), task_arn="arn:task", progress_at=NOW)
@@ -48,13 +48,3 @@ def test_only_the_back_off_that_a_beat_has_overwritten_is_restored(
     extends = 1 if row.receive.receipt_handle else 0
     calls: list[Any] = [call.args[2] for call in queue.set_visibility.call_args_list]
     assert calls[extends:] == hidden_s
-
-
-def test_a_row_without_a_handle_is_kept_up_alone() -> None:
-    leases, queue = Mock(), Mock()
-    leases.load.return_value = changed(ROW, receipt_handle=None)
-    given = settings(stages=(stage(retired=True),))
-    answer = alone(Heartbeat, leases=leases, queue=queue, settings=given).beat(ROW.id)
-    assert answer["next"] == "wait"
-    assert not queue.set_visibility.called
-    assert leases.report.called

@@ -43,11 +43,3 @@ def test_a_waiting_job_is_given_up_and_its_message_goes_when_nothing_is_owed(
     failing(batch, running(state=State.RELEASED), finisher=finisher, giving_up=giving_up)
     assert ("m-1" in batch.kept) is not is_finished
     assert finisher.finish.call_args.args[0].receive.receipt_handle == message().receipt_handle
-
-
-def test_a_running_job_is_left_to_the_sweeper() -> None:
-    batch = Batch(stage(), {"m-1"})
-    giving_up: Any = failing(batch, running()).giving_up
-    assert not giving_up.end.called
-    assert not giving_up.send.called
-    assert batch.kept == {"m-1"}

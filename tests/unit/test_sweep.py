@@ -171,22 +171,6 @@ def test_a_publication_goes_on_in_the_next_sweep_where_the_time_of_this_one_is_u
     finisher.finish.assert_called_once_with(row, NOW + turn_s * SECOND)
 
 
-def test_a_row_of_a_version_that_noted_no_send_is_looked_at_as_any_other() -> None:
-    report = sweeper(running(sent_at=None)).sweep()
-    assert (report.looked_at, report.failed) == (1, 0)
-
-
-def test_a_job_that_is_given_up_gets_its_dead_letter_at_once() -> None:
-    finisher, giving_up, executions = Mock(), Mock(), Mock()
-    executions.status.side_effect = ValueError
-    row = running(lease_expires_at=LONG_AGO)
-    dead = replace(row, state=State.DEAD, settled_attempt=1, owed=(Owed.DEAD_LETTER,))
-    giving_up.end_if_due.return_value = dead
-    report = sweeper(row, executions=executions, finisher=finisher, giving_up=giving_up).sweep()
-    finisher.finish.assert_called_once_with(dead)
-    assert report.failed == 0
-
-
 def test_a_row_with_times_that_cannot_be_reckoned_with_does_not_end_a_sweep() -> None:
     forged = running(key="main#forged", lease_expires_at=datetime.max.replace(tzinfo=UTC))
     executions = Mock()
