@@ -98,7 +98,7 @@ class SavedDataset(Model):
     made_by: Text
     files: Annotated[tuple[SavedFile, ...], Field(max_length=100_000, fail_fast=True)]
     rows: Count
-    columns: Columns  # Spark's schema as JSON
+    columns: Columns  # Spark's schema as JSON; of a part, a digest of it
     # Of a part for a table.
     partition_by: tuple[PartitionBy, ...] | None = None
     required: tuple[Text, ...] = ()

@@ -1,5 +1,6 @@
 """The job that a runner hands to `run(spark, job)`: `longhaul.job.Job`, over folders and Spark."""
 
+import hashlib
 import json
 import os
 import re
@@ -141,32 +142,34 @@ class RunningJob(Generic[ParamsT]):
         self.folder_of(name)  # raises for a wrong name
         stored = saving.part(name, part, version)
         if stored is not None:
-            self._take(name, stored, saving)
+            if stored.columns != _digest(schema):
+                raise PermanentJobError(
+                    f"output: part {part!r} was stored with other columns than it has now: name"
+                    " another version of it"
+                )
+            self._take(name, stored, saving, schema)
             return stored.rows
         place = saving.new_place()
         dataset = self._written(
             df, name, saving.files.folder(place), format_, partition_by, options
         )
         kept = saving.keep_part(
-            name, part, lambda: _stored(dataset, place, saving, schema, version)
+            name, part, lambda: _stored(dataset, place, saving, _digest(schema), version)
         )
         if kept is not None:
-            self._take(name, kept, saving, dataset.layout)
+            self._take(name, kept, saving, schema)
         else:
             self._add_part(dataset)
         return dataset.rows or 0
 
-    def _take(
-        self, name: str, stored: SavedDataset, saving: "Saving", layout: TableLayout | None = None
-    ) -> None:
+    def _take(self, name: str, stored: SavedDataset, saving: "Saving", schema: str) -> None:
         """Let the output have a stored part."""
-        by = stored.partition_by
-        if by is None:
+        if stored.partition_by is None:
             folder = saving.files.published_from(stored.place)
             self._add_part(Dataset(name, folder, stored.rows, stored=stored.files))
             return
         folder = saving.files.bring(stored.place, stored.files)
-        layout = layout or TableLayout(stored.columns, by, stored.required)
+        layout = TableLayout(schema, stored.partition_by, stored.required)
         without_null = frozenset(stored.without_null)
         self._add_part(Dataset(name, folder, stored.rows, layout, without_null))
 
@@ -362,6 +365,11 @@ def _require_part(part: str) -> None:
             f"part: {part[:100]!r} cannot be a part's name: 1 to {_MAX_PART_NAME} characters that"
             " can be printed"
         )
+
+
+def _digest(schema: str) -> str:
+    """What a record has in the place of a part's schema: it may name 10,000 parts."""
+    return hashlib.sha256(schema.encode()).hexdigest()[:32]
 
 
 def _stored(

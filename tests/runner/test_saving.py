@@ -294,6 +294,16 @@ def test_parts_with_other_columns_are_refused(attempts: Attempts) -> None:
     attempts.run(run)
 
 
+def test_a_part_that_was_stored_with_other_columns_is_refused(
+    make_job: Any, spark: SparkSession
+) -> None:
+    first = make_job({})
+    first.write(spark.range(1), part="a", version="1")
+    second = make_job({}, after=first)
+    with pytest.raises(PermanentJobError, match="'a' was stored with other columns"):
+        second.write(spark.range(1).select(F.lit("x").alias("n")), part="a", version="1")
+
+
 def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> None:
     def run(spark: SparkSession, job: Job[Any]) -> None:
         job.write(spark.range(1), part="a")
