@@ -315,7 +315,7 @@ def message_with_a_delay(aws: Aws) -> str:
     send(sqs, url, DelaySeconds=2)
     before = counts(sqs, url)
     aws.clock.sleep(2.5)
-    return f"{before}, then {received(sqs, url)}"
+    return f"{before}, then {received(sqs, url, WaitTimeSeconds=10)}"
 
 
 @RULES.add(
