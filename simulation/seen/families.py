@@ -155,8 +155,9 @@ class Families:
         return False
 
     def _led_to(self, key: str, stage: str) -> bool:
-        """Whether the settings led from a job to this stage when it succeeded."""
-        return {"S": stage} in self._seen.rows[key].get("leads_to", {"L": []})["L"]
+        """Whether the settings led from a job to this stage when it succeeded, as far as known."""
+        row = self._seen.rows.get(key, {})  # none when its time to live has passed
+        return {"S": stage} in row.get("leads_to", {"L": []})["L"]
 
     def _has_emitted(self, key: str) -> bool:
         success, world = self._seen.success_of(key), self._seen.world

@@ -74,11 +74,11 @@ class Stored:
 
     def objects(self) -> Iterator[str]:
         """The names of all."""
-        return (name for name in self._seen.objects() if name.startswith(PREFIX))
+        return self._seen.bucket().objects.listed(PREFIX, "")
 
     def is_left(self) -> bool:
         """Whether something is there that no dead job waits with."""
-        return any(not self.may_stay(name) for name in self.objects())
+        return any(not self.may_stay(name) for name in list(self.objects()))
 
     def may_stay(self, name: str) -> bool:
         """Whether the object is of a job that is dead, and may be sent again."""
