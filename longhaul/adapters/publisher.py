@@ -16,7 +16,6 @@ first list leaves uploads without parts, which cost nothing and end by the bucke
 
 import logging
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import cached_property, partial
@@ -28,10 +27,9 @@ from pydantic import ValidationError
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.errors import code_of, retrying
-from longhaul.adapters.objects import json_of
+from longhaul.adapters.objects import delete_keys, json_of
 from longhaul.domain.errors import (
     ContendedError,
-    NotDeletedError,
     UploadsGoneError,
     VoidCommitError,
 )
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import (
         CompletedPartTypeDef,
         GetObjectOutputTypeDef,
-        ObjectIdentifierTypeDef,
     )
 
     from longhaul.adapters.iceberg.commits import TablePublisher
@@ -171,7 +168,7 @@ class S3Publisher:
 
     def strike_off(self, attempts: Iterable[AttemptId]) -> None:
         """Remove their pending lists; one that is not there is no error."""
-        self._delete_keys(self._bucket, [pending_ref(attempt) for attempt in attempts])
+        delete_keys(self._s3, self._bucket, [pending_ref(attempt) for attempt in attempts])
 
     def _load(self, ref: str) -> PendingOutput | None:
         found = _get(self._s3, self._bucket, ref)
@@ -321,24 +318,7 @@ class S3Publisher:
         place = DataPath.on_s3(pending.prefix)
         manifest, _ = read_manifest(self._s3, place.bucket, place.key)
         in_use = {file.path for file in manifest.files} if manifest else set()
-        self._delete_keys(place.bucket, [place.key + path for path in sorted(doomed - in_use)])
-
-    def _delete_keys(self, bucket: str, doomed: list[str]) -> None:
-        """Delete them all, or as many as S3 does.
-
-        Raises:
-            NotDeletedError: some are still there. The answer is a success that names them.
-        """
-        refused: Counter[str] = Counter()
-        for start in range(0, len(doomed), _DELETE_BATCH):
-            keys: list[ObjectIdentifierTypeDef] = [
-                {"Key": key} for key in doomed[start : start + _DELETE_BATCH]
-            ]
-            answer = self._s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
-            refused.update(failed.get("Code", "no code") for failed in answer.get("Errors", []))
-        if refused:
-            logger.warning("S3 did not delete all files: %s", dict(refused))
-            raise NotDeletedError(f"{refused.total()} files were not deleted: {', '.join(refused)}")
+        delete_keys(self._s3, place.bucket, [place.key + path for path in sorted(doomed - in_use)])
 
 
 def _conflict_wait_s(token: str, tries: int) -> float:

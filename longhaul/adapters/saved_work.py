@@ -8,15 +8,13 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from longhaul.adapters.errors import code_of
-from longhaul.adapters.objects import json_of
-from longhaul.domain.errors import NotDeletedError
+from longhaul.adapters.objects import delete_keys, json_of
 from longhaul.domain.footprint import MAX_BYTES
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.saved import PREFIX, Record, attempt_of, job_prefix, key_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
 _DELETE_BATCH: Final = 1_000  # DeleteObjects' limit
 
@@ -56,17 +54,7 @@ class S3SavedWork:
         Raises:
             NotDeletedError: S3 has kept some, and said so in a success.
         """
-        kept = 0
-        for start in range(0, len(names), _DELETE_BATCH):
-            keys: list[ObjectIdentifierTypeDef] = [
-                {"Key": name} for name in names[start : start + _DELETE_BATCH]
-            ]
-            answer = self._s3.delete_objects(
-                Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True}
-            )
-            kept += len(answer.get("Errors", []))
-        if kept:
-            raise NotDeletedError(f"{kept} objects that a job had stored were not deleted")
+        delete_keys(self._s3, self._bucket, names)
 
     def load(self, ref: str) -> Record | None:
         """The record; None when it is gone, or has a form that this version does not read."""

@@ -30,6 +30,9 @@ from longhaul.domain.paths import INTERNAL_PREFIX
 REQUESTS_PREFIX = f"{INTERNAL_PREFIX}requests/"
 """Prefix of the data bucket for requests as they were claimed: no job may write there."""
 
+# Replaces `#` and `/` where a key is part of a name; legal in neither stage names nor job ids.
+_SEPARATOR = "!"
+
 JOINED_PREFIX = f"{INTERNAL_PREFIX}joined/"
 """The same for the inputs of jobs that join a fan-out."""
 
@@ -433,6 +436,19 @@ def progressed(
 
 def job_key(stage: str, job_id: str) -> str:
     return f"{stage}#{job_id}"
+
+
+def folder_name(key: str) -> str:
+    """The job's key as one folder of an object's key, from which `key_of_folder` reads it."""
+    return key.replace("#", _SEPARATOR).replace("/", _SEPARATOR)
+
+
+def key_of_folder(name: str) -> str | None:
+    """The job whose `folder_name` that is; None for a name of another form."""
+    stage, separator, job_id = name.partition(_SEPARATOR)
+    if not (stage and separator and job_id) or "/" in name:
+        return None
+    return job_key(stage, job_id.replace(_SEPARATOR, "/"))
 
 
 def key_hash(key: str) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from longhaul.domain import backoff
-from longhaul.domain.lease import AttemptId, Lease, State, job_key
+from longhaul.domain.lease import AttemptId, Lease, State, folder_name, key_of_folder
 from longhaul.domain.manifest import PendingOutput
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
 from longhaul.settings import LeaseSettings
@@ -24,25 +24,19 @@ Pending = Literal["keep", "strike off", "abort"]
 committed.
 """
 
-# Replaces `#` and `/`; legal in neither stage names nor job ids, so the owner can be read from the
-# key.
-_SEPARATOR = "!"
-_REF = re.compile(rf"{re.escape(PREFIX)}([^/{_SEPARATOR}]+){_SEPARATOR}([^/]+)/(\d+)-(\d+)\.json")
+_REF = re.compile(rf"{re.escape(PREFIX)}([^/]+)/(\d+)-(\d+)\.json")
 
 
 def pending_ref(attempt: AttemptId) -> str:
     """Key of an attempt's pending list in the data bucket."""
-    key = attempt.key.replace("#", _SEPARATOR).replace("/", _SEPARATOR)
-    return f"{PREFIX}{key}/{attempt.run}-{attempt.attempt}.json"
+    return f"{PREFIX}{folder_name(attempt.key)}/{attempt.run}-{attempt.attempt}.json"
 
 
 def attempt_of(ref: str) -> AttemptId | None:
     """The attempt whose list has that key; None when it is no list's key."""
     match = _REF.fullmatch(ref)
-    if match is None:
-        return None
-    stage, job_id, run, attempt = match.groups()
-    return AttemptId(job_key(stage, job_id.replace(_SEPARATOR, "/")), int(run), int(attempt))
+    key = match and key_of_folder(match[1])
+    return AttemptId(key, int(match[2]), int(match[3])) if match and key else None
 
 
 def is_own(pending: PendingOutput, ref: str, data_bucket: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from longhaul.domain.lease import AttemptId, Lease, Owed, State, job_key
+from longhaul.domain.lease import AttemptId, Lease, Owed, State, folder_name, key_of_folder
 from longhaul.domain.manifest import Count, FileSize, RelativePath, Text
 from longhaul.domain.paths import INTERNAL_PREFIX
 from longhaul.domain.tables import PartitionBy
@@ -41,9 +41,6 @@ KEPT_FOR_REDRIVE: Final = timedelta(days=14)
 # Longer, so that no claim finds what is being removed.
 _REMOVED_AFTER: Final = KEPT_FOR_REDRIVE + timedelta(days=1)
 
-# As in the names of pending lists.
-_SEPARATOR: Final = "!"
-_JOB: Final = re.compile(rf"{re.escape(PREFIX)}([^/{_SEPARATOR}]+){_SEPARATOR}([^/]+)/")
 _ATTEMPT: Final = re.compile(r"(\d{1,16})-(\d{1,16})/")
 _PLACE: Final = r"\d{1,16}-\d{1,16}/\d{1,9}/"
 
@@ -55,7 +52,7 @@ Columns = Annotated[str, Field(max_length=1_000_000)]
 
 def job_prefix(key: str) -> str:
     """The prefix below which a job stores, in all its runs."""
-    return f"{PREFIX}{key.replace('#', _SEPARATOR).replace('/', _SEPARATOR)}/"
+    return f"{PREFIX}{folder_name(key)}/"
 
 
 def attempt_folder(attempt: AttemptId) -> str:
@@ -70,8 +67,8 @@ def record_ref(attempt: AttemptId, number: int) -> str:
 
 def key_of(prefix: str) -> str | None:
     """The job that stores below a prefix; None for a prefix of another form."""
-    match = _JOB.fullmatch(prefix)
-    return job_key(match[1], match[2].replace(_SEPARATOR, "/")) if match else None
+    name = prefix.removeprefix(PREFIX).removesuffix("/")
+    return key_of_folder(name) if prefix == f"{PREFIX}{name}/" else None
 
 
 def attempt_of(key: str, name: str) -> AttemptId | None:

@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -51,6 +51,9 @@ _LOOK_AGAIN_S: Final = 0.05
 _AWS_ANSWERS_WITHIN: Final = timedelta(minutes=30)
 _TROUBLE: Final = (ClientError, BotoCoreError, OSError)
 
+Change = Callable[[Record], Record]
+"""What a save adds to the record: it is made again when AWS did not take it at first."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -75,7 +78,7 @@ class Records(Protocol):
             LeaseChangedError: another attempt owns the job, it is committed, or cancelled.
         """
 
-    def drop(self, objects: Mapping[str, int]) -> None:
+    def drop(self, objects: Collection[str]) -> None:
         """Remove objects, by their names below the job's prefix, that no record needs any more."""
 
 
@@ -112,7 +115,7 @@ class LeaseRecords:
         if before is not None and before != ref:
             self._delete([before])
 
-    def drop(self, objects: Mapping[str, int]) -> None:
+    def drop(self, objects: Collection[str]) -> None:
         prefix = job_prefix(self._attempt.key)
         self._delete([prefix + name for name in objects])
 
@@ -162,7 +165,7 @@ class Saving:
     _taken: Counter[str] = field(default_factory=Counter)
     _record: Record = field(init=False)
     _folders: dict[str, tuple[str, JobFolder]] = field(default_factory=dict)
-    _late: dict[str, Callable[[], Record]] = field(default_factory=dict)
+    _late: dict[str, Change] = field(default_factory=dict)
     _places: Iterator[int] = field(default_factory=lambda: count(1))
     _is_busy: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -223,12 +226,10 @@ class Saving:
     def keep_checkpoint(self, name: str, frame: Callable[[], SavedDataset]) -> SavedDataset | None:
         """Store a checkpoint; `frame` sends its files. None: S3 does not take it now."""
 
-        def record() -> Record:
-            return self._record.model_copy(
-                update={"checkpoints": {**self._record.checkpoints, name: frame()}}
-            )
+        def change(record: Record) -> Record:
+            return record.model_copy(update={"checkpoints": {**record.checkpoints, name: frame()}})
 
-        is_kept = self._keep(f"checkpoint {name}", record)
+        is_kept = self._keep(f"checkpoint {name}", change)
         return self._record.checkpoints[name] if is_kept else None
 
     def keep_part(
@@ -246,12 +247,11 @@ class Saving:
                 f"output: more than {MAX_PARTS:,} parts: let each part hold more of the data"
             )
 
-        def record() -> Record:
-            parts = self._record.parts
-            of_dataset = {**parts.get(dataset, {}), part: frame()}
-            return self._record.model_copy(update={"parts": {**parts, dataset: of_dataset}})
+        def change(record: Record) -> Record:
+            of_dataset = {**record.parts.get(dataset, {}), part: frame()}
+            return record.model_copy(update={"parts": {**record.parts, dataset: of_dataset}})
 
-        is_kept = self._keep(f"part {part}", record)
+        is_kept = self._keep(f"part {part}", change)
         return self._record.parts[dataset][part] if is_kept else None
 
     def job_folder(self, name: str, version: str | None) -> Path:
@@ -272,7 +272,7 @@ class Saving:
 
     def save(self) -> bool:
         """Store the folders and the state; whether it could be done now."""
-        return self._keep("folders and state", lambda: self._record)
+        return self._keep("folders and state", lambda record: record)
 
     def _usable(
         self, stored: SavedDataset | None, kind: str, version: str | None
@@ -282,7 +282,7 @@ class Saving:
         self._took(kind)
         return stored
 
-    def _keep(self, what: str, change: Callable[[], Record]) -> bool:
+    def _keep(self, what: str, change: Change) -> bool:
         """Store a change of the record, with the folders and the state.
 
         In an outage of S3 or DynamoDB the job goes on, and the next call tries it again.
@@ -312,17 +312,14 @@ class Saving:
             return True
 
     def _store(self) -> None:
-        record, before = self._record, self._record
-        for what in list(self._late):
-            self._record = self._late[what]()
-        record = self._with_folders(self._record)
-        self._record = before
+        before = record = self._record
+        for change in self._late.values():
+            record = change(record)
+        record = self._with_folders(record)
         self.records.put(record)
         self._record = record
         self._late.clear()
-        self.records.drop(
-            {name: size for name, size in before.objects.items() if name not in record.objects}
-        )
+        self.records.drop(before.objects.keys() - record.objects.keys())
 
     def _with_folders(self, record: Record) -> Record:
         state = _checked(self.state)

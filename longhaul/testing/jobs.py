@@ -1,7 +1,7 @@
 """A job over local files, and what it wrote."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from glob import escape
 from itertools import count
@@ -21,10 +21,11 @@ from longhaul.domain.request import JobRequest
 from longhaul.domain.saved import Record, SavedFile, Work
 from longhaul.job import Params
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.listing import InputListing, is_hidden
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.saved_files import data_files
 from longhaul.runner.io.text_options import READ_CSV
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.io.written import Dataset, regular_files
+from longhaul.runner.io.written import Dataset
 from longhaul.runner.reporting import Progress
 from longhaul.runner.running_job import About, RunningJob
 from longhaul.runner.saving import Saving
@@ -106,7 +107,7 @@ class _LocalRecords:
     def put(self, record: Record) -> None:
         self.record = record
 
-    def drop(self, objects: Mapping[str, int]) -> None:
+    def drop(self, objects: Collection[str]) -> None:
         """The folder of the test goes as a whole."""
 
 
@@ -120,12 +121,7 @@ class _LocalFiles:
         return self._folder / place
 
     def store(self, place: str) -> tuple[SavedFile, ...]:
-        folder = self.folder(place)
-        return tuple(
-            SavedFile(path=file.relative_to(folder).as_posix(), size=size)
-            for file, size in regular_files(folder)
-            if not is_hidden(file.name)
-        )
+        return tuple(data_files(self.folder(place)))
 
     def bring(self, place: str, files: Sequence[SavedFile]) -> Path:
         del files

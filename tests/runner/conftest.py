@@ -20,6 +20,7 @@ from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.table import creation
+from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.domain import transitions
@@ -27,7 +28,7 @@ from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
 from longhaul.job import Params
-from longhaul.local.moto_repairs import dynamodb_atomic
+from longhaul.local.moto_repairs import dynamodb_atomic, glue_versions
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.io.work_area import DiskArea
@@ -107,6 +108,17 @@ def cloud() -> Iterator[Cloud]:
     dynamodb_atomic.apply(patches)
     with mock_aws():
         yield build_cloud()
+    patches.undo()
+
+
+@pytest.fixture
+def tables(cloud: Cloud) -> Iterator[Tables]:
+    """The catalogue of that account, with the database `lake`."""
+    patches = Patches()
+    glue_versions.apply(patches)
+    glue = boto3.client("glue")
+    glue.create_database(DatabaseInput={"Name": "lake"})
+    yield Tables(lambda: glue, cloud.s3, BUCKET)
     patches.undo()
 
 

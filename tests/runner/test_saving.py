@@ -2,13 +2,12 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +27,6 @@ from longhaul.domain.settlement import after_verdict
 from longhaul.domain.tables import TablePath
 from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.job import Job, Params, PermanentJobError
-from longhaul.local.moto_repairs import glue_versions
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.code_digest import code_digest
 from longhaul.runner.io.saved_files import JobFolder
@@ -98,16 +95,6 @@ class Attempts:
 def attempts(cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path) -> Attempts:
     cloud.claim(inputs={})
     return Attempts(cloud, make_attempt, tmp_path / "attempts")
-
-
-@pytest.fixture
-def tables(cloud: Cloud) -> Iterator[Tables]:
-    patches = Patches()
-    glue_versions.apply(patches)
-    glue = boto3.client("glue")
-    glue.create_database(DatabaseInput={"Name": "lake"})
-    yield Tables(lambda: glue, cloud.s3, BUCKET)
-    patches.undo()
 
 
 def computed(spark: SparkSession, name: str, n: int, counter: Path) -> DataFrame:

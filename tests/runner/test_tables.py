@@ -1,12 +1,11 @@
 """An attempt that reads or writes a table: what Spark wrote is what readers of Iceberg get."""
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,8 +22,6 @@ from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.domain.verdict import ExitCode
-from longhaul.local.moto_repairs import glue_versions
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.io.splitting import split
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe
@@ -46,16 +43,6 @@ ROWS = (
 )
 
 Write = Callable[[SparkSession, RunningJob[Any]], None]
-
-
-@pytest.fixture
-def tables(cloud: Cloud) -> Iterator[Tables]:
-    patches = Patches()
-    glue_versions.apply(patches)
-    glue = boto3.client("glue")
-    glue.create_database(DatabaseInput={"Name": "lake"})
-    yield Tables(lambda: glue, cloud.s3, BUCKET)
-    patches.undo()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from longhaul.domain.saved import FolderFile, SavedFile
 from longhaul.ports import Background
 from longhaul.runner.io.listing import is_hidden
 from longhaul.runner.io.staging import OutOfDiskError
-from longhaul.runner.io.written import Folder, S3Folder, regular_files
+from longhaul.runner.io.written import Folder, S3Folder, regular_files, stored_files
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -91,6 +91,15 @@ class S3Objects:
                 opened.write(chunk)
 
 
+def data_files(folder: Path) -> dict[SavedFile, Path]:
+    """The data files that Spark wrote below a folder on disk, without its markers."""
+    return {
+        SavedFile(path=path, size=size): file
+        for file, size in regular_files(folder)
+        if not any(map(is_hidden, (path := file.relative_to(folder).as_posix()).split("/")))
+    }
+
+
 class DiskFiles:
     """`SavedFiles` of a task with a disk of its own."""
 
@@ -107,11 +116,7 @@ class DiskFiles:
 
     def store(self, place: str) -> tuple[SavedFile, ...]:
         folder = self.folder(place)
-        stored = {
-            SavedFile(path=path, size=size): file
-            for file, size in regular_files(folder)
-            if not any(map(is_hidden, (path := file.relative_to(folder).as_posix()).split("/")))
-        }
+        stored = data_files(folder)
         self._objects.store({place + each.path: file for each, file in stored.items()})
         return tuple(stored)
 
@@ -134,22 +139,11 @@ class BucketFiles:
         self._bucket = bucket
         self._prefix = prefix
 
-    def folder(self, place: str) -> Folder:
+    def folder(self, place: str) -> S3Folder:
         return S3Folder(self._bucket, self._prefix + place)
 
     def store(self, place: str) -> tuple[SavedFile, ...]:
-        prefix = self._prefix + place
-        pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=prefix
-        )
-        return tuple(
-            SavedFile(path=path, size=item["Size"])
-            for page in pages
-            for item in page.get("Contents", [])
-            if (path := item["Key"].removeprefix(prefix))
-            and not path.endswith("/")
-            and not any(map(is_hidden, path.split("/")))
-        )
+        return tuple(stored_files(self._s3, self.folder(place)))
 
     def bring(self, place: str, files: Sequence[SavedFile]) -> Folder:
         del files  # what Spark left besides is hidden

@@ -197,13 +197,6 @@ def files_of(client: "S3Client", dataset: Dataset, token: str) -> "list[LocalFil
     Raises:
         NotAFileError: a local folder holds something besides regular files and folders.
     """
-    if dataset.stored is not None and isinstance(dataset.folder, S3Folder):
-        folder = dataset.folder
-        return [
-            S3File(folder.bucket, folder.prefix + file.path, path, dataset.name, file.size)
-            for file in dataset.stored
-            if (path := _final_path(dataset, file.path.split("/"), token)) is not None
-        ]
     if isinstance(dataset.folder, S3Folder):
         return _s3_files(client, dataset, dataset.folder, token)
     return local_files(dataset, dataset.folder, token)
@@ -250,18 +243,25 @@ def _open_itself(path: str, flags: int) -> int:
 
 
 def _s3_files(client: "S3Client", dataset: Dataset, folder: S3Folder, token: str) -> list[S3File]:
+    files = dataset.stored if dataset.stored is not None else stored_files(client, folder)
+    return [
+        S3File(folder.bucket, folder.prefix + file.path, path, dataset.name, file.size)
+        for file in files
+        if (path := _final_path(dataset, file.path.split("/"), token)) is not None
+    ]
+
+
+def stored_files(client: "S3Client", folder: S3Folder) -> list[SavedFile]:
+    """The data files below a prefix, without Spark's markers and marks of folders."""
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=folder.bucket, Prefix=folder.prefix
     )
     return [
-        S3File(folder.bucket, item["Key"], path, dataset.name, item["Size"])
+        SavedFile(path=path, size=item["Size"])
         for page in pages
         for item in page.get("Contents", [])
         if not item["Key"].endswith(_FOLDER_MARKS)
-        and (
-            path := _final_path(dataset, item["Key"].removeprefix(folder.prefix).split("/"), token)
-        )
-        is not None
+        and not any(map(is_hidden, (path := item["Key"].removeprefix(folder.prefix)).split("/")))
     ]
 
 

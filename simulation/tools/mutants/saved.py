@@ -43,7 +43,7 @@ SAVED: Final = (
         "        output = destination.upload(uploader, job.written, listing)",
         "        for part, each in job.saving._record.parts.get('.', {}).items():\n"
         "            if part not in job._parts.get('.', {}):\n"
-        "                job._take('.', each, job.saving)\n"
+        "                job._take('.', each, job.saving, '')\n"
         "        output = destination.upload(uploader, job.written, listing)",
     ),
     Mutant(
@@ -97,8 +97,8 @@ SAVED: Final = (
     Mutant(
         "what the new record names is dropped with the old one",
         _SAVING,
-        "for name, size in before.objects.items() if name not in record.objects",
-        "for name, size in before.objects.items()",
+        "before.objects.keys() - record.objects.keys()",
+        "before.objects.keys()",
     ),
     Mutant(
         "half of a frame is restored",
