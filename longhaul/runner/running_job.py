@@ -303,6 +303,11 @@ class RunningJob(Generic[ParamsT]):
     def deadline(self) -> datetime:
         return self.about.deadline
 
+    @property
+    def taken_over(self) -> str:
+        """What it took over of the attempts before, as in `1 checkpoint, 2 parts`."""
+        return self._saving().progress.taken_over
+
     def _saving(self) -> "Saving":
         if self.saving is None:
             raise PermanentJobError("this job has no place where it could store anything")

@@ -27,8 +27,8 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.mark.slow
-def test_the_test_of_a_new_job_passes_and_both_files_are_lint_clean(project: Project) -> None:
-    job, test = write_job("orders", project)
+def test_the_tests_of_new_jobs_pass_and_all_files_are_lint_clean(project: Project) -> None:
+    files = [*write_job("orders", project), *write_job("months", project, in_parts=True)]
 
     ran = subprocess.run(
         [sys.executable, "-P", "-m", "longhaul.cli.cli", "test", "-p", "no:cacheprovider"],
@@ -40,7 +40,7 @@ def test_the_test_of_a_new_job_passes_and_both_files_are_lint_clean(project: Pro
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "4 passed" in ran.stdout  # those of the project's first job, too
+    assert "7 passed" in ran.stdout  # those of the project's first job, too
     for command in (["check"], ["format", "--check"]):
         ruff = [
             shutil.which("ruff") or str(Path(sys.executable).with_name("ruff")),
@@ -48,9 +48,8 @@ def test_the_test_of_a_new_job_passes_and_both_files_are_lint_clean(project: Pro
             f"--config={ROOT / 'pyproject.toml'}",
             # As in a folder of jobs of ours: `lint.per-file-ignores` has their paths.
             "--config=lint.per-file-ignores={'*' = ['S101', 'INP001', 'ANN401']}",
-            "--config=lint.isort.known-first-party=['longhaul', 'orders']",
-            str(job),
-            str(test),
+            "--config=lint.isort.known-first-party=['longhaul', 'orders', 'months']",
+            *map(str, files),
         ]
         linted = subprocess.run(
             ruff, cwd=project.folder, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -68,6 +67,19 @@ def test_the_command_says_what_it_wrote_and_how_to_use_it(
     assert "written: jobs/orders.py" in said.stderr
     assert "longhaul test tests/test_orders.py" in said.stderr
     assert json.loads(said.stdout)["job"] == "orders"
+
+
+def test_a_job_in_parts_gets_a_message_with_its_parameters(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(project.folder))  # restored with the test
+    said = CliRunner().invoke(
+        app, ["--project", str(project.folder), "new-job", "months", "--parts"]
+    )
+
+    assert said.exit_code == 0
+    assert "part=part" in (project.jobs / "months.py").read_text()
+    assert json.loads(said.stdout)["params"] == {"column": "city", "part": "month"}
 
 
 @pytest.mark.parametrize(

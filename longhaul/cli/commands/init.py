@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from longhaul.cli.commands.new_job import job_text, test_text
+from longhaul.cli.commands.new_job import texts
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.config.version import version
 
@@ -28,14 +28,12 @@ _PLACES: Final = {
 def files_of(name: str) -> dict[str, str]:
     """Path → text of a new project in a folder of that name."""
     values = {"name": name, "stack": stack_name(name), "version": version()}
-    texts = {
+    job, test = texts(_EXAMPLE)
+    files = {
         place: _Text((_FILES / file).read_text("utf-8")).substitute(values)
         for file, place in _PLACES.items()
     }
-    return texts | {
-        f"jobs/{_EXAMPLE}.py": job_text(),
-        f"tests/test_{_EXAMPLE}.py": test_text(_EXAMPLE),
-    }
+    return files | {f"jobs/{_EXAMPLE}.py": job, f"tests/test_{_EXAMPLE}.py": test}
 
 
 class _Text(Template):

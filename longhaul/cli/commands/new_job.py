@@ -51,6 +51,63 @@ def counted(rows: DataFrame, column: str) -> DataFrame:
     )
 ''')
 
+_PARTS_JOB: Final = Template('''\
+"""Rows of a CSV (input `rows`), counted by one of its columns, in parts by another.
+
+A part is stored when `job.write` returns. When the attempt is cut off, the next one passes over the
+parts that are stored, and goes on with the others.
+"""
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from longhaul.job import Job, PermanentJobError
+from longhaul.job import Params as BaseParams
+
+
+class Params(BaseParams):
+    """The `params` of a message. Another field dead-letters it, with the field's name."""
+
+    column: str
+    part: str
+
+
+def run(spark: SparkSession, job: Job[Params]) -> None:
+    rows = spark.read.csv(job.input("rows"), header=True)
+    for name, column in (("column", job.params.column), ("part", job.params.part)):
+        if column not in rows.columns:
+            raise PermanentJobError(f"params.{name}: the input has no column {column!r}")
+    job.progress("counting")
+    # Computed once for all attempts: what takes long, and each part needs.
+    counts = job.checkpoint("counts", counted(rows, job.params.column, job.params.part))
+    for part in names_of_parts(counts):
+        job.progress(f"part {part}")
+        job.write(rows_of(counts, part), part=part)
+
+
+def counted(rows: DataFrame, column: str, part: str) -> DataFrame:
+    """One row for each value of the column in each part, with its count."""
+    return (
+        rows.groupBy(
+            # A part is named by what is in the data, never by a number of Spark's partitions.
+            F.coalesce(F.col(part), F.lit("none")).alias("part"),
+            F.col(column).alias("value"),
+        )
+        .agg(F.count(F.lit(1)).alias("rows"))
+        .select("part", "value", "rows")
+    )
+
+
+def names_of_parts(counts: DataFrame) -> list[str]:
+    """The names, in the same order in each attempt."""
+    return sorted(row["part"] for row in counts.select("part").distinct().collect())
+
+
+def rows_of(counts: DataFrame, part: str) -> DataFrame:
+    """The rows of a part, the most frequent value first."""
+    return counts.where(F.col("part") == part).orderBy(F.desc("rows"), "value")
+''')
+
 _TEST: Final = Template("""\
 from pathlib import Path
 from typing import Any
@@ -86,17 +143,86 @@ def test_a_missing_column_is_permanent(spark: SparkSession, make_job: Any, rows:
         $name.run(spark, job)
 """)
 
+_PARTS_TEST: Final = Template("""\
+from pathlib import Path
+from typing import Any
 
-def job_text() -> str:
-    return _JOB.substitute()
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import $name
+from longhaul.job import PermanentJobError
+
+PARAMS = $name.Params(column="city", part="month")
 
 
-def test_text(name: str) -> str:
-    return _TEST.substitute(name=name)
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    file = tmp_path / "rows.csv"
+    file.write_text("month,city\\n01,Oslo\\n01,Oslo\\n02,Rome\\n,Oslo\\n")
+    return file
 
 
-def write_job(name: str, project: Project) -> tuple[Path, Path]:
+def test_each_part_has_its_counts(
+    spark: SparkSession, make_job: Any, written: Any, rows: Path
+) -> None:
+    job = make_job({"rows": rows}, PARAMS)
+
+    $name.run(spark, job)
+
+    assert written(job) == [
+        {"part": "01", "value": "Oslo", "rows": 2},
+        {"part": "02", "value": "Rome", "rows": 1},
+        {"part": "none", "value": "Oslo", "rows": 1},
+    ]
+
+
+def test_the_second_attempt_goes_on_after_the_last_part(
+    spark: SparkSession,
+    make_job: Any,
+    written: Any,
+    rows: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = make_job({"rows": rows}, PARAMS)
+    write = first.write
+
+    def write_one_and_die(df: DataFrame, part: str) -> None:
+        write(df, part=part)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(first, "write", write_one_and_die)
+    with pytest.raises(KeyboardInterrupt):
+        $name.run(spark, first)
+
+    second = make_job({"rows": rows}, PARAMS, after=first)
+    $name.run(spark, second)
+
+    assert second.taken_over == "1 checkpoint, 1 part"
+    assert [row["part"] for row in written(second)] == ["01", "02", "none"]
+
+
+def test_a_missing_column_is_permanent(spark: SparkSession, make_job: Any, rows: Path) -> None:
+    job = make_job({"rows": rows}, $name.Params(column="country", part="month"))
+
+    with pytest.raises(PermanentJobError, match="the input has no column 'country'"):
+        $name.run(spark, job)
+""")
+
+_PARAMS: Final = {"column": "city"}
+_PARTS_PARAMS: Final = {"column": "city", "part": "month"}
+
+
+def texts(name: str, *, in_parts: bool = False) -> tuple[str, str]:
+    """A job of that name, and its test."""
+    job, test = (_PARTS_JOB, _PARTS_TEST) if in_parts else (_JOB, _TEST)
+    return job.substitute(), test.substitute(name=name)
+
+
+def write_job(name: str, project: Project, *, in_parts: bool = False) -> tuple[Path, Path]:
     """Write the job and its test, and return both files. Nothing is overwritten.
+
+    `in_parts`: the job stores its output in parts, and its test plays a second attempt.
 
     Raises:
         CommandError: the name is invalid, or taken.
@@ -119,7 +245,7 @@ def write_job(name: str, project: Project) -> tuple[Path, Path]:
             raise CommandError(f"{place} exists already: choose another name, or delete it")
     if why := taken(job):
         raise CommandError(why, ExitStatus.USAGE)
-    for file, text in ((job, job_text()), (test, test_text(name))):
+    for file, text in zip((job, test), texts(name, in_parts=in_parts), strict=True):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
     return job, test
@@ -127,6 +253,11 @@ def write_job(name: str, project: Project) -> tuple[Path, Path]:
 
 def new_job(
     name: Annotated[str, typer.Argument(help="The job's name in messages.", metavar="NAME")],
+    *,
+    parts: Annotated[
+        bool,
+        typer.Option("--parts", help="One that writes in parts, and goes on where it was cut off."),
+    ] = False,
 ) -> None:
     """Write a new job into the project, with a test that passes.
 
@@ -136,12 +267,12 @@ def new_job(
     if project is None:
         raise CommandError(NO_PROJECT, ExitStatus.USAGE)
     top = project.folder
-    job, test = write_job(name, project)
+    job, test = write_job(name, project, in_parts=parts)
     example = {
         "job": name,
         "inputs": {"rows": "s3://BUCKET/raw/rows.csv"},
         "output": f"s3://BUCKET/{name}/",
-        "params": {"column": "city"},
+        "params": _PARTS_PARAMS if parts else _PARAMS,
     }
     say = Console(stderr=True, soft_wrap=True, highlight=False).print
     say(f"written: {job.relative_to(top)}")
