@@ -19,7 +19,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from longhaul.cdk import deployed, grants, metrics, notify_targets
+from longhaul.cdk import deployed, grants, metrics, notify_targets, roles
 from longhaul.cdk.alarms import Alarms
 from longhaul.cdk.dashboard import Dashboard
 from longhaul.cdk.data_bucket import DataBucket
@@ -76,7 +76,7 @@ class Longhaul(Construct):
         project: Project | Path | str | None = None,
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
-        permissions_boundary: iam.IManagedPolicy | None = None,
+        permissions_boundary: iam.IManagedPolicy | str | None = None,
         notify: Mapping[str, NotifyTarget] | None = None,
         **settings: Unpack[SettingsArguments],
     ) -> None:
@@ -89,7 +89,8 @@ class Longhaul(Construct):
             vpc: where tasks run, in the place of a VPC of Longhaul's own.
             vpc_subnets: of `vpc`; by default its private subnets if it has some. Tasks in public
                 ones get public IPs.
-            permissions_boundary: of every role here.
+            permissions_boundary: of every role here: a policy, or its name or ARN. By default the
+                project's setting.
             notify: by a stage's name, the queue, topic or event bus that is told when a job of it
                 has ended, in the place of the stage's setting.
             settings: those of `longhaul.toml`, by the same names. They override the project's.
@@ -103,8 +104,9 @@ class Longhaul(Construct):
         stack = Stack.of(self)
         project = project_in(project)
         env = {"account": stack.account, "region": stack.region}
+        named = isinstance(permissions_boundary, str)
         self._settings = from_arguments(
-            settings,
+            {**settings, "permissions_boundary": permissions_boundary} if named else settings,
             where=self.node.path,
             name=Names.unique_resource_name(self, max_length=LONGEST_NAME, separator="-"),
             env={name: value for name, value in env.items() if not Token.is_unresolved(value)},
@@ -115,9 +117,12 @@ class Longhaul(Construct):
         self._take_name()
         if vpc is not None and "network" in self._settings.model_fields_set:
             raise SettingsError(f"{self.node.path}: vpc: network names one too; give one of them")
-        if permissions_boundary is not None:
-            iam.PermissionsBoundary.of(self).apply(permissions_boundary)
         self._make_parts(sources(), project, vpc, vpc_subnets)
+        if permissions_boundary is None or isinstance(permissions_boundary, str):
+            roles.apply_boundary(self, self._settings.permissions_boundary)
+        else:
+            iam.PermissionsBoundary.of(self).apply(permissions_boundary)
+        roles.apply_names(self, self._settings)
 
     @property
     def data_bucket(self) -> s3.IBucket:

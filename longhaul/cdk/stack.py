@@ -31,7 +31,10 @@ class LonghaulStack(Stack):
             analytics_reporting=False,
             # Running jobs fetch code below the prefix across a deploy
             # (`longhaul.engines.emr_serverless`).
-            synthesizer=DefaultStackSynthesizer(bucket_prefix=code_prefix(settings.stack_name)),
+            synthesizer=DefaultStackSynthesizer(
+                bucket_prefix=code_prefix(settings.stack_name),
+                qualifier=settings.bootstrap_qualifier,
+            ),
         )
         given = settings.model_dump(mode="json", exclude_unset=True, exclude={*OF_THE_STACK})
         given["stack_name"] = settings.stack_name

@@ -101,11 +101,17 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
     plan = yield from place(settings, profile)
     if plan is None:
         return
-    yield from _guarded("bootstrap", partial(deploying.bootstrap, plan.target))
+    yield from _guarded("bootstrap", partial(_bootstrap, plan))
+    yield from _guarded("roles", partial(deploying.boundary, plan))
     yield from _guarded("ecs", partial(deploying.service_role, plan.target))
     yield from _guarded("quotas", partial(deploying.quotas, plan))
     yield from _guarded("stages", partial(deploying.stages, plan))
     yield from _guarded("tables", partial(deploying.databases, plan))
+
+
+def _bootstrap(plan: Plan) -> Iterator[Finding]:
+    parameter = deploying.version_parameter(plan.settings.bootstrap_qualifier)
+    return deploying.bootstrap(plan.target, parameter)
 
 
 def place(settings: Settings, profile: str | None) -> Generator[Finding, None, Plan | None]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from pydantic import BaseModel
 
@@ -19,12 +19,19 @@ from longhaul.settings import Architecture, LeaseSettings
 Fields = Mapping[str, Any]
 """The fields of a settings model by name, as a table of `longhaul.toml` has them."""
 
-OF_THE_STACK = ("account", "region")
-"""Settings that are no arguments: the stack around the construct has an environment."""
+OF_THE_STACK: Final = {
+    "account": "an `env`",
+    "region": "an `env`",
+    "bootstrap_qualifier": "a `synthesizer`",
+}
+"""Settings that are no arguments, and what the stack around the construct has in their place."""
+
+OF_THE_CONSTRUCT: Final = ("permissions_boundary",)
+"""Settings that are arguments of the construct's own: a construct of the CDK may be one."""
 
 
 class SettingsArguments(TypedDict, total=False):
-    """All settings of `longhaul.toml` but `account` and `region`, as typed arguments.
+    """The settings of `longhaul.toml`, as typed arguments: all but those of the two above.
 
     `docs/settings.md` says what each is for, its default, and what is allowed.
     """
@@ -45,6 +52,8 @@ class SettingsArguments(TypedDict, total=False):
     kms_key: str | None
     versions_days: int | None
     access_log_bucket: str | None
+    role_name_prefix: str | None
+    role_path: str
     allow_file_paths: bool
     sizes: Sizes | Fields
     network: NetworkSettings | Fields
@@ -54,12 +63,18 @@ class SettingsArguments(TypedDict, total=False):
 
 
 def from_arguments(
-    arguments: SettingsArguments, *, where: str, name: str, env: Fields, project: Project | None
+    arguments: Mapping[str, object],
+    *,
+    where: str,
+    name: str,
+    env: Fields,
+    project: Project | None,
 ) -> Settings:
     """The settings that a project has, overridden by the arguments, and checked.
 
     Args:
-        arguments: objects merge with the project's; lists and scalars replace them.
+        arguments: `SettingsArguments` and those `OF_THE_CONSTRUCT`. Objects merge with the
+            project's; lists and scalars replace them.
         where: the construct's path, for messages.
         name: the `stack_name` where neither the arguments nor the project have one.
         env: `account` and `region` of the stack, where they are known.
@@ -69,8 +84,8 @@ def from_arguments(
         SettingsError: some settings are wrong; all are named.
     """
     problems = [
-        f"{where}: {setting}: is no argument: give the stack an `env` that says it"
-        for setting in OF_THE_STACK
+        f"{where}: {setting}: is no argument: give the stack {place} that says it"
+        for setting, place in OF_THE_STACK.items()
         if setting in arguments
     ]
     if problems:

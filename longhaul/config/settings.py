@@ -40,6 +40,15 @@ KeyArn = Annotated[
     Field(pattern=rf"^(arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{{12}}:key/[A-Za-z0-9-]+|{_TO_COME})$"),
 ]
 
+# By its name, with a path if it has one, or by its ARN.
+PolicyName = Annotated[
+    str,
+    Field(
+        pattern=r"^(arn:aws[a-z-]*:iam::(\d{12}|aws):policy/)?"
+        r"([A-Za-z0-9._+=,@-]+/)*[A-Za-z0-9._+=,@-]{1,128}$"
+    ),
+]
+
 DatabaseName = Annotated[str, Field(pattern=f"^{DATABASE_NAME}$")]
 
 TableName = Annotated[str, Field(pattern=f"^{TABLE_NAME}$")]
@@ -131,6 +140,16 @@ class Settings(Model):
     versions_days: int | None = Field(default=None, ge=1)
     # A bucket of the account that gets the data bucket's access logs, below `<stack>/data/`.
     access_log_bucket: BucketName | None = None
+    # A managed policy that bounds every role, by its name or ARN: for an account in which
+    # iam:CreateRole is allowed with one alone (docs/deploy.md).
+    permissions_boundary: PolicyName | None = None
+    # How the name of every role begins, where an account allows no others. The names then end with
+    # the region: roles are the whole account's. None: CloudFormation names them after the stack.
+    role_name_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9+=,.@_-]{1,30}$")] | None = None
+    # The path of every role, where an account asks for one.
+    role_path: Annotated[str, Field(pattern=r"^/([A-Za-z0-9._+=,@-]+/)*$", max_length=512)] = "/"
+    # Of the CDK's bootstrap with which the stack is deployed.
+    bootstrap_qualifier: str = Field(default="hnb659fds", pattern=r"^[A-Za-z0-9_-]{1,10}$")
     # Only where the runner shares a disk with the producer: the local profile.
     allow_file_paths: bool = False
     # What a task of each size gets.

@@ -1,7 +1,7 @@
 """A deployed stack, and everything that is found from there."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any, Final, Literal
@@ -50,6 +50,7 @@ class Deployment:
     name: str
     status: str
     outputs: Mapping[str, str]
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 class Stack:
@@ -116,7 +117,10 @@ class Stack:
                 f"stack {self.stack} ({stack['StackStatus']}) has no output JobsQueueUrl: it is no "
                 "stack of Longhaul's, or its deployment did not end well"
             )
-        return Deployment(stack["StackName"], stack["StackStatus"], outputs)
+        parameters = {
+            each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
+        }
+        return Deployment(stack["StackName"], stack["StackStatus"], outputs, parameters)
 
     @cached_property
     def resources(self) -> list[Mapping[str, Any]]:

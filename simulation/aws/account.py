@@ -40,6 +40,7 @@ class FakeIam(Service):
         self.denied: set[str] = set()
         self.simulated: list[str] = []  # principals
         self.ecs_used = True  # then the account has the service-linked role of ECS
+        self.policies: set[str] = set()  # by ARN
 
     @operation
     def create_service_linked_role(self, *, AWSServiceName: str) -> Answer:
@@ -71,6 +72,12 @@ class FakeIam(Service):
                 "CreateDate": date,
             }
         }
+
+    @operation
+    def get_policy(self, *, PolicyArn: str) -> Answer:
+        if PolicyArn not in self.policies:
+            raise RefusedError("NoSuchEntity", f"Policy {PolicyArn} was not found.", status=404)
+        return {"Policy": {"Arn": PolicyArn, "PolicyName": PolicyArn.rpartition("/")[2]}}
 
     @operation
     def simulate_principal_policy(

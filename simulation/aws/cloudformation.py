@@ -17,6 +17,9 @@ class DeployedStack:
     # Type and physical id, by logical id.
     resources: dict[str, tuple[str, str]] = field(default_factory=dict)
     template: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, str] = field(
+        default_factory=lambda: {"BootstrapVersion": "/cdk-bootstrap/hnb659fds/version"}
+    )
 
     def described(self) -> Answer:
         return {
@@ -26,6 +29,10 @@ class DeployedStack:
             "CreationTime": datetime(2026, 1, 1, tzinfo=UTC),
             "Outputs": [
                 {"OutputKey": key, "OutputValue": value} for key, value in self.outputs.items()
+            ],
+            "Parameters": [
+                {"ParameterKey": key, "ParameterValue": value, "ResolvedValue": "27"}
+                for key, value in self.parameters.items()
             ],
         }
 

@@ -91,6 +91,10 @@ GUARDED: dict[str, JsonValue] = {
     "access_log_bucket": "their-logs",
     "network": {"flow_logs": True},
     "optimized_tables": ["delays", "flights"],
+    "permissions_boundary": "arn:aws:iam::123456789012:policy/platform/workloads",
+    "role_name_prefix": "platform-",
+    "role_path": "/workloads/spark/",
+    "bootstrap_qualifier": "acme",
 }
 
 

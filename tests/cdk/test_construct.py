@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.cdk import Longhaul, NetworkSettings, SettingsError, StageDeployment, Trigger
-from longhaul.config.arguments import OF_THE_STACK, SettingsArguments
+from longhaul.cdk import Longhaul, NetworkSettings, SettingsError, StageDeployment, Trigger, roles
+from longhaul.config.arguments import OF_THE_CONSTRUCT, OF_THE_STACK, SettingsArguments
 from longhaul.config.settings import Settings
 from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 from tests.cdk.synthesis import NO_COPIES, readable
@@ -26,6 +26,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
+from constructs import Construct
 
 NAMES = {
     "AWS::CloudWatch::Dashboard": "DashboardName",
@@ -157,9 +158,33 @@ def test_every_role_of_the_construct_has_the_boundary(template: dict[str, Any]) 
     assert bound == {name for name in roles if name.startswith("Nightly")}
 
 
+def test_names_of_roles_fit_and_differ_whatever_their_stacks_are_called() -> None:
+    prefix = "the-prefix-of-a-platform-team-"
+    settings = Settings(role_name_prefix=prefix, role_path="/workloads/")
+    names = set()
+    for stack in (theirs("A" * 120), theirs("A" * 119)):
+        for id_ in ("Role", "WithAnIdOfItsOwn" * 5):
+            trust = iam.ServicePrincipal("lambda.amazonaws.com")
+            iam.Role(Construct(stack, f"Part{id_}"), id_, assumed_by=trust)
+        roles.apply_names(stack, settings)
+        found = resources(Template.from_stack(stack).to_json(), "AWS::IAM::Role").values()
+        assert {role["Path"] for role in found} == {"/workloads/"}
+        names |= {role["RoleName"] for role in found}
+
+    assert len(names) == 4
+    for name in names:
+        assert name.startswith(prefix)
+        assert len(name) <= 64 - len("ap-southeast-1") + len("eu-central-1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            {"bootstrap_qualifier": "acme"},
+            "bootstrap_qualifier: is no argument: give the stack a `synthesizer` that says it",
+        ),
+        ({"permissions_boundary": "not one"}, 'permissions_boundary: is "not one"; '),
         ({"stages": [{"name": "main", "slots": 0}]}, "stages.0.slots: is 0; "),
         ({"stage": []}, "stage: is not a setting; did you mean stages?"),
         ({"region": "eu-west-1"}, "region: is no argument: give the stack an `env`"),
@@ -286,7 +311,7 @@ def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None
 
 
 def test_every_setting_is_an_argument() -> None:
-    expected = set(Settings.model_fields) - set(OF_THE_STACK)
+    expected = set(Settings.model_fields) - {*OF_THE_STACK, *OF_THE_CONSTRUCT}
 
     assert set(SettingsArguments.__annotations__) == expected
 

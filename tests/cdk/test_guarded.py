@@ -1,6 +1,7 @@
-"""What a platform team may ask for: a key of its own, versions, and logs of access and flows."""
+"""What a platform team may ask for: a key of its own, versions, logs, and names of roles."""
 
 import json
+import re
 
 import pytest
 
@@ -63,3 +64,33 @@ def test_flow_logs_hold_all_traffic_and_go_to_a_log_group_of_the_stack(guarded: 
         "AssumeRolePolicyDocument"
     ]["Statement"]
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
+
+
+def test_every_role_has_the_boundary_the_path_and_a_name_with_the_prefix(
+    guarded: Synthesis,
+) -> None:
+    roles = guarded.resources("AWS::IAM::Role").values()
+
+    assert {role["PermissionsBoundary"] for role in roles} == {
+        "arn:aws:iam::123456789012:policy/platform/workloads"
+    }
+    assert {role["Path"] for role in roles} == {"/workloads/spark/"}
+    names = [role["RoleName"].replace("<AWS::Region>", "ap-southeast-1") for role in roles]
+    for name in names:
+        assert re.fullmatch(r"platform-[A-Za-z]+-[0-9a-f]{8}-ap-southeast-1", name), name
+        assert len(name) <= 64
+    assert len(set(names)) == len(names)
+
+
+def test_roles_have_no_name_path_or_boundary_unless_the_settings_say_so(usual: Synthesis) -> None:
+    for role in usual.resources("AWS::IAM::Role").values():
+        assert not {"PermissionsBoundary", "Path", "RoleName"} & role.keys()
+
+
+def test_the_stack_is_deployed_with_the_bootstrap_of_that_qualifier(guarded: Synthesis) -> None:
+    version = guarded.template["Parameters"]["BootstrapVersion"]["Default"]
+    functions = guarded.resources("AWS::Lambda::Function").values()
+
+    assert version == "/cdk-bootstrap/acme/version"
+    assert {json.dumps(each["Code"]["S3Bucket"])[1:9] for each in functions} == {"cdk-acme"}
+    assert "hnb659fds" not in guarded.template_file.read_text()

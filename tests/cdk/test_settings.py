@@ -132,6 +132,19 @@ def test_settings_are_frozen() -> None:
         ),
         ({"stack_name": "9lives"}, 'longhaul.stack_name: is "9lives"; string should match pattern'),
         ({"account": "12"}, 'longhaul.account: is "12"; string should match pattern'),
+        (
+            {"permissions_boundary": "arn:aws:iam::123456789012:role/ours"},
+            'longhaul.permissions_boundary: is "arn:aws:iam::123456789012:role/ours"; string',
+        ),
+        (
+            {"role_name_prefix": "of the platform "},
+            'longhaul.role_name_prefix: is "of the platform "; string should match pattern',
+        ),
+        ({"role_path": "ours"}, 'longhaul.role_path: is "ours"; string should match pattern'),
+        (
+            {"bootstrap_qualifier": "much-too-long"},
+            'longhaul.bootstrap_qualifier: is "much-too-long"; string should match pattern',
+        ),
         ({"region": "Frankfurt"}, 'longhaul.region: is "Frankfurt"; string should match pattern'),
         ({"stages": []}, "longhaul.stages: is []; tuple should have at least 1 item"),
         (

@@ -12,6 +12,7 @@ from botocore.exceptions import NoCredentialsError, NoRegionError
 from longhaul.cli import bootstrap, preflight
 from longhaul.cli.checks import docker
 from longhaul.cli.checks.finding import Finding, Level
+from longhaul.cli.commands.deploy import with_qualifier
 from longhaul.config.cdk_context import load
 from longhaul.domain.lease import State
 from simulation.aws.service import Call, Proceed, client_error
@@ -93,6 +94,38 @@ def test_an_account_without_bootstrap_is_told_to_run_make_bootstrap(account: Wor
 
     assert "there is no parameter /cdk-bootstrap/hnb659fds/version" in finding.what
     assert "longhaul bootstrap" in finding.do
+
+
+def test_the_bootstrap_is_that_of_the_qualifier_in_the_settings(account: World) -> None:
+    assert "no parameter /cdk-bootstrap/acme/version" in (
+        only(look(bootstrap_qualifier="acme"), Level.PROBLEM).what
+    )
+
+    account.aws.ssm.parameters["/cdk-bootstrap/acme/version"] = "27"
+
+    assert Level.PROBLEM not in look(bootstrap_qualifier="acme")
+
+
+def test_the_cdks_bootstrap_gets_the_qualifier_and_a_stack_of_its_own() -> None:
+    acme = ["-c", 'longhaul={"bootstrap_qualifier": "acme"}']
+
+    assert with_qualifier(["--profile", "a"]) == ["--profile", "a"]
+    assert with_qualifier(acme) == [
+        *acme, "--qualifier", "acme", "--toolkit-stack-name", "CDKToolkit-acme"
+    ]  # fmt: skip
+    assert with_qualifier([*acme, "--qualifier=other"]) == [*acme, "--qualifier=other"]
+
+
+@pytest.mark.parametrize(
+    "policy", ["platform/workloads", "arn:aws:iam::123456789012:policy/platform/workloads"]
+)
+def test_the_boundary_of_all_roles_must_exist(account: World, policy: str) -> None:
+    finding = only(look(permissions_boundary=policy), Level.PROBLEM)
+    assert "no policy arn:aws:iam::123456789012:policy/platform/workloads" in finding.what
+
+    account.aws.iam.policies.add("arn:aws:iam::123456789012:policy/platform/workloads")
+
+    assert Level.PROBLEM not in look(permissions_boundary=policy)
 
 
 def test_an_old_bootstrap_is_refused(account: World) -> None:

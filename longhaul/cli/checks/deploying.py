@@ -20,8 +20,7 @@ from longhaul.config.settings import Settings, own_database
 from longhaul.config.stages import queue_prefix
 from longhaul.settings import RuntimeSettings, Stage
 
-# What `cdk bootstrap` writes; the template's own rule refuses a version below the least.
-VERSION_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
+# The template's own rule refuses a version below the least.
 LEAST_VERSION: Final = 6
 SERVICE_ROLE: Final = "AWSServiceRoleForECS"
 
@@ -56,18 +55,24 @@ def place(plan: Plan) -> Iterator[Finding]:
         yield ok(f"account: {who['Account']}, region {plan.target.region}, as {who['Arn']}")
 
 
-def bootstrap(target: Target) -> Iterator[Finding]:
+def version_parameter(qualifier: str) -> str:
+    """The name of what `cdk bootstrap` writes."""
+    return f"/cdk-bootstrap/{qualifier}/version"
+
+
+def bootstrap(target: Target, parameter_name: str) -> Iterator[Finding]:
     """Whether the CDK has its bucket, its registry and its roles in this account and region."""
     where = f"this account in {target.region}"
     try:
-        parameter = target.client("ssm").get_parameter(Name=VERSION_PARAMETER)["Parameter"]
+        parameter = target.client("ssm").get_parameter(Name=parameter_name)["Parameter"]
     except ClientError as error:
         if code_of(error) != "ParameterNotFound":
             raise
         yield problem(
-            f"bootstrap: {where} has none: there is no parameter {VERSION_PARAMETER}",
+            f"bootstrap: {where} has none: there is no parameter {parameter_name}",
             "run `longhaul bootstrap` once for each account and region; it needs the rights of an "
-            "administrator",
+            "administrator. Or name the qualifier of the bootstrap that the account has, in the "
+            "setting bootstrap_qualifier",
         )
         return
     version = int(parameter["Value"])
@@ -78,6 +83,30 @@ def bootstrap(target: Target) -> Iterator[Finding]:
         )
     else:
         yield ok(f"bootstrap: version {version}")
+
+
+def boundary(plan: Plan) -> Iterator[Finding]:
+    """Whether the policy exists that is to bound every role."""
+    policy = plan.settings.permissions_boundary
+    if policy is None:
+        return
+    if not policy.startswith("arn:"):
+        who = plan.target.client("sts").get_caller_identity()
+        partition = who["Arn"].split(":")[1]
+        policy = f"arn:{partition}:iam::{who['Account']}:policy/{policy}"
+    try:
+        plan.target.client("iam").get_policy(PolicyArn=policy)
+    except ClientError as error:
+        if code_of(error) != "NoSuchEntity":
+            raise
+        yield problem(
+            f"roles: there is no policy {policy}, which permissions_boundary names: no role could "
+            "be made",
+            "name the account's own boundary, with its path (`aws iam list-policies --scope Local` "
+            "lists them), or ask its platform team",
+        )
+    else:
+        yield ok(f"roles: {policy} bounds each")
 
 
 def service_role(target: Target) -> Iterator[Finding]:
@@ -308,7 +337,7 @@ def again(target: Target) -> Iterator[Finding]:
         yield skipped("deploying: `longhaul up` deploys to the embedded AWS")
         return
     for finding in (
-        *bootstrap(target),
+        *bootstrap(target, target.deployment.parameters["BootstrapVersion"]),
         *service_role(target),
         *builds(target.settings.tasks.architecture),
     ):

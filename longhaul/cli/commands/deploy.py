@@ -15,6 +15,7 @@ from longhaul.cli.extras import require
 from longhaul.cli.project import chosen, make_ready
 from longhaul.config.project import Project
 from longhaul.config.requirements import check_for_image
+from longhaul.config.settings import Settings
 
 Arguments = Annotated[
     list[str] | None,
@@ -49,7 +50,22 @@ def bootstrap(arguments: Arguments = None) -> None:
 
     Example: longhaul bootstrap --profile production
     """
-    _run("bootstrap", service_role.main, arguments)
+    _run("bootstrap", service_role.main, with_qualifier(arguments or ()))
+
+
+def with_qualifier(arguments: Sequence[str]) -> list[str]:
+    """The arguments of `cdk bootstrap`, with the qualifier of the settings.
+
+    The stack of a bootstrap that has another qualifier gets another name: under the same one, it
+    would replace the bucket and the roles that other deployments use.
+    """
+    contexts = preflight_checks.parsed(arguments, "longhaul bootstrap").context
+    qualifier = preflight_checks.given_settings(contexts).bootstrap_qualifier
+    usual = Settings.model_fields["bootstrap_qualifier"].default
+    if qualifier == usual or any(each.partition("=")[0] == "--qualifier" for each in arguments):
+        return [*arguments]
+    names = ["--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}"]
+    return [*arguments, *names]
 
 
 def diff(arguments: Arguments = None) -> None:
