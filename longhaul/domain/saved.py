@@ -11,7 +11,7 @@ them, and they go with the rest when the run ends. `docs/lease.md` has the write
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
@@ -25,6 +25,9 @@ from longhaul.settings import Model
 
 PREFIX: Final = f"{INTERNAL_PREFIX}saved/"
 """Prefix of the data bucket for what jobs store. No request may name it."""
+
+CODE, VERSION = "code ", "version "
+"""How `made_by` begins: of the job's code, or of a version that the job named in its place."""
 
 MAX_PARTS: Final = 10_000
 """Parts of all datasets of a job."""
@@ -123,10 +126,18 @@ class SavedFolder(Model):
     )
 
 
+class TableRead(Model):
+    """A table as a job has read it: its snapshot, and the latest whole overwrite of ours."""
+
+    snapshot: int | None
+    base: str | None
+
+
 class Record(Model):
     """All that a job has stored, as of one save.
 
-    `reads` is a digest of each input as it was read; `fingerprint` is that of the request.
+    `reads` is a digest of each input as it was read, and `tables` has the versions of those that
+    are read as they are; `fingerprint` is that of the request.
     """
 
     version: Literal[1] = 1
@@ -134,6 +145,7 @@ class Record(Model):
     spark: Text
     code: Text
     reads: dict[Text, Text] = Field(default_factory=dict)
+    tables: dict[Text, TableRead] = Field(default_factory=dict)
     checkpoints: dict[Text, SavedDataset] = Field(default_factory=dict)
     # By dataset, and by the part's name.
     parts: dict[Text, dict[Text, SavedDataset]] = Field(default_factory=dict)
@@ -169,6 +181,19 @@ class Work:
     spark: str
     code: str
     reads: Mapping[str, str]
+    tables: Mapping[str, TableRead] = field(default_factory=dict)
+
+
+def pinned(record: Record, fingerprint: str, spark: str, code: str) -> Mapping[str, TableRead]:
+    """The versions in which an attempt reads tables, so that what is stored stays of use.
+
+    Not where nothing of it is: then the attempt reads them as they are.
+    """
+    is_same = (record.fingerprint, record.spark) == (fingerprint, spark)
+    made_by = [each.made_by for each in record.frames]
+    made_by += [each.made_by for each in record.folders.values()]
+    is_of_use = record.code == code or any(by.startswith(VERSION) for by in made_by)
+    return record.tables if is_same and is_of_use else {}
 
 
 def why_not(record: Record, work: Work) -> str | None:

@@ -28,7 +28,7 @@ from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedRes
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable, require_writable
 from longhaul.domain.request import JobRequest, read_request
-from longhaul.domain.saved import Work, job_prefix
+from longhaul.domain.saved import TableRead, Work, job_prefix
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests
@@ -185,11 +185,22 @@ class AttemptRunner:
         loaded = self.load(name, request.params, self._fetch, self.spark.await_session)
         inputs = {name: input_of(text) for name, text in request.inputs.items()}
         bucket = self.settings.paths.data_bucket
-        listing = InputListing(self.s3, bucket, self._planner_of(stage))
+        records = LeaseRecords(
+            self.leases, S3SavedWork(self.s3, bucket), self.id, lease.saved_ref, self.clock
+        )
+        pinned = records.pinned(lease.fingerprint, pyspark.__version__, loaded.code)
+        listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
         staged = self._stage(listing, inputs)  # while Spark boots
         self.spark.await_session(sum(each.size_bytes for each in staged.values()))
         self.progress.enter(Phase.RUNNING)
-        saving = self._saving(lease, loaded.code, staged)
+        work = Work(
+            lease.fingerprint,
+            pyspark.__version__,
+            loaded.code,
+            reads={name: each.digest for name, each in staged.items()},
+            tables={str(path): version for path, version in listing.versions.items()},
+        )
+        saving = self._saving(records, work)
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             staged,
@@ -212,19 +223,16 @@ class AttemptRunner:
             )
         return self._commit(destination, job, listing)
 
-    def _saving(self, lease: Lease, code: str, staged: Mapping[str, StagedInput]) -> Saving:
+    def _saving(self, records: LeaseRecords, work: Work) -> Saving:
         """What is stored for the next attempt, with what is taken over from those before."""
         bucket = self.settings.paths.data_bucket
         objects = S3Objects(self.s3, bucket, job_prefix(self.id.key), self.background)
-        reads = {name: each.digest for name, each in staged.items()}
         saving = Saving(
-            records=LeaseRecords(
-                self.leases, S3SavedWork(self.s3, bucket), self.id, lease.saved_ref, self.clock
-            ),
+            records=records,
             files=self.area.saved_files(objects),
             objects=objects,
             attempt=self.id,
-            work=Work(lease.fingerprint, pyspark.__version__, code, reads),
+            work=work,
             folder=self.scratch / "folders",
             clock=self.clock,
             stop=self.stop,
@@ -288,7 +296,9 @@ class AttemptRunner:
             [TableInput.of(each) for each in request.inputs.values() if is_table(each)],
         )
 
-    def _planner_of(self, stage: Stage) -> "Callable[[], TablePlanner] | None":
+    def _planner_of(
+        self, stage: Stage, pinned: Mapping[str, TableRead]
+    ) -> "Callable[[], TablePlanner] | None":
         tables = self.tables
         if tables is None:
             return None
@@ -298,7 +308,7 @@ class AttemptRunner:
 
             # The claim has checked the table. Its metadata may name files anywhere.
             return TablePlanner(
-                tables(), lambda place: require_file_readable(place, self.settings, stage)
+                tables(), lambda place: require_file_readable(place, self.settings, stage), pinned
             )
 
         return make

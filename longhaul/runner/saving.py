@@ -29,15 +29,19 @@ from longhaul.domain.errors import (
 )
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.saved import (
+    CODE,
     MAX_FOLDER_FILES,
     MAX_PARTS,
     MAX_STATE_BYTES,
+    VERSION,
     Record,
     SavedDataset,
     SavedFolder,
+    TableRead,
     Work,
     attempt_folder,
     job_prefix,
+    pinned,
     record_ref,
     why_not,
 )
@@ -99,14 +103,23 @@ class LeaseRecords:
         self._known = known
         self._clock = clock
         self._numbers = count(1)
+        self._first: Record | None = None
 
     def load(self) -> Record | None:
-        if self._known is None:
-            return None
-        record = self._store.load(self._known)
-        if record is None:
+        if self._known is None or self._first is not None:
+            return self._first
+        self._first = self._store.load(self._known)
+        if self._first is None:
             raise UnusableRecordError("it is gone, or of another version")
-        return record
+        return self._first
+
+    def pinned(self, fingerprint: str, spark: str, code: str) -> Mapping[str, TableRead]:
+        """The versions in which the attempt reads tables (`longhaul.domain.saved.pinned`)."""
+        try:
+            record = self.load()
+        except UnusableRecordError:
+            return {}
+        return pinned(record, fingerprint, spark, code) if record else {}
 
     def put(self, record: Record) -> None:
         ref = record_ref(self._attempt, next(self._numbers))
@@ -173,7 +186,11 @@ class Saving:
     def __post_init__(self) -> None:
         work = self.work
         self._record = Record(
-            fingerprint=work.fingerprint, spark=work.spark, code=work.code, reads=dict(work.reads)
+            fingerprint=work.fingerprint,
+            spark=work.spark,
+            code=work.code,
+            reads=dict(work.reads),
+            tables=dict(work.tables),
         )
 
     def begin(self) -> None:
@@ -221,7 +238,7 @@ class Saving:
 
     def made_by(self, version: str | None) -> str:
         """What a frame or folder is known by: the job's code, or a version in its place."""
-        return f"code {self.work.code}" if version is None else f"version {version}"
+        return f"{CODE}{self.work.code}" if version is None else f"{VERSION}{version}"
 
     def keep_checkpoint(self, name: str, frame: Callable[[], SavedDataset]) -> SavedDataset | None:
         """Store a checkpoint; `frame` sends its files. None: S3 does not take it now."""
@@ -251,7 +268,7 @@ class Saving:
             of_dataset = {**record.parts.get(dataset, {}), part: frame()}
             return record.model_copy(update={"parts": {**record.parts, dataset: of_dataset}})
 
-        is_kept = self._keep(f"part {part}", change)
+        is_kept = self._keep(f"part {part} of dataset {dataset}", change)
         return self._record.parts[dataset][part] if is_kept else None
 
     def job_folder(self, name: str, version: str | None) -> Path:

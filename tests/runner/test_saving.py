@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import boto3
+import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError
 from pyspark.sql import DataFrame, SparkSession
@@ -441,6 +443,75 @@ def test_parts_of_a_table_are_one_output(
         *[("2013-03", n) for n in range(3)],
     ]
     assert len(table.snapshots()) == 1
+
+
+def append(tables: Tables, path: TablePath, *numbers: int) -> None:
+    """Another writer's rows, in a snapshot of their own."""
+    rows = pa.table({"n": pa.array(numbers, pa.int64())})
+    table = tables.load(path)
+    if table is None:
+        table = tables.catalog.create_table(
+            f"{path.database}.{path.name}", rows.schema, location=path.location(BUCKET)
+        )
+    table.append(rows)
+
+
+@pytest.mark.parametrize("code", ["1", "2"], ids=["same code", "other code"])
+def test_a_table_is_read_as_it_was_when_something_was_stored(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path, code: str
+) -> None:
+    path = TablePath("lake", "events")
+    append(tables, path, 1, 2)
+    cloud.claim(inputs={"events": str(path)})
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    attempts.parts = {"tables": lambda: tables}
+    seen = []
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        frame = job.read("events", spark.read.format("parquet"))
+        seen.append(sorted(row["n"] for row in frame.collect()))
+        job.write(frame, part="all")
+        if job.attempt == 1:
+            append(tables, path, 3)
+            raise DiesError
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run, code=code) is ExitCode.OK
+    # Other code takes nothing over, so it reads the table as it is.
+    assert seen == [[1, 2], [1, 2] if code == "1" else [1, 2, 3]]
+    output = cloud.lease().attempt.output
+    assert output is not None
+    manifest, _ = read_manifest(cloud.s3, BUCKET, output.prefix.removeprefix(f"s3://{BUCKET}/"))
+    assert manifest is not None
+    assert manifest.rows == {".": len(seen[1])}
+
+
+def test_late_parts_of_two_datasets_are_both_stored(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuses, stock = False, S3SavedWork.put
+
+    def put(self: S3SavedWork, ref: str, record: Any) -> None:
+        if refuses:
+            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
+        stock(self, ref, record)
+
+    monkeypatch.setattr(S3SavedWork, "put", put)
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        nonlocal refuses
+        if job.attempt == 1:
+            refuses = True
+            job.write(spark.range(1), "x", part="a")
+            job.write(spark.range(2), "y", part="a")
+            refuses = False
+            job.save()
+            raise DiesError
+        assert job.write(spark.range(7), "x", part="a") == 1
+        assert job.write(spark.range(7), "y", part="a") == 2
+
+    attempts.run(run)
+    assert attempts.run(run) is ExitCode.OK
 
 
 def test_the_fixture_plays_the_second_attempt(

@@ -22,6 +22,7 @@ from longhaul.domain.tables import InputPath, TableInput, TablePath
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+    from longhaul.domain.saved import TableRead
     from longhaul.runner.io.table_inputs import PlannedTable, TablePlanner
 
 _GLOB = re.compile(r"[*?\[]")
@@ -58,14 +59,6 @@ def digest_of(sources: Iterable[Source]) -> str:
     return hashlib.sha256("\n".join(each).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-@dataclass(frozen=True)
-class TableVersion:
-    """A table as a job has read it: its snapshot, and the latest whole overwrite of ours."""
-
-    snapshot: int | None
-    base: str | None
-
-
 class InputListing:
     """Finds the files of inputs. No path reaches the `longhaul/` prefix of the data bucket."""
 
@@ -84,7 +77,7 @@ class InputListing:
 
         A job that overwrites what it read replaces these, and no newer ones.
         """
-        self.versions: dict[TablePath, TableVersion] = {}
+        self.versions: dict[TablePath, TableRead] = {}
         """The same for tables that are read as they are now."""
 
     def tables_of(self, inputs: Mapping[str, TableInput]) -> "dict[str, PlannedTable]":

@@ -16,6 +16,7 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MAIN, PendingOutput
 from longhaul.domain.paths import TABLES_PREFIX
+from longhaul.domain.saved import TableRead
 from longhaul.domain.tables import (
     MAX_STATISTICS,
     PartitionBy,
@@ -24,7 +25,7 @@ from longhaul.domain.tables import (
     TablePath,
     data_folder,
 )
-from longhaul.runner.io.listing import InputListing, TableVersion
+from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError
@@ -223,13 +224,14 @@ class TableDestination:
         return path
 
 
-def version_of(table: Table | None) -> TableVersion:
+def version_of(table: Table | None) -> TableRead:
     """The table as it is now."""
     if table is None:
-        return TableVersion(None, None)
+        return TableRead(snapshot=None, base=None)
     snapshot = table.current_snapshot()
-    return TableVersion(
-        snapshot.snapshot_id if snapshot else None, table.metadata.properties.get(BASE)
+    return TableRead(
+        snapshot=snapshot.snapshot_id if snapshot else None,
+        base=table.metadata.properties.get(BASE),
     )
 
 

@@ -48,8 +48,9 @@ from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tab
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import without_values
+from longhaul.domain.saved import TableRead
 from longhaul.domain.tables import TableInput, TablePath
-from longhaul.runner.io.listing import Source, TableVersion
+from longhaul.runner.io.listing import Source
 from longhaul.runner.io.table_destination import version_of
 from longhaul.runner.io.table_projection import UnreadableError, spark_columns
 from longhaul.runner.io.transfer import VanishedError
@@ -98,10 +99,12 @@ class TablePlanner:
     tables: Tables
     require_readable: Callable[[str], object]
     """Raises ValueError for a place that the job may not read."""
+    pinned: Mapping[str, TableRead] = field(default_factory=dict)
+    """Versions of tables that are read as they are, by the tables' paths."""
     _loaded: dict[TablePath, Table] = field(default_factory=dict)
 
     def plan(
-        self, inputs: Mapping[str, TableInput], versions: dict[TablePath, TableVersion]
+        self, inputs: Mapping[str, TableInput], versions: dict[TablePath, TableRead]
     ) -> dict[str, PlannedTable]:
         """`versions` gets those of tables that are read as they are now.
 
@@ -123,19 +126,23 @@ class TablePlanner:
         return planned
 
     def _plan(
-        self, name: str, wanted: TableInput, versions: dict[TablePath, TableVersion]
+        self, name: str, wanted: TableInput, versions: dict[TablePath, TableRead]
     ) -> PlannedTable:
         table = self._load(wanted.table)
+        schema = table.schema()
         if wanted.snapshot is None:
-            snapshot, schema = table.current_snapshot(), table.schema()
-            versions[wanted.table] = version_of(table)
+            version = self._version(wanted.table, table)
+            versions[wanted.table] = version
+            snapshot = None if version.snapshot is None else table.snapshot_by_id(version.snapshot)
+            if snapshot is not None and snapshot != table.current_snapshot():
+                schema = _schema_at(snapshot, table)
         else:
             snapshot = table.snapshot_by_id(wanted.snapshot)
             if snapshot is None:
                 raise UnreadableError(
                     f"{wanted.table} has no snapshot {wanted.snapshot}: it never was, or expired"
                 )
-            schema = table.schemas().get(snapshot.schema_id or 0, table.schema())
+            schema = _schema_at(snapshot, table)
         where = parse_filter(wanted.where, schema)
         logger.info(
             "input %s is %s",
@@ -165,6 +172,14 @@ class TablePlanner:
             for task in sorted(tasks, key=lambda task: task.file.file_path)
         )
         return PlannedTable(name, schema, names, files)
+
+    def _version(self, path: TablePath, table: Table) -> TableRead:
+        """The version to read: as an attempt before has, if it did and that is there still."""
+        pinned = self.pinned.get(str(path))
+        if pinned is None:
+            return version_of(table)
+        is_there = pinned.snapshot is None or table.snapshot_by_id(pinned.snapshot) is not None
+        return pinned if is_there else version_of(table)
 
     def _load(self, path: TablePath) -> Table:
         if path not in self._loaded:
@@ -355,6 +370,10 @@ def _greatest(kind: DecimalType) -> Decimal:
 def _has_zero(literals: Iterable[Literal[Any]]) -> bool:
     # False equals 0 in Python, and no boolean is compared with a number.
     return any(each.value == 0 and not isinstance(each.value, bool) for each in literals)
+
+
+def _schema_at(snapshot: Snapshot, table: Table) -> Schema:
+    return table.schemas().get(snapshot.schema_id or 0, table.schema())
 
 
 def _require_no_equality_deletes(path: TablePath, snapshot: Snapshot, table: Table) -> None:
