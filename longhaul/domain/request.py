@@ -230,8 +230,8 @@ def read_request(body: str) -> JobRequest:
         raise InvalidRequestError([f"the body is not valid JSON{where}"]) from None
 
 
-def begun_afresh(body: str) -> str:
-    """The body of a request that leaves what its job has stored.
+def sent_again(body: str, *, afresh: bool) -> str:
+    """The body of a request that leaves what its job has stored, or does not, however it was.
 
     A text that is no JSON object stays as it is: it is no request.
     """
@@ -239,11 +239,11 @@ def begun_afresh(body: str) -> str:
         document = json.loads(body)
     except (ValueError, RecursionError):
         return body
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or document.get("afresh", False) == afresh:
         return body
     # Added at the end, where it counts, so that the rest stays as the producer wrote it.
     fields = body.rstrip().removesuffix("}").rstrip()
-    return f'{fields}{", " if document else ""}"afresh": true}}'
+    return f'{fields}{", " if document else ""}"afresh": {json.dumps(afresh)}}}'
 
 
 def parse_job_id(value: str) -> str:

@@ -127,9 +127,13 @@ class SavedFolder(Model):
 
 
 class TableRead(Model):
-    """A table as a job has read it: its snapshot, and the latest whole overwrite of ours."""
+    """A table as a job has read it.
+
+    Its snapshot, its columns (`schema_id`), and the latest whole overwrite of ours.
+    """
 
     snapshot: int | None
+    schema_id: int
     base: str | None
 
 
@@ -184,12 +188,16 @@ class Work:
     tables: Mapping[str, TableRead] = field(default_factory=dict)
 
 
-def pinned(record: Record, fingerprint: str, spark: str, code: str) -> Mapping[str, TableRead]:
+def pinned(
+    record: Record, fingerprint: str, spark: str, code: str, files: Mapping[str, str]
+) -> Mapping[str, TableRead]:
     """The versions in which an attempt reads tables, so that what is stored stays of use.
 
-    Not where nothing of it is: then the attempt reads them as they are.
+    Not where nothing of it is: then the attempt reads them as they are. `files` are the digests of
+    the inputs that are no tables, as they are now.
     """
     is_same = (record.fingerprint, record.spark) == (fingerprint, spark)
+    is_same = is_same and all(record.reads.get(name) == files[name] for name in files)
     made_by = [each.made_by for each in record.frames]
     made_by += [each.made_by for each in record.folders.values()]
     is_of_use = record.code == code or any(by.startswith(VERSION) for by in made_by)

@@ -183,7 +183,8 @@ def _after_failure(lease: Lease, row: Lease) -> Lease:
     """
     if lease.saved_ref is None or lease.has_saved:
         return replace(row, failed_from=None)
-    how = f"{lease.saved_ref} {row.last_class} {row.last_error}"
+    # With the size: what fails for want of memory may succeed on the next one.
+    how = f"{lease.saved_ref} {lease.input.size} {row.last_class} {row.last_error}"
     failed_from = hashlib.sha256(how.encode()).hexdigest()[:32]
     if failed_from != lease.failed_from or lease.started_afresh:
         return replace(row, failed_from=failed_from)

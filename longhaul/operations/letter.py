@@ -11,7 +11,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message
 from longhaul.domain.poison import INTERNAL_ERROR
 from longhaul.domain.removed_stage import STAGE_REMOVED
-from longhaul.domain.request import begun_afresh, parse_job_id
+from longhaul.domain.request import parse_job_id, sent_again
 from longhaul.domain.verdict import OutcomeClass
 
 UNEXPLAINED = "unexplained"
@@ -97,5 +97,5 @@ def redriven(letter: DeadLetter, *, afresh: bool = False) -> Message:
         None if letter.reason else letter.message_id
     )
     ours = {attributes.JOB_ID: job_id} if job_id else {}
-    body = begun_afresh(letter.content.body) if afresh else letter.content.body
+    body = sent_again(letter.content.body, afresh=afresh)
     return Message(body, attributes.with_ours(theirs, ours), letter.content.group_id)

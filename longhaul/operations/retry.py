@@ -9,7 +9,7 @@ from longhaul.domain import attributes
 from longhaul.domain.errors import LonghaulError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
-from longhaul.domain.request import begun_afresh
+from longhaul.domain.request import sent_again
 from longhaul.ports import JobQueue, Requests
 from longhaul.settings import RuntimeSettings
 
@@ -38,7 +38,7 @@ class Retrier:
         # A body without an id took the id of its message, and the new message has another.
         ours = {attributes.JOB_ID: lease.job_id}
         again = Message(
-            begun_afresh(content.body) if afresh else content.body,
+            sent_again(content.body, afresh=afresh),
             attributes.with_ours(content.attributes, ours),
             content.group_id,
         )

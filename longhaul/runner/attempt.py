@@ -36,7 +36,7 @@ from longhaul.runner import failures
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, PrefixDestination
-from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.uploader import Uploader
@@ -188,7 +188,12 @@ class AttemptRunner:
         records = LeaseRecords(
             self.leases, S3SavedWork(self.s3, bucket), self.id, lease.saved_ref, self.clock
         )
-        pinned = records.pinned(lease.fingerprint, pyspark.__version__, loaded.code)
+        pinned = records.pinned(
+            lease.fingerprint,
+            pyspark.__version__,
+            loaded.code,
+            lambda: digests_of_files(InputListing(self.s3, bucket), inputs),
+        )
         listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
         staged = self._stage(listing, inputs)  # while Spark boots
         self.spark.await_session(sum(each.size_bytes for each in staged.values()))

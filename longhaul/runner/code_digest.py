@@ -14,13 +14,18 @@ from typing import Final
 _REQUIREMENTS: Final = "requirements.txt"
 
 
-def code_digest(file: Path) -> str:
+def code_digest(file: Path, jobs: Path | None = None) -> str:
     """Hex digits that differ when the job in `file` may compute something else.
 
-    Modules that are imported by a computed name are not seen.
+    `jobs` is the project's folder, which a file from elsewhere may import from, too. Modules that
+    are imported by a computed name are not seen.
     """
-    parts = {each.relative_to(file.parent).as_posix(): each for each in _modules(file)}
-    requirements = file.parent.parent / _REQUIREMENTS
+    folder = jobs or file.parent
+    parts = {
+        each.relative_to(folder if each.is_relative_to(folder) else file.parent).as_posix(): each
+        for each in _modules(file, {file.parent, folder})
+    }
+    requirements = folder.parent / _REQUIREMENTS
     if requirements.is_file():
         parts[f"../{_REQUIREMENTS}"] = requirements
     digest = hashlib.sha256()
@@ -30,14 +35,16 @@ def code_digest(file: Path) -> str:
     return digest.hexdigest()[:32]
 
 
-def _modules(file: Path) -> set[Path]:
-    """The job's file, and those below its folder that it imports, over others too."""
+def _modules(file: Path, roots: set[Path]) -> set[Path]:
+    """The job's file, and those below these folders that it imports, over others too."""
     found = {file}
     waiting = [file]
     while waiting:
         importer = waiting.pop()
         # An import may be relative to each of the packages around it.
-        folders = [each for each in importer.parents if each.is_relative_to(file.parent)]
+        folders = roots | {
+            each for each in importer.parents if any(map(each.is_relative_to, roots))
+        }
         for name in _imported(importer):
             for each in {each for folder in folders for each in _files(folder, name)} - found:
                 found.add(each)

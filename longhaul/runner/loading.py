@@ -88,10 +88,13 @@ def load(
     """
     fetched = fetch(job) if job.startswith("s3://") else None
     file = fetched or _file_in_project(job) or _file_in_catalogue(job)
+    code = code_digest(file, _jobs_of_project())
     if not _has_run(job, file):
         script_params = _checked(ScriptParams, params)
         return LoadedJob(
-            lambda _, running: run_script(file, running), script_params, code_digest(file)
+            lambda _, running: run_script(file, running),
+            script_params,
+            code_digest(file, _jobs_of_project()),
         )
     if fetched:
         await_session()
@@ -112,7 +115,7 @@ def load(
         with heeding_exits():
             run(spark, job)
 
-    return LoadedJob(run_module, _checked(model, params), code_digest(file))
+    return LoadedJob(run_module, _checked(model, params), code)
 
 
 def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
@@ -127,6 +130,11 @@ def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
             )
         ]
         raise WrongParamsError("; ".join(problems)) from None
+
+
+def _jobs_of_project() -> Path | None:
+    folder = os.environ.get(JOBS_VARIABLE)
+    return Path(folder) if folder else None
 
 
 def _file_in_project(name: str) -> Path | None:

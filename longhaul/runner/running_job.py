@@ -74,7 +74,7 @@ class RunningJob(Generic[ParamsT]):
     stop_callbacks: list[Callable[[float], None]] = field(default_factory=list)
     is_stopping: bool = False
     _files: int = field(default=0, init=False)
-    _parts: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
+    _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
     _checkpoints: set[str] = field(default_factory=set, init=False)
 
     def input(self, name: str) -> str:
@@ -132,20 +132,28 @@ class RunningJob(Generic[ParamsT]):
         parts = self._parts.setdefault(name, {})
         if part in parts:
             raise ValueError(f"part {part!r} of dataset {name!r} was written already")
-        parts[part] = schema = df.schema.json()
+        schema = df.schema.json()
+        # Of a table all files are Parquet, and it has partitions of its own.
+        way = "" if self.table else json.dumps([format_, [*partition_by], dict(options or {})])
+        parts[part] = shape = schema, way
         first = next(iter(parts))
-        if parts[first] != schema:
+        if parts[first][0] != schema:
             raise PermanentJobError(
                 f"output: part {part!r} has other columns than part {first!r}:"
-                f" {', '.join(_differing(parts[first], schema))}"
+                f" {', '.join(_differing(parts[first][0], schema))}"
+            )
+        if parts[first][1] != way:
+            raise PermanentJobError(
+                f"output: part {part!r} has another format, other partitions or options than part"
+                f" {first!r}"
             )
         self.folder_of(name)  # raises for a wrong name
         stored = saving.part(name, part, version)
         if stored is not None:
-            if stored.columns != _digest(schema):
+            if stored.columns != _digest(*shape):
                 raise PermanentJobError(
-                    f"output: part {part!r} was stored with other columns than it has now: name"
-                    " another version of it"
+                    f"output: part {part!r} was stored with other columns, or in another format,"
+                    " than it has now: name another version of it"
                 )
             self._take(name, stored, saving, schema)
             return stored.rows
@@ -154,7 +162,7 @@ class RunningJob(Generic[ParamsT]):
             df, name, saving.files.folder(place), format_, partition_by, options
         )
         kept = saving.keep_part(
-            name, part, lambda: _stored(dataset, place, saving, _digest(schema), version)
+            name, part, lambda: _stored(dataset, place, saving, _digest(*shape), version)
         )
         if kept is not None:
             self._take(name, kept, saving, schema)
@@ -372,9 +380,9 @@ def _require_part(part: str) -> None:
         )
 
 
-def _digest(schema: str) -> str:
-    """What a record has in the place of a part's schema: it may name 10,000 parts."""
-    return hashlib.sha256(schema.encode()).hexdigest()[:32]
+def _digest(schema: str, way: str) -> str:
+    """What a record has in the place of a part's schema and format: it may name 10,000 parts."""
+    return hashlib.sha256(f"{schema} {way}".encode()).hexdigest()[:32]
 
 
 def _stored(

@@ -12,10 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
@@ -30,7 +32,6 @@ from longhaul.domain.errors import (
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.saved import (
     CODE,
-    MAX_FOLDER_FILES,
     MAX_PARTS,
     MAX_STATE_BYTES,
     VERSION,
@@ -53,7 +54,7 @@ from longhaul.runner.stopping import Stop, StopReason
 _LOOK_AGAIN_S: Final = 0.05
 # Longer than boto3 goes on trying: eight times a minute, for the data, the record and the row.
 _AWS_ANSWERS_WITHIN: Final = timedelta(minutes=30)
-_TROUBLE: Final = (ClientError, BotoCoreError, OSError)
+_TROUBLE: Final = (ClientError, BotoCoreError, S3UploadFailedError, OSError)
 
 Change = Callable[[Record], Record]
 """What a save adds to the record: it is made again when AWS did not take it at first."""
@@ -100,26 +101,31 @@ class LeaseRecords:
         self._leases = leases
         self._store = store
         self._attempt = attempt
-        self._known = known
+        self._begun_from = self._known = known
         self._clock = clock
         self._numbers = count(1)
-        self._first: Record | None = None
 
     def load(self) -> Record | None:
-        if self._known is None or self._first is not None:
-            return self._first
-        self._first = self._store.load(self._known)
-        if self._first is None:
+        if self._begun_from is not None and self._first is None:
             raise UnusableRecordError("it is gone, or of another version")
         return self._first
 
-    def pinned(self, fingerprint: str, spark: str, code: str) -> Mapping[str, TableRead]:
+    @cached_property
+    def _first(self) -> Record | None:
+        # Once: whoever asks has the same answer, whatever S3 says meanwhile.
+        return None if self._begun_from is None else self._store.load(self._begun_from)
+
+    def pinned(
+        self, fingerprint: str, spark: str, code: str, files: Callable[[], Mapping[str, str]]
+    ) -> Mapping[str, TableRead]:
         """The versions in which the attempt reads tables (`longhaul.domain.saved.pinned`)."""
         try:
             record = self.load()
         except UnusableRecordError:
             return {}
-        return pinned(record, fingerprint, spark, code) if record else {}
+        if record is None or not record.tables:
+            return {}
+        return pinned(record, fingerprint, spark, code, files())
 
     def put(self, record: Record) -> None:
         ref = record_ref(self._attempt, next(self._numbers))
@@ -333,6 +339,10 @@ class Saving:
         for change in self._late.values():
             record = change(record)
         record = self._with_folders(record)
+        if record == before:
+            # Nothing new: a save that counted would make the attempt one that has got further.
+            self._late.clear()
+            return
         self.records.put(record)
         self._record = record
         self._late.clear()
@@ -343,10 +353,6 @@ class Saving:
         folders = dict(record.folders)
         for name, (made_by, folder) in self._folders.items():
             folders[name] = SavedFolder(made_by=made_by, files=folder.store(self.new_place()))
-        if sum(len(each.files) for each in folders.values()) > MAX_FOLDER_FILES:
-            raise PermanentJobError(
-                f"the job's folders hold more than {MAX_FOLDER_FILES:,} files: pack them together"
-            )
         return record.model_copy(update={"state": state, "folders": folders})
 
     @contextmanager
@@ -354,11 +360,12 @@ class Saving:
         """The wait for AWS, which is no stall of the job's."""
         before = self.progress.quiet_until
         longest = self.clock.now() + _AWS_ANSWERS_WITHIN
-        self.progress.be_quiet(self.progress.note, max(before or longest, longest))
+        # Without a word: a job that only saves does not get further.
+        self.progress.quiet_until = max(before or longest, longest)
         try:
             yield
         finally:
-            self.progress.be_quiet(self.progress.note, before)
+            self.progress.quiet_until = before
 
     def await_upload(self) -> None:
         """Wait until what is being stored is stored."""
@@ -398,5 +405,12 @@ def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:
             f"job.state: {len(text):,} characters of JSON are more than the {MAX_STATE_BYTES:,}"
             " bytes that it may have: put them into job.folder"
         )
-    found: dict[str, JsonValue] = json.loads(text)
-    return found
+    try:
+        # As the next attempt will read it: not in any depth, and no half of a character.
+        empty = Record(fingerprint="", spark="", code="", state=json.loads(text))
+        read = Record.model_validate_json(empty.model_dump_json())
+    except ValueError as error:
+        raise PermanentJobError(
+            "job.state: it is nested too deep, or a text of it is too long or cannot be encoded"
+        ) from error
+    return read.state

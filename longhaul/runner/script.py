@@ -15,7 +15,7 @@ import re
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
@@ -75,9 +75,12 @@ def _keeping_folders(job: RunningJob[Any]) -> Iterator[None]:
     runner = os.getpid()
 
     def save() -> None:
-        # The script may be writing: a file that goes away meanwhile is there at the next time.
-        with suppress(OSError):
+        try:
             job.save()
+        except Exception as error:  # noqa: BLE001 - the script goes on, and its own error counts
+            # It may be writing: a file that goes away meanwhile is there at the next time.
+            logger.warning("the script's folders are not stored now: %s", error)
+            job.progress(f"folders are not stored now: {error}")
 
     job.on_stop(lambda _: save())
     timer = job.every(_SAVE_EVERY_S, save)

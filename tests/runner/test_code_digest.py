@@ -57,3 +57,15 @@ def test_a_file_that_is_no_python_has_a_digest(project: Path) -> None:
     job = project / "jobs" / "train.py"
     job.write_text("def run(:\n")
     assert code_digest(job)
+
+
+@pytest.mark.parametrize("name", ["jobs/helpers.py", "jobs/deeper.py", "requirements.txt"])
+def test_a_file_from_elsewhere_counts_with_what_it_uses_of_the_project(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    job = tmp_path_factory.mktemp("code") / "fetched.py"
+    job.write_text("import helpers\ndef run(spark, job): ...\n")
+    before = code_digest(job, project / "jobs")
+    assert before != code_digest(job)
+    (project / name).write_text(f"{FILES[name]}# changed\n")
+    assert code_digest(job, project / "jobs") != before

@@ -1,17 +1,19 @@
 """What an attempt stores, and what the next one takes over: with Spark, on moto."""
 
+import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pyarrow as pa
 import pytest
+from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import ClientError
+from pyiceberg.types import LongType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
@@ -85,7 +87,9 @@ class Attempts:
         now, timing = datetime.now(UTC), LeaseSettings()
         before = self._cloud.lease()
         result = before.attempt.result
-        verdict = Verdict(OutcomeClass(result.kind if result else "interrupted"), "it ended")
+        verdict = Verdict(OutcomeClass.INTERRUPTED, "it ended")
+        if result is not None:
+            verdict = Verdict(OutcomeClass(result.kind), result.error)
         after = after_verdict(before, verdict, stage(), timing, now, random.Random(1)).lease
         after = self._cloud.leases.apply(transitions.settle(before, after))
         assert after.state is State.RELEASED
@@ -291,6 +295,13 @@ def test_a_part_that_was_stored_with_other_columns_is_refused(
     second = make_job({}, after=first)
     with pytest.raises(PermanentJobError, match="'a' was stored with other columns"):
         second.write(spark.range(1).select(F.lit("x").alias("n")), part="a", version="1")
+    third = make_job({}, after=first)
+    with pytest.raises(PermanentJobError, match=r"'a' was stored .* in another format"):
+        third.write(spark.range(1), part="a", version="1", format="csv")
+    third = make_job({})
+    third.write(spark.range(1), part="a")
+    with pytest.raises(PermanentJobError, match="part 'b' has another format"):
+        third.write(spark.range(1), part="b", format="csv")
 
 
 def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> None:
@@ -605,3 +616,146 @@ def test_unchanged_files_are_not_sent_again(tmp_path: Path) -> None:
     files = folder.store("1-1/2/")
     assert sent == ["a", "b", "c", "b"]
     assert {path: file.object for path, file in files.items()} == {"b": "1-1/2/0", "c": "1-1/1/2"}
+
+
+class Folder:
+    """A job's folder, and what S3 has of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sent: dict[str, str] = {}
+        self.disk = folder
+        self.files = JobFolder(self, folder)
+        self.files.restore({})
+        self.while_sending: Callable[[], object] = lambda: None
+
+    def store(self, files: Mapping[str, Path]) -> None:
+        for name, file in files.items():
+            self.sent[name] = file.read_text()
+        self.while_sending()
+
+    def bring(self, files: Mapping[str, Path]) -> None:
+        for name, file in files.items():
+            file.write_text(self.sent[name])
+
+    def saved(self, n: int) -> dict[str, str]:
+        return {
+            path: self.sent[file.object] for path, file in self.files.store(f"1-1/{n}/").items()
+        }
+
+
+def test_a_file_that_changes_while_it_is_sent_is_sent_again(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "model")
+    (folder.disk / "w").write_text("HALF")
+    folder.while_sending = lambda: (folder.disk / "w").write_text("HALF-REST")
+    folder.saved(1)
+    folder.while_sending = lambda: None
+    assert folder.saved(2) == {"w": "HALF-REST"}
+    assert folder.saved(3) == {"w": "HALF-REST"}
+
+
+def test_a_write_within_the_clocks_tick_is_seen(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "model")
+    file = folder.disk / "w"
+    file.write_text("one")
+    status = file.stat()
+    folder.saved(1)
+    file.write_text("two")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert folder.saved(2) == {"w": "two"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("a\tb", "cannot list"), ("/".join(["x" * 200] * 11), "2,000 characters")]
+)
+def test_a_file_that_a_record_cannot_name_is_refused(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    folder = Folder(tmp_path / "model")
+    file = folder.disk / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("x")
+    with pytest.raises(PermanentJobError, match=message):
+        folder.saved(1)
+
+
+def test_a_save_of_nothing_new_is_no_progress(cloud: Cloud, attempts: Attempts) -> None:
+    rows = []
+
+    def run(_: SparkSession, job: Job[Any]) -> None:
+        job.folder("model").joinpath("w").write_text("same")
+        job.save()
+        ref = cloud.lease().saved_ref
+        job.save()
+        assert cloud.lease().saved_ref == ref
+        rows.append(cloud.lease().has_saved)
+        raise DiesError
+
+    attempts.run(run)
+    attempts.run(run)
+    assert rows == [True, False]
+
+
+@pytest.mark.parametrize(
+    "state", [{"k" * 3_000: 1}, {"deep": [[]]}, {"half": "\ud800"}], ids=["key", "deep", "half"]
+)
+def test_a_state_that_no_attempt_could_read_is_refused(make_job: Any, state: Any) -> None:
+    for _ in range(300 if "deep" in state else 0):
+        state["deep"] = [state["deep"]]
+    job = make_job({})
+    job.state.update(state)
+    with pytest.raises(PermanentJobError, match="nested too deep"):
+        job.save()
+
+
+def test_a_large_file_that_s3_refuses_makes_a_save_late(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job({})
+    job.folder("model").joinpath("w").write_text("x")
+
+    def refuse(_: object, __: object) -> None:
+        raise S3UploadFailedError("SlowDown")
+
+    monkeypatch.setattr(type(job.saving.objects), "store", refuse)
+    assert job.saving.save() is False
+    monkeypatch.undo()
+    assert job.saving.save() is True
+
+
+def test_a_script_whose_folder_cannot_be_stored_fails_by_its_own_error(
+    cloud: Cloud, attempts: Attempts, tmp_path: Path
+) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(
+        "import os, sys\nos.symlink('x', sys.argv[1] + '/latest')\nraise ValueError('its own')\n"
+    )
+    params = ScriptParams(argv=("{folder.model}", "{output}"))
+    loaded = LoadedJob(lambda _, job: run_script(file, job), params, code_digest(file))
+    assert attempts.run_loaded(loaded) is ExitCode.FAILED
+    assert "its own" in (cloud.lease().last_error or "")
+
+
+def test_a_table_is_read_with_the_columns_that_it_had(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+) -> None:
+    path = TablePath("lake", "events")
+    append(tables, path, 1, 2)
+    cloud.claim(inputs={"events": str(path)})
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    attempts.parts = {"tables": lambda: tables}
+    seen = []
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        frame = job.read("events", spark.read.format("parquet"))
+        seen.append(frame.columns)
+        job.write(frame, part="all")
+        if job.attempt == 1:
+            table = tables.load(path)
+            assert table is not None
+            with table.update_schema() as change:
+                change.add_column("more", LongType())
+            raise DiesError
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.OK
+    assert seen == [["n"], ["n"]]

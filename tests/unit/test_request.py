@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
-from longhaul.domain.request import JobRequest, begun_afresh, parse_job_id, read_request
+from longhaul.domain.request import JobRequest, parse_job_id, read_request, sent_again
 from longhaul.settings import EmrApplication, PathPolicy
 from tests.builders import BUCKET, body, settings, stage
 
@@ -477,11 +477,20 @@ def test_a_wrong_object_is_refused_without_its_values() -> None:
     ],
 )
 def test_a_body_that_begins_afresh_stays_what_it_was_otherwise(before: str, after: str) -> None:
-    assert begun_afresh(before) == after
+    assert sent_again(before, afresh=True) == after
 
 
 def test_beginning_afresh_does_not_make_it_another_request() -> None:
     text = body(params={"of": "\ud800"})
-    again = read_request(begun_afresh(text))
+    again = read_request(sent_again(text, afresh=True))
     assert again.afresh
     assert again.fingerprint() == read_request(text).fingerprint()
+
+
+def test_a_request_that_began_afresh_does_so_once() -> None:
+    again = sent_again(body(afresh=True), afresh=False)
+    assert again.startswith(body(afresh=True).removesuffix("}"))
+    assert read_request(again).afresh is False
+    assert sent_again(body(), afresh=False) == body()
+    assert sent_again(again, afresh=False) == again
+    assert read_request(sent_again(again, afresh=True)).afresh is True

@@ -20,12 +20,14 @@ from longhaul.domain.saved import (
     SavedDataset,
     SavedFile,
     SavedFolder,
+    TableRead,
     Work,
     attempt_folder,
     attempt_of,
     decide_saved,
     job_prefix,
     key_of,
+    pinned,
     record_ref,
     why_not,
 )
@@ -287,3 +289,35 @@ def test_an_interruption_between_two_equal_failures_hides_nothing() -> None:
 def test_a_permanent_failure_is_the_last() -> None:
     row = settled(replace(STUCK, max_attempts=9), OutcomeClass.PERMANENT)
     assert row.state is State.DEAD
+
+
+def test_out_of_memory_on_each_size_leaves_what_is_stored() -> None:
+    row = replace(STUCK, max_attempts=9)
+    for size in ("medium", "large", "xlarge"):
+        row = settled(row, OutcomeClass.OUT_OF_MEMORY)
+        assert (row.saved_ref, row.input.size) == ("record-1", size)
+        row = next_of(row)
+
+
+PINS = {"table://lake/events": TableRead(snapshot=7, schema_id=1, base=None)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "files", "is_pinned"),
+    [
+        ({}, {}, True),
+        ({}, {"trips": "etags"}, True),
+        ({}, {"trips": "others"}, False),
+        ({"fingerprint": "other"}, {}, False),
+        ({"spark": "4.0.0"}, {}, False),
+        ({"code": "other"}, {}, False),
+        ({"code": "other", "checkpoints": {"c": stored()}}, {}, False),
+        ({"code": "other", "checkpoints": {"c": stored(made_by="version 1")}}, {}, True),
+        ({"code": "other", "folders": {"f": SavedFolder(made_by="version 1")}}, {}, True),
+    ],
+)
+def test_tables_are_read_as_before_where_what_is_stored_may_be_of_use(
+    changes: dict[str, Any], files: dict[str, str], *, is_pinned: bool
+) -> None:
+    found = pinned(record(tables=PINS, **changes), "fingerprint", "4.1.0", "code", files)
+    assert found == (PINS if is_pinned else {})

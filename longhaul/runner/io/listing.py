@@ -335,6 +335,12 @@ def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, lis
     return found
 
 
+def digests_of_files(listing: InputListing, inputs: Mapping[str, InputPath]) -> dict[str, str]:
+    """The digests of the inputs that are no tables, by name; raises as `find`."""
+    paths, _ = parted(inputs)
+    return {name: digest_of(sources) for name, sources in find(listing, paths).items()}
+
+
 def _problem(name: str, path: DataPath, sources: Sequence[Source]) -> str | None:
     if not sources:
         return f"input {name!r}: nothing at {path}"

@@ -5,15 +5,20 @@ them where they stay.
 """
 
 import hashlib
+import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from boto3.s3.transfer import TransferConfig
 
-from longhaul.domain.saved import FolderFile, SavedFile
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.manifest import relative
+from longhaul.domain.saved import MAX_FOLDER_FILES, FolderFile, SavedFile
 from longhaul.ports import Background
 from longhaul.runner.io.listing import is_hidden
 from longhaul.runner.io.staging import OutOfDiskError
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 8
 _MIB: Final = 1024 * 1024
+_TICK_NS: Final = 1_000_000_000
+_MAX_PATH: Final = 2_000
 # A file up to this size is one call.
 _WHOLE: Final = 64 * _MIB
 _LARGE: Final = TransferConfig(
@@ -159,50 +166,86 @@ class JobFolder:
     def __init__(self, objects: Objects, folder: Path) -> None:
         self._objects = objects
         self.folder = folder
-        self._seen: dict[str, tuple[int, int, FolderFile]] = {}
+        self._seen: dict[str, _Seen] = {}
 
     def restore(self, files: Mapping[str, FolderFile]) -> None:
         """Make the folder what was stored."""
         self.folder.mkdir(parents=True, exist_ok=True)
         _require_disk(self.folder, sum(file.size for file in files.values()))
         self._objects.bring({file.object: self.folder / path for path, file in files.items()})
-        for path, file in files.items():
-            self._note(path, file)
+        self._seen = {path: _Seen.of(self.folder / path, file) for path, file in files.items()}
 
     def store(self, place: str) -> dict[str, FolderFile]:
         """Store the files that changed below `place`; returns all files.
 
         Raises:
             NotAFileError: there is something besides regular files and folders.
+            PermanentJobError: there are too many files, or one has a name that cannot be stored.
         """
-        now: dict[str, FolderFile] = {}
+        seen: dict[str, _Seen] = {}
         changed: dict[str, Path] = {}
-        for number, (file, _) in enumerate(regular_files(self.folder)):
-            path = file.relative_to(self.folder).as_posix()
-            now[path] = self._unchanged(path, file) or _described(file, place, number)
-            if now[path].object.startswith(place):
-                changed[now[path].object] = file
+        files = [file for file, _ in regular_files(self.folder, "the job's folder")]
+        if len(files) > MAX_FOLDER_FILES:
+            raise PermanentJobError(
+                f"the job's folder {self.folder.name} holds more than {MAX_FOLDER_FILES:,} files:"
+                " pack them together"
+            )
+        for number, file in enumerate(files):
+            path = _stored_path(file, self.folder)
+            # Looked at before it is read: what changes meanwhile is another file to the next save.
+            status = file.stat()
+            before = self._seen.get(path)
+            if before is None or not before.is_of(file, status):
+                stored = FolderFile(
+                    object=f"{place}{number}", size=status.st_size, sha256=_digest(file)
+                )
+                changed[stored.object] = file
+                before = _Seen(status, time.time_ns(), stored)
+            seen[path] = before
         self._objects.store(changed)
-        self._seen = {}
-        for path, stored in now.items():
-            self._note(path, stored)
-        return now
+        self._seen = seen
+        return {path: each.stored for path, each in seen.items()}
 
-    def _note(self, path: str, file: FolderFile) -> None:
-        status = (self.folder / path).stat()
-        self._seen[path] = (status.st_size, status.st_mtime_ns, file)
 
-    def _unchanged(self, path: str, file: Path) -> FolderFile | None:
-        """The file as it was stored, if its content is the same."""
-        if path not in self._seen:
-            return None
-        size, modified, stored = self._seen[path]
-        status = file.stat()
-        if (status.st_size, status.st_mtime_ns) == (size, modified):
-            return stored
-        if status.st_size == size and _digest(file) == stored.sha256:
-            return stored
-        return None
+@dataclass(frozen=True)
+class _Seen:
+    """A file as it was when its content was stored, by `at_ns` of this machine's clock."""
+
+    status: os.stat_result
+    at_ns: int
+    stored: FolderFile
+
+    @classmethod
+    def of(cls, file: Path, stored: FolderFile) -> "_Seen":
+        return cls(file.stat(), time.time_ns(), stored)
+
+    def is_of(self, file: Path, status: os.stat_result) -> bool:
+        """Whether the file's content is the one that was stored."""
+        if status.st_size != self.status.st_size:
+            return False
+        # A write within the clock's tick of the look would leave the same time.
+        is_settled = self.at_ns - self.status.st_mtime_ns > _TICK_NS
+        if is_settled and status.st_mtime_ns == self.status.st_mtime_ns:
+            return True
+        return _digest(file) == self.stored.sha256
+
+
+def _stored_path(file: Path, folder: Path) -> str:
+    """The file's path below the folder.
+
+    Raises:
+        PermanentJobError: a record cannot hold it.
+    """
+    path = file.relative_to(folder).as_posix()
+    try:
+        relative(path)
+    except ValueError as error:
+        raise PermanentJobError(f"job.folder: the file name {path[:200]!r} {error}") from error
+    if len(path) > _MAX_PATH:
+        raise PermanentJobError(
+            f"job.folder: the path {path[:100]!r}… has more than {_MAX_PATH:,} characters"
+        )
+    return path
 
 
 def _require_disk(folder: Path, size: int) -> None:
@@ -218,10 +261,6 @@ def _require_disk(folder: Path, size: int) -> None:
             f"what was stored is {size / _MIB:.0f} MiB, and {free / _MIB:.0f} MiB of the disk are"
             " free"
         )
-
-
-def _described(file: Path, place: str, number: int) -> FolderFile:
-    return FolderFile(object=f"{place}{number}", size=file.stat().st_size, sha256=_digest(file))
 
 
 def _digest(file: Path) -> str:

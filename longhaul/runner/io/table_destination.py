@@ -227,10 +227,11 @@ class TableDestination:
 def version_of(table: Table | None) -> TableRead:
     """The table as it is now."""
     if table is None:
-        return TableRead(snapshot=None, base=None)
+        return TableRead(snapshot=None, schema_id=0, base=None)
     snapshot = table.current_snapshot()
     return TableRead(
         snapshot=snapshot.snapshot_id if snapshot else None,
+        schema_id=table.metadata.current_schema_id,
         base=table.metadata.properties.get(BASE),
     )
 

@@ -114,6 +114,8 @@ class TablePlanner:
         """
         self._loaded.clear()
         versions.clear()
+        if not all(self._is_there(wanted) for wanted in inputs.values()):
+            self.pinned = {}  # all or none: what was stored is of no use without each
         planned = {}
         for name, wanted in inputs.items():
             try:
@@ -134,8 +136,7 @@ class TablePlanner:
             version = self._version(wanted.table, table)
             versions[wanted.table] = version
             snapshot = None if version.snapshot is None else table.snapshot_by_id(version.snapshot)
-            if snapshot is not None and snapshot != table.current_snapshot():
-                schema = _schema_at(snapshot, table)
+            schema = table.schemas().get(version.schema_id, schema)
         else:
             snapshot = table.snapshot_by_id(wanted.snapshot)
             if snapshot is None:
@@ -174,12 +175,21 @@ class TablePlanner:
         return PlannedTable(name, schema, names, files)
 
     def _version(self, path: TablePath, table: Table) -> TableRead:
-        """The version to read: as an attempt before has, if it did and that is there still."""
-        pinned = self.pinned.get(str(path))
-        if pinned is None:
-            return version_of(table)
-        is_there = pinned.snapshot is None or table.snapshot_by_id(pinned.snapshot) is not None
-        return pinned if is_there else version_of(table)
+        """The version to read: as an attempt before has, if it did."""
+        return self.pinned.get(str(path)) or version_of(table)
+
+    def _is_there(self, wanted: TableInput) -> bool:
+        """Whether the version that an attempt before has read can still be read."""
+        pinned = self.pinned.get(str(wanted.table))
+        if wanted.snapshot is not None or pinned is None:
+            return True
+        try:
+            table = self._load(wanted.table)
+        except (OccupiedError, UnreadableError, FileNotFoundError):
+            return False  # the plan says what is wrong
+        if pinned.schema_id not in table.schemas():
+            return False
+        return pinned.snapshot is None or table.snapshot_by_id(pinned.snapshot) is not None
 
     def _load(self, path: TablePath) -> Table:
         if path not in self._loaded:

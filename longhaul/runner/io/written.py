@@ -215,14 +215,16 @@ def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
     ]
 
 
-def regular_files(folder: Path) -> Iterator[tuple[Path, int]]:
+def regular_files(folder: Path, what: str = "the output folder") -> Iterator[tuple[Path, int]]:
     """Each file below a local folder with its size in bytes, in the order of their paths.
+
+    `what` the folder is, for an error's text.
 
     Raises:
         NotAFileError: there is something besides regular files and folders.
     """
     if folder.is_symlink():
-        raise NotAFileError("the output folder is a link: write into the folder itself")
+        raise NotAFileError(f"{what} is a link: write into the folder itself")
     for file in sorted(folder.rglob("*")):
         # The entry's own status: a link would publish what it leads to, and a pipe never ends.
         status = file.lstat()
@@ -231,8 +233,8 @@ def regular_files(folder: Path) -> Iterator[tuple[Path, int]]:
         if not stat.S_ISREG(status.st_mode):
             name = file.relative_to(folder).as_posix()[:100]
             raise NotAFileError(
-                f"the output holds {name!r}, which is no regular file but a link, a pipe or a"
-                " device: write the data itself"
+                f"{what} holds {name!r}, which is no regular file but a link, a pipe or a device:"
+                " write the data itself"
             )
         yield file, status.st_size
 

@@ -49,8 +49,8 @@ SAVED: Final = (
     Mutant(
         "what other code has computed is taken over",
         _SAVING,
-        'f"code {self.work.code}" if version is None',
-        '"code" if version is None',
+        'f"{CODE}{self.work.code}" if version is None',
+        "CODE if version is None",
     ),
     Mutant(
         "the state of other code is taken over",
@@ -114,8 +114,8 @@ SAVED: Final = (
         also=Mutant(
             "and nobody looks",
             _FILES,
-            "        for path, file in files.items():\n            self._note(path, file)",
-            "",
+            "self._seen = {path: _Seen.of(self.folder / path, file) for path, file in files.items()}",
+            "self._seen = {}",
         ),
     ),
     Mutant(
