@@ -243,8 +243,8 @@ class PathPolicy(Model):
     output_buckets: tuple[str, ...] = ()
     # Where a request may take a job's code from, each `s3://bucket/…/`. None: the catalogue alone.
     job_prefixes: tuple[str, ...] = ()
-    # Glue databases whose tables a request may name; the first is the stack's own. None: the
-    # settings are those of a version without tables.
+    # Glue databases whose tables a request may name; the stack's own is the first, if it has one.
+    # None: there are none, or the settings are those of a version without tables.
     table_databases: tuple[str, ...] = ()
     # `file:` paths make sense only where the runner shares a disk with the producer.
     allow_file: bool = False

@@ -438,7 +438,7 @@ class Longhaul(Construct):
                 notify_targets.grant(target, role)
             grants.write_objects(role, outputs, never=code, kept=asked)
             grants.use_keys(role, read=(), write=output_keys)
-            grants.write_tables(role, self._databases.names)
+            self._databases.open_to(role, function.node.id)
             for engine in self._engines:
                 engine.grant_stopping(role)
 
@@ -461,7 +461,7 @@ class Longhaul(Construct):
             grants.use_keys(role, read=input_keys, write=output_keys)
             grants.read_code(role, code)
             if engine.meaning.has_tables:
-                grants.write_tables(role, self._databases.names)
+                self._databases.open_to(role, pascal(engine.meaning.name))
 
     def _buckets(self, id_: str, names: Sequence[str]) -> list[s3.IBucket]:
         # Counted, because a name may be a token, which no id can have.

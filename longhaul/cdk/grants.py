@@ -266,6 +266,8 @@ def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> N
 
 def write_tables(role: iam.IRole, databases: Sequence[str]) -> None:
     """Read, make and change the tables of these Glue databases."""
+    if not databases:
+        return
     allow(
         role,
         "WriteTables",

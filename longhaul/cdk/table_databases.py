@@ -1,30 +1,48 @@
 """The Glue databases of tables: jobs write them where they name one as their output."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from aws_cdk import Aws, RemovalPolicy
+from aws_cdk import Aws, CfnResource, RemovalPolicy
 from aws_cdk import aws_glue as glue
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lakeformation as lakeformation
 from constructs import Construct
 
 from longhaul.cdk import grants
 from longhaul.cdk.data_bucket import DataBucket
-from longhaul.config.settings import Settings, own_database
+from longhaul.config.settings import Settings, database_name
 from longhaul.domain.paths import TABLES_PREFIX
 
 # An overwrite needs the snapshot that it began with, and a job runs for 7 days at most.
 _SNAPSHOT_DAYS: Final = 7
 # The files of an output belong to no snapshot until its commit, which may be repeated for days.
 _ORPHAN_DAYS: Final = 14
+# What a role needs in a database that Lake Formation governs, to read and commit to its tables.
+_IN_A_DATABASE: Final = ("CREATE_TABLE", "DESCRIBE")
+_IN_TABLES: Final = ("ALTER", "DELETE", "DESCRIBE", "INSERT", "SELECT")
 
 
 class TableDatabases(Construct):
-    """The databases that jobs may use. The stack makes the first, without tables."""
+    """The databases that jobs may use. The stack makes its own, without tables."""
 
     def __init__(self, scope: Construct, id_: str, *, settings: Settings, data: DataBucket) -> None:
         super().__init__(scope, id_)
-        name = own_database(settings.stack_name)
-        self.names = (name, *settings.table_databases)
+        self._names = settings.databases
+        self._is_governed = settings.lake_formation
+        # Each grant waits for the one before: Lake Formation refuses some that come at once.
+        self._before: list[CfnResource] = []
+        if settings.own_database:
+            self._make(settings, data)
+
+    def open_to(self, role: iam.IRole, who: str) -> None:
+        """Let a role read, make and change tables; `who` tells its grants from those of others."""
+        grants.write_tables(role, self._names)
+        if self._is_governed:
+            self._grant(role, who, _IN_A_DATABASE, _IN_TABLES)
+
+    def _make(self, settings: Settings, data: DataBucket) -> None:
+        name = database_name(settings.stack_name)
         database = glue.CfnDatabase(
             self,
             "Database",
@@ -39,6 +57,7 @@ class TableDatabases(Construct):
         # Deleting a database deletes its tables: they outlive the stack, as their files do.
         # Not RETAIN: a first deployment that fails would leave the database behind.
         database.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        self._before = [database]
         if settings.optimized_tables:
             self._optimize(settings, name, data)
 
@@ -51,6 +70,8 @@ class TableDatabases(Construct):
             description="How Glue compacts tables, and deletes what no reader needs",
         )
         grants.optimize_tables(role, database, tables, data)
+        if self._is_governed:
+            self._grant(role, "Optimizer", ("DESCRIBE",), _IN_TABLES)
         grants.use_keys(role, read=(), write=[settings.kms_key] if settings.kms_key else [])
         for table in tables:
             for kind, configuration in _configurations(role.role_arn).items():
@@ -63,7 +84,38 @@ class TableDatabases(Construct):
                     type=kind,
                     table_optimizer_configuration=configuration,
                 )
-                optimizer.node.add_dependency(role)
+                optimizer.node.add_dependency(role, *self._before)
+
+    def _grant(
+        self, role: iam.IRole, who: str, database: Sequence[str], tables: Sequence[str]
+    ) -> None:
+        of = lakeformation.CfnPrincipalPermissions
+        for n, name in enumerate(self._names):
+            in_database = of.ResourceProperty(
+                database=of.DatabaseResourceProperty(catalog_id=Aws.ACCOUNT_ID, name=name)
+            )
+            in_tables = of.ResourceProperty(
+                table=of.TableResourceProperty(
+                    catalog_id=Aws.ACCOUNT_ID, database_name=name, table_wildcard={}
+                )
+            )
+            for kind, resource, permissions in (
+                ("Database", in_database, database),
+                ("Tables", in_tables, tables),
+            ):
+                grant = of(
+                    self,
+                    f"{who}{kind}{n}",
+                    principal=of.DataLakePrincipalProperty(
+                        data_lake_principal_identifier=role.role_arn
+                    ),
+                    resource=resource,
+                    permissions=list(permissions),
+                    permissions_with_grant_option=[],
+                )
+                for each in self._before:
+                    grant.add_dependency(each)
+                self._before = [grant]
 
 
 def _configurations(

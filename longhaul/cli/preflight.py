@@ -20,7 +20,7 @@ from botocore.exceptions import (
 )
 
 from longhaul.cli import pin_base
-from longhaul.cli.checks import deploying, docker
+from longhaul.cli.checks import deploying, docker, lake
 from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.checks.finding import Finding, Level, problem, skipped
 from longhaul.cli.errors import CommandError, translated
@@ -107,6 +107,7 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
     yield from _guarded("quotas", partial(deploying.quotas, plan))
     yield from _guarded("stages", partial(deploying.stages, plan))
     yield from _guarded("tables", partial(deploying.databases, plan))
+    yield from _guarded("lake", partial(lake.governed, plan))
 
 
 def _bootstrap(plan: Plan) -> Iterator[Finding]:

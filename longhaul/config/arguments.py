@@ -46,6 +46,8 @@ class SettingsArguments(TypedDict, total=False):
     input_buckets: Sequence[str]
     output_buckets: Sequence[str]
     table_databases: Sequence[str]
+    own_database: bool
+    lake_formation: bool
     optimized_tables: Sequence[str]
     job_prefixes: Sequence[str]
     kms_keys: Mapping[str, Sequence[str]]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from longhaul.config.project import Project
-from longhaul.config.settings import Settings, own_database
+from longhaul.config.settings import Settings
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
 from longhaul.domain.pipeline import Pipeline
@@ -51,7 +51,7 @@ def known_paths(settings: Settings, bucket: str, absolute: Callable[[str], str])
         input_buckets=settings.input_buckets,
         output_buckets=settings.output_buckets,
         job_prefixes=tuple(map(absolute, settings.job_prefixes)),
-        table_databases=(own_database(settings.stack_name), *settings.table_databases),
+        table_databases=settings.databases,
         allow_file=settings.allow_file_paths,
     )
 

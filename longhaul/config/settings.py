@@ -120,6 +120,12 @@ class Settings(Model):
     # Glue databases of the account whose tables jobs may write and read, beside the stack's own,
     # which is named after the stack: `Longhaul-b` has `longhaul_b`.
     table_databases: tuple[DatabaseName, ...] = ()
+    # False: the stack makes no database of its own, and tables go to those of table_databases, or
+    # nowhere. For a lake in which the deploying role may make none (docs/tables.md).
+    own_database: bool = True
+    # Grant the roles what they need in Lake Formation, in each of these databases. CloudFormation's
+    # role must be an administrator of the lake (docs/tables.md).
+    lake_formation: bool = False
     # Tables of the stack's own database that Glue compacts, and frees of old snapshots (7 days) and
     # of files that no snapshot has (14 days). A table has to exist when it is named here: run its
     # first job before.
@@ -314,15 +320,26 @@ class Settings(Model):
 
     @model_validator(mode="after")
     def _databases_known(self) -> "Settings":
-        own = own_database(self.stack_name)
-        if own in self.table_databases:
+        own = database_name(self.stack_name)
+        if self.own_database and own in self.table_databases:
             raise ValueError(
                 f"table_databases names {own!r}, which is the stack's "
-                "own: the stack makes it, and it is always allowed; take it out"
+                "own: the stack makes it, and it is always allowed; take it out, or set "
+                "own_database to false, if it is there already"
+            )
+        if self.optimized_tables and not self.own_database:
+            raise ValueError(
+                "optimized_tables are tables of the stack's own database, and own_database is "
+                "false; switch the optimizers on in Glue"
+            )
+        if self.lake_formation and not self.databases:
+            raise ValueError(
+                "lake_formation grants rights in databases, of which there are none: "
+                "own_database is false, and table_databases is empty"
             )
         for stage in self.stages:
             output = stage.follow_on.output
-            if output and TablePath.of(output).database not in (own, *self.table_databases):
+            if output and TablePath.of(output).database not in self.databases:
                 raise ValueError(
                     f"stage {stage.name!r} has the follow_on.output {output}, in a database that "
                     f"is neither the stack's own, {own!r}, nor in table_databases"
@@ -342,6 +359,12 @@ class Settings(Model):
         return self
 
     @property
+    def databases(self) -> tuple[str, ...]:
+        """The Glue databases that jobs may use; the stack's own is the first, if it has one."""
+        own = (database_name(self.stack_name),) if self.own_database else ()
+        return (*own, *self.table_databases)
+
+    @property
     def code_buckets(self) -> tuple[str, ...]:
         """The buckets of `job_prefixes`, apart from the data bucket."""
         prefixes = (each for each in self.job_prefixes if each.startswith("s3://"))
@@ -352,7 +375,7 @@ class Settings(Model):
         return tuple(dict.fromkeys(key for each in buckets for key in self.kms_keys.get(each, ())))
 
 
-def own_database(stack_name: str) -> str:
+def database_name(stack_name: str) -> str:
     """The Glue database of the stack's own: Glue and Athena know lower case alone."""
     return stack_name.lower().replace("-", "_")
 

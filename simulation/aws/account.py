@@ -127,6 +127,45 @@ class FakeSsm(Service):
         return {"Parameter": {"Name": Name, "Type": "String", "Value": self.parameters[Name]}}
 
 
+class FakeLakeFormation(Service):
+    """A lake that is governed by IAM alone, as in an account that never used Lake Formation."""
+
+    service = "lakeformation"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        opened = self.granted("IAM_ALLOWED_PRINCIPALS", "ALL")
+        self.admins: list[str] = []
+        self.defaults = [opened]
+        self.in_catalog = [self.granted("IAM_ALLOWED_PRINCIPALS", "CREATE_DATABASE")]
+        self.in_databases: dict[str, list[Answer]] = {}  # by name
+
+    @staticmethod
+    def granted(principal: str, *permissions: str) -> Answer:
+        return {
+            "Principal": {"DataLakePrincipalIdentifier": principal},
+            "Permissions": list(permissions),
+        }
+
+    @operation
+    def get_data_lake_settings(self) -> Answer:
+        return {
+            "DataLakeSettings": {
+                "DataLakeAdmins": [{"DataLakePrincipalIdentifier": each} for each in self.admins],
+                "CreateDatabaseDefaultPermissions": self.defaults,
+                "CreateTableDefaultPermissions": self.defaults,
+            }
+        }
+
+    @operation
+    def list_permissions(self, *, Resource: dict[str, Any]) -> Answer:
+        if "Catalog" in Resource:
+            grants = self.in_catalog
+        else:
+            grants = self.in_databases.get(Resource["Database"]["Name"], [])
+        return {"PrincipalResourcePermissions": grants}
+
+
 class FakeServiceQuotas(Service):
     service = "service-quotas"
     paginators: ClassVar[Pages] = {"list_service_quotas": (("NextToken", "NextToken"),)}

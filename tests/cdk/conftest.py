@@ -36,6 +36,8 @@ NOTIFIED = {
 """What is told that a job has ended, by stage: one of each kind."""
 WITH_ALL: dict[str, JsonValue] = {
     **WITH_EMR,
+    "own_database": False,
+    "table_databases": ["their_lake"],
     "stages": [{"name": name, "notify": target} for name, target in NOTIFIED.items()],
 }
 VARIED: dict[str, JsonValue] = {
@@ -91,6 +93,8 @@ GUARDED: dict[str, JsonValue] = {
     "access_log_bucket": "their-logs",
     "network": {"flow_logs": True},
     "optimized_tables": ["delays", "flights"],
+    "table_databases": ["their_lake"],
+    "lake_formation": True,
     "permissions_boundary": "arn:aws:iam::123456789012:policy/platform/workloads",
     "role_name_prefix": "platform-",
     "role_path": "/workloads/spark/",
@@ -119,7 +123,7 @@ def with_tiny(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 
 @pytest.fixture(scope="session")
 def with_all(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    """A stack with both engines, that tells others of its jobs' ends."""
+    """A stack with both engines and others' tables, that tells others of its jobs' ends."""
     return _synthesis(tmp_path_factory, "with-all", WITH_ALL)
 
 

@@ -94,3 +94,57 @@ def test_the_stack_is_deployed_with_the_bootstrap_of_that_qualifier(guarded: Syn
     assert version == "/cdk-bootstrap/acme/version"
     assert {json.dumps(each["Code"]["S3Bucket"])[1:9] for each in functions} == {"cdk-acme"}
     assert "hnb659fds" not in guarded.template_file.read_text()
+
+
+def test_lake_formation_grants_each_role_that_uses_tables_the_databases_and_their_tables(
+    guarded: Synthesis, usual: Synthesis
+) -> None:
+    granted: dict[str, list[tuple[str, list[str]]]] = {}
+    for grant in guarded.resources("AWS::LakeFormation::PrincipalPermissions").values():
+        resource = grant["Resource"]
+        assert grant["PermissionsWithGrantOption"] == []
+        if "Database" in resource:
+            where = resource["Database"]["Name"]
+        else:
+            where = f"{resource['Table']['DatabaseName']}.*"
+            assert resource["Table"]["TableWildcard"] == {}
+        role = grant["Principal"]["DataLakePrincipalIdentifier"]
+        granted.setdefault(role, []).append((where, grant["Permissions"]))
+
+    tables = ["ALTER", "DELETE", "DESCRIBE", "INSERT", "SELECT"]
+    users = {f"<{role}Role.Arn>" for role in ("Dispatcher", "Settle", "Sweeper", "SparkTask")}
+    assert set(granted) == {*users, "<TablesOptimizerRole.Arn>"}
+    for role in users:
+        assert granted[role] == [
+            ("longhaul", ["CREATE_TABLE", "DESCRIBE"]),
+            ("longhaul.*", tables),
+            ("their_lake", ["CREATE_TABLE", "DESCRIBE"]),
+            ("their_lake.*", tables),
+        ]
+    assert "AWS::LakeFormation::PrincipalPermissions" not in usual.template_file.read_text()
+
+
+def test_the_grants_of_lake_formation_are_made_one_after_the_other(guarded: Synthesis) -> None:
+    found = guarded.template["Resources"]
+    kind = "AWS::LakeFormation::PrincipalPermissions"
+    before = {name: each["DependsOn"] for name, each in found.items() if each["Type"] == kind}
+    (first,) = (on for on in before.values() if found[on[0]]["Type"] == "AWS::Glue::Database")
+
+    assert all(len(on) == 1 for on in before.values())
+    others = [on[0] for on in before.values() if on != first]
+    assert len(set(others)) == len(others) == len(before) - 1
+
+
+def test_without_a_database_of_its_own_the_stack_makes_none_and_opens_those_that_are_named(
+    with_all: Synthesis,
+) -> None:
+    (tables,) = (
+        each for each in with_all.statements("SparkTaskRole") if each.get("Sid") == "WriteTables"
+    )
+
+    assert with_all.resources("AWS::Glue::Database") == {}
+    assert [each.rpartition(":")[2] for each in tables["Resource"]] == [
+        "catalog",
+        "database/their_lake",
+        "table/their_lake/*",
+    ]

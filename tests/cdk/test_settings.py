@@ -137,6 +137,14 @@ def test_settings_are_frozen() -> None:
             'longhaul.permissions_boundary: is "arn:aws:iam::123456789012:role/ours"; string',
         ),
         (
+            {"own_database": False, "optimized_tables": ["delays"]},
+            "longhaul: optimized_tables are tables of the stack's own database, and own_database",
+        ),
+        (
+            {"own_database": False, "lake_formation": True},
+            "longhaul: lake_formation grants rights in databases, of which there are none",
+        ),
+        (
             {"role_name_prefix": "of the platform "},
             'longhaul.role_name_prefix: is "of the platform "; string should match pattern',
         ),

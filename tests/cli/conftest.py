@@ -33,6 +33,7 @@ from simulation.aws.account import (
     FakeCloudWatch,
     FakeEvents,
     FakeIam,
+    FakeLakeFormation,
     FakeServiceQuotas,
     FakeSsm,
     FakeSts,
@@ -84,6 +85,7 @@ class Aws(FakeAws):
         self.sts = FakeSts(self.gate)
         self.iam = FakeIam(self.gate)
         self.ssm = FakeSsm(self.gate)
+        self.lakeformation = FakeLakeFormation(self.gate)
         self.quotas = FakeServiceQuotas(self.gate)
         self.cloudwatch = FakeCloudWatch(self.gate)
         self.events = FakeEvents(self.gate)

@@ -342,6 +342,56 @@ def test_the_stack_keeps_the_database_that_it_has(stack: World) -> None:
     assert Level.PROBLEM not in look()
 
 
+DEPLOYER = "arn:aws:iam::123456789012:role/cdk-hnb659fds-cfn-exec-role-123456789012-us-east-1"
+
+
+def test_a_lake_in_which_the_deployment_may_make_no_database_is_named(account: World) -> None:
+    lake = account.aws.lakeformation
+    lake.in_catalog = [lake.granted("arn:aws:iam::123456789012:role/Lake", "CREATE_DATABASE")]
+
+    finding = only(look(), Level.PROBLEM)
+    assert finding.what.startswith(f"lake: {DEPLOYER} may not make the database longhaul")
+    assert "own_database" in finding.do
+
+    assert Level.PROBLEM not in look(own_database=False)
+    lake.in_catalog = []
+    assert "do not see whether" in only(look(), Level.WARNING).what
+    lake.in_catalog = [lake.granted(DEPLOYER, "CREATE_DATABASE")]
+    assert set(look()) == {Level.OK}
+
+
+def test_a_governed_lake_needs_grants_of_the_stacks_roles(account: World) -> None:
+    lake = account.aws.lakeformation
+    lake.defaults = []
+
+    assert "lake: Lake Formation governs longhaul:" in only(look(), Level.WARNING).what
+    finding = only(look(lake_formation=True), Level.PROBLEM)
+    assert finding.what.startswith(f"lake: {DEPLOYER} is no administrator of the lake")
+
+    lake.admins = [DEPLOYER]
+    assert set(look(lake_formation=True)) == {Level.OK}
+
+
+def test_a_database_of_a_governed_lake_needs_grants_too(account: World) -> None:
+    lake = account.aws.lakeformation
+    account.aws.glue.create_database(DatabaseInput={"Name": "theirs"})
+    named: dict[str, Any] = {"own_database": False, "table_databases": ["theirs"]}
+    lake.in_databases = {"theirs": [lake.granted("arn:aws:iam::123456789012:role/Lake", "ALL")]}
+
+    assert "lake: Lake Formation governs theirs:" in only(look(**named), Level.WARNING).what
+
+    lake.in_databases["theirs"].append(lake.granted("IAM_ALLOWED_PRINCIPALS", "ALL"))
+    assert set(look(**named)) == {Level.OK}
+
+
+@pytest.mark.usefixtures("account")
+def test_without_a_database_nothing_is_asked_of_the_lake() -> None:
+    said = [each.what for each in look(own_database=False)[Level.OK]]
+
+    assert "tables: the Glue databases are none: jobs write no tables" in said
+    assert not any(each.startswith("lake: ") for each in said)
+
+
 def test_a_database_that_the_settings_name_must_exist(account: World) -> None:
     assert "no Glue database lake," in only(look(table_databases=["lake"]), Level.PROBLEM).what
 

@@ -16,7 +16,7 @@ from longhaul.cli.checks.account import fargate_quota, lambda_limit, lambda_slot
 from longhaul.cli.checks.docker import builds
 from longhaul.cli.checks.finding import Finding, Level, ok, problem, skipped, warning
 from longhaul.cli.target import Target
-from longhaul.config.settings import Settings, own_database
+from longhaul.config.settings import Settings, database_name
 from longhaul.config.stages import queue_prefix
 from longhaul.settings import RuntimeSettings, Stage
 
@@ -226,17 +226,16 @@ def stages(plan: Plan) -> Iterator[Finding]:
 def databases(plan: Plan) -> Iterator[Finding]:
     """Whether the database that the deployment makes is free, and those that it names exist."""
     target = plan.target
-    own = own_database(plan.settings.stack_name)
-    deployed = _deployed(target)
-    has_own = deployed is not None and own in deployed.paths.table_databases
+    own = database_name(plan.settings.stack_name)
     findings: list[Finding] = []
-    if not has_own and _has_database(target, own):
+    if makes_database(plan) and _has_database(target, own):
         findings.append(
             problem(
                 f"tables: the Glue database {own} is there already, and is not of the stack "
                 f"{target.stack}: its creation would fail",
-                "choose another stack_name; or, if nobody needs the tables in it, `aws glue "
-                f"delete-database --name {own}` (their files stay)",
+                f"set own_database to false and name {own} in table_databases, so that jobs use it "
+                "as it is; or choose another stack_name; or, if nobody needs the tables in it, "
+                f"`aws glue delete-database --name {own}` (their files stay)",
             )
         )
     findings += [
@@ -257,9 +256,16 @@ def databases(plan: Plan) -> Iterator[Finding]:
         for name in plan.settings.optimized_tables
         if not _has_table(target, own, name)
     ]
-    yield from findings or [
-        ok(f"tables: the Glue database {own}, and those that the settings name")
-    ]
+    names = ", ".join(plan.settings.databases) or "none: jobs write no tables"
+    yield from findings or [ok(f"tables: the Glue databases are {names}")]
+
+
+def makes_database(plan: Plan) -> bool:
+    """Whether the deployment makes the stack's own database."""
+    own = database_name(plan.settings.stack_name)
+    deployed = _deployed(plan.target)
+    has_own = deployed is not None and own in deployed.paths.table_databases
+    return plan.settings.own_database and not has_own
 
 
 def _has_database(target: Target, name: str) -> bool:
