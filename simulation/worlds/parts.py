@@ -13,7 +13,7 @@ _IN_PARTS = 0.6
 _CHANGES = 0.35
 _SHORT = 0.4
 _KEPT_S = 7_200
-_SAVES = ("", "", "checkpoint", "folder")
+_SAVES = ("", "datasets", "checkpoint", "folder")
 
 
 def with_parts(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
@@ -62,6 +62,13 @@ PARTS_WORLDS: Mapping[str, Plan] = {
     "a job in parts with a checkpoint dies, and goes on": _plan("crashes", saves="checkpoint"),
     "a job in parts with a folder dies twice, and goes on": _plan(
         "crashes", "crashes", saves="folder"
+    ),
+    "a job with two datasets in parts dies, and goes on": _plan("crashes", saves="datasets"),
+    "S3 is out while a job with two datasets stores their parts": _plan(
+        "crashes",
+        acts=(Act(85.0, "outage", for_s=60.0, service="s3"),),
+        after_s=60.5,
+        saves="datasets",
     ),
     "a job in parts is interrupted": _plan("spot", saves="folder"),
     "a job in parts for a table dies, and goes on": _plan("crashes", table="events"),

@@ -49,7 +49,8 @@ class Job:
             stage. It has no effect outside pipelines (see `stages`).
         size: What its request asks for; the stage's when empty.
         parts: In how many parts it writes its output, each of which is stored; 0: in none.
-        saves: What a job in parts stores besides: `checkpoint`, `folder`, or nothing.
+        saves: What a job in parts stores besides: `checkpoint`, `folder`, or nothing; or
+            `datasets`, which share its parts.
     """
 
     __pydantic_config__ = _STRICT

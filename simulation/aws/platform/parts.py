@@ -28,6 +28,9 @@ _ROWS: Final = 3  # in each file
 _FOLDER: Final = "model"
 _FILES_OF_FOLDER: Final = ("a", "b")
 CHECKPOINT: Final = "checkpoint"
+DATASETS: Final = "datasets"
+_SECOND: Final = "rejected"
+_PART: Final = "part "
 
 
 class Piece(NamedTuple):
@@ -50,7 +53,7 @@ class Restored(NamedTuple):
 
 def asked(parts: int, code: int) -> list[str]:
     """The parts of the output; every other version of the code asks for one part less."""
-    return [f"part {n}" for n in range(max(1, parts - code % 2))]
+    return [f"{_PART}{n}" for n in range(max(1, parts - code % 2))]
 
 
 class WorkInParts:
@@ -112,17 +115,25 @@ class WorkInParts:
                 (self._job.folder(_FOLDER) / name).write_text(generation)
 
     def _write(self, name: str, seconds: float) -> None:
-        def written(_df: Any, _name: str, folder: Path, *_: Any) -> Dataset:
+        def written(_df: Any, dataset: str, folder: Path, *_: Any) -> Dataset:
             layout = (
-                self._job.layout(self._job.table, MAIN, COLUMNS, ()) if self._job.table else None
+                self._job.layout(self._job.table, dataset, COLUMNS, ()) if self._job.table else None
             )
             self._compute(name, seconds, folder)
-            return Dataset(MAIN, folder, _ROWS * self._planned.files, layout)
+            return Dataset(dataset, folder, _ROWS * self._planned.files, layout)
 
         # In the place of Spark; all that is around it stays.
         self._job._written = written  # type: ignore[method-assign,assignment]  # noqa: SLF001
         self._container.asked.append(name)
-        self._job.write(_FRAME, part=name, version=self._version(name))
+        dataset, part = self._place(name)
+        self._job.write(_FRAME, dataset, part=part, version=self._version(name))
+
+    def _place(self, name: str) -> tuple[str, str]:
+        """The dataset of a part, and its name there: two datasets have parts of equal names."""
+        if self._planned.saves != DATASETS or self._planned.table:
+            return MAIN, name
+        number = int(name.removeprefix(_PART))
+        return (MAIN, _SECOND)[number % 2], f"{_PART}{number // 2}"
 
     def _checkpoint(self, seconds: float) -> None:
         saving = self._saving
