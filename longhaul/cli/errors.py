@@ -82,7 +82,9 @@ def sentence(error: Exception) -> str:
     )
 
 
-_CREDENTIALS = "set AWS_PROFILE or give --profile, or run `aws sso login` or `aws configure`"
+_CREDENTIALS = (
+    "set AWS_PROFILE or give --profile, or run `aws login`, `aws sso login` or `aws configure`"
+)
 _REGION = "give --region, or set AWS_REGION or the profile's region"
 
 
@@ -128,6 +130,12 @@ _SENTENCES: Mapping[type[Exception], Callable[[Any, bool], str]] = {
     aws.UnauthorizedSSOTokenError: lambda *_: "the SSO session has expired: run `aws sso login`",
     aws.TokenRetrievalError: lambda error, _: (
         f"the SSO session cannot be renewed ({error}): run `aws sso login`"
+    ),
+    aws.MissingDependencyException: lambda error, _: (
+        "the profile's credentials are those of `aws login`, for which boto3 needs another "
+        "package: install Longhaul with the extra deploy, or pip install 'botocore[crt]'"
+        if "login" in str(error)
+        else str(error)
     ),
     aws.CredentialRetrievalError: lambda error, _: f"the credentials could not be loaded: {error}",
     aws.EndpointConnectionError: lambda error, _: _no_answer(str(error.kwargs.get("endpoint_url"))),

@@ -14,6 +14,7 @@ from typing import Final
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    MissingDependencyException,
     NoCredentialsError,
     NoRegionError,
     ProfileNotFound,
@@ -130,8 +131,14 @@ def place(settings: Settings, profile: str | None) -> Generator[Finding, None, P
     except (NoCredentialsError, ProfileNotFound) as error:
         yield problem(
             f"credentials: {error}",
-            "log in (`aws sso login`, `aws configure`), and choose a profile with AWS_PROFILE, or "
-            "with --profile",
+            "log in (`aws login`, `aws sso login`, `aws configure`), and choose a profile with "
+            "AWS_PROFILE, or with --profile",
+        )
+        return None
+    except MissingDependencyException as error:
+        message = translated(error, on_aws=True)
+        yield problem(
+            f"credentials: {message}", "install it, or choose a profile that logs in another way"
         )
         return None
     except (ClientError, BotoCoreError) as error:

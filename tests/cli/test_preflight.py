@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import NoCredentialsError, NoRegionError
+from botocore.exceptions import MissingDependencyException, NoCredentialsError, NoRegionError
 
 from longhaul.cli import bootstrap, preflight
 from longhaul.cli.checks import docker
@@ -150,7 +150,14 @@ def test_credentials_of_another_account_are_refused() -> None:
 @pytest.mark.usefixtures("account")
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(NoRegionError(), "region: none is chosen"), (NoCredentialsError(), "credentials: ")],
+    [
+        (NoRegionError(), "region: none is chosen"),
+        (NoCredentialsError(), "credentials: "),
+        (
+            MissingDependencyException(msg="Using the login credential provider requires"),
+            "credentials: the profile's credentials are those of `aws login`",
+        ),
+    ],
 )
 def test_without_region_or_credentials_the_machine_is_checked_all_the_same(
     monkeypatch: pytest.MonkeyPatch, error: Exception, said: str

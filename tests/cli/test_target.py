@@ -267,6 +267,9 @@ def test_a_foreign_stack_or_one_of_another_version_is_reported(bare: World) -> N
         (exceptions.ProfileNotFound(profile="prod"), "aws configure list-profiles"),
         (exceptions.NoRegionError(), f"embedded AWS runs in {DEFAULT_WORK_DIR}: give --region"),
         (exceptions.UnauthorizedSSOTokenError(), "aws sso login"),
+        (exceptions.MissingDependencyException(msg="the login provider"), "'botocore[crt]'"),
+        (exceptions.MissingDependencyException(msg="another"), "Missing Dependency: another"),
+        (exceptions.LoginRefreshRequired(), "reauthenticate using 'aws login'"),
         (
             exceptions.EndpointConnectionError(endpoint_url="http://127.0.0.1:1"),
             "no answer from http://127.0.0.1:1: does `longhaul up` still run? Once it is started",
