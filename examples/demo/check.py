@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,7 @@ from examples.demo import kill, scenario
 from examples.demo.expected import daily_delays
 from examples.demo.flights import ROWS
 from examples.demo.watch import DemoError, WatchedJob
+from longhaul.domain import saved
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
 from longhaul.domain.manifest import Manifest
@@ -90,6 +92,22 @@ def sizes_are_right(cleaned: Iterable[WatchedJob], killed: Iterable[WatchedJob])
             f"{job.label} was killed and went on with {size} on {engine}",
         )
     return f"{MONTHS} months ran on Lambda; what was killed went on with small, on Fargate"
+
+
+def join_went_on(join: WatchedJob, stored: int, s3: "S3Client", bucket: str) -> str:
+    """The attempt after the kill computed the other parts alone; nothing stays of what was stored.
+
+    `stored` is how many were, as the kill found it; one more may have been under way.
+    """
+    text = join.attempts[1].attempt.progress.get("taken_over")
+    taken = re.fullmatch(r"(\d+) parts", str(text))
+    require(
+        taken is not None and stored <= int(taken[1]) < MONTHS,
+        f"{join.label} had stored {stored} of {MONTHS} parts, and took over {text or 'nothing'}",
+    )
+    left = s3.list_objects_v2(Bucket=bucket, Prefix=saved.PREFIX)["KeyCount"]
+    require(not left, f"{left} objects are left of what jobs stored")
+    return f"the join was killed in its middle; its next attempt took over {text} of {MONTHS}"
 
 
 def no_row_was_lost(tables: Tables) -> str:

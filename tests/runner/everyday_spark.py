@@ -57,7 +57,8 @@ def catalogue(spark: SparkSession, folder: Path) -> None:
     raw.write_bytes(CSV)
     flights_clean.run(spark, clean := job(folder / "clean", flights_clean.Params(), flights=raw))
     main = Path(str(clean.folder_of(".")))
-    daily_delays.run(spark, job(folder / "delays", Params(), clean=main))
+    rows = spark.read.schema(flights_clean.SCHEMA).parquet(main.as_uri())
+    job(folder / "delays", Params()).write(daily_delays.daily_delays(rows))
     query = "SELECT carrier, count(*) AS n, listagg(tailnum) AS t FROM flights GROUP BY carrier"
     sql.run(spark, job(folder / "sql", sql.Params(query=query), flights=raw))
     probe.run(spark, job(folder / "probe", probe.Params()))

@@ -22,6 +22,7 @@ def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
     assert "SIGKILL sent to the process group of delays" in done.stdout
     assert "ok  12 months ran on Lambda; what was killed went on with small" in done.stdout
     assert "ok  one submission became 12 months and 1 join" in done.stdout
+    assert "ok  the join was killed in its middle; its next attempt took over " in done.stdout
     assert "all checks passed" in done.stdout
     report = (tmp_path / "report.html").read_text()
     assert f"report: {tmp_path / 'report.html'}" in done.stdout

@@ -1,7 +1,8 @@
 """From clean flights, all inputs of the request, to one row per day and carrier.
 
 A row has the number of flights, those cancelled, the mean and the 95th percentile of the departure
-delay.
+delay. Each month is a part of the output: an attempt after a kill goes on with the months that are
+left.
 """
 
 from functools import reduce
@@ -21,12 +22,25 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
         DataFrame.unionByName,
         (spark.read.schema(SCHEMA).parquet(job.input(name)) for name in sorted(job.inputs)),
     )
-    job.progress("aggregating")
-    delays = daily_delays(flights).coalesce(1).cache()
-    rows = job.write(delays)
-    # Small, and for readers without Spark.
-    job.write(delays, "as-json", format="json")
+    rows = 0
+    for year, month in months(flights):
+        name = f"{year}-{month:02}"
+        job.progress(f"aggregating {name}")
+        of_month = flights.where((F.col("year") == year) & (F.col("month") == month))
+        rows += job.write(daily_delays(of_month).coalesce(1), part=name)
     job.progress(f"{rows} days and carriers")
+
+
+def months(flights: DataFrame) -> list[tuple[int, int]]:
+    """Year and month of all flights, in order.
+
+    Raises:
+        PermanentJobError: there are none.
+    """
+    found = sorted((row[0], row[1]) for row in flights.select("year", "month").distinct().collect())
+    if not found:
+        raise PermanentJobError("the inputs hold no flights")
+    return found
 
 
 def daily_delays(flights: DataFrame) -> DataFrame:

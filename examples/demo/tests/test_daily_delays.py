@@ -52,7 +52,15 @@ def test_every_input_is_read(
 
     daily_delays.run(spark, job)
 
-    assert sorted(str(row["day"]) for row in written(job)) == ["2013-01-01", "2013-02-01"]
+    assert [str(row["day"]) for row in written(job)] == ["2013-01-01", "2013-02-01"]
+    again = make_job(files, after=job)
+    daily_delays.run(spark, again)
+    assert again.taken_over == "2 parts"
+
+
+def test_inputs_without_flights_are_permanent(spark: SparkSession) -> None:
+    with pytest.raises(PermanentJobError, match="no flights"):
+        daily_delays.months(spark.createDataFrame([], COLUMNS))
 
 
 def test_no_input_is_permanent(spark: SparkSession, make_job: Any) -> None:
