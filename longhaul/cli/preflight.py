@@ -21,7 +21,7 @@ from botocore.exceptions import (
 )
 
 from longhaul.cli import pin_base
-from longhaul.cli.checks import deploying, docker, lake
+from longhaul.cli.checks import deploying, docker, lake, network
 from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.checks.finding import Finding, Level, problem, skipped
 from longhaul.cli.errors import CommandError, translated
@@ -106,6 +106,7 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
     yield from _guarded("roles", partial(deploying.boundary, plan))
     yield from _guarded("ecs", partial(deploying.service_role, plan.target))
     yield from _guarded("quotas", partial(deploying.quotas, plan))
+    yield from _guarded("network", partial(network.room, plan))
     yield from _guarded("stages", partial(deploying.stages, plan))
     yield from _guarded("tables", partial(deploying.databases, plan))
     yield from _guarded("lake", partial(lake.governed, plan))

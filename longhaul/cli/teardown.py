@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.cli.checks import teardown
+from longhaul.cli.checks import network, teardown
 from longhaul.cli.checks.finding import Finding, problem
 from longhaul.cli.errors import CommandError, translated
 from longhaul.cli.insight.storage import stored
@@ -24,7 +24,7 @@ def main(settings: Settings, profile: str | None) -> int:
         return 1
     try:
         target = target_of(settings, profile)
-        problems = tell(findings(target))
+        problems = tell((*findings(target), *network.left_behind(target)))
         if problems:
             sys.stdout.write(f"{problems} to solve first; nothing was deleted\n")
             return 1

@@ -172,7 +172,12 @@ class FakeServiceQuotas(Service):
 
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
-        self.quotas: dict[str, float] = {"Fargate On-Demand vCPU resource count": 6_000.0}
+        self.quotas: dict[str, float] = {
+            "Fargate On-Demand vCPU resource count": 6_000.0,
+            "VPCs per Region": 5.0,
+            "Internet gateways per Region": 5.0,
+            "Gateway VPC endpoints per Region": 20.0,
+        }
 
     @operation
     def list_service_quotas(self, *, ServiceCode: str) -> Answer:
@@ -180,6 +185,7 @@ class FakeServiceQuotas(Service):
             "Quotas": [
                 {"ServiceCode": ServiceCode, "QuotaName": name, "Value": value}
                 for name, value in self.quotas.items()
+                if name.startswith("Fargate") is (ServiceCode == "fargate")
             ]
         }
 

@@ -41,6 +41,7 @@ from simulation.aws.account import (
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.cloudformation import DeployedStack, FakeCloudFormation
+from simulation.aws.ec2 import FakeEc2
 from simulation.aws.lambda_api import FakeLambda
 from simulation.aws.logs import FakeLogs
 from simulation.aws.shapes import checked
@@ -83,6 +84,7 @@ class Aws(FakeAws):
         self.lambda_ = FakeLambda(self.gate)
         self.logs = FakeLogs(self.gate, clock.now)
         self.sts = FakeSts(self.gate)
+        self.ec2 = FakeEc2(self.gate)
         self.iam = FakeIam(self.gate)
         self.ssm = FakeSsm(self.gate)
         self.lakeformation = FakeLakeFormation(self.gate)
@@ -128,6 +130,7 @@ class World:
             "LonghaulVersion": version(),
         }
         resources = {
+            "Vpc1": ("AWS::EC2::VPC", "vpc-0123456789abcdef1"),
             "Dispatcher1": ("AWS::Lambda::Function", f"{name}-Dispatcher"),
             "Rule1": ("AWS::Events::Rule", f"{name}-Sweep"),
             "Alarm1": ("AWS::CloudWatch::Alarm", f"{name}-SweeperStopped"),

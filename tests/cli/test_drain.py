@@ -7,6 +7,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 
 from longhaul.cli import preflight, teardown
+from longhaul.cli.checks import network
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import slots
 from longhaul.cli.target import Target
@@ -190,3 +191,36 @@ def test_destroy_without_a_stack_says_so(bare: World, capsys: pytest.CaptureFixt
     del bare
     assert teardown.main([]) == 1
     assert "no stack Longhaul" in capsys.readouterr().out
+
+
+def guardduty(world: World, state: str = "available") -> None:
+    """GuardDuty watches the tasks in the stack's VPC, and those of another VPC."""
+    for n, vpc in ((1, "vpc-0123456789abcdef1"), (2, "vpc-0123456789abcdef2")):
+        tags = [{"Key": "GuardDutyManaged", "Value": "true"}]
+        endpoint = {"VpcEndpointId": f"vpce-{n}", "VpcEndpointType": "Interface", "State": state}
+        world.aws.ec2.endpoints.append({**endpoint, "VpcId": vpc, "Tags": tags})
+        world.aws.ec2.groups.append({"GroupId": f"sg-{n}", "VpcId": vpc, "Tags": tags})
+
+
+def test_what_guardduty_left_in_the_vpc_is_named_with_the_commands_that_delete_it(
+    world: World, target: Target
+) -> None:
+    assert [each.level for each in network.left_behind(target)] == [Level.OK]
+    guardduty(world)
+
+    (finding,) = network.left_behind(target)
+
+    assert finding.level is Level.PROBLEM
+    assert finding.what.startswith("network: GuardDuty has left vpce-1, sg-1 in the VPC")
+    assert finding.do == (
+        "`aws ec2 delete-vpc-endpoints --vpc-endpoint-ids vpce-1`, and some minutes later "
+        "`aws ec2 delete-security-group --group-id sg-1`"
+    )
+
+
+def test_an_endpoint_that_is_deleted_leaves_its_group(world: World, target: Target) -> None:
+    guardduty(world, state="deleted")
+
+    (finding,) = network.left_behind(target)
+
+    assert finding.do == "`aws ec2 delete-security-group --group-id sg-1`"

@@ -238,6 +238,29 @@ def test_jobs_on_lambda_leave_room_for_the_stacks_own_functions(
     assert not any("Lambda functions" in each.what for found in look().values() for each in found)
 
 
+def test_the_region_has_room_for_the_stacks_own_network(account: World) -> None:
+    ec2 = account.aws.ec2
+    ec2.vpcs = [f"vpc-0123456789abcde0{n}" for n in range(5)]
+
+    finding = only(look(), Level.PROBLEM)
+    assert finding.what.startswith("network: VPCs per Region: 5 of 5 are taken, and the stack")
+    named = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-01234567"]}
+    assert Level.PROBLEM not in look(network=named)
+
+    ec2.vpcs = ec2.vpcs[:4]
+    assert Level.PROBLEM not in look()
+
+    ec2.gateways = [f"igw-0123456789abcde0{n}" for n in range(5)]
+    assert "network: Internet gateways per Region" in only(look(), Level.PROBLEM).what
+
+
+def test_a_deployed_stack_has_its_network(stack: World) -> None:
+    stack.deploy()
+    stack.aws.ec2.vpcs = [f"vpc-0123456789abcde0{n}" for n in range(5)]
+
+    assert Level.PROBLEM not in look()
+
+
 def test_a_check_that_is_denied_is_skipped_and_the_others_run(account: World) -> None:
     def around(call: Call, proceed: Proceed) -> dict[str, Any]:
         if call.service in ("iam", "service-quotas"):
@@ -249,7 +272,7 @@ def test_a_check_that_is_denied_is_skipped_and_the_others_run(account: World) ->
     found = look()
 
     assert set(found) == {Level.OK, Level.SKIPPED}
-    assert len(found[Level.SKIPPED]) == 2
+    assert len(found[Level.SKIPPED]) == 3
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def quotas(target: Target) -> Iterator[Finding]:
         ]
         if stages:
             needed = sum(stage.slots * _vcpus(target, stage.size) for stage in stages)
-            yield _enough(f"{name}s", needed, fargate_quota(target, name))
+            yield _enough(f"{name}s", needed, find_quota(target, "fargate", name))
     # Beats and settles are short: a tenth of the slots at the same moment is already a lot.
     needed = _RESERVE + sum(stage.slots for stage in target.settings.stages) / 10
     if target.settings.has_tiny:
@@ -135,11 +135,12 @@ def lambda_limit(target: Target) -> int:
     return int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
 
 
-def fargate_quota(target: Target, name: str) -> float | None:
+def find_quota(target: Target, service: str, name: str) -> float | None:
+    """The account's quota whose name holds these words; None where the service has none such."""
     pages = (
         target.client("service-quotas")
         .get_paginator("list_service_quotas")
-        .paginate(ServiceCode="fargate")
+        .paginate(ServiceCode=service)
     )
     return next(
         (each["Value"] for page in pages for each in page["Quotas"] if name in each["QuotaName"]),

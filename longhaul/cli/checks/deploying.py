@@ -12,7 +12,7 @@ from typing import Final
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
-from longhaul.cli.checks.account import fargate_quota, lambda_limit, lambda_slots
+from longhaul.cli.checks.account import find_quota, lambda_limit, lambda_slots
 from longhaul.cli.checks.docker import builds
 from longhaul.cli.checks.finding import Finding, Level, ok, problem, skipped, warning
 from longhaul.cli.target import Target
@@ -143,7 +143,7 @@ def quotas(plan: Plan) -> Iterator[Finding]:
         ]
         if not stages:
             continue
-        quota = fargate_quota(plan.target, name)
+        quota = find_quota(plan.target, "fargate", name)
         needed = sum(each.slots * sizes[each.size].cpu for each in stages) / 1024
         largest = max(sizes[each.size].cpu for each in stages) / 1024
         if quota is None:
@@ -187,7 +187,7 @@ def _concurrency(plan: Plan) -> Finding:
 def stages(plan: Plan) -> Iterator[Finding]:
     """Whether the deployment would delete queues that are in use, or ask for those of others."""
     target = plan.target
-    settings = _deployed(target)
+    settings = deployed_settings(target)
     deployed = {stage.name: stage for stage in settings.stages} if settings else {}
     planned = {stage.name: stage for stage in plan.settings.stages}
     findings: list[Finding] = []
@@ -263,7 +263,7 @@ def databases(plan: Plan) -> Iterator[Finding]:
 def makes_database(plan: Plan) -> bool:
     """Whether the deployment makes the stack's own database."""
     own = database_name(plan.settings.stack_name)
-    deployed = _deployed(plan.target)
+    deployed = deployed_settings(plan.target)
     has_own = deployed is not None and own in deployed.paths.table_databases
     return plan.settings.own_database and not has_own
 
@@ -287,7 +287,7 @@ def _is_in_catalog(look: Callable[[], object]) -> bool:
     return True
 
 
-def _deployed(target: Target) -> RuntimeSettings | None:
+def deployed_settings(target: Target) -> RuntimeSettings | None:
     """The settings of the stack as it is deployed; None if it is not."""
     try:
         target.client("cloudformation").describe_stacks(StackName=target.stack)

@@ -1,0 +1,79 @@
+"""The VPC that a stack makes: whether there is room for it, and whether it can be deleted."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from longhaul.cli.checks.account import find_quota
+from longhaul.cli.checks.deploying import Plan, deployed_settings
+from longhaul.cli.checks.finding import Finding, ok, problem, skipped
+from longhaul.cli.target import Target
+
+VPC: Final = "AWS::EC2::VPC"
+# What a stack makes: the name of the quota, how many, and how EC2 lists those that are there.
+_MADE: Final = (
+    ("VPCs per Region", 1, "describe_vpcs", "Vpcs", ()),
+    ("Internet gateways per Region", 1, "describe_internet_gateways", "InternetGateways", ()),
+    (
+        "Gateway VPC endpoints per Region",
+        2,
+        "describe_vpc_endpoints",
+        "VpcEndpoints",
+        ({"Name": "vpc-endpoint-type", "Values": ["Gateway"]},),
+    ),
+)
+# GuardDuty's tag on what it makes in a VPC whose tasks it watches.
+# https://docs.aws.amazon.com/guardduty/latest/ug/runtime-monitoring-agent-resource-clean-up.html
+_OF_GUARDDUTY: Final = {"Name": "tag:GuardDutyManaged", "Values": ["true"]}
+
+
+def room(plan: Plan) -> Iterator[Finding]:
+    """Whether the region has room for the stack's own VPC, its gateway and its endpoints."""
+    if plan.settings.network.vpc_id is not None:
+        return
+    if deployed_settings(plan.target) is not None and plan.target.physical(VPC):
+        return
+    ec2 = plan.target.client("ec2")
+    for name, needed, operation, member, filters in _MADE:
+        quota = find_quota(plan.target, "vpc", name)
+        there = len(_listed(ec2, operation, member, list(filters)))
+        if quota is None:
+            yield skipped(f"network: {name}: the service does not say")
+        elif there + needed > quota:
+            yield problem(
+                f"network: {name}: {there} of {quota:g} are taken, and the stack makes {needed}: "
+                "the deployment would roll back",
+                f"ask for more in Service Quotas (Amazon VPC, {name}), delete one that nobody "
+                "needs, or let tasks run in a VPC that is there (network.vpc_id and subnet_ids)",
+            )
+        else:
+            yield ok(f"network: {name}: {there} of {quota:g} are taken")
+
+
+def left_behind(target: Target) -> Iterator[Finding]:
+    """Whether GuardDuty has left an endpoint or a group in the VPC, which then stays."""
+    vpcs = sorted(target.physical(VPC).values())
+    if not vpcs:
+        return
+    ec2 = target.client("ec2")
+    filters = [{"Name": "vpc-id", "Values": vpcs}, _OF_GUARDDUTY]
+    endpoints = _listed(ec2, "describe_vpc_endpoints", "VpcEndpoints", filters)
+    groups = _listed(ec2, "describe_security_groups", "SecurityGroups", filters)
+    names = [each["VpcEndpointId"] for each in endpoints if each["State"] != "deleted"]
+    group_ids = [each["GroupId"] for each in groups]
+    if not (names or group_ids):
+        yield ok("network: GuardDuty has nothing in the VPC")
+        return
+    commands = [f"`aws ec2 delete-security-group --group-id {each}`" for each in group_ids]
+    if names:
+        commands.insert(0, f"`aws ec2 delete-vpc-endpoints --vpc-endpoint-ids {' '.join(names)}`")
+    yield problem(
+        f"network: GuardDuty has left {', '.join([*names, *group_ids])} in the VPC: "
+        "CloudFormation could not delete it",
+        # The group is in use until the endpoint's interfaces are gone.
+        ", and some minutes later ".join(commands),
+    )
+
+
+def _listed(ec2: Any, operation: str, member: str, filters: list[Any]) -> list[dict[str, Any]]:  # noqa: ANN401 - one of boto3's clients
+    pages = ec2.get_paginator(operation).paginate(Filters=filters)
+    return [each for page in pages for each in page[member]]
