@@ -5,6 +5,7 @@ from typing import Any
 from simulation.aws.clock import VirtualClock
 from simulation.aws.dynamodb.client import FakeDynamoDB
 from simulation.aws.ecs.client import FakeEcs
+from simulation.aws.emr_serverless.client import FakeEmrServerless
 from simulation.aws.glue import FakeGlue
 from simulation.aws.notified import FakeEventBuses, FakeSns
 from simulation.aws.s3.client import FakeS3
@@ -19,6 +20,7 @@ class FakeAws:
         self.gate = Gate(around)
         self.dynamodb = FakeDynamoDB(self.gate, self.clock.now)
         self.ecs = FakeEcs(self.gate, self.clock.now)
+        self.emr_serverless = FakeEmrServerless(self.gate, self.clock.now)
         self.events = FakeEventBuses(self.gate)
         self.glue = FakeGlue(self.gate)
         self.s3 = FakeS3(self.gate, self.clock.now, self.clock.advance)
@@ -28,5 +30,10 @@ class FakeAws:
 
     def client(self, service_name: str, **_: Any) -> Any:
         """Replaces `boto3.client`."""
-        client: Service = getattr(self, service_name)
+        client: Service = getattr(self, attribute_of(service_name))
         return client
+
+
+def attribute_of(service_name: str) -> str:
+    """Where `FakeAws` has the service of that name of boto3."""
+    return service_name.replace("-", "_")

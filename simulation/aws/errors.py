@@ -7,6 +7,7 @@ from simulation.aws.service import Call, client_error
 _THROTTLE = {
     "dynamodb": ("ThrottlingException", 400),
     "ecs": ("ThrottlingException", 400),
+    "emr-serverless": ("ThrottlingException", 429),
     "events": ("ThrottlingException", 400),
     "glue": ("ThrottlingException", 400),
     "s3": ("SlowDown", 503),
@@ -17,6 +18,7 @@ _THROTTLE = {
 _UNAVAILABLE = {
     "dynamodb": "InternalServerError",
     "ecs": "ServerException",
+    "emr-serverless": "InternalServerException",
     "events": "InternalException",
     "glue": "InternalServiceException",
     "s3": "InternalError",

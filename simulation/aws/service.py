@@ -77,6 +77,7 @@ class Service:
 
     service: ClassVar[str]
     paginators: ClassVar[Pages] = {}
+    page_limit: ClassVar[str] = "Limit"  # the argument that a paginator's page size becomes
     # The classes of its errors by their codes, as botocore's clients have; for whom those count.
     exceptions: ClassVar[SimpleNamespace] = SimpleNamespace()
 
@@ -84,19 +85,23 @@ class Service:
         self.gate = gate
 
     def get_paginator(self, operation_name: str) -> "Paginator":
-        return Paginator(getattr(self, operation_name), self.paginators[operation_name])
+        tokens = self.paginators[operation_name]
+        return Paginator(getattr(self, operation_name), tokens, self.page_limit)
 
 
 class Paginator:
-    def __init__(self, call: Callable[..., Answer], tokens: tuple[tuple[str, str], ...]) -> None:
+    def __init__(
+        self, call: Callable[..., Answer], tokens: tuple[tuple[str, str], ...], limit: str
+    ) -> None:
         self._call = call
         self._tokens = tokens
+        self._limit = limit
 
     def paginate(
         self, *, PaginationConfig: Mapping[str, int] | None = None, **arguments: Any
     ) -> Iterator[Answer]:
         if PaginationConfig is not None:
-            arguments["Limit"] = PaginationConfig["PageSize"]  # DynamoDB only; others refuse it
+            arguments[self._limit] = PaginationConfig["PageSize"]
         while True:
             page = self._call(**arguments)
             yield page

@@ -23,7 +23,12 @@ _PSEUDO = {
     "AWS::AccountId": ACCOUNT,
     "AWS::URLSuffix": "amazonaws.com",
 }
+_VARIABLE = re.compile(r"\$\{([^}]+)\}")
 _RATE = re.compile(r"rate\((\d+) minutes?\)")
+_APPLICATION = "AWS::EMRServerless::Application"
+APPLICATION_ID = "00f0000000000001"
+"""The first that the fake gives."""
+
 FUNCTIONS = ("dispatcher", "heartbeat", "settle", "sweeper")
 
 
@@ -57,13 +62,21 @@ class Deployed:
     table: Mapping[str, Any]
     rules: tuple[Rule, ...]
     families: Mapping[str, int]  # stop timeout by task family
+    application: Mapping[str, Any] | None = None  # that of EMR Serverless, as its API takes it
 
 
 @cache
-def deployed(*, tiny: bool = False) -> Deployed:
-    """The stack with the usual settings; with the size `tiny` if asked for."""
+def deployed(*, tiny: bool = False, emr: bool = False) -> Deployed:
+    """The stack with the usual settings.
+
+    If asked for with the size `tiny`, or with that and EMR Serverless.
+    """
     resources = _resources("Longhaul")
-    return _Template(resources | _resources("tiny") if tiny else resources).read()
+    if emr:
+        resources |= _resources("engines")
+    elif tiny:
+        resources |= _resources("tiny")
+    return _Template(resources).read()
 
 
 def _resources(snapshot: str) -> dict[str, Any]:
@@ -79,6 +92,25 @@ def _name_of_function(properties: Mapping[str, Any]) -> str:
     """
     handler: str = properties.get("Handler") or properties["ImageConfig"]["Command"][0]
     return handler.removeprefix("longhaul.").split(".")[1]
+
+
+def _application(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """CreateApplication's arguments, of those that the fake knows."""
+    plain = ("Name", "ReleaseLabel", "Type")
+    nested = [name for name in properties if name.endswith(("Configuration", "Capacity"))]
+    for unused in ("MonitoringConfiguration", "RuntimeConfiguration"):
+        nested.remove(unused)
+    return {
+        **{_lower(name): properties[name] for name in plain},
+        **{
+            _lower(name): {_lower(inner): each for inner, each in properties[name].items()}
+            for name in nested
+        },
+    }
+
+
+def _lower(name: str) -> str:
+    return name[0].lower() + name[1:]
 
 
 class _Template:
@@ -109,6 +141,7 @@ class _Template:
                 each["Family"]: each["ContainerDefinitions"][0]["StopTimeout"]
                 for each in self._all("AWS::ECS::TaskDefinition")
             },
+            application=next(map(_application, self._all(_APPLICATION)), None),
         )
 
     def _functions(self) -> list[Function]:
@@ -188,6 +221,10 @@ class _Template:
                 return separator.join(self._text(part) for part in parts)
             case {"Ref": str(name)}:
                 return _PSEUDO.get(name) or self._reference(name)
+            case {"Fn::Sub": str(text)}:
+                return _VARIABLE.sub(lambda found: _PSEUDO[found[1]], text)
+            case {"Fn::GetAtt": [str(), "ApplicationId"]}:
+                return APPLICATION_ID
             case {"Fn::GetAtt": [str(name), str()]}:
                 return self._attribute(name)
         raise NotImplementedError(f"an intrinsic that the simulation does not resolve: {value}")
@@ -216,4 +253,8 @@ class _Template:
                 return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"
             case "AWS::ECS::Cluster":
                 return f"arn:aws:ecs:{REGION}:{ACCOUNT}:cluster/Longhaul"
+            case "AWS::EMRServerless::Application":
+                return f"arn:aws:emr-serverless:{REGION}:{ACCOUNT}:/applications/{APPLICATION_ID}"
+            case "AWS::IAM::Role":
+                return f"arn:aws:iam::{ACCOUNT}:role/{name}"
         return name

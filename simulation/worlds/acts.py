@@ -10,6 +10,8 @@ from longhaul.domain.errors import LonghaulError
 from longhaul.domain.lease import key_hash
 from longhaul.operations.cancel import Canceller
 from longhaul.wiring import wiring
+from simulation.aws.emr_serverless.job_runs import WAITING
+from simulation.aws.platform.drivers import attempt_of
 from simulation.aws.platform.hosts import Host
 from simulation.worlds.expiry import expire
 from simulation.worlds.plan import Act
@@ -89,6 +91,17 @@ def stop_execution(world: "World", act: Act) -> None:
             world.sdk.client("stepfunctions").stop_execution(
                 executionArn=execution.arn, cause="by hand"
             )
+
+
+def cancel_job_run(world: "World", act: Act) -> None:
+    """An operator cancels the job's runs on EMR Serverless."""
+    keys = set(world.keys_of(act.job))
+    for application in world.aws.emr_serverless.applications.values():
+        for run in application.in_states((*WAITING, "RUNNING")):
+            if attempt_of(run).key in keys:
+                world.sdk.client("emr-serverless").cancel_job_run(
+                    applicationId=application.id, jobRunId=run.id
+                )
 
 
 def redrive_execution(world: "World", act: Act) -> None:
@@ -272,6 +285,7 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "lose": lose,
     "cancel": cancel,
     "stop_execution": stop_execution,
+    "cancel_job_run": cancel_job_run,
     "redrive_execution": redrive_execution,
     "redrive_dead_letters": redrive_dead_letters,
     "correct": correct,

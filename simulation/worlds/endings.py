@@ -25,6 +25,12 @@ LAMBDA_FAULTS = frozenset(
     }
 )
 """On Fargate they are nothing."""
+EMR_FAULTS = frozenset(
+    {
+        "loses_executors",  # all of them; others come after a while, or not in this attempt
+    }
+)
+"""On one machine they are nothing."""
 PLATFORM_FAULTS = frozenset(
     {
         "never_starts",  # the task stays in its first state
@@ -41,6 +47,7 @@ KINDS = (
     | OWN_FAULTS
     | PLATFORM_FAULTS
     | LAMBDA_FAULTS
+    | EMR_FAULTS
 )
 """`disk_full`: another size helps, so it counts as nobody's fault.
 

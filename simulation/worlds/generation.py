@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from simulation.worlds.emr import with_emr
 from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
 from simulation.worlds.expiry import expiries
 from simulation.worlds.faults import ALL_KINDS
@@ -84,7 +85,8 @@ def plan_of(seed: int) -> Plan:
     plan = with_retirement(rng_of(seed, "retirement"), plan)
     plan = with_tiny(rng_of(seed, "tiny"), plan, swarm)
     plan = with_tables(rng_of(seed, "tables"), plan, swarm)
-    return with_parts(rng_of(seed, "parts"), plan, swarm)
+    plan = with_parts(rng_of(seed, "parts"), plan, swarm)
+    return with_emr(rng_of(seed, "emr serverless"), plan, swarm)
 
 
 def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:

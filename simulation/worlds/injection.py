@@ -66,6 +66,10 @@ class Injector:
             each == service and now < until for each, until in self._outages
         )
 
+    def note(self, fault: Fault) -> None:
+        """Something that came about by itself, and delays what needs it: a plan cannot name it."""
+        self._note(fault)
+
     def cut_off(self, host: Host) -> None:
         """No call of this host is answered any more."""
         host.is_cut_off = True

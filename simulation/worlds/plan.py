@@ -15,6 +15,7 @@ _STRICT = ConfigDict(extra="forbid")
 """Every field of a plan on a command line must be known."""
 
 TINY = "tiny"
+EMR = "emr-serverless"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Job:
         fan_out: How many jobs it emits. None: it emits nothing and leaves one follow-on to its
             stage. It has no effect outside pipelines (see `stages`).
         size: What its request asks for; the stage's when empty.
+        engine: What its request asks for; the stage's when empty.
         parts: In how many parts it writes its output, each of which is stored; 0: in none.
         saves: What a job in parts stores besides: `checkpoint`, `folder`, or nothing; or
             `datasets`, which share its parts.
@@ -70,6 +72,7 @@ class Job:
     output_bytes: int = 0
     fan_out: int | None = None
     size: str = ""
+    engine: str = ""
     table: str = ""
     parts: int = 0
     saves: str = ""
@@ -161,6 +164,11 @@ class Plan:
     def has_tiny(self) -> bool:
         """Whether the stack has the function that runs jobs of the size `tiny`."""
         return any(job.size == TINY for job in self.jobs)
+
+    @property
+    def has_emr(self) -> bool:
+        """Whether the stack has EMR Serverless."""
+        return any(job.engine == EMR for job in self.jobs)
 
     @property
     def has_tables(self) -> bool:

@@ -162,4 +162,6 @@ def _wishes(job: Job) -> dict[str, Any]:
         wishes["max_attempts"] = job.max_attempts
     if job.size:
         wishes["size"] = job.size
+    if job.engine:
+        wishes["engine"] = job.engine
     return wishes

@@ -149,6 +149,7 @@ def _unasked(job: Job) -> Job:
         stall_timeout_s=None,
         max_attempts=None,
         size="",
+        engine="",
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from simulation.worlds.emr import EMR_WORLDS
 from simulation.worlds.injection import Site
 from simulation.worlds.leftovers import LEFTOVERS
 from simulation.worlds.parts import PARTS_WORLDS
@@ -194,6 +195,7 @@ RACES: Mapping[str, Plan] = {
     **LEFTOVERS,
     **TABLE_WORLDS,
     **TINY_WORLDS,
+    **EMR_WORLDS,
     **PARTS_WORLDS,
     "SQS is out for two hours": _plan(
         Job("j0", work_s=9.0),

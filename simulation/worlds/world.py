@@ -10,7 +10,9 @@ from longhaul.domain.tables import TablePath
 from longhaul.settings import RuntimeSettings
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
+from simulation.aws.emr_serverless.job_runs import Application
 from simulation.aws.platform.containers import Containers
+from simulation.aws.platform.drivers import Drivers
 from simulation.aws.platform.eventbridge import EventBridge
 from simulation.aws.platform.hosts import Host, current_host, here
 from simulation.aws.platform.invocations import Lambda
@@ -51,7 +53,7 @@ _PATIENCE_S = 3 * 86_400.0  # after the faults: back-offs, missing messages, twe
 class World:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.stack: Deployed = deployed(tiny=plan.has_tiny)
+        self.stack: Deployed = deployed(tiny=plan.has_tiny, emr=plan.has_emr)
         self.settings = _settings(self.stack.settings, plan)
         self.stages = {stage.name: stage for stage in self.settings.stages}  # as deployed first
         self.jobs = jobs_of(plan)
@@ -81,6 +83,11 @@ class World:
         self.containers = Containers(around, self.aws.ecs, self.injector)
         function = self.stack.functions.get(FUNCTION)
         self.tiny = JobFunction(around, self.containers, function) if function else None
+        self.drivers = (
+            Drivers(around, self.aws.emr_serverless, application, self.containers, self.aws.s3)
+            if (application := self._deploy_application())
+            else None
+        )
         self.engine = engine(
             plan,
             self.timeline,
@@ -218,6 +225,14 @@ class World:
             name="Longhaul", definition=stack.definition, roleArn=""
         )
 
+    def _deploy_application(self) -> Application | None:
+        """The application of EMR Serverless, where the stack has one."""
+        emr = self.aws.emr_serverless
+        if self.stack.application is None:
+            return None
+        id_ = emr.create_application(clientToken="deploy", **self.stack.application)
+        return emr.applications[id_["applicationId"]]
+
     def _mapping(self, stage: str) -> EventSourceMapping:
         mapping = EventSourceMapping(
             label="" if stage == MAIN else f"{stage}.",
@@ -254,6 +269,7 @@ class World:
         if mix.short_pages:
             self.aws.dynamodb.batch_size = 2
             self.aws.dynamodb.page_size = self.aws.s3.page_size = 1
+            self.aws.emr_serverless.page_size = 1
         if mix.index_lag_s:
             self.aws.dynamodb.index_lag_s = lambda: mix.index_lag_s * rng.random()
             self.aws.dynamodb.weak_read_lag_s = mix.index_lag_s

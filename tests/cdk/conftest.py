@@ -28,6 +28,7 @@ WITH_EMR: dict[str, JsonValue] = {
     "stages": [{"name": "main", "slots": 10, "engine": "emr-serverless"}],
 }
 WITH_TINY: dict[str, JsonValue] = {"sizes": {"tiny": {"memory_mib": 3538, "disk_gib": 6}}}
+WITH_ENGINES: dict[str, JsonValue] = {**WITH_TINY, "emr_serverless": {}}
 NOTIFIED = {
     "main": "arn:aws:sqs:eu-central-1:123456789012:ended",
     "topic": "arn:aws:sns:eu-west-1:210987654321:ended.fifo",
@@ -112,6 +113,12 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The usual stack with the engine emr-serverless as the default of its stage."""
     return _synthesis(tmp_path_factory, "with-emr", WITH_EMR, assets=True)
+
+
+@pytest.fixture(scope="session")
+def with_engines(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """All engines."""
+    return _synthesis(tmp_path_factory, "with-engines", WITH_ENGINES)
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ class Synthesis:
         """The template without what other code changes: hashes of assets, names of jobs."""
         text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", self.template_file.read_text())
         content: dict[str, Any] = json.loads(
-            re.sub(r'\\"jobs\\":\[[^\]]*\]', r'\\"jobs\\":[<jobs>]', text)
+            re.sub(r'(\\+)"jobs\1":\[[^\]]*\]', r'\1"jobs\1":[<jobs>]', text)
         )
         return content
 

@@ -11,7 +11,6 @@ from cfnlint.config import ManualArgs
 from tests.cdk.synthesis import Synthesis
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "Longhaul.template.json"
-TINY = SNAPSHOT.with_name("tiny.template.json")
 
 
 @pytest.fixture(params=["usual", "varied", "with_emr", "with_tiny", "guarded"])
@@ -78,13 +77,19 @@ def test_the_template_equals_the_reviewed_snapshot(usual: Synthesis) -> None:
     assert usual.masked == json.loads(SNAPSHOT.read_text())
 
 
-def test_what_the_size_tiny_changes_equals_the_reviewed_snapshot(
-    usual: Synthesis, with_tiny: Synthesis
+@pytest.mark.parametrize(
+    ("name", "snapshot"),
+    [("with_tiny", "tiny.template.json"), ("with_engines", "engines.template.json")],
+)
+def test_what_more_engines_change_equals_the_reviewed_snapshot(
+    usual: Synthesis, name: str, snapshot: str, request: pytest.FixtureRequest
 ) -> None:
     """The simulation reads it. Renewed as the other one."""
-    before, after = usual.masked["Resources"], with_tiny.masked["Resources"]
+    synthesis: Synthesis = request.getfixturevalue(name)
+    before, after = usual.masked["Resources"], synthesis.masked["Resources"]
     changed = {name: each for name, each in after.items() if before.get(name) != each}
+    file = SNAPSHOT.with_name(snapshot)
     if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        TINY.write_text(json.dumps({"Resources": changed}, indent=1) + "\n")
+        file.write_text(json.dumps({"Resources": changed}, indent=1) + "\n")
 
-    assert changed == json.loads(TINY.read_text())["Resources"]
+    assert changed == json.loads(file.read_text())["Resources"]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 from greenlet import GreenletExit
 
 from longhaul.domain.lease import AttemptId
+from longhaul.runner.io.work_area import BucketArea
+from longhaul.runner.io.written import Folder
 from longhaul.settings import RuntimeSettings
 from simulation.aws.platform.hosts import Host, raise_error
 from simulation.aws.platform.runner import Runner
@@ -19,6 +21,8 @@ from simulation.worlds.plan import Ending, Job, Plan
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from mypy_boto3_s3 import S3Client
 
 
 class Surroundings(NamedTuple):
@@ -78,6 +82,7 @@ class JobProcess:
         self.work: int | None = None
         self.has_worked = False
         self.outlasts_timeout = False  # its work takes longer than it may
+        self.waits_for_executors = False
         self.is_cut_off = False  # it works on, and the platform calls it stopped
         self.end_kind = "stopped"
         self.fault_of_job: str | None = None  # what the job itself has done wrong
@@ -118,6 +123,23 @@ class JobProcess:
     def exit(self, code: int, reason: str | None = None) -> None:
         """It has ended. The process itself may call this."""
         raise NotImplementedError
+
+    def has_executors(self) -> bool:
+        """Whether there is somebody to do its work; on one machine there always is."""
+        return True
+
+    def lose_executors(self) -> None:
+        """What its plan says of them has come about."""
+
+    def work_area(self, client: "S3Client") -> BucketArea | None:
+        """Where a cluster works; None: on the disk of one machine."""
+        del client
+        return None
+
+    def output(self, files: int, area: Folder) -> Folder:
+        """What Spark has written: so many files."""
+        del area
+        return self.around.output / str(files)
 
     def over(self) -> None:
         """Nothing more happens to it."""

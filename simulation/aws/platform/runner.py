@@ -39,7 +39,7 @@ from longhaul.settings import RuntimeSettings
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock, here, wait_for_good
 from simulation.aws.platform.parts import COLUMNS, WorkInParts
-from simulation.worlds.endings import KINDS, OWN_FAULTS
+from simulation.worlds.endings import EMR_FAULTS, KINDS, OWN_FAULTS
 from simulation.worlds.requests import OWN_OUTPUT, emitted_of
 from simulation.worlds.stages import is_too_many, members_of
 
@@ -68,6 +68,7 @@ _RAISES: Mapping[str, Callable[[], Exception]] = {
 }
 _EXITS = {"fails_silently": 1, "crashes": 139, "exits_with_0": 0}
 _KILLED = 137
+_LOOK_S = 15.0  # for executors
 
 
 class Runner:
@@ -85,14 +86,15 @@ class Runner:
         around, container = self._around, self._container
         s3 = s3_client(around.settings())
         scratch = _scratch_of(container)
-        spark = PlannedSpark(container, around, self._stop)
+        area = PlannedArea(scratch, container, s3)
+        spark = PlannedSpark(container, around, self._stop, area)
         attempt = put_together(
             container.attempt,
             _with_rare_reports(around.settings(), container.job),
             s3,
             task=Task(container.task_ref, _RESOURCES),
             scratch=scratch,
-            area=PlannedArea(scratch, container, s3),
+            area=area,
             spark=spark,
             stop=self._stop,
             background=self._background,
@@ -124,7 +126,8 @@ class PlannedArea:
     """
 
     def __init__(self, scratch: Path, container: "JobProcess", s3: "S3Client") -> None:
-        self.output = scratch / "output"
+        self._cluster = container.work_area(s3)
+        self.output = self._cluster.output if self._cluster else scratch / "output"
         self._scratch = scratch
         self._container = container
         self._s3 = s3
@@ -153,10 +156,14 @@ class PlannedArea:
         }
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
+        if self._cluster is not None:
+            return self._cluster.saved_files(objects)
         return DiskFiles(objects, self._scratch / "saved")
 
     def clear(self) -> None:
-        """Others use it too."""
+        """Others use the folder too."""
+        if self._cluster is not None:
+            self._cluster.clear()
 
 
 class PlannedLeases:
@@ -200,7 +207,10 @@ class PlannedSpark:
     As with the real one, a stop ends what the main process waits for.
     """
 
-    def __init__(self, container: "JobProcess", around: "Surroundings", stop: Stop) -> None:
+    def __init__(
+        self, container: "JobProcess", around: "Surroundings", stop: Stop, area: PlannedArea
+    ) -> None:
+        self._area = area
         self._container = container
         self._around = around
         self._timeline = around.timeline
@@ -235,7 +245,7 @@ class PlannedSpark:
         loaded.run(cast("Any", None), job)
 
     def sample(self) -> SparkSample:
-        return SparkSample()
+        return SparkSample(waits_for_executors=self._container.waits_for_executors)
 
     def effort(self) -> Effort:
         return Effort(seconds=1.0, cpu_s=1.0 if self._is_working else 0.0, io_bytes=0)
@@ -244,13 +254,15 @@ class PlannedSpark:
         is_in_parts = planned.parts and self._container.ending.kind != "no_output"
         if is_in_parts:
             WorkInParts(self._container, job, self._work_on).run()
+        elif self._container.ending.kind in EMR_FAULTS:
+            self._lose_executors(self._container.ending.after_s, planned.work_s)
         else:
             self._go_through(self._container.ending, planned.work_s)
         if self._container.ending.kind == "no_output":
             return
         if not is_in_parts:
             layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None
-            folder = self._around.output / str(planned.files)
+            folder = self._container.output(planned.files, self._area.output)
             job.written.append(Dataset(MAIN, folder, 3, layout))
         if planned.fan_out is not None and job.emitter.following:
             bucket = self._around.settings().paths.data_bucket
@@ -271,6 +283,11 @@ class PlannedSpark:
             self._worked_s += seconds
             return
         self._go_through(replace(ending, after_s=max(0.0, left_s)), seconds)
+
+    def _lose_executors(self, after_s: float, work_s: float) -> None:
+        self._work(min(after_s, work_s))
+        self._container.lose_executors()
+        self._work(max(0.0, work_s - after_s))
 
     def _go_through(self, ending: "Ending", work_s: float) -> None:
         container, kind = self._container, ending.kind
@@ -306,6 +323,10 @@ class PlannedSpark:
         container.end_as(kind, _EXITS[kind])
 
     def _work(self, seconds: float) -> None:
+        while not self._container.has_executors():
+            self._container.waits_for_executors = True
+            self._pause(_LOOK_S)
+        self._container.waits_for_executors = False
         self._is_working = True
         self._pause(seconds)
         self._is_working = False

@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from greenlet import GreenletExit
 
-from simulation.aws.cloud import FakeAws
+from simulation.aws.cloud import FakeAws, attribute_of
 from simulation.aws.platform.hosts import Host, here, wait_for_good
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.service import Answer, Call, Proceed, Service
@@ -58,7 +58,7 @@ class Sdk:
 
     def client(self, service_name: str, *, config: Config | None = None, **_: str | None) -> Any:
         """Stands in for `boto3.client`; there is one endpoint, of one region."""
-        fake: Service = getattr(self._aws, service_name)
+        fake: Service = getattr(self._aws, attribute_of(service_name))
         service = object.__new__(type(fake))  # as `copy.copy`, which takes ten times as long
         service.__dict__.update(fake.__dict__)
         service.gate = SdkGate(self, tries_of(config), timeout_of(config))  # type: ignore[assignment]  # a gate by its call

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from longhaul.engines.emr_serverless import ends
 from simulation.aws.ecs.tasks import Task
+from simulation.aws.emr_serverless.job_runs import JobRun
 from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import PLATFORM, Host
 from simulation.aws.platform.invocations import InvocationResult, Lambda
@@ -15,6 +17,7 @@ from simulation.aws.stepfunctions.client import FakeStepFunctions
 from simulation.aws.stepfunctions.integration import Done, Failed, Tell
 from simulation.aws.stepfunctions.interpreter import Interpreter
 from simulation.aws.stepfunctions.run_task_sync import RunTaskSync, described
+from simulation.aws.stepfunctions.start_job_run_sync import StartJobRunSync
 from simulation.worlds.injection import Injector
 from simulation.worlds.plan import Plan
 from simulation.worlds.randomness import rng_of, unit
@@ -43,6 +46,9 @@ def engine(
         {
             "arn:aws:states:::lambda:invoke": LambdaInvoke(platform, jobs, label_of),
             "arn:aws:states:::ecs:runTask.sync": RunTask(plan, timeline, sdk, injector, label_of),
+            "arn:aws:states:::emr-serverless:startJobRun.sync": StartJobRun(
+                plan, timeline, sdk, injector, label_of
+            ),
         },
         rng_of(plan.seed, "states"),
         timeout_stops_sync=lambda: plan.mix.timeout_stops_task,
@@ -142,6 +148,56 @@ class RunTask:
         ):
             del shown["Containers"]
         return shown
+
+
+class StartJobRun:
+    """`emr-serverless:startJobRun.sync`, where the plan decides what AWS leaves open.
+
+    As with `RunTask`. A StartJobRun whose response was lost is repeated, with the same token.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        timeline: Timeline,
+        sdk: Sdk,
+        injector: Injector,
+        label_of: Callable[[str, int | str], str],
+    ) -> None:
+        self._plan = plan
+        self._label_of = label_of
+        self._injector = injector
+        self._hosted = _Hosted(timeline, plan.seed)
+        emr = sdk.client("emr-serverless", config=TWICE)
+        self._run = StartJobRunSync(self._hosted, emr)  # type: ignore[arg-type]  # as a Timeline
+        self._run.told_after_s = self._told_after_s
+        self._run.tries_to_cancel = self._tries_to_cancel
+
+    def __call__(self, parameters: dict[str, Any], tell: Tell) -> Cancellable:
+        label = self._label(parameters["Name"])
+        self._hosted.label = f"startJobRun@{label}"
+        running = self._run(parameters, tell)
+
+        def cancel() -> None:
+            self._hosted.label = f"cancelJobRun@{label}"
+            running.cancel()
+
+        return SimpleNamespace(cancel=cancel)
+
+    def _label(self, name: str) -> str:
+        attempt = ends.attempt_of(name)
+        if attempt is None:
+            raise AssertionError(f"the job run {name!r} is named after no attempt")
+        return self._label_of(attempt.key, attempt.attempt)
+
+    def _told_after_s(self, run: JobRun) -> float:
+        site = f"told:{self._label(run.request['name'])}"
+        late = self._injector.of_event(site, ("late",), self._plan.mix.events / 4)
+        return _LATE_S if late else 1 + 3 * unit(self._plan.seed, site)
+
+    def _tries_to_cancel(self) -> bool:
+        site = f"stop:{self._hosted.label}"
+        return self._injector.of_event(site, ("not stopped",), self._plan.mix.events / 2) is None
 
 
 class _Hosted:

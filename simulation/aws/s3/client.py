@@ -86,6 +86,7 @@ class Contents:
 
 class FakeS3(Service):
     service = "s3"
+    page_limit: ClassVar[str] = "MaxKeys"
     paginators: ClassVar[Pages] = {
         "list_objects_v2": (("ContinuationToken", "NextContinuationToken"),),
         "list_multipart_uploads": (

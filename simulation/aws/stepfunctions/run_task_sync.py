@@ -5,18 +5,17 @@ fail. https://docs.aws.amazon.com/step-functions/latest/dg/connect-ecs.html
 """
 
 import json
-from collections.abc import Callable
-from datetime import datetime
-from functools import cache
-from typing import Any
-
-import botocore.session
-from botocore.exceptions import BotoCoreError, ClientError
+from typing import TYPE_CHECKING, Any
 
 from simulation.aws.ecs.client import FakeEcs
 from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.timeline import Timeline
+from simulation.aws.service import Call
 from simulation.aws.stepfunctions.integration import Done, Failed, Submitted, Tell
+from simulation.aws.stepfunctions.service_calls import best_effort, failure_of, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 UNMODELLED = "AmazonECSException"
 """Step Functions' name for an error that the API model of ECS lacks, such as a throttle."""
@@ -71,7 +70,7 @@ class RunningTask:
         self._tell = tell
         self._cancelled = False
         self._submitted: dict[str, Any] | None = None  # the task as RunTask answered it
-        request = {**_spelled(parameters, str.lower), "startedBy": "AWS Step Functions"}
+        request = {**spelled(parameters, str.lower), "startedBy": "AWS Step Functions"}
         service.timeline.spawn(lambda: service.ecs.run_task(**request), ended=self._answered)
 
     def cancel(self) -> None:
@@ -90,9 +89,17 @@ class RunningTask:
 
     def _answered(self, error: BaseException | None, answer: Any) -> None:
         if error is not None:
-            self._tell(_failure_of_run_task(error))
+            self._tell(
+                failure_of(
+                    error,
+                    Call("ecs", "RunTask", {}),
+                    prefix="ECS",
+                    unmodelled=UNMODELLED,
+                    java_name="AmazonECS",
+                )
+            )
         elif answer["failures"]:
-            shown = _spelled({"failures": answer["failures"], "tasks": []}, str.upper)
+            shown = spelled({"failures": answer["failures"], "tasks": []}, str.upper)
             self._tell(Failed("AmazonECS.Unknown", json.dumps(shown)))
         else:
             self._await(answer["tasks"][0])
@@ -112,57 +119,17 @@ class RunningTask:
                 lambda: stop(
                     cluster=submitted["clusterArn"], task=submitted["taskArn"], reason=STOPPED_BY
                 ),
-                ended=_best_effort,
+                ended=best_effort,
             )
 
 
 def described(task: Task) -> dict[str, Any]:
     """The task in Step Functions' spelling, with times in epoch milliseconds."""
-    shown: dict[str, Any] = _spelled(task.described(), str.upper)
+    shown: dict[str, Any] = spelled(task.described(), str.upper)
     return shown
-
-
-def _spelled(value: Any, case: Callable[[str], str]) -> Any:
-    """The value with the first letter of its members' names in that case."""
-    match value:
-        case dict():
-            return {
-                case(name[0]) + name[1:]: _spelled(inner, case) for name, inner in value.items()
-            }
-        case list():
-            return [_spelled(inner, case) for inner in value]
-        case datetime():
-            return int(value.timestamp() * 1000)
-        case _:
-            return value
 
 
 def _succeeded(description: dict[str, Any]) -> bool:
     return description.get("StopCode") != "TaskFailedToStart" and all(
         container.get("ExitCode") == 0 for container in description.get("Containers", [])
     )
-
-
-def _failure_of_run_task(error: BaseException) -> Failed:
-    if isinstance(error, BotoCoreError):  # no response
-        return Failed("ECS.SdkClientException", str(error))
-    if not isinstance(error, ClientError):
-        raise error
-    code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
-    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-    return Failed(
-        f"ECS.{code if code in _errors_of_run_task() else UNMODELLED}",
-        f"{message} (Service: AmazonECS; Status Code: {status}; Error Code: {code};"
-        " Request ID: 00000000-0000-0000-0000-000000000000; Proxy: null)",
-    )
-
-
-def _best_effort(error: BaseException | None, _answer: Any) -> None:
-    if error is not None and not isinstance(error, ClientError | BotoCoreError):
-        raise error
-
-
-@cache
-def _errors_of_run_task() -> frozenset[str]:
-    model = botocore.session.get_session().get_service_model("ecs").operation_model("RunTask")
-    return frozenset(shape.name for shape in model.error_shapes)

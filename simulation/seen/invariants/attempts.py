@@ -118,7 +118,7 @@ def grows_when_full(seen: "Seen", token: "Token") -> str | None:
 
 
 def _is_stopped(seen: "Seen") -> bool:
-    return any(act.kind == "stop_execution" for act in seen.world.plan.acts)
+    return any(act.kind in ("stop_execution", "cancel_job_run") for act in seen.world.plan.acts)
 
 
 @invariant("S15", "execution ended", "no execution reaches the limit of its history")

@@ -1,0 +1,113 @@
+"""Worlds with jobs on EMR Serverless: what it does to their job runs."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from simulation.tools.checking import all_hold
+from simulation.worlds.emr import EMR_WORLDS, with_emr
+from simulation.worlds.generation import plan_of
+from simulation.worlds.plan import EMR, Job, Plan
+from simulation.worlds.run import run
+from simulation.worlds.swarm import Swarm
+from simulation.worlds.systematic import single_faults
+
+ALL_KINDS = Swarm(0, is_one=False)
+
+
+def happened(name: str, *words: str) -> list[str]:
+    """The lines of a world's history with one of the words, without their times."""
+    lines: list[str] = []
+    assert run(EMR_WORLDS[name], trace=lines.append).violation is None
+    return [line.split(maxsplit=1)[1] for line in lines if any(word in line for word in words)]
+
+
+def test_a_job_on_emr_serverless_runs_in_a_job_run_and_no_task() -> None:
+    lines = happened("a job on EMR Serverless succeeds", "container ", "RunTask", "StartJobRun")
+
+    assert lines == [
+        "startJobRun@j0-1#1  emr-serverless.StartJobRun main#j0 1767323047002 1",
+        "container began: driver@j0-1.1",
+        "container over: driver@j0-1.1 SUCCESS (ok)",
+    ]
+
+
+def test_what_executors_wrote_is_copied_inside_s3_and_the_work_area_is_cleared() -> None:
+    lines = happened("a job on EMR Serverless succeeds", "s3.UploadPart", "s3.DeleteObjects")
+
+    assert len([line for line in lines if "driver@j0-1.1  s3.UploadPartCopy" in line]) == 2
+    assert not [line for line in lines if "s3.UploadPart " in line]
+    assert "driver@j0-1.1  s3.DeleteObjects" in lines
+
+
+def test_a_repeated_start_gives_the_same_job_run() -> None:
+    lines = happened("StartJobRun's answer is lost", "emr-serverless.StartJobRun", "container ")
+
+    assert len([line for line in lines if "StartJobRun" in line]) == 2
+    assert [line for line in lines if "began" in line] == ["container began: driver@j0-1.1"]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in EMR_WORLDS if name.startswith("the account's vCPU are in use")]
+)
+def test_a_full_quota_ends_no_job_however_often_it_finds_no_room(name: str) -> None:
+    lines = happened(name, "container ", "last_class=not_placed")
+
+    assert len([line for line in lines if "state=RELEASED" in line]) > 10
+    assert lines[-1].endswith("SUCCESS (ok)")
+
+
+@pytest.mark.parametrize(("seed", "state"), [(1, "CANCELLED"), (2, "FAILED")])
+def test_a_job_run_may_end_by_itself_while_it_is_cancelled(seed: int, state: str) -> None:
+    name = f"a job run ends while it is being cancelled ({seed})"
+    lines = happened(name, "CancelJobRun", "container ")
+
+    cancelled = next(n for n, line in enumerate(lines) if "CancelJobRun" in line)
+    # The driver has seen that its lease is gone.
+    ended = lines.index(f"container over: driver@j0-1.1 {state} (superseded)")
+    assert cancelled < ended
+
+
+def test_drivers_that_share_too_few_vcpu_all_come_to_their_end() -> None:
+    lines = happened("more jobs than the application has vCPU for", "! no vCPU", "container over")
+
+    assert [line for line in lines if "no vCPU" in line]
+    assert len([line for line in lines if line.endswith("SUCCESS (ok)")]) == 12
+
+
+def test_jobs_of_about_one_world_in_ten_are_drawn_for_emr_serverless() -> None:
+    plan = replace(
+        Plan(), jobs=(*(Job(f"j{n}") for n in range(8)), Job("j8", size="tiny"), Job("j9", parts=2))
+    )
+
+    assert with_emr(random.Random(1), plan, ALL_KINDS, chance=0.0) == plan
+    drawn = with_emr(random.Random(1), plan, ALL_KINDS, chance=1.0)
+    engines = [job.engine for job in drawn.jobs]
+    assert EMR in engines
+    assert engines[8:] == ["", ""]
+    assert 5 < sum(plan_of(seed).has_emr for seed in range(100)) < 20
+
+
+def test_worlds_that_the_draw_leaves_out_are_as_they_were() -> None:
+    plan = plan_of(1)
+    assert not plan.has_emr
+    assert "engine" not in json.dumps(json.loads(plan.to_json()))
+
+
+def test_every_invariant_holds_in_drawn_worlds_whose_jobs_are_on_emr_serverless() -> None:
+    drawn = (with_emr(random.Random(n), plan_of(n), ALL_KINDS, chance=1.0) for n in range(60))
+    # Long jobs make long worlds, of which nothing here is new.
+    plans = [plan for plan in drawn if plan.has_emr and all(job.work_s < 300 for job in plan.jobs)]
+    assert all_hold(plans[:6]) == 6
+
+
+def test_every_invariant_holds_with_some_single_faults_around_a_job_run() -> None:
+    plans = list(single_faults(EMR_WORLDS["a job on EMR Serverless succeeds"]))
+    assert all_hold(random.Random(3).sample(plans, 12)) == 12
+
+
+@pytest.mark.slow
+def test_every_invariant_holds_with_any_single_fault_around_a_job_run() -> None:
+    assert all_hold(single_faults(EMR_WORLDS["a job on EMR Serverless succeeds"])) > 300
