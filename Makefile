@@ -64,6 +64,10 @@ bootstrap: .venv/.set-up ## Prepare an account and region for deployments, once
 preflight: .venv/.set-up ## Check what `make deploy` needs, and build nothing
 	@$(BIN)/longhaul preflight $(CDK_ARGS)
 
+.PHONY: rehearse
+rehearse: .venv/.set-up ## Ask AWS itself about a deployment, and create nothing that stays
+	@$(BIN)/longhaul rehearse $(CDK_ARGS)
+
 .PHONY: pin-base
 pin-base: .venv/.set-up ## Ask the registry for the digest of the image's base, and write it down
 	@$(BIN)/python -m longhaul.cli.pin_base

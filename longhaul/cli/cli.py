@@ -21,6 +21,7 @@ from longhaul.cli.commands.init import init
 from longhaul.cli.commands.logs import logs
 from longhaul.cli.commands.new_job import new_job
 from longhaul.cli.commands.pause import pause, resume, slots
+from longhaul.cli.commands.rehearse import rehearse
 from longhaul.cli.commands.report import report
 from longhaul.cli.commands.retry import retry
 from longhaul.cli.commands.run_tests import run_tests
@@ -119,6 +120,7 @@ app.command(rich_help_panel=_PROJECT)(new_job)
 _PASSED_ON = {"ignore_unknown_options": True}
 app.command("test", rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(run_tests)
 app.command(rich_help_panel=_PROJECT)(synth)
+app.command(rich_help_panel=_PROJECT)(rehearse)
 for each in (bootstrap, preflight, diff, deploy, destroy):
     app.command(rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(each)
 

@@ -154,6 +154,11 @@ _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Au
 _BUSY = {"TooManyRequestsException", "SlowDown", "RequestLimitExceeded"}
 
 
+def is_denied(error: aws.ClientError) -> bool:
+    """Whether the caller lacks a right."""
+    return _code(error) in _DENIED
+
+
 def _code(error: aws.ClientError) -> str:
     return code_of(error).rpartition(".")[2]
 

@@ -102,14 +102,20 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
     plan = yield from place(settings, profile)
     if plan is None:
         return
-    yield from _guarded("bootstrap", partial(_bootstrap, plan))
-    yield from _guarded("roles", partial(deploying.boundary, plan))
-    yield from _guarded("ecs", partial(deploying.service_role, plan.target))
-    yield from _guarded("quotas", partial(deploying.quotas, plan))
-    yield from _guarded("network", partial(network.room, plan))
-    yield from _guarded("stages", partial(deploying.stages, plan))
-    yield from _guarded("tables", partial(deploying.databases, plan))
-    yield from _guarded("lake", partial(lake.governed, plan))
+    for name, check in account_checks(plan):
+        yield from _guarded(name, check)
+
+
+def account_checks(plan: Plan) -> Iterator[tuple[str, Check]]:
+    """What is asked of the account, by name; `longhaul rehearse` asks it too."""
+    yield "bootstrap", partial(_bootstrap, plan)
+    yield "roles", partial(deploying.boundary, plan)
+    yield "ecs", partial(deploying.service_role, plan.target)
+    yield "quotas", partial(deploying.quotas, plan)
+    yield "network", partial(network.room, plan)
+    yield "stages", partial(deploying.stages, plan)
+    yield "tables", partial(deploying.databases, plan)
+    yield "lake", partial(lake.governed, plan)
 
 
 def _bootstrap(plan: Plan) -> Iterator[Finding]:

@@ -86,6 +86,7 @@ def test_every_command_has_help_with_an_example_of_itself(command: tuple[str, ..
         *of_a_folder,
         "bootstrap",
         "preflight",
+        "rehearse",
         "diff",
         "deploy",
         "destroy",

@@ -480,6 +480,6 @@ def test_every_make_target_of_the_page_on_deploying_exists() -> None:
 
     targets = re.findall(r"^\$ make ([a-z-]+)", page, re.MULTILINE)
 
-    assert targets[:3] == ["bootstrap", "preflight", "deploy"]
+    assert targets[:4] == ["bootstrap", "preflight", "rehearse", "deploy"]
     for target in targets:
         assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE), target

@@ -160,6 +160,7 @@ CLI_ARROWS: dict[str, set[str]] = {
     "local": {"terminal"},
     "page": {"display", "insight", "terminal"},
     "acceptance": {"display", "insight", "tables"},
+    "rehearsal": {"checks", "display", "terminal"},
     "commands": {
         "acceptance",
         "checks",
@@ -167,6 +168,7 @@ CLI_ARROWS: dict[str, set[str]] = {
         "insight",
         "local",
         "page",
+        "rehearsal",
         "tables",
         "terminal",
     },

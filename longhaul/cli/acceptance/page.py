@@ -4,16 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 from longhaul.cli.acceptance.soak import Minute, Soak
 from longhaul.cli.acceptance.verdicts import Result, Verdict
-from longhaul.cli.display.document import document
+from longhaul.cli.display.document import CASES_CSS, document
 from longhaul.cli.display.timeline_html import text, timeline_html
 from longhaul.cli.insight.timeline import Lane
 
-_CSS: Final = (Path(__file__).parent / "page.css").read_text()
 _MARKS: Final = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.NOT_RUN: "○"}
 
 
@@ -34,7 +32,7 @@ class Page:
             f"<p class=dim>{self._scope()}</p>{self._figures()}"
             f"<h2>Cases</h2>{self._cases()}<h2>How long each leg took</h2>{self._legs()}"
             f"<h2>Timeline</h2>{timeline_html(self.lanes, self.ended_at)}{self._soak()}",
-            _CSS,
+            CASES_CSS,
         )
 
     def _scope(self) -> str:

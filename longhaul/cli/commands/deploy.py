@@ -37,7 +37,7 @@ def synth(
 
     Example: longhaul synth --output cdk.out
     """
-    project = _checked_project()
+    project = checked_project()
     folder = synthesis.synth(
         output.absolute(), profile=None, project=project.folder if project else None
     )
@@ -73,7 +73,7 @@ def diff(arguments: Arguments = None) -> None:
 
     Example: longhaul diff --profile production
     """
-    _checked_project()
+    checked_project()
     _run("diff", preflight_checks.before_diff, arguments)
 
 
@@ -94,7 +94,7 @@ def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None
 
     Example: longhaul deploy --profile production
     """
-    _checked_project()
+    checked_project()
     _run("deploy", None if unchecked else preflight_checks.main, arguments)
 
 
@@ -106,7 +106,7 @@ def destroy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> Non
     _run("destroy", None if unchecked else teardown.main, arguments)
 
 
-def _checked_project() -> Project | None:
+def checked_project() -> Project | None:
     """The chosen project, if the image of its jobs can be built."""
     require("deploy")
     project = chosen()

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM for the commands that run until one of them comes."""
+"""Ctrl-C and SIGTERM for the commands that run until one of them comes, or that clear up."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -24,6 +24,17 @@ def stop_signals() -> Iterator[Callable[[Handler], None]]:
     handle(signal.default_int_handler)
     try:
         yield handle
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def signals_ignored() -> Iterator[None]:
+    """Let neither interrupt what removes the traces of a command."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _STOP}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
