@@ -118,7 +118,7 @@ def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 @pytest.fixture(scope="session")
 def with_engines(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """All engines."""
-    return _synthesis(tmp_path_factory, "with-engines", WITH_ENGINES)
+    return _synthesis(tmp_path_factory, "with-engines", WITH_ENGINES, assets=True)
 
 
 @pytest.fixture(scope="session")
