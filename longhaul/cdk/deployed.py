@@ -45,7 +45,7 @@ def runtime_settings(
     spark: SparkRuntime,
     emr: EmrServerless | None,
 ) -> str:
-    """`RuntimeSettings` as JSON with references that CloudFormation resolves.
+    """`RuntimeSettings` as JSON, in which tokens stand for what CloudFormation fills in.
 
     Raises:
         SettingsError: a stage's job is not among `jobs`, a schedule sends what the dispatcher
@@ -91,7 +91,7 @@ def runtime_settings(
     # Without defaults, to save room in the environment.
     content = known.model_dump(mode="json", exclude_defaults=True)
     _check_length(content)
-    return stack.to_json_string(content)
+    return json.dumps(content, separators=(",", ":"))
 
 
 def _emr_application(emr: EmrServerless) -> EmrApplication:

@@ -35,6 +35,7 @@ _DRIVER_ENVIRONMENT: Final = "spark.emr-serverless.driverEnv."
 _ARCHIVES: Final = "spark.archives"
 # Not passed on: this machine's Python runs.
 _INTERPRETERS: Final = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}
+_REGION: Final = {"AWS_REGION", "AWS_DEFAULT_REGION"}
 _MAX_EXECUTORS: Final = "spark.dynamicAllocation.maxExecutors"
 _FAILED: Final = (
     "Job failed, please check complete logs in configured logging destination. ExitCode: {code}."
@@ -93,7 +94,9 @@ class EmrDriver:
         """The cluster starts with the first job run."""
         self._provided_archives = provided_archives
         self._folder = work_dir / "job-runs"
-        self._children = child_environment(endpoint, region)
+        children = child_environment(endpoint, region)
+        # EMR does not say that it sets a region: a driver has the one of its job run's parameters.
+        self._children = {name: children[name] for name in children if name not in _REGION}
         self._s3: Any = aws_client("s3", endpoint=endpoint, region=region)
         self._shipper = shipper
         self.cluster = SparkCluster(work_dir / "spark")

@@ -7,6 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from statelint.config import Config
@@ -203,10 +204,13 @@ def test_the_driver_gets_the_same_settings_as_the_functions(
 ) -> None:
     submit = job["States"]["RunOnEmrServerless"]["Parameters"]["JobDriver"]["SparkSubmit"]
     (argument,) = submit["EntryPointArguments"]
-    settings = RuntimeSettings.model_validate_json(argument)
+    decoded = unquote(argument)
+    settings = RuntimeSettings.model_validate_json(decoded)
 
     functions = with_emr.resources("AWS::Lambda::Function")
-    assert argument == functions["Settle"]["Environment"]["Variables"][VARIABLE]
+    assert decoded == functions["Settle"]["Environment"]["Variables"][VARIABLE]
+    # Nothing in it that a shell, or a split at spaces, would take for something else.
+    assert not re.search(r"[\s\"'\\{}\[\]$`]", argument)
     assert settings.emr_serverless is not None
     assert settings.emr_serverless.application_arn == APPLICATION
     assert settings.emr_serverless.work_area == "s3://<Data>/longhaul/work/"
@@ -229,6 +233,8 @@ def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of
     path = "./code:./packages/python:./project/jobs:./project-packages"
     assert f"spark.emr-serverless.driverEnv.PYTHONPATH={path} " in words
     assert "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON=python3.13 " in words
+    assert "spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION=<AWS::Region> " in words
+    assert "spark.executorEnv.AWS_DEFAULT_REGION=<AWS::Region> " in words
     (code,) = (
         {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
         for folder in with_emr.folder.glob("asset.*")

@@ -113,6 +113,7 @@ def test_spark_driver_gets_the_options_files_and_environment_of_the_job_run(
         DESCRIBE,
         "--conf spark.archives=s3://assets/code.zip#code,s3://assets/wheels.zip#wheels "
         "--conf spark.emr-serverless.driverEnv.GIVEN=here "
+        "--conf spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION=eu-west-1 "
         "--conf spark.executorEnv.PYTHONPATH=./code "
         "--conf spark.emr-serverless.driverEnv.PYSPARK_PYTHON=python3.13 "
         "--conf spark.executorEnv.PYSPARK_PYTHON=python3.13 "
@@ -139,6 +140,8 @@ def test_spark_driver_gets_the_options_files_and_environment_of_the_job_run(
     assert {"code/app/x.py", "entry.py"} <= set(said["files"])
     assert not any(file.startswith("wheels") for file in said["files"])
     assert said["env"]["GIVEN"] == "here"
+    assert said["env"]["AWS_DEFAULT_REGION"] == "eu-west-1"
+    assert "AWS_REGION" not in said["env"]
     assert said["env"]["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
     assert said["env"]["PYSPARK_PYTHON"] == sys.executable
     assert not folder.exists()  # only the log is left

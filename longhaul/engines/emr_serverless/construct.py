@@ -1,8 +1,10 @@
 """The engine beyond one machine: an EMR Serverless application, its job role, its driver."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from aws_cdk import Aws, IgnoreMode, Stack
 from aws_cdk import aws_emrserverless as emr
@@ -44,6 +46,8 @@ PROJECT_PACKAGES: Final = "project-packages"
 MAX_CONCURRENT_RUNS: Final = 1_000
 # EMR's minimum. The lease's start timeout ends a waiting run much earlier.
 QUEUE_TIMEOUT_MINUTES: Final = 15
+# What CloudFormation fills in: names, ARNs and URLs.
+_TOKEN: Final = re.compile(r"(\$\{Token\[[^]]+]\})")
 # XML of a job's input fetches nothing: a document type may name a file or an address.
 _NO_EXTERNAL_XML: Final = (
     "-Djavax.xml.accessExternalDTD=",
@@ -156,9 +160,7 @@ class EmrServerless(Construct):
                 "ApplicationId": self.application.attr_application_id,
                 "ExecutionRoleArn": self.job_role.role_arn,
                 "EntryPoint": self._entry.s3_object_url,
-                # An argument reaches the driver unchanged; EMR splits SparkSubmitParameters at
-                # spaces.
-                "EntryPointArguments": [self._runtime_settings],
+                "EntryPointArguments": [_percent_encoded(self._runtime_settings)],
             },
             spark=self._spark_parameters(),
             workers={
@@ -200,6 +202,8 @@ class EmrServerless(Construct):
         python = f"python{layer.PYTHON_VERSION}"
         folders = {CODE: self._code, PACKAGES: self._packages, **self._project}
         path = f"./{CODE}:./{PACKAGES}/python"
+        # Nothing says that EMR sets it, and without one boto3 makes no client.
+        region = Stack.of(self).region
         jobs: dict[str, str] = {}
         if self._project:
             path = f"{path}:./{PROJECT}/jobs:./{PROJECT_PACKAGES}"
@@ -213,6 +217,8 @@ class EmrServerless(Construct):
                 "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": python,
                 "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": python,
                 "spark.emr-serverless.driverEnv.PYTHONPATH": path,
+                "spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION": region,
+                "spark.executorEnv.AWS_DEFAULT_REGION": region,
                 "spark.executorEnv.PYSPARK_PYTHON": python,
                 "spark.executorEnv.PYTHONPATH": path,
                 "spark.dynamicAllocation.maxExecutors": str(self._max_executors),
@@ -291,6 +297,18 @@ def _worker_parameters(size: Size) -> str:
             "spark.emr-serverless.memoryOverheadFactor": f"{overhead:.2f}",
         }
     )
+
+
+def _percent_encoded(settings: str) -> str:
+    """The settings as an argument without quotes, braces and spaces; the driver decodes it.
+
+    EMR splits SparkSubmitParameters at spaces, and does not say what it does with quotes in an
+    argument. Not Fn::Base64: within the definition's JSON the CDK escapes the literals of an
+    intrinsic function, before CloudFormation would encode them.
+    """
+    parts = _TOKEN.split(settings)  # tokens are every second part
+    parts[::2] = [quote(part, safe=":,/") for part in parts[::2]]
+    return "".join(parts)
 
 
 def _confs(options: Mapping[str, str]) -> str:

@@ -3,14 +3,15 @@
 The driver of one attempt. It ends with the same exit codes as a Fargate task.
 
 The environment: LONGHAUL_KEY, LONGHAUL_RUN and LONGHAUL_ATTEMPT name the attempt. SETTINGS is what
-LONGHAUL_SETTINGS is elsewhere. It needs no JVM of its own, and no packages but those of the
-functions' layer and the release's PySpark.
+LONGHAUL_SETTINGS is elsewhere, percent-encoded. It needs no JVM of its own, and no packages but
+those of the functions' layer and the release's PySpark.
 """
 
 import os
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import unquote
 
 from longhaul.adapters.background import Threads
 from longhaul.runner.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
@@ -19,8 +20,11 @@ from longhaul.settings import VARIABLE
 
 
 def main(settings: str) -> int:
-    """Carry out the attempt that the environment names, and return the exit code."""
-    os.environ[VARIABLE] = settings
+    """Carry out the attempt that the environment names, and return the exit code.
+
+    `settings`: percent-encoded JSON.
+    """
+    os.environ[VARIABLE] = unquote(settings)
     stop, background = Stop(), Threads()
     stop_on_sigterm(stop, background)
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
