@@ -219,7 +219,11 @@ class AttemptRunner:
             every=self.background.every,
         )
         self.stop.before_end = lambda: self._save_before_end(job, saving)
-        self.spark.run(loaded, job)
+        try:
+            self.spark.run(loaded, job)
+        finally:
+            if self._reporter is not None:
+                self._reporter.report_take_over()
         self.stop.check()
         if not job.written and job.emitter.requests is None:
             raise NoOutputError(

@@ -107,6 +107,7 @@ class Reporter:
     _seen: object = None
     _advanced_at: datetime | None = None
     _written_at: datetime | None = None
+    _taken_over: str = ""  # as the latest report has it
 
     def start(self) -> None:
         self._advanced_at = self._written_at = self.clock.now()
@@ -119,6 +120,11 @@ class Reporter:
         """
         if self._timer is not None:
             self._timer.cancel(wait_s=self.period_s + _LAST_REPORT_S)
+
+    def report_take_over(self) -> None:
+        """Write what was taken over, if the attempt was too short for a report of it."""
+        if self.progress.taken_over != self._taken_over:
+            self._report_safely()
 
     def _report_safely(self) -> None:
         if self.stop.requested:
@@ -154,8 +160,9 @@ class Reporter:
             "cpu_s_per_s": round(effort.cpu_s / effort.seconds, 2) if effort.seconds else 0,
             "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,
         }
-        if self.progress.taken_over:
-            document["taken_over"] = self.progress.taken_over
+        taken_over = self.progress.taken_over
+        if taken_over:
+            document["taken_over"] = taken_over
         try:
             lease = self.leases.report(
                 transitions.report_progress(self.attempt, document, self._advanced_at, now)
@@ -165,7 +172,7 @@ class Reporter:
         except (ClientError, BotoCoreError) as error:
             self._could_not_write(now, error)
         else:
-            self._written_at = now
+            self._written_at, self._taken_over = now, taken_over
             if lease.cancel_requested_at is not None:
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
 

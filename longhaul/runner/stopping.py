@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from longhaul.settings import RuntimeSettings
 
 # A stopped attempt has this long to unwind by itself before its process is ended; always well
-# within ECS's stop timeout.
+# within ECS's stop timeout, of which half at least is for what the job stores at its end.
 _UNWIND_S: Final = 5.0
-_UNWIND_FRACTION: Final = 0.5
+_UNWIND_FRACTION: Final = 0.25
 
 TERMINATED: Final = "the platform asked the task to stop (SIGTERM)"
 

@@ -1,4 +1,7 @@
-"""A job of twelve parts whose task is killed three times: the whole system, with Spark."""
+"""Jobs that go on where they were cut off: the whole system, with Spark.
+
+One of twelve parts is killed three times; a training is asked to stop.
+"""
 
 import json
 from dataclasses import dataclass
@@ -51,6 +54,28 @@ def run(spark, job):
         (computed.parent / f"stored-{month}").touch()
         while (computed.parent / f"wait-{month}").exists():
             time.sleep(0.05)
+"""
+
+EPOCHS, STOPPED_AFTER = 6, 3
+TRAINING = f"""
+import json
+import sys
+import time
+from pathlib import Path
+
+if __name__ == "__main__":
+    model, output, seen = map(Path, sys.argv[1:])
+    weights = model / "weights.json"
+    done = json.loads(weights.read_text()) if weights.exists() else {{"epochs": 0, "loss": 1.0}}
+    while done["epochs"] < {EPOCHS}:
+        with (seen / "epochs").open("a") as opened:
+            opened.write(f"{{done['epochs']}}\\n")
+        done = {{"epochs": done["epochs"] + 1, "loss": done["loss"] / 2}}
+        weights.write_text(json.dumps(done))
+        while done["epochs"] == {STOPPED_AFTER} and (seen / "wait").exists():
+            (seen / "waits").touch()
+            time.sleep(0.05)
+    output.write_text(weights.read_text())
 """
 
 
@@ -137,3 +162,33 @@ def test_a_table_of_a_job_that_was_killed_three_times(stack: Stack, tmp_path: Pa
         (n, month) for number, month in enumerate(MONTHS, 1) for n in range(number)
     )
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
+
+
+def test_a_training_that_is_asked_to_stop_goes_on_at_its_last_epoch(
+    stack: Stack, tmp_path: Path
+) -> None:
+    """Only the SIGTERM stores its folder: the next regular time is five minutes away."""
+    (tmp_path / "wait").touch()
+    script = f"s3://{stack.bucket}/jobs/training.py"
+    stack.client("s3").put_object(
+        Bucket=stack.bucket, Key="jobs/training.py", Body=TRAINING.encode()
+    )
+    argv = ["{folder.model}", "{output}/model.json", str(tmp_path)]
+    output = f"s3://{stack.bucket}/training/"
+    stack.send(
+        json.dumps(
+            {"job": script, "job_id": "training", "output": output, "params": {"argv": argv}}
+        )
+    )
+    stack.wait_for((tmp_path / "waits").exists, f"epoch {STOPPED_AFTER}")
+    task = stack.until_task("training").attempt.task_arn
+    assert task is not None
+    stack.client("ecs").stop_task(cluster=task.split("/")[1], task=task, reason="maintenance")
+    stack.until_task("training", attempt=2)
+    (tmp_path / "wait").unlink()  # met again by an attempt that begins at the beginning
+
+    row = stack.until("training", State.SUCCEEDED)
+    assert (row.attempt.number, row.failures, row.interruptions, row.resumptions) == (2, 0, 0, 1)
+    assert row.attempt.progress["taken_over"] == "1 folder"
+    assert (tmp_path / "epochs").read_text().split() == [str(n) for n in range(EPOCHS)]
+    assert stack.rows("training") == [{"epochs": EPOCHS, "loss": 2**-EPOCHS}]

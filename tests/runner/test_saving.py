@@ -37,7 +37,7 @@ from longhaul.runner.io.saved_files import JobFolder
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import LoadedJob
 from longhaul.runner.script import ScriptParams, run_script
-from longhaul.runner.stopping import Stop, StopReason, hear_sigterm
+from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s
 from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, settings, stage
 from tests.runner.conftest import Cloud, MakeAttempt
@@ -380,6 +380,27 @@ def test_what_a_platform_asks_to_stop_may_save_in_the_time_that_is_left(
     timeout_s = LeaseSettings().stop_timeout_s
     assert 0 < left[0] < timeout_s
     assert cloud.lease().attempt.number == 2
+
+
+@pytest.mark.parametrize("timeout_s", [1, 5, 20, 120])
+def test_half_of_the_stop_timeout_at_least_is_for_what_is_stored_at_the_end(timeout_s: int) -> None:
+    assert timeout_s - 2 * unwind_s(timeout_s) >= timeout_s / 2
+
+
+def test_an_attempt_that_ends_before_its_first_report_says_what_it_took_over(
+    cloud: Cloud, attempts: Attempts
+) -> None:
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        (job.folder("model") / "weights").touch()
+        job.save()
+        if job.attempt == 1:
+            raise ValueError("cut off")
+        job.write(spark.range(1))
+
+    rarely = settings(lease=LeaseSettings(progress_period_s=60))
+    assert attempts.run(run, settings=rarely) is ExitCode.FAILED
+    assert attempts.run(run, settings=rarely) is ExitCode.OK
+    assert cloud.lease().attempt.progress["taken_over"] == "1 folder"
 
 
 @pytest.mark.parametrize("why", ["lost", "cancelled"])
