@@ -37,6 +37,7 @@ class AttemptRecord:
     due_at: datetime | None = None  # end of the back-off before it, if there was one
     ended_at: datetime | None = None  # None: it runs
     saved_at: datetime | None = None  # it last stored something for the next one
+    saved_bytes: int = 0  # what the job had stored by then, or when the attempt began
     state: State = State.RUNNING  # of the job, after the attempt's end
     kind: str | None = None  # class of its outcome
     reason: str | None = None
@@ -66,6 +67,7 @@ def running(row: Lease) -> AttemptRecord:
         queued_at=row.settled_at or row.receive.first_sent_at,
         due_at=row.retry_at,
         saved_at=row.saved_at if row.has_saved else None,
+        saved_bytes=row.saved_bytes,
     )
 
 

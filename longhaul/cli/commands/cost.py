@@ -124,6 +124,11 @@ def _job(out: Output, job: JobCost) -> None:
             f"{job.lane.row.job_id}: {money(job.cost.total)} in all, "
             f"{money(job.wasted)} of it wasted"
         )
+    if job.cost.saved_work:
+        out.note(
+            f"{job.lane.row.job_id}: {money(job.cost.saved_work)} of it for the storage of what it"
+            " saved for its next attempt"
+        )
 
 
 def _attempt_row(each: AttemptCost) -> list[str]:

@@ -1,6 +1,6 @@
 """The report as one self-contained HTML page: timeline, outcomes, waits, retries, cost."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -68,6 +68,7 @@ class Report:
             (_seconds(all_.runs.median), "median run"),
             (f"{money(total)} {text(self.prices.currency)}", "cost on AWS"),
             (share, "of it wasted"),
+            *_saved_figures(self.jobs),
         )
         return (
             "<dl class=figures>"
@@ -197,6 +198,17 @@ def _moment(moment: datetime | None) -> str:
 
 def _cells(spread: Spread) -> list[object]:
     return [spread.count, _seconds(spread.median), _seconds(spread.p95), _seconds(spread.longest)]
+
+
+def _saved_figures(jobs: Iterable[JobCost]) -> Iterator[tuple[str, str]]:
+    """What jobs that store something for their next attempt did not lose, and its storage."""
+    saved, storage = 0.0, 0.0
+    for job in jobs:
+        saved += sum(each.saved for each in job.attempts)
+        storage += job.cost.saved_work
+    if saved or storage:
+        yield money(saved), "saved for a next attempt"
+        yield money(storage), "for its storage"
 
 
 def _seconds(seconds: float) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import zip_longest
 from math import floor, log10
 
 from longhaul.cli.insight.prices import Prices
@@ -11,6 +12,7 @@ from longhaul.cli.insight.timeline import Lane, went_wrong
 from longhaul.cli.insight.usage import Usage, usage
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
+from longhaul.domain.saved import KEPT_FOR_REDRIVE
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.settings import RuntimeSettings
 
@@ -41,6 +43,7 @@ class Cost:
     queue: float = 0.0
     table: float = 0.0
     storage: float = 0.0
+    saved_work: float = 0.0  # of what it stored for the next attempt
 
     @property
     def task(self) -> float:
@@ -97,11 +100,12 @@ class Pricing:
     def job(self, lane: Lane, now: datetime) -> JobCost:
         output = lane.row.attempt.output
         costs = []
-        for record in lane.attempts:
+        for record, later in zip_longest(lane.attempts, lane.attempts[1:]):
             committed = (
                 output if output is not None and output.attempt == record.attempt.number else None
             )
-            used = usage(record, committed, self.settings, now)
+            until = later.attempt.claimed_at if later else _removed_at(lane, now)
+            used = usage(record, committed, self.settings, now, until)
             cost, purpose = self.cost(used), spent_on(record)
             saved = cost.total * _saved_share(record, purpose, lane)
             costs.append(AttemptCost(record, used, cost, purpose, saved))
@@ -119,6 +123,7 @@ class Pricing:
             table=used.write_units * prices.dynamodb.write_unit
             + used.read_units * prices.dynamodb.read_unit,
             storage=used.puts * prices.s3.put,
+            saved_work=used.stored_gb_months * prices.s3.gb_month,
         )
 
     def _task(self, used: Usage) -> Cost:
@@ -162,6 +167,13 @@ def spent_on(record: AttemptRecord) -> SpentOn:
         OutcomeClass.CANCELLED.value: SpentOn.CANCELLED,
     }
     return kinds.get(record.kind or "", SpentOn.FAILED)
+
+
+def _removed_at(lane: Lane, now: datetime) -> datetime | None:
+    """When what the job has stored was removed; None: it is there."""
+    if lane.ended_at is None or lane.row.state is not State.DEAD:
+        return lane.ended_at
+    return min(now, lane.ended_at + KEPT_FOR_REDRIVE)
 
 
 def _saved_share(record: AttemptRecord, purpose: SpentOn, lane: Lane) -> float:

@@ -39,6 +39,8 @@ _ROW_UNITS = 2
 _WRITE_UNITS = 2 * (_ROW_UNITS + 1) + 2 + 2 * (_ROW_UNITS + 1 + 1) + 3 + 4 * _ROW_UNITS
 _READ_UNITS = 4  # row and slots at the claim, the row at settle and at the last beat
 
+_GB_MONTH = 1024**3 * 30 * 24 * 3600  # in byte-seconds
+
 _REQUEST_PUTS = 2  # the request beside the row, the list of pending uploads
 _PART_MIB = 8
 
@@ -60,6 +62,9 @@ class Usage:
     puts: int
     on_lambda: bool = False
     looks: int = 0  # at its message, while it waited for a slot
+    # What the job has stored, from the attempt's claim until the next one's or the run's end: as
+    # if all of it had been there from the beginning.
+    stored_gb_months: float = 0.0
 
     @property
     def transitions(self) -> int:
@@ -89,9 +94,17 @@ class Usage:
 
 
 def usage(
-    record: AttemptRecord, output: CommittedOutput | None, settings: RuntimeSettings, now: datetime
+    record: AttemptRecord,
+    output: CommittedOutput | None,
+    settings: RuntimeSettings,
+    now: datetime,
+    stored_until: datetime | None = None,
 ) -> Usage:
-    """The use of an attempt until now. `output` is what it committed."""
+    """The use of an attempt until now.
+
+    `output` is what it committed; `stored_until`, when what the job had stored by its end was taken
+    over or removed. None: it is there.
+    """
     task_s, by_ecs = _task_seconds(record, now)
     return Usage(
         size=next(
@@ -106,6 +119,9 @@ def usage(
         reports=round(_worked_s(record, now) / settings.lease.progress_period_s),
         puts=_REQUEST_PUTS + (_puts_of(output) if output else 0),
         looks=_looks(record, settings.lease),
+        stored_gb_months=record.saved_bytes
+        * max(0.0, ((stored_until or now) - record.attempt.claimed_at).total_seconds())
+        / _GB_MONTH,
     )
 
 

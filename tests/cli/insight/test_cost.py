@@ -148,6 +148,22 @@ def test_what_an_attempt_did_before_its_last_save_is_not_wasted() -> None:
     assert (good.wasted, amounts_spent([good])[SpentOn.SAVED]) == (0, 0)
 
 
+def test_what_is_stored_costs_from_its_attempt_on_until_the_end_of_the_run() -> None:
+    """And of a dead job until it is removed."""
+    gb, month = 1024**3, timedelta(days=30)
+    first = attempt(kind="interrupted", state=State.RELEASED, saved_bytes=100 * gb)
+    second = attempt(2, claimed_at=NOW + 3 * HOUR, saved_bytes=200 * gb)
+    ended = replace(running(), state=State.SUCCEEDED, settled_at=NOW + 5 * HOUR)
+    kept = PRICING.job(lane(ended, [first, second]), NOW + month)
+    gb_hours = [each.cost.saved_work / 0.023 * (month / HOUR) for each in kept.attempts]
+    assert gb_hours == [pytest.approx(300), pytest.approx(400)]
+    dead = replace(ended, state=State.DEAD, settled_at=NOW)
+    for later, days in ((2, 2), (30, 14)):
+        lost = PRICING.job(lane(dead, [first]), NOW + timedelta(days=later))
+        assert lost.cost.saved_work == pytest.approx(100 * 0.023 * days / 30)
+    assert job(attempt()).cost.saved_work == 0
+
+
 def test_a_cancel_wastes_what_was_saved_too() -> None:
     first = attempt(kind="interrupted", state=State.RELEASED, saved_at=NOW + HOUR)
     row = replace(running(), state=State.CANCELLED)
