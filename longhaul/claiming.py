@@ -125,7 +125,7 @@ class Claimer:
 
     def put_back(self, batch: Batch) -> None:
         """Hide the messages without a slot until they are to be looked at again."""
-        without_slot = _taken(batch.waiting, len(batch.waiting))
+        without_slot = _take_first(batch.waiting, len(batch.waiting))
         if not without_slot:
             return
         waiting = [message for message, _ in without_slot]
@@ -192,7 +192,7 @@ def _of(message: JobMessage, batch: Batch, pace: Pace) -> Pace:
     return replace(pace, tenant=tenant, waited_at=waited_at)
 
 
-def _taken(waiting: list[T], count: int) -> list[T]:
+def _take_first(waiting: list[T], count: int) -> list[T]:
     """The first of the list, taken out of it. Other threads may append meanwhile."""
     first = waiting[:count]
     del waiting[: len(first)]

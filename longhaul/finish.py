@@ -221,7 +221,7 @@ class Finisher:
 
         # Before anything is sent: a job that follows must not come to a join that does not wait
         # for it yet.
-        started = list(self._counted(lease, emitted, refused))
+        started = list(self._jobs_of_complete_joins(lease, emitted, refused))
         # One stage after the other, and a batch at a time: all bodies together may be too much for
         # a function's memory.
         jobs_to_send = chain(self._jobs(lease, emitted, refused), started)
@@ -266,7 +266,7 @@ class Finisher:
         logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})
         return reason
 
-    def _counted(
+    def _jobs_of_complete_joins(
         self, lease: Lease, emitted: Emitted | None, refused: Refusals
     ) -> Iterator[FollowOn]:
         """The jobs of the joins that wait for nothing more."""

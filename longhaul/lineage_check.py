@@ -61,7 +61,7 @@ class LineageCheck:
 
     def _check(self, lineage: Lineage, message: JobMessage, stage: Stage) -> None:
         job_id = message.key.partition("#")[2]
-        noted = self._noted(lineage, stage)
+        noted = self._join_lineage(lineage, stage)
         is_ours = (
             is_noted(lineage, job_id, stage, noted)
             if noted
@@ -72,7 +72,7 @@ class LineageCheck:
         if problem := fan_out_problem(lineage.groups):
             raise InvalidRequestError([f"lineage: {problem}"])
 
-    def _noted(self, lineage: Lineage, stage: Stage) -> Lineage | None:
+    def _join_lineage(self, lineage: Lineage, stage: Stage) -> Lineage | None:
         """What was noted of a join's job; None of another, or by a version that noted nothing."""
         if lineage.inputs_ref is None or not lineage.groups:
             return None

@@ -30,7 +30,7 @@ class LogFormat(LambdaPowertoolsFormatter):
     ) -> str:
         error, lines = ei[1], []
         while error is not None:
-            lines.append(_said(error))
+            lines.append(_error_text(error))
             lines += [
                 f"  {frame.filename}:{frame.lineno} {frame.name}"
                 for frame in traceback.extract_tb(error.__traceback__)
@@ -39,7 +39,7 @@ class LogFormat(LambdaPowertoolsFormatter):
         return "\n".join(lines)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     name = type(error).__name__
     if isinstance(error, LonghaulError):
         return f"{name}: {error}"

@@ -199,14 +199,14 @@ def _reachable(plan: Node) -> Iterator[tuple[str, Node]]:
         if class_name.startswith(_COLLECTIONS):
             todo += _items(value)
         elif class_name.startswith("scala.Tuple"):
-            todo += _rest(value.productIterator())
+            todo += _remaining(value.productIterator())
         elif not class_name.startswith(_INERT_PACKAGES):
             # An object's class ends with `$`; an anonymous subclass has a number behind its base.
             kind = class_name.rpartition(".")[2].partition("$$anon$")[0].removesuffix("$")
             _require_listed(class_name, kind)
             yield kind, value
             if kind not in _VALUES:
-                todo += _rest(value.productIterator())
+                todo += _remaining(value.productIterator())
 
 
 def _require_listed(class_name: str, kind: str) -> None:
@@ -266,9 +266,9 @@ def _ctes(node: Node) -> Iterator[str]:
 
 
 def _items(sequence: Node) -> Iterator[Any]:
-    return _rest(sequence.iterator())
+    return _remaining(sequence.iterator())
 
 
-def _rest(iterator: Node) -> Iterator[Any]:
+def _remaining(iterator: Node) -> Iterator[Any]:
     while iterator.hasNext():
         yield iterator.next()

@@ -160,7 +160,7 @@ class Longhaul(Construct):
         Raises:
             ValueError: the settings have no such engine.
         """
-        return _named(self.job_roles, engine, "engine")
+        return _look_up(self.job_roles, engine, "engine")
 
     def queue(self, stage: str) -> sqs.IQueue:
         """The queue of jobs of a stage.
@@ -168,11 +168,11 @@ class Longhaul(Construct):
         Raises:
             ValueError: the settings have no such stage.
         """
-        return _named(self._queues, stage, "stage").jobs
+        return _look_up(self._queues, stage, "stage").jobs
 
     def dead_letter_queue(self, stage: str) -> sqs.IQueue:
         """What a stage has given up, each with the reason. Raises as `queue`."""
-        return _named(self._queues, stage, "stage").dead_letters
+        return _look_up(self._queues, stage, "stage").dead_letters
 
     def grant_submit(self, grantee: iam.IGrantable, stage: str | None = None) -> iam.Grant:
         """Let it send jobs to a stage, or to all: nothing more than to send to the queues.
@@ -207,7 +207,7 @@ class Longhaul(Construct):
             ValueError: there is no such metric, or no such stage.
         """
         if stage is not None:
-            _named(self._queues, stage, "stage")
+            _look_up(self._queues, stage, "stage")
         return metrics.named(self.name, metric_name, stage).with_(**options)
 
     def metric_jobs_started(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
@@ -471,7 +471,7 @@ class Longhaul(Construct):
 _T = TypeVar("_T")
 
 
-def _named(of: Mapping[str, _T], name: str, what: str) -> _T:
+def _look_up(of: Mapping[str, _T], name: str, what: str) -> _T:
     if name not in of:
         raise ValueError(f"there is no {what} {name!r}; there are: {', '.join(of)}")
     return of[name]

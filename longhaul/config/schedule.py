@@ -58,7 +58,7 @@ class Schedule(Model):
 
     @field_validator("timezone")
     @classmethod
-    def _known(cls, value: str) -> str:
+    def _check_time_zone(cls, value: str) -> str:
         # Empty on a machine without a time zone database: then only the deployment checks it.
         if (known := available_timezones()) and value not in known:
             raise ValueError(

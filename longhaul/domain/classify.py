@@ -60,7 +60,7 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
         result = None
     was_our_stop = own is not None or evidence.error == "States.Timeout"
     if result is not None and not (was_our_stop and result.kind == OutcomeClass.INTERRUPTED):
-        return Verdict(_known(result.kind), result.error, stop)
+        return Verdict(_class_of_kind(result.kind), result.error, stop)
     if own is OutcomeClass.STALLED and _is_cut_off(lease):
         return Verdict(OutcomeClass.INTERRUPTED, evidence.cause, stop_task=True)
     if own is OutcomeClass.STALLED and not _is_at_work(lease):
@@ -203,7 +203,7 @@ def _task_of(evidence: Evidence) -> dict[str, Any] | None:
     return None
 
 
-def _known(kind: str) -> OutcomeClass:
+def _class_of_kind(kind: str) -> OutcomeClass:
     try:
         return OutcomeClass(kind)
     except ValueError:  # a newer runner's class, unknown to this version

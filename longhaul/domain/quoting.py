@@ -25,7 +25,7 @@ _BEGINNING = 4
 # A list of numbered values: from so many steps on, only its ends. What separates them is short.
 _MIN_RUN = 3
 _MAX_GAP = 8
-# In how many ways `_written` may write a value, at most.
+# In how many ways `_forms` may write a value, at most.
 _MAX_SPELLINGS = 40
 # A numbered value, or such a list, as `without_values` writes them.
 _NUMBERED = (
@@ -125,7 +125,7 @@ def without_values(text: str, document: JsonValue) -> str:
     numbers = _Numbers()
     for found, value in _texts(document):
         numbers.add(value)
-        for written in _written(found):
+        for written in _forms(found):
             if meant.get(written) is None:
                 meant[written] = value
     # Of two values one may be the other's, escaped: what is written as a value is that value.
@@ -378,7 +378,7 @@ def _unescaped(found: re.Match[str]) -> str:
     }.get(said, said)
 
 
-def _written(text: str) -> set[str]:
+def _forms(text: str) -> set[str]:
     """The text, and as others write it, if that is long enough."""
     if len(text) < _MIN_MASKED:
         return set()

@@ -137,12 +137,12 @@ class DeadLetterOffice:
         """Each letter that was there at the start, once. At the end the rest is visible again."""
         held: dict[str, str] = {}
         try:
-            yield self._each(stage.dead_letter_queue_url, held)
+            yield self._each_letter(stage.dead_letter_queue_url, held)
         finally:
             # SQS ignores those that were deleted.
             self.letters.release(stage.dead_letter_queue_url, list(held.values()))
 
-    def _each(self, queue_url: str, held: dict[str, str]) -> Iterator[DeadLetter]:
+    def _each_letter(self, queue_url: str, held: dict[str, str]) -> Iterator[DeadLetter]:
         begun = self.clock.now()
         hold_s = min(_HOLD_S + self.letters.waiting(queue_url) // _HELD_PER_SECOND, _MAX_HOLD_S)
         while letters := self.letters.receive(queue_url, hold_s):

@@ -109,7 +109,9 @@ class RunningJob(Generic[ParamsT]):
             return self._write_part(df, name, part, version, format, partition_by, options)
         if version is not None:
             raise ValueError("version: only a part of an output has one")
-        dataset = self._written(df, name, self._new_dataset(name), format, partition_by, options)
+        dataset = self._write_dataset(
+            df, name, self._new_dataset(name), format, partition_by, options
+        )
         self.written.append(dataset)
         # Now, and not when all that comes after has been written for nothing.
         self._count_files(count_files(dataset.folder))
@@ -158,7 +160,7 @@ class RunningJob(Generic[ParamsT]):
             self._take(name, stored, saving, schema)
             return stored.rows
         place = saving.new_place()
-        dataset = self._written(
+        dataset = self._write_dataset(
             df, name, saving.files.folder(place), format_, partition_by, options
         )
         kept = saving.keep_part(
@@ -210,7 +212,7 @@ class RunningJob(Generic[ParamsT]):
         self._files += count
         require_few(self._files)
 
-    def _written(
+    def _write_dataset(
         self,
         df: DataFrame,
         name: str,

@@ -130,7 +130,7 @@ class LeaseRecords:
     def put(self, record: Record) -> None:
         ref = record_ref(self._attempt, next(self._numbers))
         self._store.put(ref, record)
-        before, self._known = self._known, self._moved(ref, record.size_bytes)
+        before, self._known = self._known, self._move_pointer(ref, record.size_bytes)
         if before is not None and before != ref:
             self._delete([before])
 
@@ -138,7 +138,7 @@ class LeaseRecords:
         prefix = job_prefix(self._attempt.key)
         self._delete([prefix + name for name in objects])
 
-    def _moved(self, ref: str, size_bytes: int) -> str:
+    def _move_pointer(self, ref: str, size_bytes: int) -> str:
         """Move the row's pointer to the record.
 
         An earlier write may have come through although its answer did not: its record is this
@@ -204,26 +204,26 @@ class Saving:
         try:
             before = self.records.load()
         except UnusableRecordError as error:
-            self._left(str(error))
+            self._leave(str(error))
             return
         if before is None:
             return
         reason = why_not(before, self.work)
         if reason is not None:
-            self._left(reason)
+            self._leave(reason)
             return
         self._record = before.model_copy(update={"code": self.work.code})
         if before.code == self.work.code:
             self.state.update(before.state)
         else:  # what names a version of its own is still of use
             self._record = self._record.model_copy(update={"state": {}})
-            self._left("the job's code has changed")
+            self._leave("the job's code has changed")
 
-    def _left(self, reason: str) -> None:
+    def _leave(self, reason: str) -> None:
         logger.warning("what was stored is left: %s", reason)
         self.progress.taken_over = f"nothing: {reason}"
 
-    def _took(self, kind: str) -> None:
+    def _note_taken_over(self, kind: str) -> None:
         self._taken[kind] += 1
         self.progress.taken_over = ", ".join(
             f"{count} {name}{'s' if count > 1 else ''}" for name, count in self._taken.items()
@@ -287,7 +287,7 @@ class Saving:
             stored = self._record.folders.get(name)
             is_usable = stored is not None and stored.made_by == made_by
             if stored is not None and is_usable:
-                self._took("folder")
+                self._note_taken_over("folder")
             with self._waiting():
                 folder.restore(stored.files if stored is not None and is_usable else {})
             self._folders[name] = made_by, folder
@@ -302,7 +302,7 @@ class Saving:
     ) -> SavedDataset | None:
         if stored is None or stored.made_by != self.made_by(version):
             return None
-        self._took(kind)
+        self._note_taken_over(kind)
         return stored
 
     def _keep(self, what: str, change: Change) -> bool:

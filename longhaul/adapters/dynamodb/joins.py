@@ -92,14 +92,16 @@ class DynamoJoins:
             return None
         items = self._items(key, _DONE)
         outputs = [
-            deserialize(item["output"]) for _, item in _counted((), items) if "output" in item
+            deserialize(item["output"])
+            for _, item in _items_that_count((), items)
+            if "output" in item
         ]
-        return Complete(outputs, _lineage_in(items.get(_done(()))))
+        return Complete(outputs, _lineage_in(items.get(_done_key(()))))
 
     def noted_lineage(self, join_key: str) -> Lineage | None:
         """See `ports.Joins`."""
         answer = self._client.get_item(
-            TableName=self._table, Key=primary_key(join_key, _done(())), ConsistentRead=True
+            TableName=self._table, Key=primary_key(join_key, _done_key(())), ConsistentRead=True
         )
         return _lineage_in(answer.get("Item"))
 
@@ -127,9 +129,9 @@ class DynamoJoins:
 
     def _replace(self, replaced: Replaced, run: int, ttl: dict[str, Any]) -> bool:
         """Take the place of an earlier `run`, and of all that descends from it; whether it did."""
-        above = _done(replaced.path).rpartition("#")[0]
+        above = _done_key(replaced.path).rpartition("#")[0]
         while True:
-            found = dict(_counted(replaced.path, self._items(replaced.join.key, above)))
+            found = dict(_items_that_count(replaced.path, self._items(replaced.join.key, above)))
             left = [path for path, item in found.items() if "closed" not in item]
             if not left:
                 break
@@ -162,7 +164,7 @@ class DynamoJoins:
         """
         close: dict[str, Any] = {
             "TableName": self._table,
-            "Key": primary_key(replaced.join.key, _done(path)),
+            "Key": primary_key(replaced.join.key, _done_key(path)),
             "UpdateExpression": "SET closed = :closed",
         }
         closed = {":closed": serialize(1)}
@@ -176,7 +178,9 @@ class DynamoJoins:
             update["ExpressionAttributeValues"] = values
             writes: list[Any] = [{"Update": update | {"ConditionExpression": SAME_RUN}}]
         else:
-            of_job = self._check(replaced, _done(replaced.path), f"{SAME_RUN} AND {CLOSED}", of_run)
+            of_job = self._check(
+                replaced, _done_key(replaced.path), f"{SAME_RUN} AND {CLOSED}", of_run
+            )
             writes = [of_job, {"Update": close | {"ExpressionAttributeValues": closed}}]
         return self._conflicts.transact(
             self._client,
@@ -198,7 +202,7 @@ class DynamoJoins:
             done["output"] = replaced.output
         if not replaced.path:  # the opener's own
             done["lineage"] = replaced.join.lineage.model_dump_json()
-        key = primary_key(replaced.join.key, _done(replaced.path))
+        key = primary_key(replaced.join.key, _done_key(replaced.path))
         own = {"#key": PARTITION_KEY} if "#key" in condition else {}
         return {
             "Put": {
@@ -238,7 +242,7 @@ class DynamoJoins:
         return [
             self._check(
                 replaced,
-                _done(replaced.path[:-1]),
+                _done_key(replaced.path[:-1]),
                 f"{LED_HERE} AND {OPEN} AND ({UNKNOWN_RUN} OR {SAME_RUN})",
                 {
                     "ExpressionAttributeNames": {"#to": f"{_TO}{stage}", "#run": "run"},
@@ -327,22 +331,22 @@ class DynamoJoins:
         return {deserialize(item[SORT_KEY]): item for page in pages for item in page["Items"]}
 
 
-def _counted(path: Path, items: Mapping[str, Item]) -> Iterator[tuple[Path, Item]]:
+def _items_that_count(path: Path, items: Mapping[str, Item]) -> Iterator[tuple[Path, Item]]:
     """The item of a place and those below it that count, each before what is below.
 
     By stage, in the order of their names, and in each as they were emitted. Items are left behind
     by runs that another has replaced; those of the version before do not say of which run they are.
     """
-    item = items.get(_done(path))
+    item = items.get(_done_key(path))
     if item is None:
         return
     yield path, item
     for name in sorted(name for name in item if name.startswith(_TO)):
         for n in range(deserialize(item[name])):
             below = (*path, (name.removeprefix(_TO), n))
-            of = items.get(_done(below), {}).get("of")
+            of = items.get(_done_key(below), {}).get("of")
             if of is None or "run" not in item or of == item["run"]:
-                yield from _counted(below, items)
+                yield from _items_that_count(below, items)
 
 
 def _led_to(item: Item) -> int:
@@ -355,7 +359,7 @@ def _lineage_in(item: Item | None) -> Lineage | None:
     return Lineage.model_validate_json(deserialize(item["lineage"]))
 
 
-def _done(path: Path) -> str:
+def _done_key(path: Path) -> str:
     """The sort key of a place; the digest tells stages apart."""
     digest = sha256("/".join(stage for stage, _ in path).encode()).hexdigest()[:12]
     return f"{_DONE}{'.'.join(f'{n:04}' for _, n in path)}#{digest}"

@@ -176,7 +176,7 @@ class TableChange:
 
     def check(self) -> None:
         """Raises OccupiedError or ReplacedError if it must not be done."""
-        self._begun()
+        self._begin_transaction()
 
     def commit(self, attempt: AttemptId) -> None:
         """Try once.
@@ -185,7 +185,7 @@ class TableChange:
             OccupiedError, ReplacedError: it must not be done.
             CommitFailedException, TableAlreadyExistsError: it may have been done.
         """
-        transaction, files, doomed = self._begun()
+        transaction, files, doomed = self._begin_transaction()
         metadata = transaction.table_metadata
         token = attempt.token
         marks = {TOKEN: token, JOB: attempt.key, MODE: self.pending.mode}
@@ -206,7 +206,7 @@ class TableChange:
         transaction.set_properties(properties)
         commit_once(self.tables, self.table, transaction)
 
-    def _begun(self) -> tuple[Transaction, list[DataFile], set[DataFile]]:
+    def _begin_transaction(self) -> tuple[Transaction, list[DataFile], set[DataFile]]:
         """A transaction with the table's columns, the files to add and those to remove."""
         written = Schema.model_validate_json(self.pending.columns)
         if self.table is None:

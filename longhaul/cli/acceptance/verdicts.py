@@ -73,7 +73,7 @@ def not_run(case: Case, do: str) -> Result:
 
 
 def _expected(case: Case) -> str:
-    return _said(
+    return _summary(
         case.ending, case.letter, [State.SUCCEEDED] * (case.members + 1) if case.members else []
     ) + (f", {case.members + 1} rows joined" if case.members else "")
 
@@ -82,7 +82,7 @@ def _happened(observed: Observed, rows: Rows) -> str:
     case, row = observed.trial.case, observed.row
     ending = None if row is None else _ending(row, rows if not case.members else {})
     letter = " and ".join(observed.letters) or None
-    text = _said(ending, letter, [each.state for each in observed.relatives])
+    text = _summary(ending, letter, [each.state for each in observed.relatives])
     if not case.members:
         return text
     join = observed.trial.join
@@ -94,7 +94,7 @@ def _happened(observed: Observed, rows: Rows) -> str:
     return text + "".join(f", {n} rows joined" for n in joined)
 
 
-def _said(ending: Ending | None, letter: str | None, relatives: Sequence[State]) -> str:
+def _summary(ending: Ending | None, letter: str | None, relatives: Sequence[State]) -> str:
     parts = [str(ending) if ending else "no job"]
     if letter is not None:
         parts.append(f"dead letter {letter}")

@@ -42,7 +42,7 @@ def builds(architecture: Architecture) -> Iterator[Finding]:
         return
     except subprocess.SubprocessError as error:
         yield problem(
-            f"docker: {docker} does not answer: {_said(error)}",
+            f"docker: {docker} does not answer: {_error_text(error)}",
             "start it (`sudo systemctl start docker`, or Docker Desktop); on Linux your user "
             "must be in the group `docker`",
         )
@@ -81,7 +81,7 @@ def _image(docker: str, architecture: Architecture) -> Finding:
     )
 
 
-def _said(error: subprocess.SubprocessError) -> str:
+def _error_text(error: subprocess.SubprocessError) -> str:
     if isinstance(error, subprocess.CalledProcessError):
         return (error.stderr or error.stdout or "").strip() or f"exit code {error.returncode}"
     return str(error)

@@ -59,17 +59,17 @@ def leases(target: Target) -> Iterator[Finding]:
         yield ok(f"leases: {len(rows)} unfinished, none of them stuck")
     if found.overdue:
         yield problem(
-            f"leases: running, but without a beat for long: {_named(found.overdue)}",
+            f"leases: running, but without a beat for long: {_ids_text(found.overdue)}",
             "is the sweeper running? `longhaul status JOB` names the execution to look at",
         )
     if found.missing:
         yield problem(
-            f"leases: released, but their message has not come: {_named(found.missing)}",
+            f"leases: released, but their message has not come: {_ids_text(found.missing)}",
             "is the mapping on, and the sweeper running?",
         )
     if found.owed:
         yield problem(
-            f"leases: ended, but owing something for long: {_named(found.owed)}",
+            f"leases: ended, but owing something for long: {_ids_text(found.owed)}",
             "`longhaul status JOB` says what; the sweeper's log says why it fails",
         )
 
@@ -143,6 +143,6 @@ def alarms(target: Target) -> Iterator[Finding]:
         yield ok(f"alarms: none of {len(found)} rings")
 
 
-def _named(keys: tuple[str, ...]) -> str:
+def _ids_text(keys: tuple[str, ...]) -> str:
     more = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
     return ", ".join(key.partition("#")[2] for key in keys[:_MAX_NAMED]) + more

@@ -156,7 +156,7 @@ def redrive(  # noqa: PLR0913 - filters
     Example: longhaul dlq redrive flights-2013-01 --yes
     """
     out = Output(as_json=as_json)
-    which = _chosen(names, kinds, older_than, newer_than, all_=all_)
+    which = _filter(names, kinds, older_than, newer_than, all_=all_)
 
     def send(stage: Stage, which: Which, did: Callable[[DeadLetter], None]) -> Handled:
         sent: list[str] = []
@@ -207,7 +207,7 @@ def drop(  # noqa: PLR0913 - filters
     Example: longhaul dlq drop --class invalid_request --older-than 7d
     """
     out = Output(as_json=as_json)
-    which = _chosen(names, kinds, older_than, newer_than, all_=all_)
+    which = _filter(names, kinds, older_than, newer_than, all_=all_)
     _handle(
         out,
         target,
@@ -229,7 +229,7 @@ def _which(
     return Which(tuple(names or ()), tuple(kinds or ()), older_than, newer_than)
 
 
-def _chosen(
+def _filter(
     names: list[str] | None,
     kinds: list[str] | None,
     older_than: timedelta | None,

@@ -50,7 +50,7 @@ def logs(
     Example: longhaul logs flights-2013-01 --follow
     """
     out = Output(as_json=as_json)
-    lease = _known(out, target, job, stage) if follow else find_job(target, job, stage)
+    lease = _await_row(out, target, job, stage) if follow else find_job(target, job, stage)
     if lease.is_mark and not follow:
         raise CommandError(
             f"job {lease.job_id} has no log: it was cancelled before it began",
@@ -93,7 +93,7 @@ def _stream(target: Target, lease: Lease, number: int) -> LogStream:
     raise CommandError(f"attempt {number} of job {lease.job_id} {why}", ExitStatus.NOT_FOUND)
 
 
-def _known(out: Output, target: Target, job: str, stage: str | None) -> Lease:
+def _await_row(out: Output, target: Target, job: str, stage: str | None) -> Lease:
     """Wait for the job's row: the job may still be queued."""
     name, is_told = job_id(job), False
     names = [each.name for each in target.stages(stage)]

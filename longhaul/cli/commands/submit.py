@@ -181,7 +181,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     if fields and file is not None:
         raise CommandError("give a file or the options of one request, not both", ExitStatus.USAGE)
     if wanted_id is not None:
-        requests = [_named(requests, problems, job_id(wanted_id))]
+        requests = [_with_job_id(requests, problems, job_id(wanted_id))]
     if group is not None and (unfit := group_problem(group)):
         raise CommandError(f"--group {unfit}", ExitStatus.USAGE)
     to_stage = target.open_stage(stage)
@@ -271,7 +271,7 @@ def _json_or_text(text: str) -> Any:  # noqa: ANN401 - what JSON holds
         return text
 
 
-def _named(requests: Sequence[Document], problems: Sequence[Problem], name: str) -> Document:
+def _with_job_id(requests: Sequence[Document], problems: Sequence[Problem], name: str) -> Document:
     if len(requests) + len(problems) != 1:
         raise CommandError(
             f"--job-id names one request, and there are {len(requests) + len(problems)}",
@@ -317,7 +317,7 @@ def _keep_unsent(out: Output, report: SubmitReport, file: Path) -> None:
     """Write the unsent requests to a file that can be submitted again."""
     if not report.unsent:
         return
-    place = _kept(file, "".join(f"{each.submission.body}\n" for each in report.unsent))
+    place = _keep_text(file, "".join(f"{each.submission.body}\n" for each in report.unsent))
     for reason in sorted({each.reason for each in report.unsent})[:_MAX_SHOWN]:
         out.note(reason, style="red")
     out.note(
@@ -327,7 +327,7 @@ def _keep_unsent(out: Output, report: SubmitReport, file: Path) -> None:
     )
 
 
-def _kept(file: Path, text: str) -> str:
+def _keep_text(file: Path, text: str) -> str:
     """Keep the text, and say where.
 
     An existing file is not replaced: it may hold what an earlier run could not send.

@@ -38,7 +38,7 @@ class Report:
             f"<p class=dim>{self._scope()}</p>{self._figures()}"
             f"<h2>Timeline</h2>{self._timeline()}"
             f"<h2>Outcomes</h2>{self._outcomes()}<h2>Waits</h2>{self._waits()}"
-            f"<h2>Wasted attempts</h2>{self._wrong()}"
+            f"<h2>Wasted attempts</h2>{self._wrong_attempts_html()}"
             f"<h2>Cost</h2>{self._cost()}<h2>Jobs</h2>{self._jobs()}",
         )
 
@@ -125,7 +125,7 @@ class Report:
             ]
         return _table(headings, rows)
 
-    def _wrong(self) -> str:
+    def _wrong_attempts_html(self) -> str:
         wrong = [each for job in self.jobs for each in job.attempts if went_wrong(each.record)]
         if not wrong:
             return "<p>None.</p>"

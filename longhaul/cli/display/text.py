@@ -42,10 +42,10 @@ def log_line(event: LogEvent) -> str:
     Where a job's output without a line end stands before such JSON, these are two lines.
     """
     if (line := _of_the_runner(event.text)) is not None:
-        return _shown(line)
+        return _log_line(line)
     before, begin, rest = event.text.partition(_BEGIN)
     if (line := _of_the_runner(f"{begin}{rest}")) is not None:
-        return f"{_plain(before)}\n{_shown(line)}"
+        return f"{_plain(before)}\n{_log_line(line)}"
     return _plain(event.text)
 
 
@@ -61,7 +61,7 @@ def _of_the_runner(text: str) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) and "message" in fields else None
 
 
-def _shown(fields: Mapping[str, Any]) -> str:
+def _log_line(fields: Mapping[str, Any]) -> str:
     clock, level = str(fields.get("timestamp", ""))[11:23], str(fields.get("level", ""))
     rest = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _COMMON)
     line = f"{clock} {level:7} {fields['message']} {rest}".rstrip()

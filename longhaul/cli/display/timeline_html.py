@@ -89,7 +89,7 @@ def timeline_html(
     row, dense = (_ROW, "") if len(lanes) < _DENSE_FROM else (_DENSE_ROW, " tl-dense")
     height = row * len(lanes)
     labels = "".join(_label(each, now, href) for each in lanes)
-    drawn = "".join(_drawn(each, n * row, row, scale, now) for n, each in enumerate(lanes))
+    drawn = "".join(_lane_svg(each, n * row, row, scale, now) for n, each in enumerate(lanes))
     lines = "".join(
         f'<line class="{css}" x1="{x}%" x2="{x}%" y1="0" y2="{height}"/>'
         for x, _, css in scale.marks()
@@ -198,7 +198,7 @@ def in_words(lane: Lane, now: datetime) -> str:
     )
 
 
-def _drawn(lane: Lane, top: int, row: int, scale: _Scale, now: datetime) -> str:
+def _lane_svg(lane: Lane, top: int, row: int, scale: _Scale, now: datetime) -> str:
     rects = "".join(_rect(each, top, row, scale, now) for each in lane.segments)
     beats = "".join(_beats(each, top + row, scale, now) for each in lane.attempts)
     ended = ""
@@ -225,7 +225,9 @@ def _rect(segment: Segment, top: int, row: int, scale: _Scale, now: datetime) ->
             f"{_WRONG[outcome]}</text>"
         )
     place = f'x="{begin}%" y="{y}" width="{round(end - begin, 4)}%" height="{height}"'
-    return f'<rect class="{css}" {place}><title>{text(_said(segment, now))}</title></rect>{glyph}'
+    return (
+        f'<rect class="{css}" {place}><title>{text(_tooltip(segment, now))}</title></rect>{glyph}'
+    )
 
 
 def _beats(record: AttemptRecord, bottom: int, scale: _Scale, now: datetime) -> str:
@@ -246,7 +248,7 @@ def _outcome(segment: Segment) -> str:
     return _SHOWN_AS.get(record.kind or "", " tl-failed")
 
 
-def _said(segment: Segment, now: datetime) -> str:
+def _tooltip(segment: Segment, now: datetime) -> str:
     """The tooltip of a segment."""
     lasted = f"{moment_text(segment.begin)}, {format_duration(segment.seconds(now))}"
     record = segment.record

@@ -132,7 +132,7 @@ class Page:
         return self._html("jobs.html", request, choice | {"seen": view})
 
     def _job(self, request: Request) -> Response:
-        stage, job_id = self._named(request.args)
+        stage, job_id = self._job_in(request.args)
         attempt = request.args.get("attempt", type=int)
         what = ("job", stage.name, job_id, attempt)
         reader = JobReader(self._target, stage.name, job_id, attempt)
@@ -185,7 +185,7 @@ class Page:
         return self._html("letters.html", request, values)
 
     def _ask(self, request: Request, what: str) -> Response:
-        stage, job_id = self._named(request.args)
+        stage, job_id = self._job_in(request.args)
         with self._aws_errors_shown():
             row = self._target.parts.leases.load(job_key(stage.name, job_id))
         if what == "cancel":
@@ -221,18 +221,20 @@ class Page:
         return self._html("ask.html", request, values | {"stage": stage.name})
 
     def _do(self, request: Request, what: str) -> Response:
-        stage, job_id = self._named(request.form)
+        stage, job_id = self._job_in(request.form)
         act = {"cancel": self._actions.cancel, "retry": self._actions.retry}[what]
-        return self._done(lambda: act(stage.name, job_id), "/job", stage=stage.name, id=job_id)
+        return self._act_and_redirect(
+            lambda: act(stage.name, job_id), "/job", stage=stage.name, id=job_id
+        )
 
     def _redrive(self, request: Request) -> Response:
         stage = self._stage(request.form.get("stage"))
         letters = request.form.getlist("letter")[:MAX_LETTERS]
-        return self._done(
+        return self._act_and_redirect(
             lambda: self._actions.redrive(stage.name, letters), "/dead-letters", stage=stage.name
         )
 
-    def _done(self, act: Callable[[], Notice], path: str, **query: str) -> Response:
+    def _act_and_redirect(self, act: Callable[[], Notice], path: str, **query: str) -> Response:
         """Act, and show the result on the next page."""
         number = str(next(self._numbers))
         try:
@@ -257,7 +259,7 @@ class Page:
         except NoSuchStageError as error:
             raise NotFound(str(error)) from None
 
-    def _named(self, given: Mapping[str, str]) -> tuple[Stage, str]:
+    def _job_in(self, given: Mapping[str, str]) -> tuple[Stage, str]:
         """The job that a query or a form names."""
         try:
             return self._stage(given.get("stage")), checked_id(given.get("id", ""))

@@ -144,7 +144,7 @@ class BoundsCheck:
         if key in self._right or not has_bounds or file.file_format != FileFormat.PARQUET:
             return {}
         try:
-            wrong = _wrong(file, self._footer(file), table)
+            wrong = _wrong_bounds(file, self._footer(file), table)
         except (ClientError, OSError, ValueError, TypeError) as error:
             return code_of(error) if isinstance(error, ClientError) else str(error)
         if not wrong:
@@ -214,7 +214,7 @@ def _data_manifests(table: Table) -> Iterator[ManifestFile]:
             yield manifest
 
 
-def _wrong(file: DataFile, footer: "FileMetaData", table: Table) -> dict[int, Bounds]:
+def _wrong_bounds(file: DataFile, footer: "FileMetaData", table: Table) -> dict[int, Bounds]:
     from pyiceberg.io.pyarrow import (  # noqa: PLC0415 - it takes a moment
         MetricModeTypes,
         MetricsMode,

@@ -91,7 +91,7 @@ def _lines(
     for key, each in standings.items():
         if each.lease is not None and moved(seen.get(key), each.lease):
             seen[key] = each.lease
-            error = _said(each.lease, sent)
+            error = _error_text(each.lease, sent)
             why = f" ({each.lease.last_class}: {error})" if error else ""
             out.note(
                 f"{each.lease.job_id}: {shown_state(each.lease)}, "
@@ -127,7 +127,8 @@ def _tell(
             )
         elif not each.succeeded:
             out.note(
-                f"{lease.job_id}: {lease.state.value}: {lease.last_class}: {_said(lease, sent)}",
+                f"{lease.job_id}: {lease.state.value}: {lease.last_class}:"
+                f" {_error_text(lease, sent)}",
                 style="red",
             )
     good = sum(each.succeeded for each in standings.values())
@@ -136,7 +137,7 @@ def _tell(
     )
 
 
-def _said(lease: Lease, sent: Mapping[str, JsonValue]) -> str:
+def _error_text(lease: Lease, sent: Mapping[str, JsonValue]) -> str:
     return with_values(lease.last_error or "", sent.get(lease.key))
 
 

@@ -35,7 +35,7 @@ class Table:
                 indent = _INDENT if band.start else 0
                 shown = [cells[column] for column in band]
                 if not indent or any(cell.plain for cell in shown):
-                    yield from _drawn(
+                    yield from _row_lines(
                         console,
                         shown,
                         [widths[column] for column in band],
@@ -56,7 +56,7 @@ def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
     yield range(start, len(widths))
 
 
-def _drawn(
+def _row_lines(
     console: Console, cells: Sequence[Text], widths: Sequence[int], indent: int, room: int
 ) -> Iterator[Text]:
     """The lines of one row in one band.

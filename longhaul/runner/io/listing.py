@@ -147,7 +147,7 @@ class InputListing:
         named: dict[str, list[Source]] = {}
         for place in sorted(places, key=len):  # the nearest manifest last: it decides
             found: dict[str, list[Source]] = {}
-            for source in self._named(path.bucket, place, base, read):
+            for source in self._sources_in_manifest(path.bucket, place, base, read):
                 if head := _head(source.key, patterns):
                     found.setdefault(head, []).append(source)
             named |= found
@@ -182,7 +182,7 @@ class InputListing:
             self.manifests[f"s3://{bucket}/{prefix}"] = manifest
             return _parted(self._of_manifest(bucket, prefix, manifest.of_dataset(MAIN)), prefix)
         for place in _around(prefix):
-            if named := self._named(bucket, place, prefix, read):
+            if named := self._sources_in_manifest(bucket, place, prefix, read):
                 return _parted(named, prefix)
         return _parted(
             (
@@ -193,7 +193,9 @@ class InputListing:
             prefix,
         )
 
-    def _named(self, bucket: str, place: str, below: str, read: _Read) -> list[Source]:
+    def _sources_in_manifest(
+        self, bucket: str, place: str, below: str, read: _Read
+    ) -> list[Source]:
         """The files below a prefix that the manifest at a place names."""
         manifest = read(place)
         if manifest is None:

@@ -48,7 +48,7 @@ def split(df: DataFrame, partition_by: Iterable[PartitionBy]) -> DataFrameWriter
     prefix = "longhaul_by_"
     while any(name.lower().startswith(prefix) for name in df.columns):
         prefix += "_"
-    made = {f"{prefix}{n}": _made(by, df) for n, by in enumerate(partition_by)}
+    made = {f"{prefix}{n}": _partition_column(by, df) for n, by in enumerate(partition_by)}
     return df.withColumns(made).write.format("parquet").partitionBy(*made)
 
 
@@ -57,7 +57,7 @@ def quoted(column: str) -> str:
     return f"`{column.replace('`', '``')}`"
 
 
-def _made(by: PartitionBy, df: DataFrame) -> Column:
+def _partition_column(by: PartitionBy, df: DataFrame) -> Column:
     column = F.col(quoted(by.column))
     if isinstance(df.schema[by.column].dataType, TimestampType):
         column = _in_utc(column)

@@ -99,8 +99,8 @@ class TableDestination:
         by = asked if table is None else self._partition_of(table)
         if asked and asked != by:
             raise PermanentJobError(
-                f"output: {path} is partitioned by {_named(by)}, and the job asks for"
-                f" {_named(asked)}"
+                f"output: {path} is partitioned by {_partitions_text(by)}, and the job asks for"
+                f" {_partitions_text(asked)}"
             )
         require_partitions(by, columns_of(schema))
         required = table.schema().fields if table else ()
@@ -249,5 +249,5 @@ def _require_few(tables: Sequence[PendingTable]) -> None:
         )
 
 
-def _named(partition_by: Sequence[PartitionBy]) -> str:
+def _partitions_text(partition_by: Sequence[PartitionBy]) -> str:
     return ", ".join(map(str, partition_by)) or "nothing"

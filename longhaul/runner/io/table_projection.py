@@ -100,7 +100,9 @@ class Projection:
         children = [
             pa.repeat(_constant(self.constants[field.field_id], kind.type), len(rows))
             if place is None and self.constants.get(field.field_id) is not None
-            else self._child(rows, place, field.field_type, kind, self._named(field.field_id), "")
+            else self._child(
+                rows, place, field.field_type, kind, self._mapped_fields(field.field_id), ""
+            )
             for field, place, kind in zip(struct.fields, at, _fields(struct, ""), strict=True)
         ]
         return pa.StructArray.from_arrays(children, fields=_fields(struct, ""))
@@ -217,7 +219,7 @@ class Projection:
     def _has_ids(self) -> bool:
         return any(_FIELD_ID in (field.metadata or {}) for field in self.source)
 
-    def _named(self, field_id: int) -> Sequence[MappedField]:
+    def _mapped_fields(self, field_id: int) -> Sequence[MappedField]:
         return _mapped(self.names, field_id)
 
     def _places(

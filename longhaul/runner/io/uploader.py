@@ -126,7 +126,7 @@ class Uploader:
             files=tuple(
                 ManifestFile(path=file.path, size=file.size, dataset=file.dataset) for file in files
             ),
-            rows=_counted(datasets),
+            rows=_row_counts(datasets),
         )
         sent = self._send(bucket, key_prefix, files, uploads)
         self._list(
@@ -200,12 +200,13 @@ def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> No
         there, new = set(map(extension_of, old_paths)), set(map(extension_of, new_paths))
         if there and there != new and any(map(_is_of_spark, (*old_paths, *new_paths))):
             raise PermanentJobError(
-                f"output: mode is append, and dataset {dataset!r} holds {_named(there)} files, to"
-                f" which {_named(new)} files cannot be added"
+                f"output: mode is append, and dataset {dataset!r} holds"
+                f" {_extensions_text(there)} files, to which {_extensions_text(new)} files"
+                " cannot be added"
             )
 
 
-def _counted(datasets: Sequence[Dataset]) -> dict[str, int]:
+def _row_counts(datasets: Sequence[Dataset]) -> dict[str, int]:
     """Rows by dataset, which may come in parts; without those that are not counted."""
     rows: Counter[str] = Counter()
     for dataset in datasets:
@@ -239,5 +240,5 @@ def _require_places(prefix: str, files: Sequence[WrittenFile]) -> None:
         seen.add(file.path)
 
 
-def _named(extensions: set[str]) -> str:
+def _extensions_text(extensions: set[str]) -> str:
     return " and ".join(sorted(extension or "nameless" for extension in extensions))

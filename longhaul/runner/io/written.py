@@ -124,7 +124,7 @@ class LocalFile:
         with open(self.file, "rb", opener=_open_itself) as opened:
             opened.seek((number - 1) * self.part_size)
             body = opened.read(self.part_size)
-        return _sent(client, bucket, key, upload, number, body)
+        return _upload_part(client, bucket, key, upload, number, body)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class S3File:
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
     ) -> tuple[Part, int]:
         if self.size == 0:  # it has no range of bytes to name
-            return _sent(client, bucket, key, upload, number, b"")
+            return _upload_part(client, bucket, key, upload, number, b"")
         start = (number - 1) * self.part_size
         end = min(start + self.part_size, self.size)
         result = client.upload_part_copy(
@@ -161,7 +161,7 @@ class S3File:
         return Part(n=number, etag=result["ETag"], crc32=result.get("ChecksumCRC32")), end - start
 
 
-def _sent(
+def _upload_part(
     client: "S3Client", bucket: str, key: str, upload: Upload, number: int, body: bytes
 ) -> tuple[Part, int]:
     answer = client.upload_part(

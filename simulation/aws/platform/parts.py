@@ -123,7 +123,7 @@ class WorkInParts:
             return Dataset(dataset, folder, _ROWS * self._planned.files, layout)
 
         # In the place of Spark; all that is around it stays.
-        self._job._written = written  # type: ignore[method-assign,assignment]  # noqa: SLF001
+        self._job._write_dataset = written  # type: ignore[method-assign,assignment]  # noqa: SLF001
         self._container.asked.append(name)
         dataset, part = self._place(name)
         self._job.write(_FRAME, dataset, part=part, version=self._version(name))

@@ -156,11 +156,11 @@ FOLLOW_ONS: Final = (
         "what follows is sent before its parent is counted",
         _FINISH,
         "jobs_to_send = chain(self._jobs(lease, emitted, refused), started)",
-        "jobs_to_send = chain(self._jobs(lease, emitted, refused), self._counted(lease, emitted, refused))",
+        "jobs_to_send = chain(self._jobs(lease, emitted, refused), self._jobs_of_complete_joins(lease, emitted, refused))",
         also=Mutant(
             "all of it",
             _FINISH,
-            "started = list(self._counted(lease, emitted, refused))",
+            "started = list(self._jobs_of_complete_joins(lease, emitted, refused))",
             "started = []",
         ),
         test="tests/handlers/test_joins.py::test_join_starts_once_though_members_end_before_their_emitter_is_settled_again",

@@ -33,8 +33,8 @@ SAVED: Final = (
         "the pointer moves before the record is there",
         _SAVING,
         "        self._store.put(ref, record)\n"
-        "        before, self._known = self._known, self._moved(ref, record.size_bytes)",
-        "        before, self._known = self._known, self._moved(ref, record.size_bytes)\n"
+        "        before, self._known = self._known, self._move_pointer(ref, record.size_bytes)",
+        "        before, self._known = self._known, self._move_pointer(ref, record.size_bytes)\n"
         "        self._store.put(ref, record)",
     ),
     Mutant(
