@@ -37,7 +37,7 @@ def test_an_attempt_that_was_killed_between_two_looks_is_known(
     assert job.beats == lease.attempt.beats + job.attempts[1].attempt.beats > 1
     assert job.seconds == 105 + 63
     assert job.sizes == "small, then medium"
-    took = recovery(Killed(job, killed_at.timestamp()))
+    took = recovery(Killed(job, killed_at.timestamp(), parts=0))
     back_off = released.retry_at - killed_at - timedelta(seconds=5)
     assert took.noticed_s == 5
     assert took.back_off_s == pytest.approx(back_off.total_seconds())
@@ -49,4 +49,4 @@ def test_a_job_that_did_not_come_back_fails_the_demo(world: World, watcher: Watc
     started(world, world.claim("january"))
     watcher.look()
     with pytest.raises(DemoError, match="not tried a second time"):
-        recovery(Killed(watcher.jobs["main#january"], world.clock.now().timestamp()))
+        recovery(Killed(watcher.jobs["main#january"], world.clock.now().timestamp(), parts=0))
