@@ -371,6 +371,13 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("deliver:m2", 1, "late/900"),),
         slots=1,
     ),
+    "a driver whose role might not fetch the code was the job's failure": Plan(
+        seed=1,
+        jobs=(Job("j0", work_s=9.0, files=1, engine="emr-serverless"),),
+        acts=(_SUBMIT, Act(0.5, "outage", for_s=14_400.0, service="rights")),
+        faults=(),
+        max_attempts=1,
+    ),
     "a cancel whose answer was lost took back the time of a later one": Plan(
         jobs=(Job("j0", work_s=300.0, files=1),),
         acts=(_SUBMIT, Act(40.0, "cancel", "j0"), Act(41.5, "cancel", "j0")),

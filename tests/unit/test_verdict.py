@@ -122,6 +122,10 @@ def test_end_of_a_task_is_classified_by_its_code_and_its_stop(
         (job_run("FAILED", "a driver was lost"), None, OutcomeClass.INTERRUPTED),
         (job_run("FAILED", "ExitCode: 65."), "arn:run", OutcomeClass.PERMANENT),
         (job_run("FAILED", "ExitCode: 1."), "arn:run", OutcomeClass.FAILED),
+        # Before our code began its role could not fetch it; afterwards it is the job's own affair.
+        (job_run("FAILED", "ExitCode: 1. AccessDeniedException"), None, OutcomeClass.REFUSED),
+        (job_run("FAILED", "s3://a/b: AccessDenied"), None, OutcomeClass.REFUSED),
+        (job_run("FAILED", "ExitCode: 1. AccessDeniedException"), "arn", OutcomeClass.FAILED),
         (job_run("FAILED", "ExitCode: 1. OutOfMemoryError"), "arn", OutcomeClass.OUT_OF_MEMORY),
         (
             job_run("FAILED", "ExitCode: 137. Worker has been killed as memory usage exceeded"),

@@ -13,6 +13,7 @@ from longhaul.domain.verdict import (
     Verdict,
     by_exit_code,
     says_no_room,
+    says_not_to_be_had,
     says_out_of_memory,
     searchable,
 )
@@ -57,15 +58,18 @@ def classify(lease: Lease, run: dict[str, Any]) -> Verdict:
     """How a job run of EMR Serverless ended.
 
     A cancelled one was not cancelled by us. Without an exit code, its driver never started or was
-    lost.
+    lost. With one, spark-submit may have failed before our code began: the job's role may not fetch
+    it, which is no fault of the job's.
     """
     state, details = str(run.get("State", "")), searchable(str(run.get("StateDetails") or ""))
     said = f"job run {state.lower()}: {details}" if details else f"job run {state.lower()}"
     if state == "CANCELLED":
         return Verdict(OutcomeClass.INTERRUPTED, said)
     code = exit_code_in(details)
+    is_placed = lease.attempt.task_arn is not None
+    if not is_placed and says_not_to_be_had(details):
+        return Verdict(OutcomeClass.REFUSED, said)
     if code is None:
-        is_placed = lease.attempt.task_arn is not None
         found_room = is_placed or not says_no_room(details)
         return Verdict(OutcomeClass.INTERRUPTED if found_room else OutcomeClass.NOT_PLACED, said)
     kind = by_exit_code(code)

@@ -51,6 +51,12 @@ _NO_RIGHT = (
     ),
     ("ResourceNotFoundException", "Application 00f0000000000001 does not exist"),
 )
+_NO_CODE = (
+    'Exception in thread "main" java.nio.file.AccessDeniedException: s3://assets/runner.py: Access'
+    " Denied (Service: Amazon S3; Status Code: 403; Error Code: AccessDenied"
+)
+"""The last exception of a driver whose role may not fetch the entry point, or its archives."""
+
 _ENDED = "Job failed, please check complete logs in configured logging destination. ExitCode: {}."
 _LAST_WORDS = " Last few exceptions: {}"
 _FULL_MEMORY = (
@@ -122,8 +128,10 @@ class Drivers:
 
     def _before_start(self, request: Mapping[str, Any]) -> None:
         if self.around.injector.is_out("rights"):
-            number = unit(self.around.plan.seed, f"no right:{request['name']}")
-            raise RefusedError(*_NO_RIGHT[int(number * len(_NO_RIGHT))])
+            chance = unit(self.around.plan.seed, f"no right:{request['name']}")
+            number = int(chance * (len(_NO_RIGHT) + 1))
+            if number < len(_NO_RIGHT):  # else the job's role lacks a right, and not the machine's
+                raise RefusedError(*_NO_RIGHT[number])
         if self._application.state == "STOPPING":
             self.around.injector.note(Fault("application", 0, "stopping"))
 
@@ -211,6 +219,8 @@ class Driver(JobProcess):
         fault = self.around.injector.of_event(site, _LAUNCH_FAULTS, plan.mix.launches)
         if fault is None and first.kind == "fails_to_start":
             self.ending, fault = first, _LOST
+        if self.around.injector.is_out("rights"):
+            fault = _ENDED.format(1) + _LAST_WORDS.format(_NO_CODE)
         if fault is not None:
             self.later(start_s, lambda: self._gone("FAILED", fault))
         else:

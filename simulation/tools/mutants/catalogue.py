@@ -6,6 +6,7 @@ A mutant changes the real code, and its name says what the changed code does wro
 from collections.abc import Mapping
 from typing import Final
 
+from simulation.tools.mutants.emr import EMR
 from simulation.tools.mutants.fence import FENCE
 from simulation.tools.mutants.follow_ons import FOLLOW_ONS
 from simulation.tools.mutants.messages import MESSAGES
@@ -21,6 +22,6 @@ from simulation.tools.mutants.when_sent import WHEN_SENT
 
 ALL: Final = (
     *(*FENCE, *MESSAGES, *WHEN_SENT, *OUTCOME, *OUTPUT, *TABLES),
-    *(*FOLLOW_ONS, *NOTICES, *RARE, *TINY, *SAVED),
+    *(*FOLLOW_ONS, *NOTICES, *RARE, *TINY, *EMR, *SAVED),
 )
 MUTANTS: Final[Mapping[str, Mutant]] = {mutant.name: mutant for mutant in ALL}
