@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from longhaul.cdk.app import build
 
 # isort: split
-from aws_cdk import Validations  # after `longhaul.cdk`, which tells jsii where Node is
+from aws_cdk import App, Validations  # after `longhaul.cdk`, which tells jsii where Node is
 from cdk_nag import AwsSolutionsChecks
 
 NO_COPIES: Final[dict[str, JsonValue]] = {
@@ -103,14 +103,19 @@ class Synthesis:
 
 
 def synthesize(
-    folder: Path, settings: Mapping[str, JsonValue], *, assets: bool = False
+    folder: Path,
+    settings: Mapping[str, JsonValue],
+    *,
+    assets: bool = False,
+    more: Callable[[App], object] = lambda _: None,
 ) -> Synthesis:
     """Synthesize with these settings over the usual ones, checked by cdk-nag.
 
-    With `assets` the folder gets a copy of them.
+    With `assets` the folder gets a copy of them. `more` changes or checks the app before.
     """
     context: dict[str, JsonValue] = {"longhaul": dict(settings)}
     app = build(outdir=str(folder), context=context if assets else NO_COPIES | context)
+    more(app)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     try:
         app.synth()
