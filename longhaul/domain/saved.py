@@ -36,7 +36,7 @@ MAX_STATE_BYTES: Final = 64 * 1024
 """Of `job.state` as JSON."""
 
 MAX_FOLDER_FILES: Final = 10_000
-"""Files of all folders of a job."""
+"""Files of a folder of a job."""
 
 KEPT_FOR_REDRIVE: Final = timedelta(days=14)
 """How long what a dead job has stored waits for a redrive."""

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -33,7 +34,8 @@ from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.job import Job, Params, PermanentJobError
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.code_digest import code_digest
-from longhaul.runner.io.saved_files import JobFolder
+from longhaul.runner.io.saved_files import JobFolder, S3Objects
+from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import LoadedJob
 from longhaul.runner.script import ScriptParams, run_script
@@ -328,7 +330,7 @@ def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> Non
 def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
     attempts: Attempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuses = False
+    refuses, notes = False, list[str]()
     stock = S3SavedWork.put
 
     def put(self: S3SavedWork, ref: str, record: Any) -> None:
@@ -343,6 +345,7 @@ def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
         if job.attempt == 1:
             refuses = True
             assert job.write(spark.range(1), part="a") == 1
+            notes.append(vars(job)["saving"].progress.note)
             refuses = False
             job.write(spark.range(2), part="b")
             raise DiesError
@@ -351,6 +354,71 @@ def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
 
     attempts.run(run)
     assert attempts.run(run) is ExitCode.OK
+    assert notes == ["part a of dataset . is not stored yet: ClientError"]
+
+
+def test_a_disk_too_small_for_what_is_restored_ends_the_attempt_before_anything_comes(
+    cloud: Cloud, attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one gets a larger size; `S3Objects.bring` would fill the disk half-way."""
+    brought: list[object] = []
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        if job.attempt == 1:
+            job.folder("model").joinpath("w").write_text("weights")
+            job.checkpoint("frame", spark.range(3))
+            raise DiesError
+        monkeypatch.setattr(S3Objects, "bring", lambda _, files: brought.append(files))
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 1))  # type: ignore[attr-defined]
+        with pytest.raises(OutOfDiskError, match="and 0 MiB of the disk are free"):
+            job.checkpoint("frame", spark.range(3))
+        job.folder("model")
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.OUT_OF_DISK
+    assert cloud.lease().last_class == OutcomeClass.OUT_OF_DISK
+    assert brought == []
+
+
+def test_more_parts_than_a_job_may_have_are_refused(
+    make_job: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all datasets together, also those that an earlier attempt stored."""
+    monkeypatch.setattr("longhaul.runner.saving.MAX_PARTS", 2)
+    first = make_job({})
+    first.write(spark.range(1), part="a")
+    first.write(spark.range(1), "other", part="a")
+    second = make_job({}, after=first)
+    second.write(spark.range(1), part="a")
+    with pytest.raises(PermanentJobError, match="more than 2 parts: let each part hold more"):
+        second.write(spark.range(1), part="b")
+
+
+def test_the_files_of_an_output_are_counted_at_each_part(
+    make_job: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of parts that are passed over."""
+    monkeypatch.setattr("longhaul.runner.io.written.MAX_FILES", 3)
+    first = make_job({})
+    frame = spark.range(0, 2, 1, 2)
+    first.write(frame, part="a")
+    second = make_job({}, after=first)
+    for job in (first, second):
+        if job is second:
+            job.write(frame, part="a")
+        with pytest.raises(PermanentJobError, match="4 files are more than an output may have"):
+            job.write(frame, part="b")
+
+
+def test_more_files_than_a_folder_may_have_are_refused(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.runner.io.saved_files.MAX_FOLDER_FILES", 1)
+    job = make_job({})
+    for name in "ab":
+        job.folder("model").joinpath(name).touch()
+    with pytest.raises(PermanentJobError, match="more than 1 files: pack them together"):
+        job.save()
 
 
 def test_what_a_platform_asks_to_stop_may_save_in_the_time_that_is_left(
