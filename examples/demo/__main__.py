@@ -19,25 +19,28 @@ def main() -> int:
         default=DEFAULT_WORK_DIR,
         help="folder of the logs, the synthesized stack and the report (default: .longhaul)",
     )
-    work_dir = parser.parse_args().work_dir
+    parser.add_argument(
+        "--no-iam", action="store_true", help="let functions and tasks do what their roles forbid"
+    )
+    given = parser.parse_args()
     try:
-        return _run(work_dir)
+        return _run(given.work_dir, enforce_roles=not given.no_iam)
     except KeyboardInterrupt:
         return _INTERRUPTED
 
 
-def _run(work_dir: Path) -> int:
+def _run(work_dir: Path, *, enforce_roles: bool) -> int:
     from longhaul.cli.local.work_dir import work_in
     from longhaul.local.work_dir import WorkDirError
 
     try:
         with work_in(work_dir):
-            return _run_there(work_dir)
+            return _run_there(work_dir, enforce_roles=enforce_roles)
     except WorkDirError as error:
         return _failed(error)
 
 
-def _run_there(work_dir: Path) -> int:
+def _run_there(work_dir: Path, *, enforce_roles: bool) -> int:
     from rich.console import Console
 
     from examples.demo.run import run
@@ -45,7 +48,7 @@ def _run_there(work_dir: Path) -> int:
     from longhaul.local.assembly import DeployError
 
     try:
-        return run(Console(), work_dir)
+        return run(Console(), work_dir, enforce_roles=enforce_roles)
     except (DeployError, SettingsError, SynthError) as error:
         return _failed(error)
 

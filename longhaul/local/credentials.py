@@ -1,36 +1,69 @@
 """How clients and child processes reach the embedded AWS, and only it.
 
-The credentials are fake: moto accepts them, and no account does.
+No account knows the credentials. Those of a role are its session's, and `iam.gate` judges what is
+done with them; anybody else is an administrator here.
 """
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 import boto3
 
 FAKE_KEY = "local"
 
 
-def aws_client(service: str, *, endpoint: str, region: str, **options: Any) -> Any:  # noqa: ANN401 - one of boto3's clients
+@dataclass(frozen=True)
+class Credentials:
+    key: str
+    secret: str
+    token: str | None = None
+
+
+ADMINISTRATOR: Final = Credentials(FAKE_KEY, FAKE_KEY)
+
+Lend = Callable[[str, str], Credentials]
+"""Returns credentials of a role, by its ARN and the name of the session."""
+
+
+def lend_none(role: str, session: str) -> Credentials:
+    """Where roles are not enforced, everybody is the administrator."""
+    del role, session
+    return ADMINISTRATOR
+
+
+def aws_client(
+    service: str,
+    *,
+    endpoint: str,
+    region: str,
+    credentials: Credentials = ADMINISTRATOR,
+    **options: Any,  # noqa: ANN401 - those of boto3's clients
+) -> Any:  # noqa: ANN401 - one of boto3's clients
     """A boto3 client of the embedded AWS."""
     make: Any = boto3.client  # its overloads want a literal service name
     return make(
         service,
         endpoint_url=endpoint,
         region_name=region,
-        aws_access_key_id=FAKE_KEY,
-        aws_secret_access_key=FAKE_KEY,
+        aws_access_key_id=credentials.key,
+        aws_secret_access_key=credentials.secret,
+        aws_session_token=credentials.token,
         **options,
     )
 
 
-def child_environment(endpoint: str, region: str) -> dict[str, str]:
+def child_environment(
+    endpoint: str, region: str, credentials: Credentials = ADMINISTRATOR
+) -> dict[str, str]:
     """Environment variables that lead a child process to the embedded AWS."""
-    return {
+    token = {"AWS_SESSION_TOKEN": credentials.token} if credentials.token else {}
+    return token | {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
-        "AWS_ACCESS_KEY_ID": FAKE_KEY,
-        "AWS_SECRET_ACCESS_KEY": FAKE_KEY,
+        "AWS_ACCESS_KEY_ID": credentials.key,
+        "AWS_SECRET_ACCESS_KEY": credentials.secret,
         # Otherwise the user's profile or a cloud machine's metadata service could step in.
         "AWS_CONFIG_FILE": "/dev/null",
         "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",

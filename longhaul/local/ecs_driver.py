@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock, Timer
 from typing import Protocol
 
-from longhaul.local.credentials import child_environment
+from longhaul.local.credentials import ADMINISTRATOR, Lend, child_environment, lend_none
 from longhaul.local.http_services import HttpServices, QuietHandler
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.private_files import make_private_folder, write_private
@@ -41,6 +41,7 @@ class TaskSpec:
     # Group and stream prefix of the container's `awslogs` driver; None without one.
     log_group: str | None = None
     log_prefix: str = ""
+    role: str | None = None
 
     @property
     def id(self) -> str:
@@ -91,11 +92,14 @@ class EcsDriver:
         cwd: Path,
         shipper: LogShipper,
         image_environment: Mapping[str, str] | None = None,
+        lend: Lend = lend_none,
     ) -> None:
         """Commands run in `cwd`, in the place of the image's WORKDIR, with its ENV."""
         self._image_environment = dict(image_environment or {})
         self._shipper = shipper
-        self._children = child_environment(endpoint, region)
+        self._lend = lend
+        self._endpoint = endpoint
+        self._region = region
         self._logs = work_dir / "tasks"
         self._cwd = cwd
         self._tasks: Supervisor[_Task] = Supervisor()
@@ -199,12 +203,13 @@ class EcsDriver:
         )
 
     def _environment(self, spec: TaskSpec) -> dict[str, str]:
+        lent = self._lend(spec.role, spec.id) if spec.role else ADMINISTRATOR
         return (
             inherited_environment()
             | {"PYTHONUNBUFFERED": "1"}
             | self._image_environment
             | spec.environment
-            | self._children
+            | child_environment(self._endpoint, self._region, lent)
             | {
                 METADATA_VARIABLE: f"http://{self._metadata.address}/v4/{spec.id}",
                 "TMPDIR": str(self._temporary_of(spec)),

@@ -16,7 +16,14 @@ from signal import SIGKILL
 from threading import Lock
 from typing import Any, Final, Protocol
 
-from longhaul.local.credentials import aws_client, child_environment
+from longhaul.local.credentials import (
+    ADMINISTRATOR,
+    Credentials,
+    Lend,
+    aws_client,
+    child_environment,
+    lend_none,
+)
 from longhaul.local.http_services import LOOPBACK
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.processes import ProcessGroup
@@ -52,6 +59,7 @@ class JobRunSpec:
     parameters: str
     log_group: str | None = None
     log_prefix: str = ""
+    role: str | None = None
 
     @property
     def id(self) -> str:
@@ -90,14 +98,14 @@ class EmrDriver:
         work_dir: Path,
         shipper: LogShipper,
         provided_archives: Collection[str] = (),
+        lend: Lend = lend_none,
     ) -> None:
         """The cluster starts with the first job run."""
         self._provided_archives = provided_archives
         self._folder = work_dir / "job-runs"
-        children = child_environment(endpoint, region)
-        # EMR does not say that it sets a region: a driver has the one of its job run's parameters.
-        self._children = {name: children[name] for name in children if name not in _REGION}
-        self._s3: Any = aws_client("s3", endpoint=endpoint, region=region)
+        self._endpoint = endpoint
+        self._region = region
+        self._lend = lend
         self._shipper = shipper
         self.cluster = SparkCluster(work_dir / "spark")
         self._runs: Supervisor[_JobRun] = Supervisor()
@@ -158,8 +166,11 @@ class EmrDriver:
         (folder / "tmp").mkdir(parents=True)
         master = self.cluster.start()
         options = _options(run.spec.parameters)
-        entry = self._fetch(run.spec.entry_point, folder)
-        archives = self._fetch_archives(options.pop(_ARCHIVES, ""), folder)
+        role = run.spec.role
+        lent = self._lend(role, run.spec.id) if role else ADMINISTRATOR
+        s3 = aws_client("s3", endpoint=self._endpoint, region=self._region, credentials=lent)
+        entry = _fetch(s3, run.spec.entry_point, folder)
+        archives = self._fetch_archives(s3, options.pop(_ARCHIVES, ""), folder)
         confs = {
             "spark.master": master,
             **_sized(options),
@@ -178,31 +189,36 @@ class EmrDriver:
                     "org.apache.spark.deploy.SparkSubmit", *command, heap_mib=_DRIVER_HEAP_MIB
                 ),
                 cwd=folder,
-                environment=self._environment(options, folder),
+                environment=self._environment(options, folder, lent),
                 log=self.log_of(run.spec.arn),
             )
         run.observer.started()
         return run.process.wait()
 
-    def _environment(self, options: Mapping[str, str], folder: Path) -> dict[str, str]:
+    def _environment(
+        self, options: Mapping[str, str], folder: Path, lent: Credentials
+    ) -> dict[str, str]:
         asked = {
             name.removeprefix(_DRIVER_ENVIRONMENT): value
             for name, value in options.items()
             if name.startswith(_DRIVER_ENVIRONMENT)
         }
         named = {name: value for name, value in asked.items() if name not in _INTERPRETERS}
+        # EMR does not say that it sets a region: a driver has the one of its job run's parameters.
+        children = child_environment(self._endpoint, self._region, lent)
         # A temporary folder that is removed with the job run: a killed driver leaves files.
         return (
             self.cluster.environment()
             | named
-            | self._children
+            | {name: children[name] for name in children if name not in _REGION}
             | {"TMPDIR": str(folder / "tmp"), "PYTHONUNBUFFERED": "1"}
         )
 
-    def _fetch_archives(self, archives: str, folder: Path) -> str:
+    def _fetch_archives(self, s3: Any, archives: str, folder: Path) -> str:  # noqa: ANN401 - one of boto3's clients
         """Unpack the archives for the driver.
 
         Args:
+            s3: a client of the job run's role.
             archives: the value of `spark.archives`: `s3://…/x.zip#name,…`.
             folder: where they are unpacked.
 
@@ -214,17 +230,18 @@ class EmrDriver:
             uri, _, name = archive.partition("#")
             if name in self._provided_archives:
                 continue
-            file = self._fetch(uri, folder)
+            file = _fetch(s3, uri, folder)
             with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as packed:
                 packed.extractall(folder / name)
             kept.append(f"{file}#{name}")
         return ",".join(kept)
 
-    def _fetch(self, uri: str, folder: Path) -> Path:
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
-        file = folder / key.rpartition("/")[2]
-        self._s3.download_file(bucket, key, str(file))
-        return file
+
+def _fetch(s3: Any, uri: str, folder: Path) -> Path:  # noqa: ANN401 - one of boto3's clients
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    file = folder / key.rpartition("/")[2]
+    s3.download_file(bucket, key, str(file))
+    return file
 
 
 def _options(parameters: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from threading import Condition, Event, Lock, Thread, current_thread
 from typing import Any, Protocol
 
 from longhaul.local.assembly import DeployError
-from longhaul.local.credentials import child_environment
+from longhaul.local.credentials import Lend, child_environment, lend_none
 from longhaul.local.http_services import HttpServices
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
 from longhaul.local.log_shipper import LogShipper
@@ -150,10 +150,12 @@ class LambdaDriver:
         image_dir: Path,
         shipper: LogShipper,
         image_environment: Mapping[str, str] | None = None,
+        lend: Lend = lend_none,
     ) -> None:
         """`image_dir` is the working directory of functions that are images, with their ENV."""
         self._image_dir = image_dir
         self._image_environment = dict(image_environment or {})
+        self._lend = lend
         self._shipper = shipper
         self._endpoint = endpoint
         self._region = region
@@ -234,7 +236,7 @@ class LambdaDriver:
             inherited_environment()
             | (self._image_environment if is_image else {})
             | dict(function.environment_vars or {})
-            | child_environment(self._endpoint, self._region)
+            | child_environment(self._endpoint, self._region, self._lend(str(function.role), name))
             | {
                 "_HANDLER": handler,
                 "AWS_EXECUTION_ENV": f"AWS_Lambda_{'Image' if is_image else function.run_time}",

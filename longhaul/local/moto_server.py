@@ -2,6 +2,7 @@
 
 import logging
 import socket
+from collections.abc import Callable
 from functools import lru_cache
 from threading import Thread
 from typing import Any
@@ -46,8 +47,18 @@ class _Dispatcher(DomainDispatcherApplication):
 
 
 class MotoServer:
-    def __init__(self, port: int, host: str = LOOPBACK) -> None:
+    def __init__(
+        self,
+        port: int,
+        host: str = LOOPBACK,
+        around: Callable[[Any], Any] = lambda app: app,
+    ) -> None:
         """Start to serve.
+
+        Args:
+            port: 0 picks a free one.
+            host: the address to listen on.
+            around: returns the application that requests meet first.
 
         Raises:
             OSError: the port is taken. (moto's own server would wait forever.)
@@ -61,7 +72,7 @@ class MotoServer:
             self._server = make(
                 host,
                 self.port,
-                _Dispatcher(),
+                around(_Dispatcher()),
                 threaded=True,
                 request_handler=_Handler,
                 fd=listening.fileno(),

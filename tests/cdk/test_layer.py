@@ -12,6 +12,7 @@ import pytest
 from botocore.loaders import Loader
 
 from longhaul.cdk import bytecode, layer
+from longhaul.config import npm
 from tests.cdk.conftest import NOTIFIED
 from tests.cdk.synthesis import Synthesis
 from tests.layers import ROOT, files_of
@@ -76,7 +77,7 @@ def test_a_module_that_cannot_be_compiled_is_an_error_that_names_it(tmp_path: Pa
 def test_a_compiler_that_cannot_be_installed_is_an_error_that_says_why(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bytecode, "sources", lambda: repository)
+    monkeypatch.setattr(npm, "sources", lambda: repository)
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
     monkeypatch.setenv("npm_config_fetch_retries", "0")
 

@@ -16,7 +16,7 @@ import pytest
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.local.aws import embedded_aws, roles_judge
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.tables import TablePath
@@ -284,7 +284,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[Stack]:
-    with embedded_aws(tmp_path_factory.mktemp("embedded-aws")) as aws:
+    with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), iam=roles_judge()) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))
 
 
@@ -292,7 +292,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[
 def sparkless(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[Stack]:
     """The same with a runner without Spark, and messages that lapse in seconds."""
     hasty = impatient(assembly, tmp_path_factory.mktemp("impatient") / "cdk.out", visibility_s=5)
-    with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
+    folder = tmp_path_factory.mktemp("embedded-aws")
+    with embedded_aws(folder, task_dir=STAND_IN, iam=roles_judge()) as aws:
         yield Stack(aws, aws.deploy(hasty, "Longhaul"))
 
 

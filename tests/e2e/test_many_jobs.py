@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from moto.dynamodb.models import dynamodb_backends
 
-from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.local.aws import embedded_aws, roles_judge
 from longhaul.cli.synth import PROFILE, synth
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.domain.lease import Lease, State
@@ -77,7 +77,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     assembly = impatient(
         assembly, tmp_path_factory.mktemp("impatient") / "cdk.out", visibility_s=40
     )
-    with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
+    folder = tmp_path_factory.mktemp("embedded-aws")
+    with embedded_aws(folder, task_dir=STAND_IN, iam=roles_judge()) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from examples.cdk_app.stack import ReportsStack
-from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.local.aws import embedded_aws, roles_judge
 from tests.e2e.conftest import DEADLINE_S, Stack
 from tests.local.support import eventually
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_function_of_the_app_sends_a_job_and_another_hears_of_its_end(tmp_path: Path) -> None:
     assembly = tmp_path / "cdk.out"
-    with embedded_aws(tmp_path / "aws") as aws:
+    with embedded_aws(tmp_path / "aws", iam=roles_judge()) as aws:
         # As the local profile: the functions' packages are those of this environment.
         app = App(outdir=str(assembly), context={"aws:cdk:bundling-stacks": []})
         ReportsStack(app, "Reports", account=aws.account, region=aws.region)

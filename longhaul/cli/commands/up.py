@@ -8,7 +8,7 @@ from longhaul.cli.extras import require
 from longhaul.cli.local.address import check_address
 from longhaul.cli.local.work_dir import work_in
 from longhaul.cli.project import chosen, default_work_dir
-from longhaul.cli.terminal.options import WorkDir
+from longhaul.cli.terminal.options import EnforceRoles, WorkDir
 from longhaul.cli.terminal.output import Output
 from longhaul.local.http_services import LOOPBACK
 
@@ -24,6 +24,8 @@ def up(
         str, typer.Option(help="Address; with Docker's bridge (172.17.0.1) containers get in.")
     ] = LOOPBACK,
     work_dir: WorkDir = None,
+    *,
+    iam: EnforceRoles = True,
 ) -> None:
     """Start the embedded AWS with the stack deployed, in the foreground, until Ctrl-C.
 
@@ -37,6 +39,9 @@ def up(
     with another --work-dir only through AWS_ENDPOINT_URL. Any AWS client reaches it through
     AWS_ENDPOINT_URL, and `sam local invoke` with the file sam-env.json in the work dir.
 
+    Functions, tasks and job runs have the roles of the template, and what these do not allow is
+    denied, with a line that names what is missing.
+
     Example: longhaul up --port 0
     """
     require("local")
@@ -45,4 +50,4 @@ def up(
     with work_in(folder):
         from longhaul.cli.local.serve import serve  # noqa: PLC0415 - moto is slow to load
 
-        serve(Output(), host=host, port=port, work_dir=folder, project=chosen())
+        serve(Output(), host=host, port=port, work_dir=folder, project=chosen(), enforce_roles=iam)

@@ -1,13 +1,16 @@
 """The embedded AWS with what Longhaul's stack needs of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from longhaul.cli.project import python_environment
+from longhaul.config import npm
 from longhaul.config.project import Project, demo
 from longhaul.config.sources import sources
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.http_services import LOOPBACK
+from longhaul.local.iam.judge import FILES, PROGRAM
 
 # The archive of pinned wheels (`longhaul.engines.emr_serverless.construct`). They are for the
 # stack's architecture and the release's Python; this environment has the same packages.
@@ -21,11 +24,12 @@ def embedded_aws(
     host: str = LOOPBACK,
     task_dir: Path | None = None,
     project: Project | None = None,
+    iam: Path | None = None,
 ) -> EmbeddedAws:
     """An embedded AWS for Longhaul's stack, not yet started.
 
     Tasks run in `task_dir`, by default in `sources()`. Without a project they find the jobs of a
-    checkout's demo.
+    checkout's demo. Roles are enforced with what `roles_judge` installs.
     """
     jobs = project or demo()
     return EmbeddedAws(
@@ -35,4 +39,26 @@ def embedded_aws(
         host=host,
         provided_archives=(_PACKAGES,),
         task_environment=python_environment(jobs) if jobs else {},
+        iam=iam,
     )
+
+
+def roles_judge() -> Path:
+    """What enforces roles (`longhaul.local.iam.judge`), installed from npm if it is not yet.
+
+    Raises:
+        NpmError: npm's registry cannot be reached.
+    """
+    return npm.installed(PROGRAM, FILES)
+
+
+def roles_judge_if_any(say: Callable[[str], None]) -> Path | None:
+    """The same for a person who has no npm: says that no role is enforced."""
+    try:
+        return roles_judge()
+    except npm.NpmError as error:
+        say(
+            "no role is enforced: what judges calls could not be installed from npm (--no-iam does "
+            f"without it): {error}"
+        )
+        return None

@@ -2,12 +2,13 @@
 
 import json
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from threading import Event
 
 from rich.console import Console
 
-from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.ready import say_ready
 from longhaul.cli.local.training import BackgroundTraining
 from longhaul.cli.project import (
@@ -30,7 +31,15 @@ SAM_ENVIRONMENT = "sam-env.json"
 """In the work dir: for `sam local invoke --env-vars`."""
 
 
-def serve(out: Output, *, host: str, port: int, work_dir: Path, project: Project | None) -> None:
+def serve(
+    out: Output,
+    *,
+    host: str,
+    port: int,
+    work_dir: Path,
+    project: Project | None,
+    enforce_roles: bool,
+) -> None:
     """Serve until SIGINT or SIGTERM; what is on stdout says when it is ready.
 
     The address is one that `longhaul.cli.local.address` has checked, and the caller holds the work
@@ -52,7 +61,8 @@ def serve(out: Output, *, host: str, port: int, work_dir: Path, project: Project
         stack = project.stack_name if project else DEFAULT_STACK
         stopping = Event()
         at_stop(lambda *_: stopping.set())
-        with embedded_aws(work_dir, port=port, host=host, project=project) as aws:
+        iam = roles_judge_if_any(partial(stderr.print, soft_wrap=True)) if enforce_roles else None
+        with embedded_aws(work_dir, port=port, host=host, project=project, iam=iam) as aws:
             outputs = _deploy(aws, assembly, stack)
             # Before anything on stdout: its readers may run a command that looks for this file.
             announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=stack)

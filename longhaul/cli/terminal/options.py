@@ -52,6 +52,13 @@ WorkDir = Annotated[
     typer.Option(help="The folder for logs and the synthesized stack.", show_default=".longhaul"),
 ]
 
+EnforceRoles = Annotated[
+    bool,
+    typer.Option(
+        "--iam/--no-iam", help="Whether functions and tasks may do only what their roles allow."
+    ),
+]
+
 
 MANY = 1_000_000
 """The highest value of options that limit a list."""

@@ -120,6 +120,7 @@ def _spec(backend: Any, task: Any) -> TaskSpec:
         stop_timeout_s=int(container.get("stopTimeout") or DEFAULT_STOP_TIMEOUT_S),
         log_group=logging.get("awslogs-group"),
         log_prefix=logging.get("awslogs-stream-prefix", ""),
+        role=task.overrides.get("taskRoleArn") or getattr(definition, "task_role_arn", None),
         vcpu=int(definition.cpu) / _CPU_UNITS if definition.cpu else None,
         memory_mib=int(definition.memory) if definition.memory else None,
     )

@@ -92,4 +92,5 @@ def _spec(application: Any, run: Any) -> JobRunSpec:
         parameters=submit.get("sparkSubmitParameters", ""),
         log_group=getattr(application, "log_group", None),
         log_prefix=getattr(application, "log_prefix", ""),
+        role=run.execution_role_arn,
     )

@@ -88,7 +88,9 @@ def apply(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], Non
             changed.wait()
             if not env.is_running():
                 if was_broken_off(env):
-                    ecs = _ecs_client(region=task["TaskArn"].split(":")[3])
+                    ecs = _ecs_client(
+                        task["TaskArn"].split(":")[3], kwargs.get("state_credentials")
+                    )
                     ecs.stop_task(
                         cluster=task["ClusterArn"],
                         task=task["TaskArn"],
@@ -148,10 +150,10 @@ def sync_or_stop(
     return outcome
 
 
-def _ecs_client(region: str) -> Any:
+def _ecs_client(region: str, state_credentials: Any = None) -> Any:
     # Looked up at each call, because `sfn_clients` replaces it.
     make: Any = vars(stock_module)["boto_client_for"]
-    return make(region=region, service="ecs")
+    return make(region=region, service="ecs", state_credentials=state_credentials)
 
 
 def _succeeded(task: dict[str, Any]) -> bool:
@@ -176,7 +178,7 @@ def code_and_message(error: ClientError, default_code: str) -> tuple[str, str]:
 
 
 def _run_task_errors(region: str) -> list[Any]:
-    client = _ecs_client(region=region)
+    client = _ecs_client(region)
     return list(client.meta.service_model.operation_model("RunTask").error_shapes)
 
 

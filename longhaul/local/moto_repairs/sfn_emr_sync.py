@@ -61,14 +61,14 @@ PARAMETERS = {
 
 def apply(
     patches: Patches,
-    client_for: Callable[[str], Any],
+    client_for: Callable[[str, str], Any],
     on_end: Callable[[str, Callable[[], None]], None],
 ) -> None:
     """Add the service to the interpreter.
 
     Args:
         patches: takes the replaced attributes.
-        client_for: returns a region's client of EMR Serverless.
+        client_for: returns a client of EMR Serverless, by the region and the state machine's role.
         on_end: takes a job run's ARN and a callback for its end, which comes at once if the job run
             has ended already.
     """
@@ -86,7 +86,9 @@ def apply(
 
 class _JobRunService(state_task_service_callback.StateTaskServiceCallback):
     def __init__(
-        self, client_for: Callable[[str], Any], on_end: Callable[[str, Callable[[], None]], None]
+        self,
+        client_for: Callable[[str, str], Any],
+        on_end: Callable[[str, Callable[[], None]], None],
     ) -> None:
         # AWS has no task tokens here. But without that pattern stock moto makes no callback
         # endpoint, and uses one all the same.
@@ -105,11 +107,9 @@ class _JobRunService(state_task_service_callback.StateTaskServiceCallback):
         normalised_parameters: dict[str, Any],
         state_credentials: Any,
     ) -> None:
-        del state_credentials
+        client = self._client_for(resource_runtime_part.region, state_credentials.role_arn)
         try:
-            started = self._client_for(resource_runtime_part.region).start_job_run(
-                **normalised_parameters
-            )
+            started = client.start_job_run(**normalised_parameters)
         except ClientError as error:
             code, message = code_and_message(error, "EMRServerlessException")
             fail(self, env, CustomErrorName(f"EMRServerless.{code}"), message)
@@ -125,9 +125,9 @@ class _JobRunService(state_task_service_callback.StateTaskServiceCallback):
         normalised_parameters: dict[str, Any],
         state_credentials: Any,
     ) -> Callable[[], Any]:
-        del normalised_parameters, state_credentials
+        del normalised_parameters
         started = env.stack.pop()
-        client = self._client_for(resource_runtime_part.region)
+        client = self._client_for(resource_runtime_part.region, state_credentials.role_arn)
         ids = {"applicationId": started["ApplicationId"], "jobRunId": started["JobRunId"]}
 
         def resolve() -> Any:

@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
+from longhaul.local.credentials import ADMINISTRATOR
 from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
 from longhaul.local.moto_repairs import (
     emr_applications,
@@ -235,13 +236,13 @@ INPUT = {"size": "small", "what": "run"}
 @pytest.fixture
 def sync(moto: Moto, driver: FakeDriver, emr: Any) -> None:
     emr_job_runs.apply(moto.patches, driver)
-    sfn_clients.apply(moto.patches, moto.endpoint)
+    sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
     sfn_errors.apply(moto.patches)
     sfn_interrupts.apply(moto.patches)
     sfn_parameters.apply(moto.patches)
     sfn_start_stop.apply(moto.patches)
     sfn_emr_sync.apply(
-        moto.patches, lambda region: emr if region == REGION else None, driver.on_end
+        moto.patches, lambda region, _: emr if region == REGION else None, driver.on_end
     )
 
 
@@ -351,7 +352,7 @@ def test_error_of_an_unknown_application_can_be_caught(machine: Callable[..., An
 def test_stock_moto_has_no_such_service(
     moto: Moto, application: str, machine: Callable[..., Any]
 ) -> None:
-    sfn_clients.apply(moto.patches, moto.endpoint)
+    sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
 
     end = machine(Run={**start_job_run(application), "End": True}).run(**INPUT)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from longhaul.local.credentials import ADMINISTRATOR
 from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.moto_repairs import (
     ecs_resources,
@@ -51,7 +52,7 @@ def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
     def apply(*, repaired: bool = True) -> None:
         ecs_resources.apply(moto.patches)
         ecs_tasks.apply(moto.patches, driver)
-        sfn_clients.apply(moto.patches, moto.endpoint)
+        sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
         sfn_errors.apply(moto.patches)
         sfn_interrupts.apply(moto.patches)
         sfn_parameters.apply(moto.patches)
@@ -67,7 +68,7 @@ def test_parameters_reach_ecs_under_its_names(
 ) -> None:
     ecs_resources.apply(moto.patches)
     ecs_tasks.apply(moto.patches, driver)
-    sfn_clients.apply(moto.patches, moto.endpoint)
+    sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
     sfn_interrupts.apply(moto.patches)
     sfn_ecs_sync.apply(moto.patches, driver.on_end)
     if repaired:

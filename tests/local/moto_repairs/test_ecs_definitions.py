@@ -1,6 +1,6 @@
 import json
 
-from longhaul.local.moto_repairs import ecs_task_size
+from longhaul.local.moto_repairs import ecs_definitions
 from tests.local.support import Moto
 
 TEMPLATE = {
@@ -11,6 +11,7 @@ TEMPLATE = {
                 "Family": "small",
                 "Cpu": "1024",
                 "Memory": "4096",
+                "TaskRoleArn": "arn:aws:iam::123456789012:role/job",
                 "ContainerDefinitions": [{"Name": "job", "Image": "any"}],
             },
         }
@@ -18,12 +19,16 @@ TEMPLATE = {
 }
 
 
-def test_task_definition_of_a_stack_keeps_its_cpu(moto: Moto, *, repaired: bool) -> None:
+def test_task_definition_of_a_stack_keeps_its_cpu_and_its_role(
+    moto: Moto, *, repaired: bool
+) -> None:
     if repaired:
-        ecs_task_size.apply(moto.patches)
+        ecs_definitions.apply(moto.patches)
     moto.client("cloudformation").create_stack(StackName="tiny", TemplateBody=json.dumps(TEMPLATE))
     definition = moto.client("ecs").describe_task_definition(taskDefinition="small")[
         "taskDefinition"
     ]
     assert definition["memory"] == "4096"
     assert definition.get("cpu") == ("1024" if repaired else None)
+    role = "arn:aws:iam::123456789012:role/job"
+    assert definition.get("taskRoleArn") == (role if repaired else None)

@@ -1,0 +1,363 @@
+"""Judges each request of a role before moto sees it.
+
+A role's credentials are those of a session of moto's STS. A request that is signed with them is
+judged by the role's policies and those of the resource. Any other request is an administrator's.
+"""
+# ruff: noqa: ANN401 - moto's objects, which have no types worth naming
+
+import io
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape, unescape
+
+from moto.core.request import Request
+from moto.core.routing import get_service_router
+from moto.dynamodb.models import dynamodb_backends
+from moto.ecs.models import ecs_backends
+from moto.iam.models import iam_backends
+from moto.kms.models import kms_backends
+from moto.s3.models import s3_backends
+from moto.sqs.models import sqs_backends
+from moto.sts.models import sts_backends
+
+from longhaul.local.credentials import Credentials
+from longhaul.local.iam.calls import Call, Known, Reference, UnknownCallError
+from longhaul.local.iam.judge import Access, Judge, JudgeError, Policies, Verdict
+from longhaul.local.private_files import private
+
+LOG = logging.getLogger(__name__)
+PARTITION: Final = "aws"
+RECORD: Final = "iam-calls.jsonl"
+"""In the work dir: each kind of call that a role made, once, and whether it was allowed."""
+
+_SCOPE = re.compile(r"Credential=([^/,\s]+)/[^/]+/([^/]+)/([^/]+)/aws4_request")
+_A_DAY_S: Final = 86_400
+_LOOPBACK_SUFFIX: Final = ".localhost"
+_CHANGES_POLICIES: Final = {"iam", "cloudformation"}
+
+App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+@dataclass(frozen=True)
+class _Session:
+    role: str
+    name: str
+
+    @property
+    def arn(self) -> str:
+        account, role_name = self.role.split(":")[4], self.role.rsplit("/", 1)[-1]
+        return f"arn:{PARTITION}:sts::{account}:assumed-role/{role_name}/{self.name}"
+
+
+class Gate:
+    def __init__(self, judge: Judge, account: str, region: str, work_dir: Path) -> None:
+        """`work_dir` gets the record of what roles did."""
+        self._judge = judge
+        self._reference = Reference(judge.data)
+        self._account = account
+        self._region = region
+        self._record = work_dir / RECORD
+        self._record.unlink(missing_ok=True)
+        self._lock = Lock()
+        self._sessions: dict[str, _Session] = {}
+        self._policies: dict[str, tuple[tuple[str, ...], str | None]] = {}
+        self._noted: set[str] = set()
+        self._known = Known(self._hash_key, self._task_definition)
+
+    def lend(self, role: str, session: str) -> Credentials:
+        """Credentials of a role, as a service gets them for what it runs."""
+        name = re.sub(r"[^\w+=,.@-]", "-", session)[:64]
+        made: Any = sts_backends[self._account][PARTITION].assume_role(
+            self._region, name, role, "", _A_DAY_S, ""
+        )
+        with self._lock:
+            self._sessions[made.access_key_id] = _Session(role, name)
+        return Credentials(made.access_key_id, made.secret_access_key, made.session_token)
+
+    def around(self, app: App) -> App:
+        """The application behind the gate."""
+
+        def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            scope = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", "")) or _SCOPE.search(
+                _presigned(environ)
+            )
+            if scope is None:
+                return app(environ, start_response)
+            key, region, service = scope.groups()
+            if service in _CHANGES_POLICIES:
+                with self._lock:
+                    self._policies.clear()
+            session = self._session(key)
+            if session is None:
+                return app(environ, start_response)
+            try:
+                call = parse(environ, service, region, self._account)
+                refusal = self._refusal(session, call)
+            except (UnknownCallError, JudgeError) as error:
+                LOG.warning("%s: not judged, and so denied: %s", session.arn, error)
+                call = Call(service, "", {}, _headers(environ), region, self._account)
+                refusal = f"{session.arn}: the embedded AWS cannot judge this call: {error}"
+            if refusal is not None:
+                return _denied(environ, start_response, call, refusal)
+            if call.service == "s3" and call.operation in {"GetObject", "HeadObject"}:
+                return self._hiding_absence(session, call, app, environ, start_response)
+            return app(environ, start_response)
+
+        return serve
+
+    def _session(self, key: str) -> _Session | None:
+        with self._lock:
+            if key in self._sessions:
+                return self._sessions[key]
+        # A session that a program made itself, with AssumeRole.
+        sts: Any = sts_backends[self._account][PARTITION]
+        made = sts.get_assumed_role_from_access_key(key) if key.startswith("ASIA") else None
+        if made is None:
+            return None
+        with self._lock:
+            return self._sessions.setdefault(key, _Session(made.role_arn, made.session_name))
+
+    def _refusal(self, session: _Session, call: Call) -> str | None:
+        """What AWS says to a call that is not allowed; None if it is."""
+        for access in self._reference.accesses(call, self._known):
+            verdict = self.decide(session, access)
+            self._note(session, access, verdict)
+            if not verdict.allowed:
+                return (
+                    f"User: {session.arn} is not authorized to perform: {access.action} "
+                    f"on resource: {access.resource} {verdict.because}"
+                )
+        return None
+
+    def decide(self, session: _Session, access: Access) -> Verdict:
+        identity, boundary = self._policies_of(session.role)
+        owner = access.resource.split(":")[4] if access.resource != "*" else ""
+        context = {
+            "aws:PrincipalAccount": self._account,
+            "aws:PrincipalArn": session.role,
+            "aws:PrincipalIsAWSService": "false",
+            "aws:PrincipalType": "AssumedRole",
+            "aws:RequestedRegion": self._region,
+            # On AWS every endpoint that is used has TLS.
+            "aws:SecureTransport": "true",
+            **access.context,
+        }
+        return self._judge.decide(
+            session.arn,
+            owner or self._account,
+            Access(access.action, access.resource, context),
+            Policies(identity, boundary, self._resource_policy(access.resource)),
+        )
+
+    def _policies_of(self, role_arn: str) -> tuple[tuple[str, ...], str | None]:
+        with self._lock:
+            if role_arn in self._policies:
+                return self._policies[role_arn]
+        iam: Any = iam_backends[self._account][PARTITION]
+        role = iam.get_role_by_arn(role_arn)
+        inline = [str(text) for text in role.policies.values()]
+        attached = [str(each.document) for each in role.managed_policies.values()]
+        boundary_arn = role.permissions_boundary_arn
+        boundary = str(iam.get_policy(boundary_arn).document) if boundary_arn else None
+        policies = (tuple(inline + attached), boundary)
+        with self._lock:
+            self._policies[role_arn] = policies
+        return policies
+
+    def _resource_policy(self, arn: str) -> str | None:
+        service, name = ["", *arn.split(":")][3] if ":" in arn else "", arn.rsplit(":", 1)[-1]
+        policy: Any = None
+        if service == "s3":
+            bucket = s3_backends[self._account][PARTITION].buckets.get(name.partition("/")[0])
+            policy = bucket.policy if bucket is not None else None
+        elif service == "sqs":
+            queue = sqs_backends[self._account][self._region].queues.get(name)
+            policy = queue.policy if queue is not None else None
+        elif service == "kms":
+            key = kms_backends[self._account][self._region].keys.get(name.rpartition("/")[2])
+            policy = key.policy if key is not None else None
+        if not policy:
+            return None
+        return policy.decode() if isinstance(policy, bytes) else _text(policy)
+
+    def _note(self, session: _Session, access: Access, verdict: Verdict) -> None:
+        entry = {
+            "role": session.role.rsplit("/", 1)[-1],
+            "action": access.action,
+            "resource": access.resource,
+            "context": access.context,
+            "allowed": verdict.allowed,
+        }
+        line = json.dumps(entry)
+        with self._lock:
+            if line in self._noted:
+                return
+            self._noted.add(line)
+            with open(self._record, "a", opener=private) as record:
+                record.write(f"{line}\n")
+        if not verdict.allowed:
+            LOG.warning(
+                "denied: role %s, action %s, resource %s, %s; what is missing: %s",
+                entry["role"],
+                access.action,
+                access.resource,
+                verdict.because,
+                json.dumps(
+                    {"Effect": "Allow", "Action": access.action, "Resource": access.resource}
+                ),
+            )
+
+    def _hiding_absence(
+        self,
+        session: _Session,
+        call: Call,
+        app: App,
+        environ: dict[str, Any],
+        start_response: Callable[..., Any],
+    ) -> Iterable[bytes]:
+        """Without `s3:ListBucket` an absent object is denied instead of not found.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+        """
+        refusal: list[str] = []
+
+        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            if status.startswith("404"):
+                listing = Access(
+                    "s3:ListBucket", f"arn:{PARTITION}:s3:::{call.parameters['Bucket']}"
+                )
+                verdict = self.decide(session, listing)
+                if not verdict.allowed:
+                    self._note(session, listing, verdict)
+                    refusal.append(
+                        f"User: {session.arn} is not authorized to perform: s3:ListBucket "
+                        f"on resource: {listing.resource} {verdict.because}"
+                    )
+                    return lambda _: None
+            return start_response(status, headers, *rest)
+
+        answer = app(environ, start)
+        if refusal:
+            return _denied(environ, start_response, call, refusal[0])
+        return answer
+
+    def _hash_key(self, table: str, index: str | None) -> str | None:
+        found = dynamodb_backends[self._account][self._region].tables.get(table)
+        if found is None:
+            return None
+        schema: Any = found if index is None else found.get_index(index)
+        key: str = schema.hash_key_attr if index is None else schema.schema[0]["AttributeName"]
+        return key
+
+    def _task_definition(self, name: str) -> tuple[str, tuple[str, ...]]:
+        found: Any = ecs_backends[self._account][self._region].describe_task_definition(name)
+        roles = (getattr(found, f"{kind}_role_arn", None) for kind in ("task", "execution"))
+        return found.arn, tuple(filter(None, roles))
+
+
+def parse(environ: dict[str, Any], service: str, region: str, account: str) -> Call:
+    """The call of a request, which can be read again afterwards."""
+    headers = _headers(environ)
+    query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+    if target := headers.get("x-amz-target"):
+        parameters = json.loads(_body(environ) or b"{}")
+        return Call(service, target.rpartition(".")[2], parameters, headers, region, account)
+    if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        form = dict(parse_qsl(_body(environ).decode()))
+        return Call(service, form.pop("Action", ""), form, headers, region, account)
+    routed = environ | {"PATH_INFO": _path(environ, service)}
+    operation, named = get_service_router(service).match(Request(routed))
+    if service != "s3":
+        content = _body(environ)
+        is_json = content[:1] == b"{" and operation.name != "Invoke"
+        parameters = {**query, **(json.loads(content) if is_json else {}), **named}
+        return Call(service, operation.name, parameters, headers, region, account)
+    parameters = {**query, **named}
+    if "versionId" in query:
+        parameters["VersionId"] = query["versionId"]
+    if operation.name == "DeleteObjects":
+        parameters["Keys"] = _keys(_body(environ))
+    name = operation.name
+    if "x-amz-copy-source" in headers:
+        name = {"PutObject": "CopyObject", "UploadPart": "UploadPartCopy"}.get(name, name)
+    return Call(service, name, parameters, headers, region, account)
+
+
+def _headers(environ: dict[str, Any]) -> dict[str, str]:
+    found = {
+        name.removeprefix("HTTP_").replace("_", "-").lower(): value
+        for name, value in environ.items()
+        if name.startswith("HTTP_")
+    }
+    return found | {"content-type": environ.get("CONTENT_TYPE") or ""}
+
+
+def _body(environ: dict[str, Any]) -> bytes:
+    body: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
+
+
+def _path(environ: dict[str, Any], service: str) -> str:
+    """The path, with the bucket that the host may name."""
+    path: str = environ["PATH_INFO"]
+    host: str = environ.get("HTTP_HOST", "").partition(":")[0]
+    if service == "s3" and host.endswith(_LOOPBACK_SUFFIX):
+        return f"/{host.removesuffix(_LOOPBACK_SUFFIX)}{path}"
+    return path
+
+
+def _presigned(environ: dict[str, Any]) -> str:
+    query = dict(parse_qsl(environ.get("QUERY_STRING", "")))
+    return f"Credential={query.get('X-Amz-Credential', '')}"
+
+
+def _keys(body: bytes) -> list[str]:
+    texts = re.findall(r"<Key>(.*?)</Key>", body.decode(), re.DOTALL)
+    return [unescape(text, {"&quot;": '"', "&apos;": "'"}) for text in texts]
+
+
+def _text(policy: Any) -> str:
+    return policy if isinstance(policy, str) else json.dumps(policy)
+
+
+def _denied(
+    environ: dict[str, Any], start_response: Callable[..., Any], call: Call, message: str
+) -> Iterable[bytes]:
+    """AccessDenied in the protocol of the call."""
+    if call.service == "s3":
+        kind, status = "application/xml", "403 Forbidden"
+        body = f"<Error><Code>AccessDenied</Code><Message>{escape(message)}</Message></Error>"
+    elif "x-amz-target" in call.headers:
+        kind, status = call.headers["content-type"], "400 Bad Request"
+        body = json.dumps({"__type": "AccessDeniedException", "message": message})
+    elif call.headers["content-type"].startswith("application/x-www-form-urlencoded"):
+        kind, status = "text/xml", "403 Forbidden"
+        body = (
+            "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code>"
+            f"<Message>{escape(message)}</Message></Error></ErrorResponse>"
+        )
+    else:
+        kind, status = "application/json", "403 Forbidden"
+        body = json.dumps({"message": message})
+    headers = [("Content-Type", kind), ("x-amzn-ErrorType", "AccessDeniedException")]
+    if call.service == "sqs":
+        headers.append(("x-amzn-query-error", "AccessDenied;Sender"))
+    content = b"" if environ["REQUEST_METHOD"] == "HEAD" else body.encode()
+    start_response(status, [*headers, ("Content-Length", str(len(content)))])
+    # What is left of the request would be taken for the next one.
+    _drain(environ)
+    return [content]
+
+
+def _drain(environ: dict[str, Any]) -> None:
+    stream, left = environ["wsgi.input"], int(environ.get("CONTENT_LENGTH") or 0)
+    while left > 0 and (part := stream.read(min(left, 1 << 20))):
+        left -= len(part)
