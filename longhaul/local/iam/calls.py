@@ -219,21 +219,22 @@ def resources(
     """
     if not patterns:
         return ["*"]
-    arns = [each for each in _texts(parameters) if each.startswith("arn:")]
-    named = [arn for arn in arns if any(_fits(arn, pattern) for pattern, _ in patterns)]
-    if named:
-        return named
     spread = [{**parameters, name: each} for name, each in _spread(parameters)]
     lists: list[Mapping[str, Any]] = [*spread] or [parameters]
-    filled = []
+    filled: list[str] = []
     for one in lists:
-        complete = [
-            (arn, needed)
-            for pattern, needed in patterns
+        named = [
+            each
+            for each in _texts(one)
+            if each.startswith("arn:") and any(_fits(each, pattern) for pattern, _ in patterns)
+        ]
+        complete = named or [
+            arn
+            for pattern, _ in patterns
             if (arn := _filled(pattern, one, call, unknown=None)) is not None
         ]
-        indexes = [arn for arn, _ in complete if "/index/" in arn]
-        filled += indexes or [arn for arn, _ in complete]
+        # A query of an index needs no right on its table.
+        filled += [arn for arn in complete if "/index/" in arn] or complete
     if filled:
         return filled
     needed = [pattern for pattern, is_needed in patterns if is_needed]

@@ -85,12 +85,7 @@ class Gate:
         """The application behind the gate."""
 
         def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-            scope = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", "")) or _SCOPE.search(
-                _presigned(environ)
-            )
-            if scope is None:
-                return app(environ, start_response)
-            key, region, service = scope.groups()
+            key, region, service = self._signed_with(environ)
             if service in _CHANGES_POLICIES:
                 with self._lock:
                     self._policies.clear()
@@ -111,6 +106,16 @@ class Gate:
             return app(environ, start_response)
 
         return serve
+
+    def _signed_with(self, environ: dict[str, Any]) -> tuple[str, str, str]:
+        """Key, region and service of a request's signature; an unsigned one has no key."""
+        query = dict(parse_qsl(environ.get("QUERY_STRING", "")))
+        presigned = f"Credential={query.get('X-Amz-Credential', '')}"
+        for signed in (environ.get("HTTP_AUTHORIZATION", ""), presigned):
+            if scope := _SCOPE.search(signed):
+                return scope[1], scope[2], scope[3]
+        # The older presigned URLs of S3.
+        return query.get("AWSAccessKeyId", ""), self._region, "s3"
 
     def _session(self, key: str) -> _Session | None:
         with self._lock:
@@ -163,9 +168,9 @@ class Gate:
         iam: Any = iam_backends[self._account][PARTITION]
         role = iam.get_role_by_arn(role_arn)
         inline = [str(text) for text in role.policies.values()]
-        attached = [str(each.document) for each in role.managed_policies.values()]
+        attached = [_document(each) for each in role.managed_policies.values()]
         boundary_arn = role.permissions_boundary_arn
-        boundary = str(iam.get_policy(boundary_arn).document) if boundary_arn else None
+        boundary = _document(iam.get_policy(boundary_arn)) if boundary_arn else None
         policies = (tuple(inline + attached), boundary)
         with self._lock:
             self._policies[role_arn] = policies
@@ -314,14 +319,14 @@ def _path(environ: dict[str, Any], service: str) -> str:
     return path
 
 
-def _presigned(environ: dict[str, Any]) -> str:
-    query = dict(parse_qsl(environ.get("QUERY_STRING", "")))
-    return f"Credential={query.get('X-Amz-Credential', '')}"
-
-
 def _keys(body: bytes) -> list[str]:
     texts = re.findall(r"<Key>(.*?)</Key>", body.decode(), re.DOTALL)
     return [unescape(text, {"&quot;": '"', "&apos;": "'"}) for text in texts]
+
+
+def _document(policy: Any) -> str:
+    """The default version of a managed policy."""
+    return next(str(each.document) for each in policy.versions if each.is_default)
 
 
 def _text(policy: Any) -> str:

@@ -1,0 +1,224 @@
+"""Requests of roles, judged before moto sees them."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from botocore.exceptions import ClientError
+from moto.moto_api._internal.models import moto_api_backend
+
+from longhaul.local.credentials import Credentials, aws_client
+from longhaul.local.http_services import LOOPBACK
+from longhaul.local.iam.gate import RECORD, Gate
+from longhaul.local.iam.judge import Judge
+from longhaul.local.moto_server import MotoServer
+from tests.local.support import ACCOUNT, REGION, error_code
+from tests.patience import DEADLINE_S
+
+TRUST = {"Version": "2012-10-17", "Statement": []}
+
+
+class Aws:
+    def __init__(self, endpoint: str, gate: Gate, work_dir: Path) -> None:
+        self.endpoint = endpoint
+        self.gate = gate
+        self.work_dir = work_dir
+
+    def client(self, service: str, **options: Any) -> Any:
+        return aws_client(service, endpoint=self.endpoint, region=REGION, **options)
+
+    def allow(self, *statements: dict[str, Any], effect: str = "Allow") -> None:
+        full = [{"Effect": effect, "Resource": "*", **statement} for statement in statements]
+        self.client("iam").put_role_policy(
+            RoleName="job", PolicyName=effect, PolicyDocument=policy(*full)
+        )
+
+    def as_role(self, service: str) -> Any:
+        return self.client(
+            service, credentials=self.gate.lend(f"arn:aws:iam::{ACCOUNT}:role/job", "one")
+        )
+
+
+def policy(*statements: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+@pytest.fixture
+def aws(judge: Judge, tmp_path: Path) -> Iterator[Aws]:
+    moto_api_backend.reset()
+    gate = Gate(judge, ACCOUNT, REGION, tmp_path)
+    server = MotoServer(0, LOOPBACK, gate.around)
+    aws = Aws(f"http://{LOOPBACK}:{server.port}", gate, tmp_path)
+    aws.client("iam").create_role(RoleName="job", AssumeRolePolicyDocument=json.dumps(TRUST))
+    aws.client("s3").create_bucket(Bucket="data")
+    aws.client("s3").put_object(Bucket="data", Key="there", Body=b"1")
+    aws.client("sqs").create_queue(QueueName="jobs")
+    aws.client("dynamodb").create_table(
+        TableName="leases",
+        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    yield aws
+    server.stop()
+    moto_api_backend.reset()
+
+
+def denied(call: Callable[..., Any], **parameters: Any) -> str:
+    with pytest.raises(ClientError) as caught:
+        call(**parameters)
+    assert error_code(caught.value) in {"AccessDenied", "AccessDeniedException", "403"}
+    return str(caught.value.response["Error"]["Message"])
+
+
+def update(key: str) -> dict[str, Any]:
+    return {
+        "TableName": "leases",
+        "Key": {"key": {"S": key}},
+        "UpdateExpression": "SET progress = :p",
+        "ExpressionAttributeValues": {":p": {"N": "1"}},
+    }
+
+
+def test_a_role_does_what_its_policies_allow(aws: Aws) -> None:
+    aws.allow({"Action": ["s3:GetObject", "s3:PutObject", "sqs:SendMessage"]})
+    s3 = aws.as_role("s3")
+    s3.put_object(Bucket="data", Key="new", Body=b"2" * 100_000)
+    assert s3.get_object(Bucket="data", Key="new")["ContentLength"] == 100_000
+    queue = f"{aws.endpoint}/{ACCOUNT}/jobs"
+    aws.as_role("sqs").send_message(QueueUrl=queue, MessageBody="hello")
+    assert aws.client("sqs").receive_message(QueueUrl=queue)["Messages"][0]["Body"] == "hello"
+
+
+def test_what_no_policy_allows_is_denied_in_the_words_of_aws(
+    aws: Aws, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    user = f"User: arn:aws:sts::{ACCOUNT}:assumed-role/job/one is not authorized to perform: "
+    table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/leases"
+    assert denied(aws.as_role("dynamodb").update_item, **update("a")) == (
+        f"{user}dynamodb:UpdateItem on resource: {table} because no identity-based policy allows "
+        "the dynamodb:UpdateItem action"
+    )
+    assert denied(aws.as_role("s3").put_object, Bucket="data", Key="k", Body=b"1" * 300_000) == (
+        f"{user}s3:PutObject on resource: arn:aws:s3:::data/k because no identity-based policy "
+        "allows the s3:PutObject action"
+    )
+    assert denied(aws.as_role("lambda").invoke, FunctionName="f").startswith(
+        f"{user}lambda:InvokeFunction on resource"
+    )
+    queue = f"{aws.endpoint}/{ACCOUNT}/jobs"
+    assert denied(aws.as_role("sqs").send_message, QueueUrl=queue, MessageBody="x").startswith(
+        f"{user}sqs:SendMessage"
+    )
+    assert denied(aws.as_role("sns").list_topics).startswith(f"{user}sns:ListTopics")
+    assert "Contents" in aws.client("s3").list_objects_v2(Bucket="data")  # the administrator's
+
+    said = caplog.messages[0]
+    missing = {"Effect": "Allow", "Action": "dynamodb:UpdateItem", "Resource": table}
+    assert "role job, action dynamodb:UpdateItem" in said
+    assert json.dumps(missing) in said
+
+
+def test_conditions_of_a_policy_hold(aws: Aws) -> None:
+    condition = {
+        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["main#*"]},
+        "ForAllValues:StringEquals": {"dynamodb:Attributes": ["key", "progress"]},
+    }
+    aws.allow({"Action": "dynamodb:UpdateItem", "Condition": condition})
+    dynamodb = aws.as_role("dynamodb")
+    dynamodb.update_item(**update("main#1"))
+    denied(dynamodb.update_item, **update("other#1"))
+    denied(dynamodb.update_item, **(update("main#1") | {"UpdateExpression": "SET owner = :p"}))
+
+
+def test_a_deny_of_the_role_or_of_the_resource_wins(aws: Aws) -> None:
+    aws.allow({"Action": "s3:*"})
+    aws.allow({"Action": "s3:PutObject", "Resource": "arn:aws:s3:::data/kept/*"}, effect="Deny")
+    s3 = aws.as_role("s3")
+    said = denied(s3.put_object, Bucket="data", Key="kept/a", Body=b"")
+    assert said.endswith("with an explicit deny in an identity-based policy")
+    of_bucket = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:GetObject",
+        "Resource": "arn:aws:s3:::data/*",
+    }
+    aws.client("s3").put_bucket_policy(Bucket="data", Policy=policy(of_bucket))
+    said = denied(s3.get_object, Bucket="data", Key="there")
+    assert said.endswith("with an explicit deny in a resource-based policy")
+
+
+def test_a_permissions_boundary_narrows_a_role(aws: Aws) -> None:
+    aws.allow({"Action": "*"})
+    iam = aws.client("iam")
+    document = policy({"Effect": "Allow", "Action": "sqs:*", "Resource": "*"})
+    made = iam.create_policy(PolicyName="bounds", PolicyDocument=document)["Policy"]
+    iam.put_role_permissions_boundary(RoleName="job", PermissionsBoundary=made["Arn"])
+    aws.as_role("sqs").get_queue_url(QueueName="jobs")
+    said = denied(aws.as_role("s3").get_object, Bucket="data", Key="there")
+    assert said.endswith("because no permissions boundary allows the s3:GetObject action")
+
+
+def test_a_changed_policy_holds_from_the_next_call_on(aws: Aws) -> None:
+    s3 = aws.as_role("s3")
+    denied(s3.get_object, Bucket="data", Key="there")
+    aws.allow({"Action": "s3:GetObject"})
+    s3.get_object(Bucket="data", Key="there")
+
+
+def test_an_absent_object_is_denied_to_a_role_that_may_not_list(aws: Aws) -> None:
+    aws.allow({"Action": "s3:GetObject"})
+    s3 = aws.as_role("s3")
+    assert "s3:ListBucket" in denied(s3.get_object, Bucket="data", Key="absent")
+    denied(s3.head_object, Bucket="data", Key="absent")
+    aws.allow({"Action": ["s3:GetObject", "s3:ListBucket"]})
+    with pytest.raises(ClientError) as caught:
+        s3.get_object(Bucket="data", Key="absent")
+    assert error_code(caught.value) == "NoSuchKey"
+
+
+def test_a_batch_of_deletes_is_judged_key_by_key(aws: Aws) -> None:
+    aws.allow({"Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::data/a&b/*"})
+    delete = aws.as_role("s3").delete_objects
+    delete(Bucket="data", Delete={"Objects": [{"Key": "a&b/1"}, {"Key": "a&b/2"}]})
+    said = denied(delete, Bucket="data", Delete={"Objects": [{"Key": "a&b/1"}, {"Key": "there"}]})
+    assert "arn:aws:s3:::data/there" in said
+
+
+def test_a_presigned_request_has_the_rights_of_who_signed_it(aws: Aws) -> None:
+    url = aws.as_role("s3").generate_presigned_url(
+        "get_object", Params={"Bucket": "data", "Key": "there"}
+    )
+    assert requests.get(url, timeout=DEADLINE_S).status_code == 403
+    aws.allow({"Action": "s3:GetObject"})
+    assert requests.get(url, timeout=DEADLINE_S).content == b"1"
+
+
+def test_a_session_that_a_program_made_itself_is_judged_too(aws: Aws) -> None:
+    made = aws.client("sts").assume_role(
+        RoleArn=f"arn:aws:iam::{ACCOUNT}:role/job", RoleSessionName="own"
+    )["Credentials"]
+    own = Credentials(made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"])
+    said = denied(aws.client("sqs", credentials=own).get_queue_url, QueueName="jobs")
+    assert "assumed-role/job/own" in said
+    identity = aws.client("sts", credentials=own).get_caller_identity()
+    assert identity["Arn"].endswith(":assumed-role/job/own")
+
+
+def test_the_record_has_each_kind_of_call_once_and_no_credentials(aws: Aws) -> None:
+    aws.allow({"Action": "s3:GetObject"})
+    s3 = aws.as_role("s3")
+    for _ in range(2):
+        s3.get_object(Bucket="data", Key="there")
+    denied(s3.delete_object, Bucket="data", Key="there")
+    lines = (aws.work_dir / RECORD).read_text().splitlines()
+    read = {"role": "job", "resource": "arn:aws:s3:::data/there", "context": {}}
+    assert [json.loads(line) for line in lines] == [
+        {**read, "action": "s3:GetObject", "allowed": True},
+        {**read, "action": "s3:DeleteObject", "allowed": False},
+    ]
