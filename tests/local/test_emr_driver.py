@@ -67,7 +67,7 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmrDrive
         shipper=shipper,
         provided_archives=("wheels",),
     )
-    monkeypatch.setattr(made, "_s3", Assets())
+    monkeypatch.setattr(emr_driver, "aws_client", lambda *_, **__: Assets())
     monkeypatch.setattr(made.cluster, "start", lambda: MASTER)
     yield made
     made.close()
