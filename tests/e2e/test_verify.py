@@ -30,22 +30,35 @@ CASES = {
 @pytest.fixture(scope="module")
 def with_probes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The local profile with a pipeline, where the join of the last stage is the probe."""
+    return _with_probes(tmp_path_factory, json.loads(PROFILE.read_text())[CONTEXT_KEY])
+
+
+@pytest.fixture(scope="module")
+def with_probes_on_one_machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same without EMR Serverless, whose drivers have a real Spark in any case."""
     local = json.loads(PROFILE.read_text())[CONTEXT_KEY]
+    del local["emr_serverless"]
+    return _with_probes(tmp_path_factory, local)
+
+
+def _with_probes(factory: pytest.TempPathFactory, local: dict[str, Any]) -> Path:
     shared = {"timeout_s": 600, "stall_timeout_s": 60}
     local["stages"] += [
         {"name": "months", "slots": 1, "next": ["clean"], **shared},
         {"name": "clean", "slots": 2, "size": "tiny", "job": "sql", "next": ["delays"], **shared},
         {"name": "delays", "slots": 1, "job": "probe", "join": True, **shared},
     ]
-    folder = tmp_path_factory.mktemp("with-probes") / "cdk.out"
+    folder = factory.mktemp("with-probes") / "cdk.out"
     return synth(folder, context={CONTEXT_KEY: local})
 
 
 @pytest.fixture
-def probed(tmp_path_factory: pytest.TempPathFactory, with_probes: Path) -> Iterator[Stack]:
+def probed(
+    tmp_path_factory: pytest.TempPathFactory, with_probes_on_one_machine: Path
+) -> Iterator[Stack]:
     """With a runner without Spark."""
     with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
-        yield Stack(aws, aws.deploy(with_probes, "Longhaul"))
+        yield Stack(aws, aws.deploy(with_probes_on_one_machine, "Longhaul"))
 
 
 def verify(stack: Stack, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
@@ -96,7 +109,7 @@ def test_the_same_with_spark_and_a_soak(
         code, found, err = verify(stack, "--soak", "45s", "-o", str(page))
         story = f"{err}\n{stack.story()}"
     verdicts = {each["case"]: each["verdict"] for each in found if "case" in each}
-    assert verdicts == dict.fromkeys(CASES | {"soak"}, "passed"), story
+    assert verdicts == dict.fromkeys(CASES | {"emr-serverless", "soak"}, "passed"), story
     assert code == 0
     minutes = [each for each in found if "minute" in each]
     assert sum(each["receives"] for each in minutes) >= sum(each["deletes"] for each in minutes) > 1

@@ -11,7 +11,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import State
 from longhaul.domain.policy import parse_request
 from longhaul.domain.tables import TablePath
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settings import EngineName, RuntimeSettings, Stage
 
 PROBE: Final = "probe"
 """The job of the catalogue that ends as its parameters say."""
@@ -63,6 +63,7 @@ class Case:
     letter: str | None = None
     members: int = 0
     to_table: bool = False
+    engine: EngineName = "fargate"
 
 
 _SUCCESS = Ending(State.SUCCEEDED, rows=1)
@@ -115,10 +116,17 @@ FAN_OUT: Final = Case(
 
 TABLE: Final = Case("table", "a job whose output is a table", _SUCCESS, to_table=True)
 
-IN_SOME: Final = (FAN_OUT, TABLE)
+ON_EMR: Final = Case("emr-serverless", "a job on EMR Serverless", _SUCCESS, engine="emr-serverless")
+
+IN_SOME: Final = (FAN_OUT, TABLE, ON_EMR)
 """Cases that not every stack can run."""
 
 NO_DATABASE: Final = "the stack has no database for tables: deploy this version of it"
+
+
+def some_of(settings: RuntimeSettings) -> list[Case]:
+    """`IN_SOME` without what needs an engine that the stack does not have, and need not."""
+    return [case for case in IN_SOME if case.engine in settings.engines]
 
 
 @dataclass(frozen=True)
@@ -229,7 +237,7 @@ def body(case: Case, job_id: str, output: str, pipeline: Pipeline | None = None)
         "params": params,
         # Whatever the stage's own are: one of the disturbances stops a task, and one failure must
         # not be the last.
-        "engine": "fargate",
+        "engine": case.engine,
         "size": "small",
         "max_attempts": MAX_ATTEMPTS,
     }

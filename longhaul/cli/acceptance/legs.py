@@ -22,6 +22,8 @@ from longhaul.settings import LeaseSettings
 _RECEIVE: Final = 10
 # Fargate places a task, attaches its network and pulls the image: 30 to 90 s, as others measured.
 _TASK: Final = 120
+# EMR Serverless starts its application, then a driver: minutes, as its documentation has it.
+_DRIVER: Final = 300
 # A task that has ended is reported once its network is gone; then settle or the sweeper runs.
 _REPORT: Final = 60
 # Settle publishes, deletes the message and strikes it off. The watcher looks every second.
@@ -75,7 +77,8 @@ class Expectations:
             case Leg.CLAIMED:
                 return Expectation(0, _RECEIVE)
             case Leg.STARTED:
-                return Expectation(0, _TASK)
+                is_on_emr = case is not None and case.engine == "emr-serverless"
+                return Expectation(0, _DRIVER if is_on_emr else _TASK)
             case Leg.DELETED:
                 return Expectation(0, _FINISH)
             case Leg.ENDED:

@@ -55,8 +55,9 @@ def verify(
     """Try a deployed stack with small jobs: do they end as they must, and how soon?
 
     One job succeeds, one fails once, one cannot succeed, one is sent twice, one is cancelled, one
-    loses its task and one its execution, one fans out into two that a third joins, and the output
-    of one is a table; a further message is no request. For each it says what was expected, what
+    loses its task and one its execution, one fans out into two that a third joins, the output of
+    one is a table, and one runs on EMR Serverless if the stack has it; a further message is no
+    request. For each it says what was expected, what
     happened, and how long each step took. Dead letters and outputs are deleted afterwards; alarms
     on dead letters may ring.
 
@@ -130,8 +131,8 @@ class _Run:
 
     def all_cases(self) -> tuple[list[Result], Sequence[Observed]]:
         before = self._remains.quiet(self._stages)
-        missing = self._missing()
-        tried = [*cases.CASES, *(each for each in cases.IN_SOME if each not in missing)]
+        missing, some = self._missing(), cases.some_of(self._target.settings)
+        tried = [*cases.CASES, *(each for each in some if each not in missing)]
         trials = [self.trial(case, case.name) for case in tried]
         results = []
         watcher = self._watcher()

@@ -4,11 +4,21 @@ import json
 
 import pytest
 
-from longhaul.cli.acceptance.cases import CASES, IN_SOME, Case, body, output_of, pipeline, stage_for
+from longhaul.cli.acceptance.cases import (
+    CASES,
+    IN_SOME,
+    ON_EMR,
+    Case,
+    body,
+    output_of,
+    pipeline,
+    some_of,
+    stage_for,
+)
 from longhaul.cli.errors import CommandError
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
-from longhaul.settings import PathPolicy, RequestLimits, RuntimeSettings, Stage
+from longhaul.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings, Stage
 from tests.builders import BUCKET, settings, stage
 
 JOBS = ("probe", "sql")
@@ -23,6 +33,19 @@ THROUGH = (
 def deployed(*stages: Stage) -> RuntimeSettings:
     paths = PathPolicy(data_bucket=BUCKET, table_databases=("longhaul",))
     return settings(jobs=JOBS, stages=stages, paths=paths)
+
+
+def with_emr(known: RuntimeSettings) -> RuntimeSettings:
+    arn = "arn:aws:emr-serverless:us-east-1:123456789012:/applications/00f1"
+    application = EmrApplication(application_arn=arn, work_area=f"s3://{BUCKET}/longhaul/work/")
+    return known.model_copy(update={"emr_serverless": application})
+
+
+def test_a_job_is_tried_on_emr_serverless_only_where_the_stack_has_it() -> None:
+    known = deployed(*THROUGH)
+    assert ON_EMR not in some_of(known)
+    assert ON_EMR in some_of(with_emr(known))
+    assert json.loads(body(ON_EMR, "verify-1", "s3://a/"))["engine"] == "emr-serverless"
 
 
 def test_probes_go_to_the_first_stage_that_leads_nowhere() -> None:
@@ -75,7 +98,7 @@ def test_a_fan_out_goes_only_where_its_join_is_a_probe() -> None:
 
 @pytest.mark.parametrize("case", [*CASES, *IN_SOME], ids=lambda case: case.name)
 def test_the_dispatcher_takes_every_body_but_the_invalid_one(case: Case) -> None:
-    known, where = deployed(*THROUGH), THROUGH[1] if case.members else THROUGH[0]
+    known, where = with_emr(deployed(*THROUGH)), THROUGH[1] if case.members else THROUGH[0]
     text = body(case, "verify-1", output_of(case, "verify-1", known), pipeline(known))
     assert json.loads(text)["job_id"] == "verify-1"
     if case is next(each for each in CASES if each.name == "invalid"):

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from longhaul.cli.acceptance.cases import CASES
+from longhaul.cli.acceptance.cases import CASES, ON_EMR
 from longhaul.cli.acceptance.legs import Expectations, Leg, timings
 from longhaul.domain.lease import State
 from longhaul.settings import LeaseSettings
@@ -60,6 +60,10 @@ def test_clocks_that_differ_give_no_negative_time() -> None:
 def test_only_a_leg_outside_its_range_is_unusual() -> None:
     found = list(timings("job", [FIRST, SECOND], USUAL, case=BY_NAME["failure"]))
     assert [each.is_usual for each in found] == [True, True, True, False]  # 210 s to start
+
+
+def test_a_driver_on_emr_serverless_may_take_longer_to_start_than_a_task() -> None:
+    assert USUAL.of(Leg.STARTED, ON_EMR).most > USUAL.of(Leg.STARTED, BY_NAME["success"]).most
 
 
 def test_no_attempt_may_follow_a_stopped_execution_before_its_task_must_be_gone() -> None:
