@@ -36,6 +36,7 @@ _NARROWED = 0.05
 _ROLLED_BACK = 0.08
 _HOSTILE = 0.06
 _LOST = 0.03
+_SIDECARS = 0.1
 _OPERATED = 0.1
 _FORGED = 0.3  # of pipelines
 _LONG_OUTAGE = 0.02
@@ -86,7 +87,8 @@ def plan_of(seed: int) -> Plan:
     plan = with_tiny(rng_of(seed, "tiny"), plan, swarm)
     plan = with_tables(rng_of(seed, "tables"), plan, swarm)
     plan = with_parts(rng_of(seed, "parts"), plan, swarm)
-    return with_emr(rng_of(seed, "emr serverless"), plan, swarm)
+    plan = with_emr(rng_of(seed, "emr serverless"), plan, swarm)
+    return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
 
 
 def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:

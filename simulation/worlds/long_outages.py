@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 from longhaul.domain.request import MAX_TIMEOUT_S
-from simulation.worlds.plan import Act, Plan
+from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.randomness import unit
 
 _CHANCE = 0.04
@@ -13,6 +13,16 @@ _HOUR_S = 3_600.0
 _HOURS = (0.5, 3.0, 12.0, 30.0)
 _WEIGHTS = (40, 30, 20, 10)
 _SOON_S = 600.0
+
+NEVER_ALLOWED = Plan(
+    jobs=(Job("j0", work_s=9.0, files=1),),
+    acts=(
+        Act(0.5, "outage", for_s=8 * 24 * _HOUR_S, service="rights"),
+        Act(1.0, "submit", "j0"),
+    ),
+    faults=(),
+)
+"""RunTask is denied for good. It takes as long as hundreds of other worlds."""
 
 
 def with_long_outage(rng: random.Random, plan: Plan) -> Plan:

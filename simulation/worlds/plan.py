@@ -158,6 +158,7 @@ class Plan:
     renew_receives: int = 900
     notify: str = ""  # what is told of ends: sns, sqs, events; empty for nothing
     kept_s: int = 0  # how long what a dead job has stored stays; 0 for the product's days
+    sidecars: bool = False  # another container in each Fargate task, as GuardDuty adds one
     retention_s: int = 0  # of the queues; 0 for the days that the template gives them
 
     @property

@@ -109,5 +109,6 @@ def test_every_invariant_holds_with_some_single_faults_around_a_job_run() -> Non
 
 
 @pytest.mark.slow
-def test_every_invariant_holds_with_any_single_fault_around_a_job_run() -> None:
-    assert all_hold(single_faults(EMR_WORLDS["a job on EMR Serverless succeeds"])) > 300
+def test_every_invariant_holds_with_many_single_faults_around_a_job_run() -> None:
+    plans = list(single_faults(EMR_WORLDS["a job on EMR Serverless succeeds"]))
+    assert all_hold(random.Random(4).sample(plans, 100)) == 100

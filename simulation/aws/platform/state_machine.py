@@ -27,6 +27,8 @@ TWICE: Any = SimpleNamespace(retries={"total_max_attempts": 2})
 
 _LATE_S = 1_200.0
 _HALF = 0.5
+_SIDECAR = {"Name": "aws-guardduty-agent-a1B2", "LastStatus": "STOPPED", "ExitCode": 0}
+_SIDECAR_KILLED = 137
 
 
 def engine(
@@ -140,8 +142,17 @@ class RunTask:
         return self._injector.of_event(site, ("not stopped",), self._plan.mix.events / 2) is None
 
     def _description(self, task: Task) -> dict[str, Any]:
-        """Some tasks that never started are described without containers."""
+        """Some tasks that never started are described without containers.
+
+        GuardDuty's container may stand before the job's or after it, and has an end of its own.
+        """
         shown = described(task)
+        if self._plan.sidecars:
+            seed, sidecar = self._plan.seed, dict(_SIDECAR)
+            if unit(seed, f"sidecar's end:{task.arn}") < _HALF:
+                sidecar["ExitCode"] = _SIDECAR_KILLED
+            place = 0 if unit(seed, f"sidecar's place:{task.arn}") < _HALF else 1
+            shown["Containers"].insert(place, sidecar)
         if (
             task.stop_code == "TaskFailedToStart"
             and unit(self._plan.seed, f"described:{task.arn}") < _HALF

@@ -1,5 +1,6 @@
 """Messages: why each is deleted or dead-lettered, and the handle that holds it."""
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from longhaul.domain.lineage import is_child_id
@@ -131,12 +132,20 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     if is_kept or any("permanent" in each.faults_of_job for each in faults):
         return None
     placed_n = sum(each.token.run == run and each.is_placed for each in seen.attempts.of(key))
-    if placed_n - len(faults) >= _PLATFORM_FAULTS_MAY_END_A_JOB:
+    is_given_up = kind in ("refused", "not_placed") and _has_waited_for_a_week(seen, key, run)
+    if placed_n - len(faults) >= _PLATFORM_FAULTS_MAY_END_A_JOB or is_given_up:
         return None
     return (
         f"{key} is dead ({kind}: {letter.reason['reason'][:120]}) after {len(faults)} faults of its"
         f" own and {placed_n - len(faults)} other tasks"
     )
+
+
+def _has_waited_for_a_week(seen: "Seen", key: str, run: int) -> bool:
+    """Whether no task of the run came to be in the longest time that a job waits for one."""
+    since = [each.started_at for each in seen.attempts.of(key) if each.token.run == run]
+    longest = timedelta(seconds=seen.world.settings.lease.max_unplaced_s)
+    return bool(since) and seen.now - since[0] >= longest
 
 
 def _led_to(letter: "DeadLetter") -> str:

@@ -16,6 +16,12 @@ _CLASSIFY: Final = "longhaul/domain/classify.py"
 
 OUTCOME: Final = (
     Mutant(
+        "another container's exit code is taken for the job's",
+        "longhaul/engines/fargate/ends.py",
+        "return next((each for each in containers if each.get('Name') == CONTAINER), {})",
+        "return next(iter(containers), {})",
+    ),
+    Mutant(
         "the message is deleted before the publish",
         _SETTLEMENT,
         "owed = (*publish, *follow_ons, Owed.DELETE)",
