@@ -41,9 +41,10 @@ class Synthesis:
     def masked(self) -> dict[str, Any]:
         """The template without what other code changes: hashes of assets, names of jobs."""
         text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", self.template_file.read_text())
-        content: dict[str, Any] = json.loads(
-            re.sub(r'(\\+)"jobs\1":\[[^\]]*\]', r'\1"jobs\1":[<jobs>]', text)
-        )
+        text = re.sub(r'(\\+)"jobs\1":\[[^\]]*\]', r'\1"jobs\1":[<jobs>]', text)
+        # As an argument of EMR Serverless, whose quotes and brackets are escaped.
+        text = re.sub(r"(%22jobs%22:%5B).*?(%5D)", r"\1<jobs>\2", text)
+        content: dict[str, Any] = json.loads(text)
         return content
 
     @cached_property
