@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from longhaul.adapters.errors import code_of, message_of
 from longhaul.cli.errors import is_denied
@@ -167,14 +168,21 @@ def checked(
     is_new = status is None or status in _NEW
     stack = f"{template.stack}-rehearsal-{token}" if is_new else template.stack
     remains = Remains(target, clock, stack, f"rehearsal-{token}", is_new, warn)
+    answers: list[Answer] = []
+    failure: Exception | None = None
     with _removed(remains):
         # All of it here: a generator that is left halfway would be closed at some later time.
-        answers = list(_asked(client, remains, template, bucket))
+        try:
+            answers.extend(_asked(client, remains, template, bucket))
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            failure = error
     yield from answers
     if remains.left:
         yield bad("removal", "something could not be removed", "; ".join(remains.left))
     else:
         yield good("removal", "nothing of it is left")
+    if failure is not None:
+        raise failure
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from longhaul.cli.rehearsal.answer import Answer, bad, good
+from longhaul.cli.rehearsal.answer import Answer, bad, good, unasked
 from longhaul.cli.rehearsal.template import Template
 from longhaul.cli.target import Target
 
@@ -19,10 +19,12 @@ def tested(target: Target, template: Template) -> Iterator[Answer]:
         others = {**event, "source": "aws.elsewhere"}
         text = json.dumps(pattern)
         matches, other = (
-            events.test_event_pattern(EventPattern=text, Event=json.dumps(each))["Result"]
+            events.test_event_pattern(EventPattern=text, Event=json.dumps(each)).get("Result")
             for each in (event, others)
         )
-        if matches and not other:
+        if matches is None or other is None:
+            yield unasked(f"rule {name}", "EventBridge gave no result")
+        elif matches and not other:
             yield good(f"rule {name}", "matches its event, and no other's")
         else:
             yield bad(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.checks.finding import Finding
@@ -175,6 +176,9 @@ def answers(question: Question) -> Iterator[Answer]:
         )
     except BotoCoreError as error:
         yield unasked(question.about, str(translated(error, on_aws=True)))
+    except ResponseParserError as error:
+        # No botocore error: a proxy between, or an endpoint that is not AWS.
+        yield unasked(question.about, f"the answer could not be read: {error}")
     except (CommandError, LonghaulError) as error:
         yield unasked(question.about, str(error))
 

@@ -237,6 +237,22 @@ def test_an_interrupted_rehearsal_leaves_nothing(
     assert cloudformation.is_clean
 
 
+def test_what_was_answered_before_a_right_is_missing_is_reported(
+    target: Target, stubs: Stubs, clock: VirtualClock
+) -> None:
+    def deny(_: Mapping[str, Any]) -> Any:
+        raise AwsError("AccessDenied", status=403)
+
+    stubs.answers["cloudformation.DescribeEvents"] = deny
+    answers = change_set.checked(
+        target, SMALL, bucket="cdk-assets", token="abc123", clock=clock, warn=pytest.fail
+    )
+
+    assert [next(answers).asked for _ in range(2)] == ["change set", "removal"]
+    with pytest.raises(ClientError):
+        next(answers)
+
+
 def test_a_second_interrupt_does_not_disturb_the_removal(
     target: Target, stubs: Stubs, cloudformation: CloudFormation, clock: VirtualClock
 ) -> None:

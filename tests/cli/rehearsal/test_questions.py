@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from botocore.parsers import ResponseParserError
 
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.rehearsal import machine, patterns, policies, surroundings
@@ -62,10 +63,15 @@ def test_a_question_that_the_caller_may_not_ask_is_not_asked_and_no_success(
         assert any("ask with the rights" in each.do for each in found), question.name
 
 
-def test_a_service_that_the_region_lacks_ends_no_rehearsal(
-    target: Target, template: Template, stubs: Stubs
+def unreadable(_: Mapping[str, Any]) -> Any:
+    raise ResponseParserError("Unable to parse response")
+
+
+@pytest.mark.parametrize("answer", [lambda _: fail("InternalServerException"), unreadable])
+def test_a_service_that_gives_no_answer_ends_no_rehearsal(
+    target: Target, template: Template, stubs: Stubs, answer: Any
 ) -> None:
-    stubs.answers["accessanalyzer.ValidatePolicy"] = lambda _: fail("InternalServerException")
+    stubs.answers["accessanalyzer.ValidatePolicy"] = answer
     (question,) = [each for each in all_questions(target, template) if each.name == "policies"]
 
     assert levels(list(answers(question))) == {Level.SKIPPED: 1}
@@ -274,6 +280,14 @@ def test_each_state_but_waits_and_ends_is_tried_and_nothing_is_called(
         assert "roleArn" not in each
         calls = json.loads(each["definition"])["Type"] in ("Task", "Parallel")
         assert calls == ("mock" in each) == ("context" in each)
+
+
+def test_a_pattern_without_a_result_is_not_asked(
+    target: Target, template: Template, stubs: Stubs
+) -> None:
+    stubs.answers["events.TestEventPattern"] = lambda _: {}
+
+    assert set(levels(list(patterns.tested(target, template)))) == {Level.SKIPPED}
 
 
 def test_a_pattern_that_does_not_match_its_event_is_a_problem(
