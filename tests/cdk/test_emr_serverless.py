@@ -315,10 +315,28 @@ def test_a_job_has_the_rights_of_fargate_and_may_fetch_its_code_and_write_its_lo
     assert granted == {
         **on_fargate,
         "s3:GetObject": on_fargate["s3:GetObject"] | assets,
+        "kms:Decrypt": {"arn:<AWS::Partition>:kms:<AWS::Region>:*:key/*"},
         "logs:DescribeLogGroups": {ARN.format(service="logs", resource="*")},
         **{
             f"logs:{action}": {"<SparkLogs.Arn>"}
             for action in ("CreateLogStream", "DescribeLogStreams", "PutLogEvents")
+        },
+    }
+
+
+def test_a_job_decrypts_its_code_alone_whatever_key_the_bootstrap_has(
+    with_emr: Synthesis,
+) -> None:
+    (statement,) = (
+        each
+        for each in with_emr.statements("EmrServerlessJobRole")
+        if each["Action"] == "kms:Decrypt"
+    )
+
+    assert statement["Condition"] == {
+        "StringEquals": {"kms:ViaService": "s3.<AWS::Region>.<AWS::URLSuffix>"},
+        "StringLike": {
+            "kms:EncryptionContext:aws:s3:arn": [ASSETS[:-1], f"{ASSETS}longhaul/Longhaul/*"]
         },
     }
 

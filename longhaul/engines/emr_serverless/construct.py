@@ -266,6 +266,7 @@ class EmrServerless(Construct):
             [self._entry.bucket.arn_for_objects(f"{self._prefix_of_assets()}*")],
             wildcards="The code of this version and of those before: jobs run across a deploy.",
         )
+        self._grant_decrypting()
         log_groups = Stack.of(self).format_arn(service="logs", resource="*")
         allow(
             self.job_role,
@@ -280,6 +281,32 @@ class EmrServerless(Construct):
             ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
             [log_group.log_group_arn],
             wildcards="The streams of one log group, whose ARN ends so.",
+        )
+
+    def _grant_decrypting(self) -> None:
+        """Let drivers decrypt their code, where the bootstrap has a key of the customer's.
+
+        Not `Fn::ImportValue` of the key that the bootstrap's stack exports: without such a key that
+        is a word and no ARN, which a policy refuses, and no condition of a template can ask. So
+        the objects are named instead, which S3 gives KMS as the encryption context: the bucket's
+        ARN where it has a bucket key, and else the object's.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+        """
+        stack, bucket = Stack.of(self), self._entry.bucket
+        code = [bucket.bucket_arn, bucket.arn_for_objects(f"{self._prefix_of_assets()}*")]
+        allow(
+            self.job_role,
+            "DecryptItself",
+            ["kms:Decrypt"],
+            [stack.format_arn(service="kms", account="*", resource="key", resource_name="*")],
+            conditions={
+                "StringEquals": {"kms:ViaService": f"s3.{stack.region}.{stack.url_suffix}"},
+                "StringLike": {"kms:EncryptionContext:aws:s3:arn": code},
+            },
+            wildcards=(
+                "The bootstrap's key is not known at synth; the condition names the objects for "
+                "which it is used."
+            ),
         )
 
 
