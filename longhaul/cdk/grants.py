@@ -278,6 +278,22 @@ def write_tables(role: iam.IRole, databases: Sequence[str]) -> None:
     )
 
 
+def use_catalog_key(role: iam.IRole, key: str) -> None:
+    """Read and write what Glue encrypts in the catalog with this KMS key, given by ARN.
+
+    Glue asks KMS in the caller's name.
+    https://docs.aws.amazon.com/glue/latest/dg/encrypt-glue-data-catalog.html
+    """
+    stack = Stack.of(role)
+    allow(
+        role,
+        "UseCatalogKey",
+        ["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"],
+        [key],
+        conditions={"StringEquals": {"kms:ViaService": f"glue.{stack.region}.{stack.url_suffix}"}},
+    )
+
+
 def _arns_of_tables(
     scope: IConstruct, databases: Sequence[str], tables: Sequence[str]
 ) -> list[str]:

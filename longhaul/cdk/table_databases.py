@@ -30,6 +30,7 @@ class TableDatabases(Construct):
         super().__init__(scope, id_)
         self._names = settings.databases
         self._is_governed = settings.lake_formation
+        self._key = settings.catalog_key
         # Each grant waits for the one before: Lake Formation refuses some that come at once.
         self._before: list[CfnResource] = []
         if settings.own_database:
@@ -38,6 +39,8 @@ class TableDatabases(Construct):
     def open_to(self, role: iam.IRole, who: str) -> None:
         """Let a role read, make and change tables; `who` tells its grants from those of others."""
         grants.write_tables(role, self._names)
+        if self._key:
+            grants.use_catalog_key(role, self._key)
         if self._is_governed:
             self._grant(role, who, _IN_A_DATABASE, _IN_TABLES)
 
@@ -70,6 +73,8 @@ class TableDatabases(Construct):
             description="How Glue compacts tables, and deletes what no reader needs",
         )
         grants.optimize_tables(role, database, tables, data)
+        if self._key:
+            grants.use_catalog_key(role, self._key)
         if self._is_governed:
             self._grant(role, "Optimizer", ("DESCRIBE",), _IN_TABLES)
         grants.use_keys(role, read=(), write=[settings.kms_key] if settings.kms_key else [])

@@ -21,7 +21,7 @@ from botocore.exceptions import (
 )
 
 from longhaul.cli import pin_base
-from longhaul.cli.checks import deploying, docker, lake, network
+from longhaul.cli.checks import catalog, deploying, docker, lake, network
 from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.checks.finding import Finding, Level, problem, skipped
 from longhaul.cli.errors import CommandError, translated
@@ -115,6 +115,7 @@ def account_checks(plan: Plan) -> Iterator[tuple[str, Check]]:
     yield "network", partial(network.room, plan)
     yield "stages", partial(deploying.stages, plan)
     yield "tables", partial(deploying.databases, plan)
+    yield "catalog", partial(catalog.encryption, plan)
     yield "lake", partial(lake.governed, plan)
 
 

@@ -47,6 +47,7 @@ class SettingsArguments(TypedDict, total=False):
     output_buckets: Sequence[str]
     table_databases: Sequence[str]
     own_database: bool
+    catalog_key: str | None
     lake_formation: bool
     optimized_tables: Sequence[str]
     job_prefixes: Sequence[str]

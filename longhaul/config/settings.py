@@ -126,6 +126,9 @@ class Settings(Model):
     # Grant the roles what they need in Lake Formation, in each of these databases. CloudFormation's
     # role must be an administrator of the lake (docs/tables.md).
     lake_formation: bool = False
+    # The customer's KMS key with which the account encrypts its Glue catalog: the roles that use
+    # tables need it. None: the catalog has a key of AWS, a service role, or no encryption.
+    catalog_key: KeyArn | None = None
     # Tables of the stack's own database that Glue compacts, and frees of old snapshots (7 days) and
     # of files that no snapshot has (14 days). A table has to exist when it is named here: run its
     # first job before.
@@ -331,6 +334,11 @@ class Settings(Model):
             raise ValueError(
                 "optimized_tables are tables of the stack's own database, and own_database is "
                 "false; switch the optimizers on in Glue"
+            )
+        if self.catalog_key and not self.databases:
+            raise ValueError(
+                "catalog_key is the key of tables, of which there are none: own_database is "
+                "false, and table_databases is empty"
             )
         if self.lake_formation and not self.databases:
             raise ValueError(

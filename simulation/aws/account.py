@@ -127,6 +127,21 @@ class FakeSsm(Service):
         return {"Parameter": {"Name": Name, "Type": "String", "Value": self.parameters[Name]}}
 
 
+class FakeKms(Service):
+    service = "kms"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.managers: dict[str, str] = {}  # CUSTOMER or AWS, by ARN
+
+    @operation
+    def describe_key(self, *, KeyId: str) -> Answer:
+        for arn, manager in self.managers.items():
+            if KeyId in (arn, arn.rpartition("/")[2]):
+                return {"KeyMetadata": {"KeyId": KeyId, "Arn": arn, "KeyManager": manager}}
+        raise RefusedError("NotFoundException", f"Invalid keyId {KeyId}")
+
+
 class FakeLakeFormation(Service):
     """A lake that is governed by IAM alone, as in an account that never used Lake Formation."""
 

@@ -88,6 +88,7 @@ VARIED: dict[str, JsonValue] = {
 }
 
 KEY = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+CATALOG_KEY = "arn:aws:kms:eu-central-1:123456789012:key/catalog"
 GUARDED: dict[str, JsonValue] = {
     "kms_key": KEY,
     "versions_days": 7,
@@ -96,6 +97,7 @@ GUARDED: dict[str, JsonValue] = {
     "optimized_tables": ["delays", "flights"],
     "table_databases": ["their_lake"],
     "lake_formation": True,
+    "catalog_key": CATALOG_KEY,
     "permissions_boundary": "arn:aws:iam::123456789012:policy/platform/workloads",
     "role_name_prefix": "platform-",
     "role_path": "/workloads/spark/",

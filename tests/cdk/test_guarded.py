@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.cdk.conftest import KEY
+from tests.cdk.conftest import CATALOG_KEY, KEY
 from tests.cdk.synthesis import Synthesis
 
 
@@ -23,13 +23,20 @@ def test_customers_key_encrypts_the_bucket_the_logs_and_the_topic(guarded: Synth
 
 
 @pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole", "SparkTaskRole"])
-def test_who_writes_to_the_bucket_may_use_its_key_through_s3(guarded: Synthesis, role: str) -> None:
-    (statement,) = (each for each in guarded.statements(role) if "kms:" in json.dumps(each))
+def test_who_writes_to_the_bucket_may_use_its_key_through_s3_and_the_catalogs_through_glue(
+    guarded: Synthesis, role: str
+) -> None:
+    statement, catalog = (each for each in guarded.statements(role) if "kms:" in json.dumps(each))
 
     assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
     assert statement["Resource"] == KEY
     assert statement["Condition"] == {
         "StringEquals": {"kms:ViaService": "s3.eu-central-1.amazonaws.com"}
+    }
+    assert catalog["Action"] == ["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"]
+    assert catalog["Resource"] == CATALOG_KEY
+    assert catalog["Condition"] == {
+        "StringEquals": {"kms:ViaService": "glue.<AWS::Region>.<AWS::URLSuffix>"}
     }
 
 

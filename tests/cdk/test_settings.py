@@ -141,6 +141,10 @@ def test_settings_are_frozen() -> None:
             "longhaul: optimized_tables are tables of the stack's own database, and own_database",
         ),
         (
+            {"own_database": False, "catalog_key": f"arn:aws:kms:eu-west-1:{'1' * 12}:key/a"},
+            "longhaul: catalog_key is the key of tables, of which there are none",
+        ),
+        (
             {"own_database": False, "lake_formation": True},
             "longhaul: lake_formation grants rights in databases, of which there are none",
         ),

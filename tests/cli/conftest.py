@@ -33,6 +33,7 @@ from simulation.aws.account import (
     FakeCloudWatch,
     FakeEvents,
     FakeIam,
+    FakeKms,
     FakeLakeFormation,
     FakeServiceQuotas,
     FakeSsm,
@@ -87,6 +88,7 @@ class Aws(FakeAws):
         self.ec2 = FakeEc2(self.gate)
         self.iam = FakeIam(self.gate)
         self.ssm = FakeSsm(self.gate)
+        self.kms = FakeKms(self.gate)
         self.lakeformation = FakeLakeFormation(self.gate)
         self.quotas = FakeServiceQuotas(self.gate)
         self.cloudwatch = FakeCloudWatch(self.gate)

@@ -372,6 +372,25 @@ def test_the_stack_keeps_the_database_that_it_has(stack: World) -> None:
     assert Level.PROBLEM not in look()
 
 
+def test_the_key_of_the_catalog_must_be_the_one_of_the_settings(account: World) -> None:
+    aws, key = account.aws, "arn:aws:kms:us-east-1:123456789012:key/1234abcd"
+    aws.kms.managers = {key: "CUSTOMER"}
+    aws.glue.encryption = {"CatalogEncryptionMode": "SSE-KMS", "SseAwsKmsKeyId": "1234abcd"}
+
+    finding = only(look(), Level.PROBLEM)
+    assert f"encrypted with {key}, and the settings name no catalog_key" in finding.what
+    assert f'set catalog_key to "{key}"' in finding.do
+    other = f"catalog_key names {key}e:"
+    assert other in only(look(catalog_key=f"{key}e"), Level.PROBLEM).what
+    assert set(look(catalog_key=key)) == {Level.OK}
+
+    aws.glue.encryption["CatalogEncryptionMode"] = "SSE-KMS-WITH-SERVICE-ROLE"
+    assert set(look()) == {Level.OK}
+    aws.glue.encryption["CatalogEncryptionMode"] = "SSE-KMS"
+    aws.kms.managers = {key: "AWS"}
+    assert set(look()) == {Level.OK}
+
+
 DEPLOYER = "arn:aws:iam::123456789012:role/cdk-hnb659fds-cfn-exec-role-123456789012-us-east-1"
 
 

@@ -59,6 +59,10 @@ PREFLIGHT: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
         "whether Glue databases and tables are free, or there",
         ("glue:GetDatabase", "glue:GetTable"),
     ),
+    "catalog": (
+        "whether the Glue catalog has a key that the settings do not name",
+        ("glue:GetDataCatalogEncryptionSettings", "kms:DescribeKey"),
+    ),
     "lake": (
         "whether Lake Formation lets the deployment make its database, and roles use it",
         (

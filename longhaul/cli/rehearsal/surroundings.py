@@ -21,12 +21,6 @@ _REQUEST: Final = "ask for more in Service Quotas"
 def questions(plan: Plan) -> Iterator[Question]:
     target = plan.target
     yield Question(
-        "catalog",
-        "whether the Glue catalog is encrypted with a key that roles must be allowed to use",
-        ("glue:GetDataCatalogEncryptionSettings",),
-        partial(catalog, target),
-    )
-    yield Question(
         "guardduty",
         "whether GuardDuty adds a container to each task, and an endpoint to the VPC",
         ("ecs:ListAccountSettings",),
@@ -61,22 +55,6 @@ def questions(plan: Plan) -> Iterator[Question]:
         "whether AWS Config records each task's network interface, which costs",
         ("config:DescribeConfigurationRecorders", "config:DescribeConfigurationRecorderStatus"),
         partial(config, target),
-    )
-
-
-def catalog(target: Target) -> Iterator[Answer]:
-    answer = target.client("glue").get_data_catalog_encryption_settings()
-    at_rest = answer["DataCatalogEncryptionSettings"].get("EncryptionAtRest", {})
-    mode = at_rest.get("CatalogEncryptionMode", "DISABLED")
-    if mode == "DISABLED":
-        yield good("encryption of the catalog", "none: no role needs a key")
-        return
-    key = at_rest.get("SseAwsKmsKeyId", "AWS's own")
-    yield odd(
-        "encryption of the catalog",
-        f"{mode}, key {key}",
-        "let the key's policy and the stack's roles that write tables use it (kms:Decrypt, "
-        "kms:Encrypt, kms:GenerateDataKey)",
     )
 
 

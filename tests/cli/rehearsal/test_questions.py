@@ -311,20 +311,6 @@ def test_a_pattern_that_does_not_match_its_event_is_a_problem(
     [
         (
             {},
-            "glue.GetDataCatalogEncryptionSettings",
-            {
-                "DataCatalogEncryptionSettings": {
-                    "EncryptionAtRest": {
-                        "CatalogEncryptionMode": "SSE-KMS",
-                        "SseAwsKmsKeyId": "alias/theirs",
-                    }
-                }
-            },
-            Level.WARNING,
-            "key alias/theirs",
-        ),
-        (
-            {},
             "ecs.ListAccountSettings",
             {"settings": [{"name": "guardDutyActivate", "value": "on"}]},
             Level.WARNING,
