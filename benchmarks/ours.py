@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BUCKET: Final = "longhaul-data"
 _TABLE: Final = "leases"
-_JOBS: Final = ("first_result", "clean_rows")
+_JOBS: Final = ("first_result", "clean_rows", "rows_in_parts", "rows_of_inputs")
 _STAGE: Final = Stage(
     slots=1000, queue_url="https://sqs/jobs", dead_letter_queue_url="https://sqs/dead-letters"
 )
