@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
@@ -28,6 +29,9 @@ OF_THE_STACK: Final = {
 
 OF_THE_CONSTRUCT: Final = ("permissions_boundary",)
 """Settings that are arguments of the construct's own: a construct of the CDK may be one."""
+
+OWN_ARGUMENTS: Final = (*OF_THE_CONSTRUCT, "notify", "project", "vpc", "vpc_subnets")
+"""The construct's arguments beside the settings."""
 
 
 class SettingsArguments(TypedDict, total=False):
@@ -91,6 +95,11 @@ def from_arguments(
         for setting, place in OF_THE_STACK.items()
         if setting in arguments
     ]
+    problems += [
+        f"{where}: {problem}"
+        for name in arguments
+        if name not in OF_THE_STACK and (problem := _unknown(name))
+    ]
     if problems:
         raise SettingsError("\n".join(problems))
     try:
@@ -119,6 +128,15 @@ def project_in(project: Project | Path | str | None) -> Project | None:
         project = load_project(Path(project))
         check(project)
     return project
+
+
+def _unknown(argument: str) -> str | None:
+    allowed = sorted({*SettingsArguments.__annotations__, *OWN_ARGUMENTS})
+    if argument in allowed:
+        return None
+    near = get_close_matches(argument, allowed, n=1, cutoff=0.5)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{argument}: is no argument; {meant}allowed here: {', '.join(allowed)}"
 
 
 def _plain(value: object) -> object:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,22 +176,30 @@ def _pip(requirements: Path, arguments: Sequence[str]) -> None:
     )
     if done.returncode != 0:
         # The conflict is explained on stdout, and named on stderr.
-        raise SettingsError(_explained(requirements, f"{done.stdout}\n{done.stderr}"))
+        raise SettingsError(explained(requirements, f"{done.stdout}\n{done.stderr}"))
 
 
-def _explained(requirements: Path, said: str) -> str:
+def explained(requirements: Path, said: str) -> str:
     """Pip's error, at the line of the requirement that it names."""
     text = "\n".join([line for line in said.splitlines() if line.strip()][-16:])
     why = "clashes with what the image holds" if "(constraint)" in text else "does not install"
     lines = requirements.read_text("utf-8").splitlines()
-    if (named := _LINE.search(said)) and int(named[1]) <= len(lines):
-        number = int(named[1])
+    errors = said[max(0, said.find("ERROR:")) :]  # what came before may name any line
+    if len(named := {*_LINE.findall(errors)}) == 1 and (number := int(*named)) <= len(lines):
         return f"{requirements}:{number}: {lines[number - 1].strip()}: {why}:\n{text}"
+    blamed = _causes(said) or errors
     for number, line in enumerate(lines, 1):
         name = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line)
-        if name and re.search(rf"(?<![\w-]){re.escape(name[1])}(?![\w-])", text, re.IGNORECASE):
+        if name and re.search(rf"(?<![\w-]){re.escape(name[1])}(?![\w-])", blamed, re.IGNORECASE):
             return f"{requirements}:{number}: {line.strip()}: {why}:\n{text}"
     return f"{requirements}: {why}:\n{text}"
+
+
+def _causes(said: str) -> str:
+    """Of a conflict, what pip says of the requirements: its error names those that fit too."""
+    _, _, causes = said.partition("The conflict is caused by:\n")
+    lines = takewhile(str.strip, causes.splitlines())
+    return "\n".join(line for line in lines if "(constraint)" not in line)
 
 
 def _plain(name: str) -> str:

@@ -205,7 +205,7 @@ class AttemptRunner:
             reads={name: each.digest for name, each in staged.items()},
             tables={str(path): version for path, version in listing.versions.items()},
         )
-        saving = self._saving(records, work)
+        saving = self._saving(records, work, _why_nothing(lease, request))
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             staged,
@@ -232,7 +232,7 @@ class AttemptRunner:
             )
         return self._commit(destination, job, listing)
 
-    def _saving(self, records: LeaseRecords, work: Work) -> Saving:
+    def _saving(self, records: LeaseRecords, work: Work, why_nothing: str | None) -> Saving:
         """What is stored for the next attempt, with what is taken over from those before."""
         bucket = self.settings.paths.data_bucket
         objects = S3Objects(self.s3, bucket, job_prefix(self.id.key), self.background)
@@ -247,7 +247,7 @@ class AttemptRunner:
             stop=self.stop,
             progress=self.progress,
         )
-        saving.begin()
+        saving.begin(why_nothing)
         return saving
 
     def _about(self, lease: Lease) -> About:
@@ -456,3 +456,12 @@ class AttemptRunner:
             yield
         finally:
             reporter.finish()
+
+
+def _why_nothing(lease: Lease, request: JobRequest) -> str | None:
+    """Why an attempt begins from nothing although its job may have stored something."""
+    if lease.saved_ref is not None:
+        return None
+    if lease.started_afresh:
+        return "it made the job fail twice in the same way"
+    return "the request begins afresh" if request.afresh else None

@@ -186,8 +186,9 @@ def _has_run(job: str, file: Path) -> bool:
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError) as error:
-        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise PermanentJobError(f"job: {job} is no Python{line}") from None
+        line = getattr(error, "lineno", None)
+        where = f"{file.name}:{line}" if line else job
+        raise PermanentJobError(f"job: {where} is no Python") from None
     return any(
         isinstance(node, ast.FunctionDef)
         and node.name == "run"

@@ -185,6 +185,7 @@ class Saving:
     _record: Record = field(init=False)
     _folders: dict[str, tuple[str, JobFolder]] = field(default_factory=dict)
     _late: dict[str, Change] = field(default_factory=dict)
+    _why_left: str = ""
     _places: Iterator[int] = field(default_factory=lambda: count(1))
     _is_busy: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -199,8 +200,14 @@ class Saving:
             tables=dict(work.tables),
         )
 
-    def begin(self) -> None:
-        """Look at what was stored, and take over what is of use. Nothing is brought yet."""
+    def begin(self, why_nothing: str | None = None) -> None:
+        """Look at what was stored, and take over what is of use. Nothing is brought yet.
+
+        `why_nothing`: why the attempt begins from nothing, if it was decided before.
+        """
+        if why_nothing is not None:
+            self._leave(why_nothing)
+            return
         try:
             before = self.records.load()
         except UnusableRecordError as error:
@@ -221,13 +228,16 @@ class Saving:
 
     def _leave(self, reason: str) -> None:
         logger.warning("what was stored is left: %s", reason)
+        self._why_left = reason
         self.progress.taken_over = f"nothing: {reason}"
 
     def _note_taken_over(self, kind: str) -> None:
         self._taken[kind] += 1
-        self.progress.taken_over = ", ".join(
+        taken = ", ".join(
             f"{count} {name}{'s' if count > 1 else ''}" for name, count in self._taken.items()
         )
+        left = f"; not the rest: {self._why_left}" if self._why_left else ""
+        self.progress.taken_over = taken + left
 
     def checkpoint(self, name: str, version: str | None) -> SavedDataset | None:
         """The frame of that name, if it is stored already."""

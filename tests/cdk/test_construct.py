@@ -1,12 +1,18 @@
 """The construct in stacks of other people's apps."""
 
+import inspect
 import json
 from typing import Any
 
 import pytest
 
 from longhaul.cdk import Longhaul, NetworkSettings, SettingsError, StageDeployment, Trigger, roles
-from longhaul.config.arguments import OF_THE_CONSTRUCT, OF_THE_STACK, SettingsArguments
+from longhaul.config.arguments import (
+    OF_THE_CONSTRUCT,
+    OF_THE_STACK,
+    OWN_ARGUMENTS,
+    SettingsArguments,
+)
 from longhaul.config.settings import Settings
 from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 from tests.cdk.synthesis import NO_COPIES, readable
@@ -186,7 +192,8 @@ def test_names_of_roles_fit_and_differ_whatever_their_stacks_are_called() -> Non
         ),
         ({"permissions_boundary": "not one"}, 'permissions_boundary: is "not one"; '),
         ({"stages": [{"name": "main", "slots": 0}]}, "stages.0.slots: is 0; "),
-        ({"stage": []}, "stage: is not a setting; did you mean stages?"),
+        ({"stage": []}, "stage: is no argument; did you mean stages? allowed here: access_log_"),
+        ({"notfy": {}}, "notfy: is no argument; did you mean notify?"),
         ({"region": "eu-west-1"}, "region: is no argument: give the stack an `env`"),
         ({"input_buckets": ["A"]}, 'input_buckets.0: is "A"; '),
     ],
@@ -406,3 +413,13 @@ def test_the_command_finds_a_construct_by_outputs() -> None:
 
     outputs = Template.from_stack(stack).to_json()["Outputs"]
     assert {"JobsQueueUrl", "LeasesTableName", "DataBucketName"} <= outputs.keys()
+
+
+def test_the_arguments_that_a_message_lists_are_those_of_the_construct() -> None:
+    own = {
+        name
+        for name, each in inspect.signature(Longhaul.__init__).parameters.items()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+    assert {*OWN_ARGUMENTS} == own

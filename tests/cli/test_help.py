@@ -34,7 +34,7 @@ def options(command: Any) -> set[str]:
     return {
         option
         for parameter in command.params
-        for option in parameter.opts
+        for option in (*parameter.opts, *parameter.secondary_opts)
         if option.startswith("--")
     }
 

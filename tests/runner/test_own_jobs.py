@@ -230,7 +230,7 @@ def test_a_script_may_write_several_datasets_and_files_without_spark(
             "params.argv: Input should be a valid tuple",
         ),
         ("pass", {"args": []}, ExitCode.PERMANENT, "params.args: Extra inputs are not permitted"),
-        ("def run(spark, job:", {}, ExitCode.PERMANENT, f"job: {CODE} is no Python (line 1)"),
+        ("def run(spark, job:", {}, ExitCode.PERMANENT, "job: own.py:1 is no Python"),
         (b"\x00\xff", {}, ExitCode.PERMANENT, f"job: {CODE} is no Python"),
         (
             "import nowhere\ndef run(spark, job): ...",

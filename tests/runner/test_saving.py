@@ -848,3 +848,33 @@ def test_a_table_is_read_with_the_columns_that_it_had(
     assert attempts.run(run) is ExitCode.FAILED
     assert attempts.run(run) is ExitCode.OK
     assert seen == [["n"], ["n"]]
+
+
+def test_an_attempt_says_why_it_begins_from_nothing(
+    cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path
+) -> None:
+    cloud.claim(inputs={}, afresh=True)
+
+    def run(session: SparkSession, job: Job[Any]) -> None:
+        job.write(session.range(1), part="one")
+
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    assert attempts.run(run) is ExitCode.OK
+    said = cloud.lease().attempt.progress["taken_over"]
+    assert said == "nothing: the request begins afresh"
+
+
+def test_what_is_left_beside_what_is_taken_over_is_said(cloud: Cloud, attempts: Attempts) -> None:
+    def job(*, dies: bool) -> JobCode:
+        def run(session: SparkSession, job: Job[Any]) -> None:
+            job.write(session.range(1), part="one", version="1")
+            job.write(session.range(1), part="two")
+            if dies:
+                raise DiesError
+
+        return run
+
+    assert attempts.run(job(dies=True)) is ExitCode.FAILED
+    assert attempts.run(job(dies=False), code="2") is ExitCode.OK
+    said = cloud.lease().attempt.progress["taken_over"]
+    assert said == "1 part; not the rest: the job's code has changed"

@@ -43,8 +43,9 @@ class _Text(Template):
 def stack_name(folder: str) -> str:
     """A stack's name from a folder's: `daily-flights` becomes `DailyFlights`."""
     words = re.findall(r"[A-Za-z0-9]+", folder)
-    name = "".join(word[:1].upper() + word[1:] for word in words)[:40]
-    return name if re.match(r"[A-Za-z]", name) else "Longhaul"
+    name = "".join(word[:1].upper() + word[1:] for word in words)[:33]
+    # Without the word `Longhaul`, which names the stack of a checkout.
+    return name if re.match(r"[A-Za-z]", name) else f"Project{name}"
 
 
 def init(

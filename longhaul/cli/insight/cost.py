@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import zip_longest
 from math import floor, log10
@@ -100,6 +100,7 @@ class Pricing:
     def job(self, lane: Lane, now: datetime) -> JobCost:
         output = lane.row.attempt.output
         costs = []
+        begun_anew = _last_begun_anew(lane)
         for record, later in zip_longest(lane.attempts, lane.attempts[1:]):
             committed = (
                 output if output is not None and output.attempt == record.attempt.number else None
@@ -107,7 +108,8 @@ class Pricing:
             until = later.attempt.claimed_at if later else _removed_at(lane, now)
             used = usage(record, committed, self.settings, now, until)
             cost, purpose = self.cost(used), spent_on(record)
-            saved = cost.total * _saved_share(record, purpose, lane)
+            is_left = record.attempt.claimed_at < begun_anew
+            saved = 0.0 if is_left else cost.total * _saved_share(record, purpose, lane)
             costs.append(AttemptCost(record, used, cost, purpose, saved))
         return JobCost(lane, tuple(costs))
 
@@ -174,6 +176,19 @@ def _removed_at(lane: Lane, now: datetime) -> datetime | None:
     if lane.ended_at is None or lane.row.state is not State.DEAD:
         return lane.ended_at
     return min(now, lane.ended_at + KEPT_FOR_REDRIVE)
+
+
+def _last_begun_anew(lane: Lane) -> datetime:
+    """When the last attempt was claimed that went on from nothing of those before it."""
+    return max(
+        (
+            each.attempt.claimed_at
+            for each in lane.attempts
+            if each.attempt.resumes is None
+            or str(each.attempt.progress.get("taken_over", "")).startswith("nothing")
+        ),
+        default=datetime.min.replace(tzinfo=UTC),
+    )
 
 
 def _saved_share(record: AttemptRecord, purpose: SpentOn, lane: Lane) -> float:

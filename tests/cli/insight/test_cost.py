@@ -140,12 +140,28 @@ def test_the_price_table_has_a_source_for_each_price_and_refuses_unknown_fields(
 def test_what_an_attempt_did_before_its_last_save_is_not_wasted() -> None:
     saved = {"saved_at": NOW + 0.75 * HOUR}
     cut_off = attempt(kind="interrupted", state=State.RELEASED, **saved)
-    for again in (job(cut_off, attempt(2)), job(attempt(kind="failed", state=State.DEAD, **saved))):
+    later = attempt(2, claimed_at=NOW + HOUR, resumes="a record")
+    for again in (job(cut_off, later), job(attempt(kind="failed", state=State.DEAD, **saved))):
         whole = again.attempts[0].cost.total
         assert amounts_spent([again])[SpentOn.SAVED] == pytest.approx(0.75 * whole)
         assert again.wasted == pytest.approx(0.25 * whole)
     good = job(attempt(**saved))
     assert (good.wasted, amounts_spent([good])[SpentOn.SAVED]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        {},
+        {"resumes": "a record", "progress": {"taken_over": "nothing: the job's code has changed"}},
+    ],
+    ids=["afresh", "with other code"],
+)
+def test_what_a_later_attempt_left_is_wasted(begins: dict[str, object]) -> None:
+    cut_off = attempt(kind="failed", state=State.RELEASED, saved_at=NOW + 0.75 * HOUR)
+    afresh = job(cut_off, attempt(2, claimed_at=NOW + HOUR, **begins))
+    assert amounts_spent([afresh])[SpentOn.SAVED] == 0
+    assert afresh.wasted == afresh.attempts[0].cost.total
 
 
 def test_what_is_stored_costs_from_its_attempt_on_until_the_end_of_the_run() -> None:
