@@ -97,5 +97,8 @@ def redriven(letter: DeadLetter, *, afresh: bool = False) -> Message:
         None if letter.reason else letter.message_id
     )
     ours = {attributes.JOB_ID: job_id} if job_id else {}
-    body = sent_again(letter.content.body, afresh=afresh)
+    body = letter.content.body
+    # A producer's wish to begin afresh holds for the run that it asked for.
+    if afresh or (letter.reason is not None and letter.reason.attempts):
+        body = sent_again(body, afresh=afresh)
     return Message(body, attributes.with_ours(theirs, ours), letter.content.group_id)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
 _DEADLINE_MARGIN_S: Final = 30
+_LOOK_AGAIN_S: Final = 0.05
 
 logger = logging.getLogger(__name__)
 
@@ -222,8 +223,11 @@ class AttemptRunner:
         try:
             self.spark.run(loaded, job)
         finally:
+            job.has_ended = True
             if self._reporter is not None:
                 self._reporter.report_take_over()
+        if job.knows_of_stop:  # it has not done all of its work
+            self.stop.request(StopReason.TERMINATED, TERMINATED)
         self.stop.check()
         if not job.written and job.emitter.requests is None:
             raise NoOutputError(
@@ -268,7 +272,7 @@ class AttemptRunner:
         """
         timeout_s = self.settings.lease.stop_timeout_s
         left_s = timeout_s - 2 * unwind_s(timeout_s)
-        job.is_stopping = True
+        job.hear_of_stop()
         ends_at = self.clock.now() + timedelta(seconds=left_s)
         # Whatever hangs: the end must be recorded in time.
         guard = self.background.after(
@@ -279,11 +283,15 @@ class AttemptRunner:
             # It requests a stop if the row says so.
             if job.stop_callbacks and self._reporter is not None:
                 self._reporter.report()
+        except Exception as error:
+            logger.warning("what is done before the end failed", exc_info=error)
+        try:
             for callback in job.stop_callbacks:
                 if not self.stop.requested:
-                    callback(max(0.0, (ends_at - self.clock.now()).total_seconds()))
-        except Exception as error:
-            logger.warning("what the job does at its end failed", exc_info=error)
+                    _call(callback, max(0.0, (ends_at - self.clock.now()).total_seconds()))
+            # It may be about to save, and to return.
+            while job.asks_for_stop and not (job.has_ended or self.stop.requested):
+                self.clock.sleep(_LOOK_AGAIN_S)
         finally:
             guard.cancel()
 
@@ -456,6 +464,13 @@ class AttemptRunner:
             yield
         finally:
             reporter.finish()
+
+
+def _call(callback: Callable[[float], None], left_s: float) -> None:
+    try:
+        callback(left_s)
+    except Exception as error:
+        logger.warning("what the job does at its end failed", exc_info=error)
 
 
 def _why_nothing(lease: Lease, request: JobRequest) -> str | None:

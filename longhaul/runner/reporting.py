@@ -61,9 +61,14 @@ class Progress:
             self.ticks += 1
 
     def say(self, note: str) -> None:
+        self.remark(note)
+        with self._lock:
+            self.ticks += 1
+
+    def remark(self, note: str) -> None:
+        """Say something that is no progress: a job that hangs still stalls."""
         with self._lock:
             self.note = note if len(note) <= _NOTE_CHARS else f"{note[: _NOTE_CHARS - 1]}…"
-            self.ticks += 1
 
     def be_quiet(self, note: str, until: datetime | None) -> None:
         """Note a wait and when it ends at the latest; None when it is over."""

@@ -5,10 +5,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 # Longer than boto3 goes on trying: eight times a minute.
 _CATALOG_ANSWERS_WITHIN: Final = "15m"
-_MAX_PART_NAME: Final = 200
+_MAX_LABEL: Final = 200
 _NO_END: Final = datetime.max.replace(tzinfo=UTC)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -72,10 +74,15 @@ class RunningJob(Generic[ParamsT]):
     about: About = field(default_factory=lambda: About("job", 1, 1, "job-1", _NO_END))
     every: Callable[[float, Callable[[], None]], Timer] = Threads().every
     stop_callbacks: list[Callable[[float], None]] = field(default_factory=list)
-    is_stopping: bool = False
+    has_ended: bool = False
+    asks_for_stop: bool = False
+    knows_of_stop: bool = False
+    _is_stopping: bool = False
     _files: int = field(default=0, init=False)
     _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
     _checkpoints: set[str] = field(default_factory=set, init=False)
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1), init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def input(self, name: str) -> str:
         if name not in self.inputs:
@@ -127,8 +134,8 @@ class RunningJob(Generic[ParamsT]):
         partition_by: Sequence[str],
         options: Mapping[str, str] | None,
     ) -> int:
-        saving = self._saving()
-        _require_part(part)
+        _require_label("part", part)
+        _require_version(version)
         if any(dataset.name == name for dataset in self.written) and name not in self._parts:
             raise ValueError(f"dataset {name!r} was written already, and not in parts")
         parts = self._parts.setdefault(name, {})
@@ -137,7 +144,25 @@ class RunningJob(Generic[ParamsT]):
         schema = df.schema.json()
         # Of a table all files are Parquet, and it has partitions of its own.
         way = "" if self.table else json.dumps([format_, [*partition_by], dict(options or {})])
-        parts[part] = shape = schema, way
+        parts[part] = schema, way
+        try:
+            return self._write_new_part(df, name, part, version, format_, partition_by, options)
+        except Exception:
+            del parts[part]  # it may be tried again
+            raise
+
+    def _write_new_part(
+        self,
+        df: DataFrame,
+        name: str,
+        part: str,
+        version: str | None,
+        format_: Format,
+        partition_by: Sequence[str],
+        options: Mapping[str, str] | None,
+    ) -> int:
+        saving, parts = self._saving(), self._parts[name]
+        schema, way = shape = parts[part]
         first = next(iter(parts))
         if parts[first][0] != schema:
             raise PermanentJobError(
@@ -184,6 +209,11 @@ class RunningJob(Generic[ParamsT]):
         self._add_part(Dataset(name, folder, stored.rows, layout, without_null))
 
     def _add_part(self, dataset: Dataset) -> None:
+        """Let the output have a part; a job may write parts in threads of its own."""
+        with self._lock:
+            self._add(dataset)
+
+    def _add(self, dataset: Dataset) -> None:
         files = len(dataset.stored) if dataset.stored is not None else count_files(dataset.folder)
         self._count_files(files)
         if dataset.layout is None or not isinstance(dataset.folder, Path):
@@ -195,7 +225,7 @@ class RunningJob(Generic[ParamsT]):
             raise TypeError("a table is written on one machine's disk")
         whole.mkdir(parents=True, exist_ok=True)
         before = next((each for each in self.written if each.name == dataset.name), None)
-        number = len(self._parts[dataset.name])
+        number = next(self._numbers)
         # Linked: a part that S3 does not take now is sent later from where it is.
         shutil.copytree(dataset.folder, whole / f"{number:05d}", copy_function=os.link)
         if before is None:
@@ -260,7 +290,15 @@ class RunningJob(Generic[ParamsT]):
             )
         if name in self._checkpoints:
             raise ValueError(f"checkpoint {name!r} was used already")
+        _require_version(version)
         self._checkpoints.add(name)
+        try:
+            return self._checkpoint(name, df, version)
+        except Exception:
+            self._checkpoints.discard(name)  # it may be tried again
+            raise
+
+    def _checkpoint(self, name: str, df: DataFrame, version: str | None) -> DataFrame:
         saving, spark = self._saving(), df.sparkSession
         stored = saving.checkpoint(name, version)
         if stored is not None:
@@ -281,6 +319,7 @@ class RunningJob(Generic[ParamsT]):
     def folder(self, name: str, /, *, version: str | None = None) -> Path:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no folder name: letters, digits, _ and -, at most 64")
+        _require_version(version)
         return self._saving().job_folder(name, version)
 
     @property
@@ -290,8 +329,21 @@ class RunningJob(Generic[ParamsT]):
     def save(self) -> None:
         self._saving().save()
 
+    def remark(self, note: str) -> None:
+        """Say something that is no progress."""
+        self._saving().progress.remark(note)
+
     def on_stop(self, callback: Callable[[float], None], /) -> None:
         self.stop_callbacks.append(callback)
+
+    @property
+    def is_stopping(self) -> bool:
+        self.asks_for_stop = True
+        self.knows_of_stop = self.knows_of_stop or self._is_stopping
+        return self._is_stopping
+
+    def hear_of_stop(self) -> None:
+        self._is_stopping = True
 
     @property
     def id(self) -> str:
@@ -373,13 +425,17 @@ class RunningJob(Generic[ParamsT]):
         self.emitter.emit(requests, stage)
 
 
-def _require_part(part: str) -> None:
-    """Raises ValueError unless the text can be a part's name."""
-    if not part or len(part) > _MAX_PART_NAME or has_controls(part):
+def _require_label(what: str, text: str) -> None:
+    """Raises ValueError unless the text can be a part's name, or a version."""
+    if not text or len(text) > _MAX_LABEL or has_controls(text):
         raise ValueError(
-            f"part: {part[:100]!r} cannot be a part's name: 1 to {_MAX_PART_NAME} characters that"
-            " can be printed"
+            f"{what}: {text[:100]!r} is not 1 to {_MAX_LABEL} characters that can be printed"
         )
+
+
+def _require_version(version: str | None) -> None:
+    if version is not None:
+        _require_label("version", version)
 
 
 def _digest(schema: str, way: str) -> str:

@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -32,6 +33,7 @@ from longhaul.domain.errors import (
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.saved import (
     CODE,
+    MAX_FOLDER_FILES,
     MAX_PARTS,
     MAX_STATE_BYTES,
     VERSION,
@@ -184,6 +186,7 @@ class Saving:
     _taken: Counter[str] = field(default_factory=Counter)
     _record: Record = field(init=False)
     _folders: dict[str, tuple[str, JobFolder]] = field(default_factory=dict)
+    _asked: set[tuple[str, str]] = field(default_factory=set)
     _late: dict[str, Change] = field(default_factory=dict)
     _why_left: str = ""
     _places: Iterator[int] = field(default_factory=lambda: count(1))
@@ -221,7 +224,8 @@ class Saving:
             return
         self._record = before.model_copy(update={"code": self.work.code})
         if before.code == self.work.code:
-            self.state.update(before.state)
+            # Of its own: what a job changes in it is compared with what is stored.
+            self.state.update(deepcopy(before.state))
         else:  # what names a version of its own is still of use
             self._record = self._record.model_copy(update={"state": {}})
             self._leave("the job's code has changed")
@@ -244,7 +248,16 @@ class Saving:
         return self._usable(self._record.checkpoints.get(name), "checkpoint", version)
 
     def part(self, dataset: str, part: str, version: str | None) -> SavedDataset | None:
-        """The part of a dataset, if it is stored already."""
+        """The part of a dataset, if it is stored already.
+
+        Raises:
+            PermanentJobError: the attempt has asked for too many.
+        """
+        self._asked.add((dataset, part))
+        if len(self._asked) > MAX_PARTS:
+            raise PermanentJobError(
+                f"output: more than {MAX_PARTS:,} parts: let each part hold more of the data"
+            )
         stored = self._record.parts.get(dataset, {}).get(part)
         return self._usable(stored, "part", version)
 
@@ -268,24 +281,28 @@ class Saving:
     def keep_part(
         self, dataset: str, part: str, frame: Callable[[], SavedDataset]
     ) -> SavedDataset | None:
-        """Store a part of an output; as `keep_checkpoint`.
-
-        Raises:
-            PermanentJobError: there are too many.
-        """
-        of_dataset = self._record.parts.get(dataset, {})
-        count_of_all = sum(map(len, self._record.parts.values()))
-        if part not in of_dataset and count_of_all >= MAX_PARTS:
-            raise PermanentJobError(
-                f"output: more than {MAX_PARTS:,} parts: let each part hold more of the data"
-            )
+        """Store a part of an output; as `keep_checkpoint`."""
 
         def change(record: Record) -> Record:
             of_dataset = {**record.parts.get(dataset, {}), part: frame()}
-            return record.model_copy(update={"parts": {**record.parts, dataset: of_dataset}})
+            parts = {**record.parts, dataset: of_dataset}
+            if sum(map(len, parts.values())) > MAX_PARTS:
+                parts = self._asked_for(parts)
+            return record.model_copy(update={"parts": parts})
 
         is_kept = self._keep(f"part {part} of dataset {dataset}", change)
         return self._record.parts[dataset][part] if is_kept else None
+
+    def _asked_for(
+        self, parts: Mapping[str, Mapping[str, SavedDataset]]
+    ) -> dict[str, dict[str, SavedDataset]]:
+        """Without the parts of earlier attempts that this one has not asked for."""
+        return {
+            dataset: {
+                part: each for part, each in of_dataset.items() if (dataset, part) in self._asked
+            }
+            for dataset, of_dataset in parts.items()
+        }
 
     def job_folder(self, name: str, version: str | None) -> Path:
         """The job's folder of that name, with what was stored."""
@@ -340,7 +357,7 @@ class Saving:
                 logger.warning(
                     "not stored yet", extra={"what": what, "error": type(error).__name__}
                 )
-                self.progress.say(f"{what} is not stored yet: {type(error).__name__}")
+                self.progress.remark(f"{what} is not stored yet: {type(error).__name__}")
                 return False
             return True
 
@@ -363,6 +380,10 @@ class Saving:
         folders = dict(record.folders)
         for name, (made_by, folder) in self._folders.items():
             folders[name] = SavedFolder(made_by=made_by, files=folder.store(self.new_place()))
+        if sum(len(each.files) for each in folders.values()) > MAX_FOLDER_FILES:
+            raise PermanentJobError(
+                f"the job's folders hold more than {MAX_FOLDER_FILES:,} files: pack them together"
+            )
         return record.model_copy(update={"state": state, "folders": folders})
 
     @contextmanager

@@ -24,6 +24,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from longhaul.domain.manifest import MAIN
+from longhaul.domain.quoting import without_values
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params, PermanentJobError
 from longhaul.runner.io.written import Dataset, Folder, S3Folder
@@ -79,8 +80,11 @@ def _keeping_folders(job: RunningJob[Any]) -> Iterator[None]:
             job.save()
         except Exception as error:  # noqa: BLE001 - the script goes on, and its own error counts
             # It may be writing: a file that goes away meanwhile is there at the next time.
-            logger.warning("the script's folders are not stored now: %s", error)
-            job.progress(f"folders are not stored now: {error}")
+            logger.warning(
+                "the script's folders are not stored now", extra={"error": type(error).__name__}
+            )
+            why = without_values(str(error), job.params.model_dump(mode="json"))
+            job.remark(f"folders are not stored now: {why}")
 
     job.on_stop(lambda _: save())
     timer = job.every(_SAVE_EVERY_S, save)

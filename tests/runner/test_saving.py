@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -383,15 +383,20 @@ def test_a_disk_too_small_for_what_is_restored_ends_the_attempt_before_anything_
 def test_more_parts_than_a_job_may_have_are_refused(
     make_job: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all datasets together, also those that an earlier attempt stored."""
+    """Of all datasets together. What an earlier attempt stored and this one leaves goes."""
     monkeypatch.setattr("longhaul.runner.saving.MAX_PARTS", 2)
     first = make_job({})
     first.write(spark.range(1), part="a")
     first.write(spark.range(1), "other", part="a")
     second = make_job({}, after=first)
     second.write(spark.range(1), part="a")
+    second.write(spark.range(1), part="b")
     with pytest.raises(PermanentJobError, match="more than 2 parts: let each part hold more"):
-        second.write(spark.range(1), part="b")
+        second.write(spark.range(1), part="c")
+    third = make_job({}, after=second)
+    for part in "ab":
+        third.write(spark.range(1), part=part)
+    assert third.taken_over == "2 parts"
 
 
 def test_the_files_of_an_output_are_counted_at_each_part(
@@ -418,6 +423,17 @@ def test_more_files_than_a_folder_may_have_are_refused(
     for name in "ab":
         job.folder("model").joinpath(name).touch()
     with pytest.raises(PermanentJobError, match="more than 1 files: pack them together"):
+        job.save()
+
+
+def test_the_files_of_all_folders_are_counted_together(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.runner.saving.MAX_FOLDER_FILES", 1)
+    job = make_job({})
+    for name in "ab":
+        job.folder(name).joinpath("file").touch()
+    with pytest.raises(PermanentJobError, match="folders hold more than 1 files"):
         job.save()
 
 
@@ -635,9 +651,9 @@ def test_the_fixture_plays_the_second_attempt(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda job, frame: job.write(frame, part=""), "cannot be a part's name"),
-        (lambda job, frame: job.write(frame, part="x" * 201), "cannot be a part's name"),
-        (lambda job, frame: job.write(frame, part="a\nb"), "cannot be a part's name"),
+        (lambda job, frame: job.write(frame, part=""), "is not 1 to 200 characters"),
+        (lambda job, frame: job.write(frame, part="x" * 201), "is not 1 to 200 characters"),
+        (lambda job, frame: job.write(frame, part="a\nb"), "is not 1 to 200 characters"),
         (lambda job, frame: job.write(frame, "../x", part="a"), "no dataset name"),
         (lambda job, frame: job.write(frame, version="2"), "only a part of an output has one"),
         (lambda job, frame: job.checkpoint("a/b", frame), "no checkpoint name"),
@@ -878,3 +894,127 @@ def test_what_is_left_beside_what_is_taken_over_is_said(cloud: Cloud, attempts: 
     assert attempts.run(job(dies=False), code="2") is ExitCode.OK
     said = cloud.lease().attempt.progress["taken_over"]
     assert said == "1 part; not the rest: the job's code has changed"
+
+
+def test_a_change_within_the_state_is_stored_in_each_attempt(attempts: Attempts) -> None:
+    found = list[Any]()
+
+    def run(session: SparkSession, job: Job[Any]) -> None:
+        pages = cast("list[Any]", job.state.setdefault("pages", []))
+        found.append([*pages])
+        pages.append(job.attempt)
+        job.save()
+        if job.attempt < 3:
+            raise DiesError
+        job.write(session.range(1))
+
+    for _ in range(3):
+        attempts.run(run)
+    assert found == [[], [1], [1, 2]]
+
+
+def test_a_loop_that_ends_when_it_is_to_stop_may_save(attempts: Attempts) -> None:
+    stop = Stop()
+    found = list[Any]()
+
+    def run(session: SparkSession, job: Job[Any]) -> None:
+        found.append(job.state.get("is_saved"))
+        if job.attempt == 1:
+            hear_sigterm(stop, Threads())
+            while not job.is_stopping:
+                time.sleep(0.01)
+            time.sleep(0.2)  # the step in which it has heard of it
+            job.state["is_saved"] = True
+            job.save()
+        job.write(session.range(1))
+
+    assert attempts.run(run, stop=stop) is ExitCode.INTERRUPTED
+    assert attempts.run(run) is ExitCode.OK
+    assert found == [None, True]
+
+
+def test_what_is_to_be_done_at_the_end_does_not_depend_on_what_was_before(
+    attempts: Attempts,
+) -> None:
+    stop, called = Stop(), list[str]()
+
+    def run(_: SparkSession, job: Job[Any]) -> None:
+        def fails(_: float) -> None:
+            called.append("fails")
+            raise DiesError
+
+        job.on_stop(fails)
+        job.on_stop(lambda _: called.append("another"))
+        hear_sigterm(stop, Threads())
+        while True:
+            stop.check()
+            time.sleep(0.01)
+
+    assert attempts.run(run, stop=stop) is ExitCode.INTERRUPTED
+    assert called == ["fails", "another"]
+
+
+def test_what_could_not_be_computed_may_be_tried_again(make_job: Any, spark: SparkSession) -> None:
+    job = make_job({})
+    flaky = spark.range(1).select(F.assert_true(F.col("id") > 0))
+    for _ in range(2):
+        with pytest.raises(Exception, match="USER_RAISED_EXCEPTION"):
+            job.write(flaky, part="a")
+        with pytest.raises(Exception, match="USER_RAISED_EXCEPTION"):
+            job.checkpoint("c", flaky)
+    assert job.write(spark.range(1), part="a") == 1
+    assert job.checkpoint("c", spark.range(1)).count() == 1
+
+
+@pytest.mark.parametrize("version", ["", "x" * 201, "\udc00"])
+def test_a_version_that_cannot_be_stored_is_refused_before_anything_is_computed(
+    make_job: Any, version: str
+) -> None:
+    job = make_job({})
+    for call in (
+        lambda: job.write(None, part="a", version=version),
+        lambda: job.checkpoint("c", None, version=version),
+        lambda: job.folder("f", version=version),
+    ):
+        with pytest.raises(ValueError, match="version: "):
+            call()
+
+
+class _InMemory:
+    """Objects by name, with their content."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, bytes] = {}
+
+    def store(self, files: Mapping[str, Path]) -> None:
+        self.stored |= {name: file.read_bytes() for name, file in files.items()}
+
+    def bring(self, files: Mapping[str, Path]) -> None:
+        for name, file in files.items():
+            file.write_bytes(self.stored[name])
+
+
+def test_a_file_is_stored_as_it_is_whatever_its_times_say(tmp_path: Path) -> None:
+    """As who unpacks archives, and who writes through memory, leaves it."""
+    objects = _InMemory()
+    folder = JobFolder(objects, tmp_path / "model")
+    folder.restore({})
+    file = folder.folder / "w"
+    for number, content in enumerate(("first", "other", "third")):
+        file.write_text(content)
+        os.utime(file, (1, 1))
+        stored = folder.store(f"1-{number}/1/")["w"]
+        assert objects.stored[stored.object] == content.encode()
+
+
+def test_a_file_that_has_not_changed_is_read_for_one_more_save_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = JobFolder(_InMemory(), tmp_path / "model")
+    folder.restore({})
+    (folder.folder / "w").write_text("content")
+    folder.store("1-1/1/")
+    monkeypatch.setattr("longhaul.runner.io.saved_files._TICK_NS", -1)  # the tick is over
+    folder.store("1-1/2/")
+    monkeypatch.setattr("longhaul.runner.io.saved_files._digest", None)
+    assert folder.store("1-1/3/")["w"].object == "1-1/1/0"

@@ -1,5 +1,6 @@
 """What a job has stored: its names, what it is of use for, and how long it stays."""
 
+import json
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from longhaul.domain.claim import Claim, decide_claim, new_run, next_attempt
+from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import AttemptId, Lease, Owed, State, job_key
-from longhaul.domain.request import JobRequest
+from longhaul.domain.message import Message
+from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.saved import (
     KEPT_FOR_REDRIVE,
     FolderFile,
@@ -33,6 +36,7 @@ from longhaul.domain.saved import (
 )
 from longhaul.domain.settlement import MAX_RESUMPTIONS, after_verdict
 from longhaul.domain.verdict import OutcomeClass, Verdict
+from longhaul.operations.letter import DeadLetter, redriven
 from longhaul.settings import LeaseSettings
 from tests.builders import BODY, NOW, changed, message, running, stage
 
@@ -321,3 +325,20 @@ def test_tables_are_read_as_before_where_what_is_stored_may_be_of_use(
 ) -> None:
     found = pinned(record(tables=PINS, **changes), "fingerprint", "4.1.0", "code", files)
     assert found == (PINS if is_pinned else {})
+
+
+@pytest.mark.parametrize(
+    ("reason", "afresh"),
+    [
+        (Reason("invalid_request", "size is not allowed"), True),
+        (Reason("failed", "exit code 1", run=1, attempts=3), False),
+    ],
+    ids=["its run never began", "its run has ended"],
+)
+def test_the_wish_to_begin_afresh_holds_until_the_run_that_it_was_for(
+    reason: Reason, *, afresh: bool
+) -> None:
+    body = json.dumps({**BODY, "afresh": True})
+    letter = DeadLetter("m-2", "handle", NOW, Message(body, {}), reason)
+
+    assert read_request(redriven(letter).body).afresh is afresh

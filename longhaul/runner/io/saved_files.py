@@ -193,41 +193,76 @@ class JobFolder:
         for number, file in enumerate(files):
             path = _stored_path(file, self.folder)
             # Looked at before it is read: what changes meanwhile is another file to the next save.
-            status = file.stat()
+            looked = _Look.at(file)
             before = self._seen.get(path)
-            if before is None or not before.is_of(file, status):
-                stored = FolderFile(
-                    object=f"{place}{number}", size=status.st_size, sha256=_digest(file)
-                )
-                changed[stored.object] = file
-                before = _Seen(status, time.time_ns(), stored)
-            seen[path] = before
+            if before is not None and before.is_of(file, looked):
+                seen[path] = _Seen(looked, before.stored)
+                continue
+            _flush(file)
+            looked = _Look.at(file)
+            stored = FolderFile(
+                object=f"{place}{number}", size=looked.status.st_size, sha256=_digest(file)
+            )
+            changed[stored.object] = file
+            seen[path] = _Seen(looked, stored)
         self._objects.store(changed)
         self._seen = seen
         return {path: each.stored for path, each in seen.items()}
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """A file as it was when its content was stored, by `at_ns` of this machine's clock."""
+class _Look:
+    """At a file, by this machine's clock."""
 
     status: os.stat_result
     at_ns: int
+
+    @classmethod
+    def at(cls, file: Path) -> "_Look":
+        return cls(file.stat(), time.time_ns())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a later write shows in the times: one within the clock's tick would not."""
+        changed_ns = max(self.status.st_mtime_ns, self.status.st_ctime_ns)
+        return self.at_ns - changed_ns > _TICK_NS
+
+    def same(self, other: "_Look") -> bool:
+        mine, theirs = self.status, other.status
+        # `ctime` too: who unpacks an archive sets the time of the last write.
+        return (mine.st_ino, mine.st_size, mine.st_mtime_ns, mine.st_ctime_ns) == (
+            theirs.st_ino,
+            theirs.st_size,
+            theirs.st_mtime_ns,
+            theirs.st_ctime_ns,
+        )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A file as it was when its content was stored, or known to be the stored one."""
+
+    looked: _Look
     stored: FolderFile
 
     @classmethod
     def of(cls, file: Path, stored: FolderFile) -> "_Seen":
-        return cls(file.stat(), time.time_ns(), stored)
+        return cls(_Look.at(file), stored)
 
-    def is_of(self, file: Path, status: os.stat_result) -> bool:
+    def is_of(self, file: Path, looked: _Look) -> bool:
         """Whether the file's content is the one that was stored."""
-        if status.st_size != self.status.st_size:
+        if looked.status.st_size != self.stored.size:
             return False
-        # A write within the clock's tick of the look would leave the same time.
-        is_settled = self.at_ns - self.status.st_mtime_ns > _TICK_NS
-        if is_settled and status.st_mtime_ns == self.status.st_mtime_ns:
+        if self.looked.is_settled and looked.same(self.looked):
             return True
+        _flush(file)
         return _digest(file) == self.stored.sha256
+
+
+def _flush(file: Path) -> None:
+    """Write out what is mapped into memory: else a later write there leaves the time as it is."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
 
 
 def _stored_path(file: Path, folder: Path) -> str:
