@@ -27,7 +27,8 @@ class StagedInput:
     files: int
     size_bytes: int
     extensions: frozenset[str]
-    # Of the names, sizes and ETags of its files; the same means the same rows.
+    # Of the names, sizes and ETags of its files, or of a table's version and filter: the same means
+    # the same rows.
     digest: str = ""
 
 

@@ -7,7 +7,6 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -113,12 +112,7 @@ class Stager:
             self._download(remote)
         self._make_plain([file for each in staged.values() for file in each.files])
         return {
-            **{
-                name: replace(
-                    each.as_input(), digest=digest_of(source for _, source in each.downloads())
-                )
-                for name, each in staged.items()
-            },
+            **{name: each.as_input() for name, each in staged.items()},
             **{
                 name: StagedInput(
                     path=(self._folder / name).as_uri(),

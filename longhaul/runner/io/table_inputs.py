@@ -3,6 +3,7 @@
 What cannot be read as its writer meant it is refused by name.
 """
 
+import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -90,6 +91,9 @@ class PlannedTable:
     schema: Schema
     names: NameMapping  # of columns in files without field ids
     files: tuple[PlannedFile, ...]
+    # The same means the same rows. Not made of the files: how many the filter leaves out depends
+    # on the columns that the table has by now.
+    digest: str
 
 
 @dataclass
@@ -152,8 +156,9 @@ class TablePlanner:
             extra={"snapshot": snapshot.snapshot_id if snapshot else None},
         )
         names = table.name_mapping() or NameMapping([])
+        digest = _digest(table, snapshot, schema, wanted.where)
         if snapshot is None:
-            return PlannedTable(name, schema, names, ())
+            return PlannedTable(name, schema, names, (), digest)
         _require_no_equality_deletes(wanted.table, snapshot, table)
         # Manifests are pruned by the names that columns have now. What is left of the filter for a
         # file (its residual) is known only where they were.
@@ -172,7 +177,7 @@ class TablePlanner:
             self._planned(table, task, _ALL if pruned == where and task.residual == _ALL else bound)
             for task in sorted(tasks, key=lambda task: task.file.file_path)
         )
-        return PlannedTable(name, schema, names, files)
+        return PlannedTable(name, schema, names, files, digest)
 
     def _version(self, path: TablePath, table: Table) -> TableRead:
         """The version to read: as an attempt before has, if it did."""
@@ -240,6 +245,13 @@ class TablePlanner:
             raise UnreadableError(f"the table's file {place}: {error}") from error
         path = DataPath.on_s3(place)
         return Source(path.bucket, path.key, file.file_size_in_bytes)
+
+
+def _digest(table: Table, snapshot: Snapshot | None, schema: Schema, where: str) -> str:
+    """Hex digits that are the same only for the same rows and columns."""
+    version = snapshot.snapshot_id if snapshot else None
+    text = f"{table.metadata.table_uuid} {version} {schema.schema_id} {where}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def parse_filter(where: str, schema: Schema) -> BooleanExpression:

@@ -150,6 +150,7 @@ class StagedTable:
             files=len(places),
             size_bytes=sum(place.stat().st_size for place in places),
             extensions=frozenset({"parquet"}),
+            digest=self._table.digest,
         )
 
 
