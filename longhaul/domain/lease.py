@@ -148,12 +148,14 @@ class CommittedOutput:
 class RecordedResult:
     """How the runner says that its attempt failed.
 
-    `kind` is an outcome class of `domain.verdict`.
+    `kind` is an outcome class of `domain.verdict`. `used_stored`: the attempt had begun to use what
+    those before it have stored, which may have caused the failure.
     """
 
     attempt: int
     kind: str
     error: str
+    used_stored: bool = True  # a version that does not say may have
 
 
 @dataclass(frozen=True)

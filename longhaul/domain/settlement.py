@@ -179,10 +179,15 @@ def _is_cut_off(lease: Lease, verdict: Verdict) -> bool:
 def _after_failure(lease: Lease, row: Lease) -> Lease:
     """The row after a failure, which what the attempt began from may have caused.
 
-    If two attempts fail in the same way from the same record, it is left: once in a run.
+    If two attempts fail in the same way from the same record, it is left: once in a run. An attempt
+    that says that it used nothing of the record is none of them: a deploy may be broken. One that
+    ended without a word may have used it.
     """
     if lease.saved_ref is None or lease.has_saved:
         return replace(row, failed_from=None)
+    result = lease.attempt.result
+    if result is not None and result.attempt == lease.attempt.number and not result.used_stored:
+        return row
     # With the size: what fails for want of memory may succeed on the next one.
     how = f"{lease.saved_ref} {lease.input.size} {row.last_class} {row.last_error}"
     failed_from = hashlib.sha256(how.encode()).hexdigest()[:32]

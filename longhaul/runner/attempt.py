@@ -158,7 +158,13 @@ class AttemptRunner:
         try:
             self.leases.report(
                 transitions.record_result(
-                    self.id, RecordedResult(self.id.attempt, failure.kind.value, failure.error)
+                    self.id,
+                    RecordedResult(
+                        self.id.attempt,
+                        failure.kind.value,
+                        failure.error,
+                        self.progress.used_stored,
+                    ),
                 )
             )
         except LeaseChangedError:
@@ -195,6 +201,8 @@ class AttemptRunner:
             loaded.code,
             lambda: digests_of_files(InputListing(self.s3, bucket), inputs),
         )
+        # Tables as they were: it is what was stored that names their snapshots.
+        self.progress.used_stored = bool(pinned)
         listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
         staged = self._stage(listing, inputs)  # while Spark boots
         self.spark.await_session(sum(each.size_bytes for each in staged.values()))

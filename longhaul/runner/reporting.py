@@ -52,6 +52,8 @@ class Progress:
     quiet_until: datetime | None = None  # until then silence is no stall
     # What the attempt took over from those before it, or why nothing, in words.
     taken_over: str = ""
+    # Whether it has begun to use what those have stored, which then may be why it fails.
+    used_stored: bool = False
     _fraction: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

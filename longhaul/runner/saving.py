@@ -226,6 +226,8 @@ class Saving:
         if before.code == self.work.code:
             # Of its own: what a job changes in it is compared with what is stored.
             self.state.update(deepcopy(before.state))
+            # The job may look at it at any time.
+            self.progress.used_stored |= bool(before.state)
         else:  # what names a version of its own is still of use
             self._record = self._record.model_copy(update={"state": {}})
             self._leave("the job's code has changed")
@@ -237,6 +239,7 @@ class Saving:
 
     def _note_taken_over(self, kind: str) -> None:
         self._taken[kind] += 1
+        self.progress.used_stored = True
         taken = ", ".join(
             f"{count} {name}{'s' if count > 1 else ''}" for name, count in self._taken.items()
         )

@@ -1022,3 +1022,40 @@ def test_a_file_that_has_not_changed_is_read_for_one_more_save_alone(
     folder.store("1-1/2/")
     monkeypatch.setattr("longhaul.runner.io.saved_files._digest", None)
     assert folder.store("1-1/3/")["w"].object == "1-1/1/0"
+
+
+def test_a_broken_deploy_leaves_what_is_stored(
+    cloud: Cloud, attempts: Attempts, tmp_path: Path
+) -> None:
+    counter, stop = tmp_path / "counter", Stop()
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        job.write(computed(spark, "a", 1, counter), part="a", version="1")
+        if job.attempt == 1:
+            stop.request(StopReason.TERMINATED, "asked to stop")
+            stop.check()
+
+    def broken(_session: SparkSession, _job: Job[Any]) -> None:
+        raise ImportError("No module named 'numpy'")
+
+    attempts.run(run, stop=stop)
+    for _ in range(2):
+        attempts.run(broken, code="2")
+        assert not cloud.lease().started_afresh
+    assert attempts.run(run) is ExitCode.OK
+    assert times(counter, "a") == 1
+
+
+@pytest.mark.parametrize("what", ["state", "folder"])
+def test_what_makes_a_job_fail_twice_is_left(cloud: Cloud, attempts: Attempts, what: str) -> None:
+    def run(_session: SparkSession, job: Job[Any]) -> None:
+        if what == "state":
+            job.state["poison"] = True
+        else:
+            (job.folder("work") / "poison").touch()
+        job.save()
+        raise DiesError
+
+    for is_left in (False, False, True):
+        attempts.run(run)
+        assert cloud.lease().started_afresh is is_left

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from longhaul.domain.claim import Claim, decide_claim, new_run, next_attempt
 from longhaul.domain.dead_letter import Reason
-from longhaul.domain.lease import AttemptId, Lease, Owed, State, job_key
+from longhaul.domain.lease import AttemptId, Lease, Owed, RecordedResult, State, job_key
 from longhaul.domain.message import Message
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.saved import (
@@ -288,6 +288,27 @@ def test_an_interruption_between_two_equal_failures_hides_nothing() -> None:
     row = settled(next_of(row), OutcomeClass.INTERRUPTED)
     row = settled(next_of(row), OutcomeClass.FAILED)
     assert row.started_afresh
+
+
+def test_failures_of_attempts_that_used_nothing_leave_what_is_stored() -> None:
+    # As after a deploy whose modules cannot be imported.
+    result = RecordedResult(1, "failed", "why", used_stored=False)
+    row = replace(STUCK, max_attempts=9)
+    remembered = settled(row, OutcomeClass.FAILED)
+    row = next_of(remembered)
+    for _ in range(2):
+        number = row.attempt.number
+        row = changed(row, result=replace(result, attempt=number))
+        after = settled(row, OutcomeClass.FAILED)
+        assert (after.saved_ref, after.started_afresh) == ("record-1", False)
+        # It says nothing about what was stored: neither for it nor against it.
+        assert after.failed_from == remembered.failed_from
+        row = next_of(after)
+    assert settled(row, OutcomeClass.FAILED).started_afresh
+
+
+def test_a_result_of_a_version_that_does_not_say_is_of_use_as_before() -> None:
+    assert RecordedResult(1, "failed", "why").used_stored
 
 
 def test_a_permanent_failure_is_the_last() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from longhaul.domain import transitions
 from longhaul.domain.claim import new_run, next_attempt
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.lease import Lease, Owed, RecordedResult, State
 from longhaul.domain.saved import decide_saved
 from longhaul.domain.settlement import MAX_RESUMPTIONS, after_verdict
 from longhaul.domain.transitions import Clause
@@ -50,6 +50,13 @@ ATTEMPTS = {
         OutcomeClass.TIMED_OUT,
     ),
     "failed": (row(), OutcomeClass.FAILED),
+    "failed, and had used nothing": (
+        row(
+            failed_from="of another failure",
+            result=RecordedResult(1, "failed", "why", used_stored=False),
+        ),
+        OutcomeClass.FAILED,
+    ),
     "failed, as remembered": (row(failed_from=REMEMBERED, failures=2), OutcomeClass.FAILED),
     "failed, as remembered, in a run that began afresh before": (
         row(failed_from=REMEMBERED, started_afresh=True),
@@ -64,7 +71,9 @@ def effect(before: Lease, after: Lease) -> str:
         for name in ("resumption", "interruption", "failure")
         if getattr(after, f"{name}s") == getattr(before, f"{name}s") + 1
     ]
-    if after.failed_from:
+    if after.failed_from == "of another failure":
+        counted.append("as before")
+    elif after.failed_from:
         counted.append("remembered")
     if after.saved_ref is None:
         assert (after.saved_at, after.saved_bytes, after.failed_from) == (None, 0, None)
