@@ -80,6 +80,7 @@ class RunningJob(Generic[ParamsT]):
     _is_stopping: bool = False
     _files: int = field(default=0, init=False)
     _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
+    _layouts: dict[str, TableLayout] = field(default_factory=dict, init=False)
     _checkpoints: set[str] = field(default_factory=set, init=False)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -175,7 +176,9 @@ class RunningJob(Generic[ParamsT]):
                 f" {first!r}"
             )
         self.folder_of(name)  # raises for a wrong name
-        stored = saving.part(name, part, version)
+        stored = saving.part(
+            name, part, version, lambda each: self._fits_table(name, each, schema, partition_by)
+        )
         if stored is not None:
             if stored.columns != _digest(*shape):
                 raise PermanentJobError(
@@ -196,6 +199,17 @@ class RunningJob(Generic[ParamsT]):
         else:
             self._add_part(dataset)
         return dataset.rows or 0
+
+    def _fits_table(
+        self, name: str, stored: SavedDataset, schema: str, partition_by: Sequence[str]
+    ) -> bool:
+        """Whether a part was split as its table is by now, looked at once in an attempt."""
+        if self.table is None:
+            return True
+        if name not in self._layouts:
+            self._layouts[name] = self.layout(self.table, name, json.loads(schema), partition_by)
+        layout = self._layouts[name]
+        return (stored.partition_by, stored.required) == (layout.partition_by, layout.required)
 
     def _take(self, name: str, stored: SavedDataset, saving: "Saving", schema: str) -> None:
         """Let the output have a stored part."""

@@ -189,6 +189,7 @@ class Saving:
     _asked: set[tuple[str, str]] = field(default_factory=set)
     _late: dict[str, Change] = field(default_factory=dict)
     _why_left: str = ""
+    _left: frozenset[str] = frozenset()  # objects of a record that no attempt will use
     _places: Iterator[int] = field(default_factory=lambda: count(1))
     _is_busy: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -220,6 +221,7 @@ class Saving:
             return
         reason = why_not(before, self.work)
         if reason is not None:
+            self._left = frozenset(before.objects)
             self._leave(reason)
             return
         self._record = before.model_copy(update={"code": self.work.code})
@@ -250,8 +252,14 @@ class Saving:
         """The frame of that name, if it is stored already."""
         return self._usable(self._record.checkpoints.get(name), "checkpoint", version)
 
-    def part(self, dataset: str, part: str, version: str | None) -> SavedDataset | None:
-        """The part of a dataset, if it is stored already.
+    def part(
+        self,
+        dataset: str,
+        part: str,
+        version: str | None,
+        fits: Callable[[SavedDataset], bool],
+    ) -> SavedDataset | None:
+        """The part of a dataset, if it is stored already, and fits.
 
         Raises:
             PermanentJobError: the attempt has asked for too many.
@@ -262,6 +270,8 @@ class Saving:
                 f"output: more than {MAX_PARTS:,} parts: let each part hold more of the data"
             )
         stored = self._record.parts.get(dataset, {}).get(part)
+        if stored is not None and not fits(stored):
+            return None
         return self._usable(stored, "part", version)
 
     def new_place(self) -> str:
@@ -376,7 +386,8 @@ class Saving:
         self.records.put(record)
         self._record = record
         self._late.clear()
-        self.records.drop(before.objects.keys() - record.objects.keys())
+        self.records.drop((self._left | before.objects.keys()) - record.objects.keys())
+        self._left = frozenset()
 
     def _with_folders(self, record: Record) -> Record:
         state = _checked(self.state)

@@ -1059,3 +1059,53 @@ def test_what_makes_a_job_fail_twice_is_left(cloud: Cloud, attempts: Attempts, w
     for is_left in (False, False, True):
         attempts.run(run)
         assert cloud.lease().started_afresh is is_left
+
+
+def test_parts_of_a_table_that_is_split_in_another_way_by_now_are_computed_again(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+) -> None:
+    path = TablePath("lake", "events")
+    cloud.claim(inputs={}, output=str(path), mode="append")
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    attempts.parts = {
+        "tables": lambda: tables,
+        "publisher": S3Publisher(
+            cloud.s3, BUCKET, tables=publisher_of(lambda: tables, SystemClock())
+        ),
+    }
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        def frame(*months: str) -> DataFrame:
+            return spark.createDataFrame([*enumerate(months)], "n long, month string").coalesce(1)
+
+        job.write(frame("a", "b"), part="1")
+        if job.attempt == 1:
+            columns = pa.schema([pa.field("n", pa.int64()), pa.field("month", pa.string())])
+            location = path.location(BUCKET)
+            table = tables.catalog.create_table("lake.events", columns, location=location)
+            with table.update_spec() as update:
+                update.add_identity("month")
+            raise DiesError
+        job.write(frame("c"), part="2")
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.OK
+    assert "taken_over" not in cloud.lease().attempt.progress
+
+
+def test_what_is_left_is_removed_with_the_next_save(
+    cloud: Cloud, attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[int]()
+
+    def run(session: SparkSession, job: Job[Any]) -> None:
+        monkeypatch.setattr("pyspark.__version__", f"of attempt {job.attempt + 1}")
+        job.checkpoint("c", session.range(1).coalesce(1))
+        found.append(len(cloud.objects(PREFIX)))
+        if job.attempt < 3:
+            raise DiesError
+        job.write(session.range(1))
+
+    for _ in range(3):
+        attempts.run(run)
+    assert found == [found[0]] * 3
