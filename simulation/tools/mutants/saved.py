@@ -97,8 +97,8 @@ SAVED: Final = (
     Mutant(
         "what the new record names is dropped with the old one",
         _SAVING,
-        "before.objects.keys() - record.objects.keys()",
-        "before.objects.keys()",
+        "(self._left | before.objects.keys()) - record.objects.keys()",
+        "self._left | before.objects.keys()",
     ),
     Mutant(
         "half of a frame is restored",
