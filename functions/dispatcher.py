@@ -52,4 +52,5 @@ def _delivery(record: dict[str, Any]) -> Delivery:
         content=Message(
             record["body"], record.get("messageAttributes") or {}, attributes.get("MessageGroupId")
         ),
+        sender=attributes.get("SenderId"),
     )

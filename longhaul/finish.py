@@ -292,7 +292,7 @@ class Finisher:
     def _start(
         self, join: Join, outputs: Mapping[int, str], size: int, refused: Refusals
     ) -> FollowOn | None:
-        opener = None if join.lineage.seal else self.context.leases.load(join.of)
+        opener = self.context.leases.load(join.of)
         found = joined(join, outputs, size, opener, self.context.settings)
         self.context.requests.put_inputs(found.inputs_ref, found.inputs)
         if problem := _problem_of(found):

@@ -238,11 +238,14 @@ def new_run(
         max_attempts=request.max_attempts or stage.max_attempts,
         stall_timeout_s=request.stall_timeout or stage.stall_timeout_s,
         receive=_received(
-            Receive(message.message_id, first_sent_at=message.first_sent_at), message
+            Receive(message.message_id, first_sent_at=message.first_sent_at, sender=message.sender),
+            message,
         ),
         attempt=_started(number, message, execution, timing, now),
         # A correction that is submitted by hand keeps the place of the job that died, also in its
-        # group.
+        # group, and what people call it.
+        label=request.label or (old.label if old else None),
+        tags=request.tags or (old.tags if old else {}),
         lineage=request.lineage or (old.lineage if old else None),
         settled_attempt=old.settled_attempt if old else 0,
         cancelled_at=old.cancelled_at if old else None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.labels import named_after
 from longhaul.domain.lease import Lease, job_key, joined_ref
 from longhaul.domain.lineage import MAX_GROUP, Group, Lineage, child_id
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX
@@ -210,7 +211,7 @@ def joined(
 ) -> Joined:
     """The job that starts when all have arrived.
 
-    `opener`: the row of the job that it belongs to, where the lineage of the join has no seal.
+    `opener`: the row of the job that it belongs to, whose label it gets.
 
     Its inputs are the `outputs`, by place, in their order; an output to which several of them added
     is one input, named after the first. They are stored beside the request, which names them:
@@ -228,7 +229,9 @@ def joined(
         if n not in outputs or first[outputs[n]] == n
     }
     missing = tuple(each for each, output in inputs.items() if output is None)
-    request = {"inputs": dict.fromkeys(missing)}
+    request: Mapping[str, Any] = {"inputs": dict.fromkeys(missing)}
+    if opener is not None:
+        request = named_after(opener, request)
     seal = join.lineage.seal or (seal_of(opener) if opener else None)
     lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key), "seal": seal})
     job = _sent(settings.stage_or_removed(join.stage), job_id, request, lineage, settings)
@@ -377,7 +380,7 @@ def _follow_on(
         seal=seal_of(lease),
         counts=counts_of(lease),
     )
-    return _sent(target, job_id, request, lineage, settings)
+    return _sent(target, job_id, named_after(lease, request), lineage, settings)
 
 
 def _sent(

@@ -169,6 +169,8 @@ class Receive:
     received_at: datetime | None = None
     sent_at: datetime | None = None  # of this message: SQS's retention counts from here
     first_sent_at: datetime | None = None  # when the work was asked for
+    # By whom, as SQS names a sender. None: by Longhaul, or through a copy, whose sender it is.
+    sender: str | None = None
     # Of a released job: when its message was last received, or a copy was sent.
     seen_at: datetime | None = None
 
@@ -247,6 +249,9 @@ class Lease:
     stall_timeout_s: int
     receive: Receive
     attempt: Attempt
+    # What people call the job (`domain.labels`), as its run's first request did.
+    label: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
     lineage: Lineage | None = None  # None: submitted by a producer
     # The joins that belong to this run: each waits for all that descends from it.
     opens: tuple[str, ...] = ()

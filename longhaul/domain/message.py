@@ -50,6 +50,7 @@ class Delivery:
     receive_count: int
     sent_at: datetime
     content: Message
+    sender: str | None = None  # as SQS names it: an IAM user, or a role with its session
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class JobMessage:
     key: str
     renews: str | None = None  # of a copy: id of the first message of its chain
     is_follow_on: bool = False  # sent because another job succeeded
+    sender: str | None = None  # of a message that no copy and no follow-on is
     # The same message, if its attributes are those that the version before wrote.
     as_before: "JobMessage | None" = None
 
@@ -136,6 +138,8 @@ def _read(delivery: Delivery, stage: Stage, now: datetime) -> JobMessage:
     job_id = request.job_id or (
         parse_job_id(attribute) if attribute is not None else delivery.message_id
     )
+    # The attribute alone proves nothing: anybody may send one of that name.
+    is_follow_on = renews is None and attributes.FIRST_SENT in given and request.lineage is not None
     return JobMessage(
         message_id=delivery.message_id,
         receipt_handle=delivery.receipt_handle,
@@ -151,10 +155,8 @@ def _read(delivery: Delivery, stage: Stage, now: datetime) -> JobMessage:
         request=request,
         key=job_key(stage.name, job_id),
         renews=renews,
-        # The attribute alone proves nothing: anybody may send one of that name.
-        is_follow_on=renews is None
-        and attributes.FIRST_SENT in given
-        and request.lineage is not None,
+        is_follow_on=is_follow_on,
+        sender=None if renews or is_follow_on else delivery.sender,
     )
 
 

@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails
 
 from longhaul.domain.durations import format_duration, parse_duration_s
 from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.labels import Label, Tags, label_from
 from longhaul.domain.lineage import MAX_GROUP, Lineage
 from longhaul.domain.quoting import name_of
 from longhaul.settings import EngineName, Mode, Model, SizeName
@@ -154,6 +155,9 @@ class JobRequest(Model):
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
     # Leave what the job has stored in a run before (`docs/checkpoints.md`).
     afresh: bool = False
+    # What people call the job. A follow-on that has none gets its parent's.
+    label: Label | None = None
+    tags: Tags = Field(default_factory=dict)
     # Written by Longhaul on what a job's success sends; never by producers.
     lineage: Lineage | None = None
     # Written by triggers. It is in the inputs, the output and the job_id by then.
@@ -168,7 +172,8 @@ class JobRequest(Model):
             made = CreatedObject.model_validate(document["object"])
         except ValidationError:
             return document  # the field's own validation says what is wrong
-        filled = {"job_id": made.id, **document}
+        label = label_from(made.key.rpartition("/")[2])
+        filled = {"job_id": made.id, **({"label": label} if label else {}), **document}
         if isinstance(inputs := document.get("inputs"), dict):
             filled["inputs"] = made.fill(inputs)
         if "output" in document:
@@ -186,10 +191,11 @@ class JobRequest(Model):
         """Hex digest that is equal for requests for the same work.
 
         Over the request as sent, without the stage's defaults: a deploy that changes a default
-        between two deliveries of one message does not make it another request. Without `job_id` and
-        `lineage`, which name the work and do not describe it, and `afresh`, which is about its way.
+        between two deliveries of one message does not make it another request. Without what names
+        the work and does not describe it, and without `afresh`, which is about its way.
         """
-        asked = self.model_dump(exclude={"job_id", "lineage", "afresh"}, exclude_defaults=True)
+        named = {"job_id", "label", "tags", "lineage"}
+        asked = self.model_dump(exclude={*named, "afresh"}, exclude_defaults=True)
         return hashlib.sha256(
             json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()[:32]
@@ -280,8 +286,11 @@ def _reason(error: ErrorDetails) -> str:
 
 
 def _location(parts: tuple[int | str, ...]) -> str:
-    """Field names come from the body: hostile ones are cut and escaped."""
-    return ".".join(name_of(str(part)) for part in parts)
+    """Field names come from the body: hostile ones are cut and escaped.
+
+    Pydantic's `[key]` says that the name itself is wrong, as the sentence does.
+    """
+    return ".".join(name_of(str(part)) for part in parts if part != "[key]")
 
 
 def _refuse_constant(name: str) -> Any:  # noqa: ANN401 - json's own signature

@@ -43,6 +43,7 @@ def test_options_make_one_request(world: World) -> None:
         "submit",
         *FLAGS,
         *("--input", "a=s3://landing/a.csv", "--size", "large", "--afresh", "--job-id", "mine"),
+        *("--label", "7 October", "--tag", "day=2026-10-07", "--tag", "by=ops"),
     )
     assert (done.exit_code, done.stdout) == (0, "mine\n")
     (message,) = world.queued()
@@ -53,6 +54,8 @@ def test_options_make_one_request(world: World) -> None:
         "afresh": True,
         "inputs": {"a": "s3://landing/a.csv"},
         "params": {"query": "SELECT 1", "n": 7},
+        "label": "7 October",
+        "tags": {"day": "2026-10-07", "by": "ops"},
         "job_id": "mine",
     }
 
@@ -63,7 +66,7 @@ def test_every_field_of_a_request_has_an_option(world: World) -> None:
     options = {option for parameter in submit.params for option in parameter.opts}
     for field in JobRequest.model_fields.keys() - {"version", "lineage", "object"}:
         assert (
-            f"--{ {'inputs': 'input', 'params': 'param'}.get(field, field.replace('_', '-')) }"
+            f"--{ {'inputs': 'input', 'params': 'param', 'tags': 'tag'}.get(field, field.replace('_', '-')) }"
             in options
         )
     done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")

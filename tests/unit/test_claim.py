@@ -268,6 +268,26 @@ def test_row_of_the_version_before_cancel_times_covers_what_was_sent_before_its_
     assert isinstance(decide(row, sent(NOW)), Claim)
 
 
+def test_a_run_is_called_as_its_request_says_and_a_correction_without_names_as_before() -> None:
+    dead = replace(ended(State.DEAD), label="7 October", tags={"day": "07"})
+    renamed = OTHER_WORK.model_copy(update={"label": "mended", "tags": {"day": "7"}})
+    for request, label, tags in (
+        (OTHER_WORK, "7 October", {"day": "07"}),
+        (renamed, "mended", {"day": "7"}),
+    ):
+        claim = decide(dead, sent(LATER, request=request))
+        assert isinstance(claim, Claim)
+        assert (claim.lease.label, claim.lease.tags) == (label, tags)
+
+
+def test_row_says_who_sent_the_message_of_its_run() -> None:
+    claim = decide(None, message(sender="AIDAEXAMPLE"))
+    assert isinstance(claim, Claim)
+    assert claim.lease.receive.sender == "AIDAEXAMPLE"
+    adopted = decide(claim.lease, message(sender="AIDAOTHER", receive_count=2))
+    assert not isinstance(adopted, Claim)
+
+
 @pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])
 @pytest.mark.parametrize("request_", [message().request, OTHER_WORK], ids=["redriven", "corrected"])
 def test_new_run_clears_the_counters_and_continues_the_fencing_token(

@@ -64,6 +64,44 @@ def test_output_is_the_input_of_the_next_stage_when_nothing_is_emitted() -> None
     assert request.lineage == Lineage(root="months#2013", parent="months#2013")
 
 
+def test_what_follows_is_called_as_its_parent_unless_it_says_otherwise() -> None:
+    parent = succeeded("months", label="October", tags={"month": "10", "by": "ops"})
+    own = {"job": "sql", "label": "2026-10-07", "tags": {"by": "me", "day": "07"}}
+
+    (passed_on,) = follow_ons_of(parent)
+    named, unnamed = follow_ons_of(parent, {"clean": [own, {"job": "sql"}]})
+
+    bodies = [read_request(each.body) for each in (passed_on, named, unnamed)]
+    assert [each.label for each in bodies] == ["October", "2026-10-07", "October"]
+    assert [each.tags for each in bodies] == [
+        {"month": "10", "by": "ops"},
+        {"month": "10", "by": "me", "day": "07"},
+        {"month": "10", "by": "ops"},
+    ]
+
+
+def test_tags_of_a_parent_that_are_too_many_are_left_out() -> None:
+    parent = succeeded("months", tags={"long": "x" * 100, "short": "x"})
+    full = {f"own{n}": "y" * 90 for n in range(5)}  # 470 bytes
+    many = {f"own{n}": "y" for n in range(10)}
+
+    first, second = follow_ons_of(parent, {"clean": [{"tags": full}, {"tags": many}]})
+
+    assert read_request(first.body).tags == {**full, "short": "x"}
+    assert read_request(second.body).tags == many
+
+
+def test_a_join_is_called_as_the_job_that_it_belongs_to() -> None:
+    opener = succeeded("months", label="October", tags={"month": "10"})
+    lineage = Lineage(root="months#2013", parent="months#2013")
+    join = Join("delays", "months#2013", 5, lineage, upstream="clean")
+
+    job = joined(join, {0: f"s3://{BUCKET}/a/"}, 1, opener, PIPELINE).job
+
+    request = read_request(job.body)
+    assert (request.label, request.tags) == ("October", {"month": "10"})
+
+
 def test_emitted_requests_form_a_group() -> None:
     requests = [
         {"inputs": {"flights": f"s3://{BUCKET}/raw/{n}.csv"}, "output": f"s3://{BUCKET}/{n}/"}

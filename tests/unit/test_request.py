@@ -147,6 +147,25 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
             "output: bucket 'lan…' is not allowed; allowed: longhaul-data",
         ),
         ({"output": f"s3://{BUCKET}/" + "a" * 900}, "output: longer than 768 bytes"),
+        *(
+            ({"label": each}, "label: has 1 to 100 characters that can be printed")
+            for each in ("", " a", "a\n", "a\x1b[2J", "a\u202eb", "a" * 101)
+        ),
+        ({"label": 7}, "label: Input should be a valid string"),
+        ({"tags": ["a"]}, "tags: Input should be a valid dictionary"),
+        ({"tags": {f"a{n}": "b" for n in range(11)}}, "tags: at most 10, not 11"),
+        ({"tags": {"a=b": "c"}}, "tags.a=b: a tag's name has 1 to 64 of"),
+        ({"tags": {"a" * 65: "c"}}, f"tags.{'a' * 24}…: a tag's name has 1 to 64 of"),
+        ({"tags": {"a": 7}}, "tags.a: Input should be a valid string"),
+        ({"tags": {"a": ""}}, "tags.a: has 1 to 100 characters that can be printed"),
+        (
+            {"tags": {"Longhaul.root": "a"}},
+            "tags.Longhaul.root: names that begin with longhaul are kept for Longhaul's own",
+        ),
+        (
+            {"tags": {f"a{n}": "b" * 100 for n in range(6)}},
+            "tags: at most 512 bytes of names and values, not 612",
+        ),
     ],
 )
 def test_invalid_field_is_named_with_what_is_allowed(change: dict[str, Any], problem: str) -> None:
@@ -196,7 +215,7 @@ def test_unknown_field_is_answered_with_all_that_a_producer_may_write() -> None:
     (problem,) = problems_of(body(priority=1))
     assert problem == (
         "priority: unknown field; known: version, job, job_id, inputs, output, mode, params,"
-        " engine, size, timeout, stall_timeout, max_attempts, afresh"
+        " engine, size, timeout, stall_timeout, max_attempts, afresh, label, tags"
     )
 
 
@@ -362,7 +381,12 @@ def test_fingerprint_is_the_same_in_whatever_order_inputs_and_params_come() -> N
 
 
 def test_fingerprint_describes_the_work_and_not_where_it_comes_from() -> None:
-    sent = {**json.loads(body()), "lineage": {"root": "main#a", "parent": "main#a"}}
+    sent = {
+        **json.loads(body()),
+        "lineage": {"root": "main#a", "parent": "main#a"},
+        "label": "2026-10-07",
+        "tags": {"day": "2026-10-07"},
+    }
     plain = JobRequest.model_validate_json(body())
     assert JobRequest.model_validate(sent).fingerprint() == plain.fingerprint()
 
@@ -426,6 +450,21 @@ def test_id_of_an_object_begins_with_the_last_60_characters_of_its_name(
     assert made.job_id is not None
     name, _, digest = made.job_id.partition("-")
     assert (name, len(digest)) == ("x" * (kept - 1) + "z", 24)
+
+
+@pytest.mark.parametrize(
+    ("key", "label"),
+    [
+        ("in/2013-01.csv", "2013-01.csv"),
+        ("in/a\nb ", "a b"),
+        ("in/\n", None),
+        ("in/" + "x" * 101 + "z", "x" * 99 + "z"),
+    ],
+)
+def test_a_request_for_an_object_is_labelled_with_its_name(key: str, label: str | None) -> None:
+    document = {**json.loads(body()), "object": created(key)}
+    assert JobRequest.model_validate(document).label == label
+    assert JobRequest.model_validate({**document, "label": "mine"}).label == "mine"
 
 
 def test_job_id_that_a_trigger_was_given_stays() -> None:

@@ -176,6 +176,7 @@ _BY_TYPE: dict[Any, Codec] = {
     tuple[str, ...] | None: Codec(list, tuple),
     tuple[int, ...]: Codec(_steps, _ages),
     dict[str, Any]: Codec(_json, json.loads),
+    dict[str, str]: Codec(_json, json.loads),
     State: Codec(lambda state: state.value, State),
     tuple[Owed, ...]: Codec(
         lambda owed: [each.value for each in owed],

@@ -121,6 +121,23 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             rich_help_panel=_REQUEST,
         ),
     ] = False,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label",
+            help="What to call the job, such as 2026-10-07: shown in the place of its id.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    tags: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag",
+            metavar="NAME=VALUE",
+            help="To find the job by, such as day=2026-10-07. May be repeated.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
     wanted_id: Annotated[
         str | None,
         typer.Option(
@@ -176,6 +193,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         stall_timeout=stall_timeout,
         max_attempts=max_attempts,
         afresh=afresh or None,
+        label=label,
+        tags=tags,
     )
     requests, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
     if fields and file is not None:
@@ -246,6 +265,7 @@ def _fields(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of 
     pairs = {
         "inputs": _pairs("--input", options.pop("inputs"), str),
         "params": _pairs("--param", options.pop("params"), _json_or_text),
+        "tags": _pairs("--tag", options.pop("tags"), str),
     }
     return {name: value for name, value in {**options, **pairs}.items() if value not in (None, {})}
 
