@@ -39,7 +39,7 @@ def _within(rng: random.Random, begun_s: float, life_s: float) -> float:
 
 
 def _on_emr(rng: random.Random, job: Job, swarm: Swarm) -> Job:
-    if job.size or job.table or job.parts:
+    if job.size or job.table:
         return job
     (kind,) = EMR_FAULTS
     may_lose = swarm.has(kind)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
+from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan
 from simulation.worlds.swarm import Swarm
 
 _CHANCE = 0.3
@@ -41,7 +41,9 @@ def with_parts(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CH
 def _in_parts(rng: random.Random, job: Job) -> Job:
     if rng.random() >= _IN_PARTS:
         return job
-    return replace(job, parts=rng.randint(1, 4), saves=rng.choice(_SAVES))
+    # One that stores something new and hangs, each time, is resumed a hundred times: for days.
+    is_poison = job.poison and job.endings[-1].kind != "hangs"
+    return replace(job, parts=rng.randint(1, 4), saves=rng.choice(_SAVES), poison=is_poison)
 
 
 _SUBMIT = Act(1.0, "submit", "j0")
@@ -49,7 +51,9 @@ _SUBMIT = Act(1.0, "submit", "j0")
 
 def _plan(*endings: str, acts: tuple[Act, ...] = (), after_s: float = 40.0, **changes: Any) -> Plan:
     ends = tuple(Ending(kind, after_s) for kind in endings)
-    asked = {name: changes.pop(name) for name in ("saves", "table", "size") if name in changes}
+    asked = {
+        name: changes.pop(name) for name in ("saves", "table", "size", "engine") if name in changes
+    }
     job = Job("j0", work_s=60.0, files=2, parts=3, endings=ends, **asked)
     return replace(Plan(jobs=(job,), acts=(_SUBMIT, *acts), faults=()), **changes)
 
@@ -84,6 +88,23 @@ PARTS_WORLDS: Mapping[str, Plan] = {
     "a job in parts dies as it commits": _plan("dies_before_commit"),
     "a job in parts turns out to be void": _plan("uploads_end"),
     "a tiny job in parts dies, and goes on": _plan("crashes", size="tiny"),
+    "a job in parts on EMR Serverless dies, and goes on": _plan("crashes", engine=EMR),
+    "a job in parts with a checkpoint on EMR Serverless dies, and goes on": _plan(
+        "crashes", engine=EMR, saves="checkpoint"
+    ),
+    "a job in parts with a folder on EMR Serverless loses its driver": _plan(
+        "infrastructure", engine=EMR, saves="folder"
+    ),
+    "a job in parts on EMR Serverless loses its executors": _plan("loses_executors", engine=EMR),
+    # Its executors write on.
+    "a job in parts on EMR Serverless is called dead, and works on": _plan("cut_off", engine=EMR),
+    "S3 is out for the driver of a job in parts": _plan(
+        "crashes",
+        acts=(Act(170.0, "outage", for_s=60.0, service="s3"),),
+        after_s=60.5,
+        engine=EMR,
+        saves="datasets",
+    ),
     "what was stored makes a job fail twice in the same way": _plan(
         "crashes", "crashes", "crashes", after_s=2.0, saves="folder"
     ),

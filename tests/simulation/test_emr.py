@@ -79,13 +79,19 @@ def test_drivers_that_share_too_few_vcpu_all_come_to_their_end() -> None:
 
 def test_jobs_of_about_one_world_in_ten_are_drawn_for_emr_serverless() -> None:
     plan = replace(
-        Plan(), jobs=(*(Job(f"j{n}") for n in range(8)), Job("j8", size="tiny"), Job("j9", parts=2))
+        Plan(),
+        jobs=(
+            *(Job(f"j{n}", parts=n % 2) for n in range(8)),
+            Job("j8", size="tiny"),
+            Job("j9", table="events"),
+        ),
     )
 
     assert with_emr(random.Random(1), plan, ALL_KINDS, chance=0.0) == plan
     drawn = with_emr(random.Random(1), plan, ALL_KINDS, chance=1.0)
     engines = [job.engine for job in drawn.jobs]
-    assert EMR in engines
+    assert EMR in engines[0:8:2]
+    assert EMR in engines[1:8:2]
     assert engines[8:] == ["", ""]
     assert 5 < sum(plan_of(seed).has_emr for seed in range(100)) < 20
 

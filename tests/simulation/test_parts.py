@@ -44,6 +44,10 @@ def owners(world: World) -> dict[str, int]:
         ("a job in parts dies, and goes on", [1, 2, 2]),
         ("a job in parts is called dead, and works on", [1, 2, 2]),
         ("a job in parts dies as it commits", [1, 1, 1]),
+        ("a job in parts on EMR Serverless dies, and goes on", [1, 2, 2]),
+        ("a job in parts on EMR Serverless is called dead, and works on", [1, 2, 2]),
+        # No others come in this attempt.
+        ("a job in parts on EMR Serverless loses its executors", [1, 1, 2]),
         ("a job in parts turns out to be void", [1, 1, 1]),
         ("a dead job in parts is sent again", [1, 2, 2]),
         # Other work.

@@ -18,6 +18,7 @@ from simulation.aws.emr_serverless.client import FakeEmrServerless
 from simulation.aws.emr_serverless.job_runs import Application, JobRun
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.job_process import JobProcess, Surroundings
+from simulation.aws.platform.parts import MARKER
 from simulation.aws.s3.client import FakeS3
 from simulation.aws.service import Gate, RefusedError
 from simulation.worlds.endings import EMR_FAULTS
@@ -292,13 +293,29 @@ class Driver(JobProcess):
 
     def output(self, files: int, area: Folder) -> Folder:
         """The executors write to the work area."""
-        if not isinstance(area, S3Folder):
-            raise TypeError(f"a cluster does not reach {area}")
-        for file in sorted((self.around.output / str(files)).iterdir()):
-            self._drivers.s3.put_object(
-                Bucket=area.bucket, Key=f"{area.prefix}{file.name}", Body=file.read_bytes()
-            )
+        found = sorted((self.around.output / str(files)).iterdir())
+        self.write({file.name: file.read_text() for file in found}, area)
         return area
+
+    def write(self, files: Mapping[str, str], folder: Folder) -> None:
+        place = _reached(folder)
+        for name, text in files.items():
+            self._drivers.s3.put_object(
+                Bucket=place.bucket, Key=place.prefix + name, Body=text.encode()
+            )
+
+    def read(self, folder: Folder) -> list[str]:
+        """As Spark: without its own marker."""
+        s3, place = self._drivers.s3, _reached(folder)
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=place.bucket, Prefix=place.prefix
+        )
+        return [
+            s3.get_object(Bucket=place.bucket, Key=each["Key"])["Body"].read().decode()
+            for page in pages
+            for each in page.get("Contents", [])
+            if not each["Key"].endswith(MARKER)
+        ]
 
     def over(self) -> None:
         super().over()
@@ -333,6 +350,12 @@ class Driver(JobProcess):
         self.host.kill()
         self._emr.end(self.run, state, details)
         self.over()
+
+
+def _reached(folder: Folder) -> S3Folder:
+    if not isinstance(folder, S3Folder):
+        raise TypeError(f"a cluster does not reach {folder}")
+    return folder
 
 
 def attempt_of(run: JobRun) -> AttemptId:

@@ -13,6 +13,7 @@ from longhaul.runner.io.work_area import BucketArea
 from longhaul.runner.io.written import Folder
 from longhaul.settings import RuntimeSettings
 from simulation.aws.platform.hosts import Host, raise_error
+from simulation.aws.platform.parts import MARKER
 from simulation.aws.platform.runner import Runner
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.timeline import Event, Timeline
@@ -140,6 +141,20 @@ class JobProcess:
         """What Spark has written: so many files."""
         del area
         return self.around.output / str(files)
+
+    def write(self, files: Mapping[str, str], folder: Folder) -> None:
+        """Let Spark write files, by name, into a folder that may not be there yet."""
+        if not isinstance(folder, Path):
+            raise TypeError(f"one machine alone does not reach {folder}")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+
+    def read(self, folder: Folder) -> list[str]:
+        """What Spark reads from a folder: the text of each file."""
+        if not isinstance(folder, Path):
+            raise TypeError(f"one machine alone does not reach {folder}")
+        return [file.read_text() for file in sorted(folder.iterdir()) if file.name != MARKER]
 
     def over(self) -> None:
         """Nothing more happens to it."""

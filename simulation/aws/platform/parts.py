@@ -7,13 +7,12 @@ planned: each part's files say what they were computed for, and by whom.
 import json
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.saved import SavedDataset
-from longhaul.runner.io.written import Dataset
+from longhaul.runner.io.written import Dataset, Folder
 from longhaul.runner.running_job import RunningJob
 
 if TYPE_CHECKING:
@@ -25,6 +24,9 @@ _FRAME: Final = cast(
     "Any", SimpleNamespace(schema=SimpleNamespace(json=lambda: json.dumps(COLUMNS)))
 )
 _ROWS: Final = 3  # in each file
+MARKER: Final = "_SUCCESS"
+"""Spark's last file in a folder that it has written."""
+
 _FOLDER: Final = "model"
 _FILES_OF_FOLDER: Final = ("a", "b")
 CHECKPOINT: Final = "checkpoint"
@@ -115,7 +117,7 @@ class WorkInParts:
                 (self._job.folder(_FOLDER) / name).write_text(generation)
 
     def _write(self, name: str, seconds: float) -> None:
-        def written(_df: Any, dataset: str, folder: Path, *_: Any) -> Dataset:
+        def written(_df: Any, dataset: str, folder: Folder, *_: Any) -> Dataset:
             layout = (
                 self._job.layout(self._job.table, dataset, COLUMNS, ()) if self._job.table else None
             )
@@ -139,13 +141,13 @@ class WorkInParts:
         saving = self._saving
         stored = saving.checkpoint(CHECKPOINT, None)
         if stored is not None:
-            folder = cast("Path", saving.files.bring(stored.place, stored.files))
-            files = [json.loads(each.read_text())["piece"] for each in folder.iterdir()]
+            texts = self._container.read(saving.files.bring(stored.place, stored.files))
+            files = [json.loads(each)["piece"] for each in texts]
             found = [Piece(*each) for each in files], len(stored.files)
             self._container.around.noted("checkpoint read", (self._container, *found))
             return
         place = saving.new_place()
-        self._compute(CHECKPOINT, seconds, cast("Path", saving.files.folder(place)))
+        self._compute(CHECKPOINT, seconds, saving.files.folder(place))
 
         def sent() -> SavedDataset:
             return SavedDataset(
@@ -158,15 +160,17 @@ class WorkInParts:
 
         saving.keep_checkpoint(CHECKPOINT, sent)
 
-    def _compute(self, name: str, seconds: float, folder: Path) -> None:
+    def _compute(self, name: str, seconds: float, folder: Folder) -> None:
+        """Half of the files are there before the work is done."""
         container = self._container
         piece = Piece(
             name, container.work or 0, container.reads, self.made_by(name), container.host.name
         )
         container.around.noted("computed", (container, piece))
+        digest = sha256(f"{container.task_ref} {name}".encode()).hexdigest()[:32]
+        names = [f"part-{n:05d}-{digest}-c000.parquet" for n in range(self._planned.files)]
+        texts = {file: json.dumps({"piece": piece, "n": n}) for n, file in enumerate(names)}
+        early = len(names) // 2
+        container.write({file: texts[file] for file in names[:early]}, folder)
         self._work(seconds)
-        folder.mkdir(parents=True)
-        for n in range(self._planned.files):
-            digest = sha256(f"{container.task_ref} {name}".encode()).hexdigest()
-            body = json.dumps({"piece": piece, "n": n})
-            (folder / f"part-{n:05d}-{digest[:32]}-c000.parquet").write_text(body)
+        container.write({file: texts[file] for file in names[early:]} | {MARKER: ""}, folder)

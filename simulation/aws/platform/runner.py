@@ -274,10 +274,17 @@ class PlannedSpark:
     def _work_on(self, seconds: float) -> None:
         """Work that long, unless the attempt ends before; 0: do what is left of its ending."""
         ending = self._container.ending
+        left_s = ending.after_s - self._worked_s
+        if ending.kind in EMR_FAULTS:
+            self._worked_s += seconds
+            if 0 <= left_s < seconds:
+                self._lose_executors(left_s, seconds)
+            else:
+                self._work(seconds)
+            return
         if ending.kind in _WORKS_ON:
             self._go_through(ending, seconds)
             return
-        left_s = ending.after_s - self._worked_s
         if seconds and seconds < left_s:
             self._work(seconds)
             self._worked_s += seconds

@@ -7,6 +7,7 @@ from simulation.tools.mutants.mutant import Mutant
 _SAVING: Final = "longhaul/runner/saving.py"
 _RUNNING: Final = "longhaul/runner/running_job.py"
 _FILES: Final = "longhaul/runner/io/saved_files.py"
+_AREA: Final = "longhaul/runner/io/work_area.py"
 _SAVED: Final = "longhaul/domain/saved.py"
 
 SAVED: Final = (
@@ -129,6 +130,18 @@ SAVED: Final = (
         _RUNNING,
         "copy_function=os.link",
         "copy_function=shutil.move",
+    ),
+    Mutant(
+        "a cluster stores frames where its work area is cleared",
+        _AREA,
+        "BucketFiles(self._s3, objects.bucket, objects.prefix)",
+        'BucketFiles(self._s3, objects.bucket, (self._folder / "saved").prefix)',
+    ),
+    Mutant(
+        "a cluster's frame is the first of its files",
+        _FILES,
+        "tuple(stored_files(self._s3, self.folder(place)))",
+        "tuple(stored_files(self._s3, self.folder(place)))[:1]",
     ),
     Mutant(
         "a wait for S3 while a job stores is a stall",
