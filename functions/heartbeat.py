@@ -23,7 +23,7 @@ def build() -> Heartbeat:
 def handle(event: dict[str, Any], heartbeat: Heartbeat) -> BeatResult:
     """The event is the execution's input; other fields that the state machine adds are ignored."""
     execution = ExecutionInput.model_validate(event)
-    with about(execution.id):
+    with about(execution.id, execution.label):
         return heartbeat.beat(execution.id)
 
 

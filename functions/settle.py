@@ -37,7 +37,7 @@ def handle(
         cause=error.get("Cause") or "",
         task=event.get("task") if not error else None,
     )
-    with about(execution.id):
+    with about(execution.id, execution.label):
         return {"outcome": settler.settle(execution.id, evidence, until)}
 
 

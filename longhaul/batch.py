@@ -208,7 +208,8 @@ class Guard:
     def message(self, batch: Batch, message: JobMessage) -> Iterator[None]:
         """Any error in the block: the message stays in the queue and comes again."""
         failed = partial(self._failed, message, batch)
-        with about(message.key), _unless_it_fails(message.message_id, failed):
+        named = about(message.key, message.request.label)
+        with named, _unless_it_fails(message.message_id, failed):
             yield
 
     @contextmanager
@@ -235,7 +236,7 @@ class Guard:
         row = self.context.leases.load(message.key)
         if row is None or not row.receive.is_of(message.message_id, message.chain):
             text = explained(error, "no run could be started")
-            reason = refusal(INTERNAL_ERROR, text, message.sent_at, message.key)
+            reason = refusal(INTERNAL_ERROR, text, message.sent_at, message.key, message.request)
             self._dead_letter(batch, message.message_id, message.content, reason)
         elif row.state is State.RELEASED:
             ended = with_handle(self.giving_up.end(row, error), message.receipt_handle)

@@ -75,7 +75,7 @@ class Claimer:
         with self.guard.message(batch, message):
             timed = claimed_at(claim, message, batch.stage, self.context.timing, now)
             try:
-                with about(timed.lease.id):
+                with about(timed.lease.id, timed.lease.label):
                     self.starter.start(message, timed, batch, _of(message, batch, pace))
             except NoFreeSlotError:
                 batch.waiting.append((message, claim))
@@ -95,7 +95,7 @@ class Claimer:
         pace = batch.room.after(len(claims), self.context.clock.now())
 
         def start(claim: Claim) -> None:
-            with about(claim.lease.id):
+            with about(claim.lease.id, claim.lease.label):
                 try:
                     self.starter.claim_and_start(claim, batch, pace)
                 except (NoFreeSlotError, LeaseChangedError):

@@ -193,7 +193,7 @@ class Dispatcher:
                 if not decision.starts_run or self._is_allowed(message, row, batch):
                     batch.waiting.append((message, decision))
             case Probe(lease=probed):
-                with about(probed.id):
+                with about(probed.id, probed.label):
                     self.starter.probe(message, probed, batch)
             case Finish():
                 batch.slow.append((message, decision))
@@ -223,7 +223,9 @@ class Dispatcher:
                     f"job_id {other.job_id!r} belongs to a different request "
                     f"(run {other.run}, {other.state.value}); give this one another job_id"
                 )
-                reason = refusal("conflicting_job_id", text, message.sent_at, message.key)
+                reason = refusal(
+                    "conflicting_job_id", text, message.sent_at, message.key, message.request
+                )
                 self.messages.dead_letter(batch, message.message_id, message.content, reason)
         return None
 
@@ -249,7 +251,9 @@ class Dispatcher:
             request = self.lineage_check.proven(message, batch.stage, row)
             check_policy(request, self.context.settings, batch.stage)
         except InvalidRequestError as error:
-            reason = refusal("invalid_request", str(error), message.sent_at, message.key)
+            reason = refusal(
+                "invalid_request", str(error), message.sent_at, message.key, message.request
+            )
             self.messages.dead_letter(batch, message.message_id, message.content, reason)
             return False
         return True

@@ -97,9 +97,9 @@ class Sweeper:
         """
         if error == State.RELEASED:
             return error
-        attempt = ExecutionInput.model_validate_json(execution_input).id
-        with about(attempt):
-            return self.settler.settle(attempt, Evidence.execution_closed(status), until)
+        execution = ExecutionInput.model_validate_json(execution_input)
+        with about(execution.id, execution.label):
+            return self.settler.settle(execution.id, Evidence.execution_closed(status), until)
 
     def sweep(self, until: datetime | None = None) -> SweepReport:
         """Check every unfinished row of every stage, every task, and every pending list.
@@ -143,7 +143,7 @@ class Sweeper:
         for what, check in checks:
             for lease in self._open(stage.name, what, order, report):
                 report.looked_at += 1
-                with self._guard(report, lease.id):
+                with self._guard(report, lease.id, lease.label):
                     self._check(lease, check, gauges, report)
         if not stage.is_removed:
             self._measure(stage, gauges)
@@ -318,8 +318,10 @@ class Sweeper:
             self.context.metrics.put(values, stage=stage.name)
 
     @contextmanager
-    def _guard(self, report: SweepReport, attempt: AttemptId) -> Iterator[None]:
-        with about(attempt):
+    def _guard(
+        self, report: SweepReport, attempt: AttemptId, label: str | None = None
+    ) -> Iterator[None]:
+        with about(attempt, label):
             try:
                 yield
             except Exception:  # the others go on; the next sweep tries this one again

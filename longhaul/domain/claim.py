@@ -214,6 +214,9 @@ def new_run(
     number = (old.attempt.number if old else 0) + 1
     request = message.request
     size, timeout_s = _size_and_timeout(request, stage)
+    # A correction that is submitted by hand keeps the place of the job that died, also in its
+    # group, and what people call it.
+    label = request.label or (old.label if old else None)
     execution = ExecutionInput(
         key=message.key,
         stage=stage.name,
@@ -223,6 +226,7 @@ def new_run(
         engine=engine_for(size, request.engine or stage.engine),
         capacity="FARGATE_SPOT" if stage.spot else "FARGATE",
         job=request.job or stage.job,
+        label=label,
         size=size,
         timeout_s=timeout_s,
         first_wait_s=beat.interval_s(0, timing),
@@ -242,9 +246,7 @@ def new_run(
             message,
         ),
         attempt=_started(number, message, execution, timing, now),
-        # A correction that is submitted by hand keeps the place of the job that died, also in its
-        # group, and what people call it.
-        label=request.label or (old.label if old else None),
+        label=label,
         tags=request.tags or (old.tags if old else {}),
         lineage=request.lineage or (old.lineage if old else None),
         settled_attempt=old.settled_attempt if old else 0,

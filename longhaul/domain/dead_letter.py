@@ -1,11 +1,13 @@
 """Dead letters: the original body and attributes, and one JSON attribute that says why. Pure."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from longhaul.domain import attributes
 from longhaul.domain.attributes import Attributes
+from longhaul.domain.labels import Named
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
 
@@ -24,6 +26,9 @@ class Reason:
     execution_arn: str | None = None
     log_location: str | None = None
     first_sent: str | None = None
+    label: str | None = None
+    # For the notice alone: a dead letter has them in its body.
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Under 8 KiB, which always fits.
@@ -34,14 +39,23 @@ class Reason:
             {
                 "class" if name == "kind" else name: value
                 for name, value in asdict(self).items()
-                if value is not None
+                if value is not None and name != "tags"
             }
         )
 
 
-def refusal(kind: str, text: str, sent_at: datetime, key: str | None = None) -> Reason:
-    """Why a message is dead-lettered that starts no run."""
-    return Reason(kind=kind, reason=text, key=key, first_sent=sent_at.isoformat(timespec="seconds"))
+def refusal(
+    kind: str, text: str, sent_at: datetime, key: str | None = None, names: Named | None = None
+) -> Reason:
+    """Why a message is dead-lettered that starts no run. `names`: its request, if it is one."""
+    return Reason(
+        kind=kind,
+        reason=text,
+        key=key,
+        first_sent=sent_at.isoformat(timespec="seconds"),
+        label=names.label if names else None,
+        tags=names.tags if names else {},
+    )
 
 
 def reason_of(lease: Lease, execution_arn: str, log_location: str | None) -> Reason:
@@ -58,6 +72,8 @@ def reason_of(lease: Lease, execution_arn: str, log_location: str | None) -> Rea
         execution_arn=execution_arn,
         log_location=log_location,
         first_sent=first_sent_at.isoformat(timespec="seconds") if first_sent_at else None,
+        label=lease.label,
+        tags=lease.tags,
     )
 
 

@@ -112,6 +112,8 @@ class ExecutionInput(BaseModel):
     # Name or path of the job. Jobs claimed by the version before this field have it in their
     # request.
     job: str | None = None
+    # What people call the job, for the lines that functions log about it.
+    label: str | None = None
     size: str
     timeout_s: int
     first_wait_s: int

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from longhaul.domain import attributes
@@ -11,7 +12,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message
 from longhaul.domain.poison import INTERNAL_ERROR
 from longhaul.domain.removed_stage import STAGE_REMOVED
-from longhaul.domain.request import parse_job_id, sent_again
+from longhaul.domain.request import JobRequest, parse_job_id, read_request, sent_again
 from longhaul.domain.verdict import OutcomeClass
 
 UNEXPLAINED = "unexplained"
@@ -26,7 +27,7 @@ CLASSES = frozenset(OutcomeClass) - {OutcomeClass.SUCCEEDED} | {
 }
 """The classes that Longhaul writes. A letter may have another, of another version."""
 
-_TEXTS = ("kind", "reason", "key", "execution_arn", "log_location", "first_sent")
+_TEXTS = ("kind", "reason", "key", "execution_arn", "log_location", "first_sent", "label")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,20 @@ class DeadLetter:
         return _id_in(self.content.body) or attributes.value_of(
             self.content.attributes, attributes.JOB_ID
         )
+
+    @property
+    def label(self) -> str | None:
+        """What people call its job; a correction that named none has it of the run before."""
+        of_body = self.request.label if self.request else None
+        return of_body or (self.reason.label if self.reason else None)
+
+    @cached_property
+    def request(self) -> JobRequest | None:
+        """Its body; None when that is no request."""
+        try:
+            return read_request(self.content.body)
+        except InvalidRequestError:
+            return None
 
 
 def _id_in(body: str) -> str | None:

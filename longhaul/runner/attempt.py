@@ -32,7 +32,7 @@ from longhaul.domain.saved import TableRead, Work, job_prefix
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests
-from longhaul.runner import failures
+from longhaul.runner import failures, json_logs
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, PrefixDestination
@@ -139,6 +139,8 @@ class AttemptRunner:
         except (ClientError, BotoCoreError):
             logger.exception("could not register: nothing was begun")
             return ExitCode.INTERRUPTED
+        if lease.label:
+            json_logs.add_label(lease.label)
         try:
             with self._deadline(lease.input.timeout_s), self._reporting():
                 # Committed already, by a task that died before it could publish: only publish.

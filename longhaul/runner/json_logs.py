@@ -19,7 +19,7 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 class JsonFormatter(logging.Formatter):
     def __init__(self, always: dict[str, object]) -> None:
         super().__init__()
-        self._always = always
+        self.always = always
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -29,7 +29,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **self._always,
+            **self.always,
             **{name: value for name, value in vars(record).items() if name not in _OWN},
         }
         if record.exc_info and record.exc_info[0] and record.exc_info[1]:
@@ -57,6 +57,13 @@ def fields(attempt: AttemptId) -> dict[str, object]:
         "attempt": attempt.attempt,
         "execution": attempt.execution_name,
     }
+
+
+def add_label(label: str) -> None:
+    """Let each further line also have the job's label, which the row says."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonFormatter):
+            handler.formatter.always["label"] = label
 
 
 def configure(**always: object) -> None:

@@ -64,11 +64,9 @@ def test_every_field_of_a_request_has_an_option(world: World) -> None:
     """Except the schema's version and the fields that Longhaul writes itself."""
     submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
     options = {option for parameter in submit.params for option in parameter.opts}
+    singular = {"inputs": "input", "params": "param", "tags": "tag"}
     for field in JobRequest.model_fields.keys() - {"version", "lineage", "object"}:
-        assert (
-            f"--{ {'inputs': 'input', 'params': 'param', 'tags': 'tag'}.get(field, field.replace('_', '-')) }"
-            in options
-        )
+        assert f"--{singular.get(field, field.replace('_', '-'))}" in options
     done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")
     assert done.exit_code == 0, done.stderr
     (message,) = world.queued()

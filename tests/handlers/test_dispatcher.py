@@ -19,7 +19,7 @@ REASONS = {
     "invalid-unknown-job": "job: unknown job 'flight…'; known: daily_delays, flights_clean, sql",
     "invalid-no-such-engine": "engine: this stack has no emr-serverless; it has: fargate",
     "invalid-unknown-field": "priority: unknown field; known: version, job, job_id, inputs, "
-    "output, mode, params, engine, size, timeout, stall_timeout, max_attempts, afresh",
+    "output, mode, params, engine, size, timeout, stall_timeout, max_attempts, afresh, label, tags",
     "invalid-wrong-type": "max_attempts: Input should be a valid integer",
     "invalid-path-escapes": "inputs.flights: must not contain '.' or '..' segments",
     "invalid-other-scheme": "inputs.flights: must be s3://bucket/…",
@@ -70,6 +70,15 @@ def test_job_id_is_read_from_a_message_attribute_and_defaults_to_the_message_id(
     dispatch("no-job-id", context)
     assert stack.row("flights-2013-01").state is State.RUNNING
     assert stack.row("00000006-0000-4000-8000-000000000000").state is State.RUNNING
+
+
+def test_row_has_the_label_and_tags_of_its_request_and_who_sent_it(
+    stack: Stack, context: Context
+) -> None:
+    dispatch("new-job-with-a-label", context)
+    row = stack.row("flights-2013-01-labelled")
+    assert (row.label, row.tags) == ("January 2013", {"month": "2013-01"})
+    assert row.receive.sender == "AIDAEXAMPLE"
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,24 @@ def test_line_of_a_batch_names_its_own_job(life: Life, log: Log) -> None:
     assert {line["message"] for line in log} == {"job claimed"}
 
 
+def test_every_line_about_a_job_has_its_label(life: Life, log: Log) -> None:
+    life.send("january", label="7 October")
+    life.deliver()
+    row = life.row("january")
+    life.start_work(row)
+    life.stack.aws.clock.advance(10_000)
+    life.beat(row)
+    life.settle(row, "stalled")
+    life.stack.aws.clock.advance(400)
+    life.deliver()
+    life.close(life.row("january"), "ABORTED")
+    life.stack.aws.clock.advance(1_000)
+    life.sweep()
+    *about_it, swept = log
+    assert {line.get("label") for line in about_it} == {"7 October"}
+    assert "label" not in swept
+
+
 def test_every_function_names_the_attempt_in_its_lines(life: Life, log: Log) -> None:
     life.send("january")
     life.deliver()

@@ -61,6 +61,8 @@ def test_a_success_is_told_with_its_output(life: Life) -> None:
             "id": f"{row.id.key_hash}-{row.run}",
             "stage": "main",
             "job_id": JOB,
+            "label": None,
+            "tags": {},
             "run": row.run,
             "message_id": message_id,
             "outcome": "SUCCEEDED",

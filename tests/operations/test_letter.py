@@ -15,6 +15,22 @@ def text(value: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("body", "reason", "label"),
+    [
+        ('{"output": "o", "label": "7 October"}', Reason("failed", "x"), "7 October"),
+        ('{"output": "o", "label": "7 October"}', None, "7 October"),
+        ('{"output": "o"}', Reason("failed", "x", label="7 October"), "7 October"),
+        ('{"output": "o", "label": "\u001b[2J"}', Reason("invalid_request", "x"), None),
+        ("no json", None, None),
+    ],
+)
+def test_label_of_a_letter_is_that_of_its_body_or_of_the_run_that_died(
+    body: str, reason: Reason | None, label: str | None
+) -> None:
+    assert DeadLetter("m", "r", NOW, Message(body, {}), reason).label == label
+
+
+@pytest.mark.parametrize(
     ("body", "attribute", "job_id"),
     [
         ('{"job_id": "january", "colour": 1}', None, "january"),

@@ -1,5 +1,6 @@
 """What a task logs."""
 
+import json
 import logging
 from collections.abc import Iterator
 
@@ -7,7 +8,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.logger import PySparkLogger
 
-from longhaul.runner.json_logs import configure
+from longhaul.runner.json_logs import add_label, configure
 from longhaul.runner.spark.gateway import printable
 
 QUOTING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -25,6 +26,17 @@ def logs() -> Iterator[None]:
         logging.getLogger(name).disabled = False
         if name not in known:  # PySpark must make its own: it logs with arguments that ours lacks
             del root.manager.loggerDict[name]
+
+
+@pytest.mark.usefixtures("logs")
+def test_lines_have_the_label_once_the_row_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(job_id="a")
+    logging.getLogger().info("before")
+    add_label("7 October")
+    logging.getLogger().info("after")
+    before, after = map(json.loads, capsys.readouterr().err.splitlines())
+    assert "label" not in before
+    assert (after["job_id"], after["label"]) == ("a", "7 October")
 
 
 @pytest.mark.usefixtures("logs")

@@ -87,6 +87,8 @@ def test_longest_explanation_stays_below_8_kib() -> None:
         "x" * 200,
         "x" * 200,
         "x" * 30,
+        "\N{ROCKET}" * 100,
+        {"day": "\N{ROCKET}" * 100},
     )
     assert len(longest.to_json()) < 8_192
 

@@ -17,7 +17,7 @@ EXAMPLE, SCHEMA = (
     json.loads(block)
     for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)[1:3]
 )
-TYPES: dict[str, type] = {"string": str, "integer": int, "null": type(None)}
+TYPES: dict[str, type] = {"string": str, "integer": int, "null": type(None), "object": dict}
 
 output = CommittedOutput(1, "ref", "s3://b/out/", 1, 1)
 EVENTS = {
@@ -86,6 +86,8 @@ def test_a_refusal_names_its_message_and_its_job(
         "id": f"{key_hash(subject)}-refused",
         "stage": "main",
         "job_id": job_id,
+        "label": None,
+        "tags": {},
         "run": None,
         "message_id": message_id,
         "outcome": "REFUSED",
@@ -95,6 +97,14 @@ def test_a_refusal_names_its_message_and_its_job(
         "reason": "x",
         "ended_at": NOW.isoformat(timespec="milliseconds"),
     }
+
+
+def test_an_event_says_what_people_call_the_job() -> None:
+    row = running(state=State.DEAD, label="7 October", tags={"day": "7"})
+    why = refusal("conflicting_job_id", "x", NOW, "main#j", row)
+    for each in (notice.ended(row), notice.refused("main", why, "m-1", NOW)):
+        event = json.loads(each.body)
+        assert (event["label"], event["tags"]) == ("7 October", {"day": "7"})
 
 
 def test_a_success_after_failures_has_no_reason() -> None:

@@ -13,6 +13,7 @@ _ID_SHOWN = 8
 _PAGE = (
     "message_id",
     "job_id",
+    "label",
     "stage",
     "class",
     "reason",
@@ -24,8 +25,8 @@ _PAGE = (
 
 
 def name_of(letter: DeadLetter) -> str:
-    """The job's id where it is known, else the message's."""
-    return letter.job_id or letter.message_id
+    """The job's label or id where one is known, else the message's id."""
+    return letter.label or letter.job_id or letter.message_id
 
 
 def row_of(letter: DeadLetter, stage: str, now: datetime, *, whole: bool) -> list[str]:
@@ -47,6 +48,8 @@ def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:
     return {
         "message_id": letter.message_id,
         "job_id": letter.job_id,
+        "label": letter.label,
+        "tags": dict(letter.request.tags) if letter.request else {},
         "stage": stage.name,
         "class": letter.kind,
         "reason": reason.reason if reason else None,
