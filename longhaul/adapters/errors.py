@@ -44,6 +44,11 @@ def is_throttle(error: ClientError) -> bool:
     return "hrottl" in code_of(error)
 
 
+def is_denied(error: ClientError) -> bool:
+    """Whether a policy denies the call; S3 quotes the code of KMS, `KMS.AccessDeniedException`."""
+    return "AccessDenied" in code_of(error)
+
+
 def is_refused(error: ClientError) -> bool:
     """Whether the service will never take this very call."""
     return is_refusal(code_of(error)) and _RATE not in message_of(error)

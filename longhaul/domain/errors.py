@@ -7,6 +7,7 @@ LonghaulError
 │   └── TooLargeError              what a task wrote would take more memory than a function has
 ├── NoFreeSlotError                wait: every slot of the stage is taken
 ├── LeaseChangedError              look at the row again: another write came first
+├── DeniedError                    wait: AWS denies what each job needs, until people mend a right
 ├── UnreadableRowError             another version wrote the row: it waits for one that can read it
 ├── UnfinishedError                later: the rest is still owed
 │   ├── TimeUpError                the invocation ends soon
@@ -64,6 +65,13 @@ class LeaseChangedError(LonghaulError):
     def __init__(self, current: "Lease | None") -> None:
         super().__init__("the lease changed under a conditional write")
         self.current = current
+
+
+class DeniedError(LonghaulError):
+    """AWS denies a task what each job of the stack needs, such as its request.
+
+    A policy of the account's, or one of a key, says so until people mend it.
+    """
 
 
 class UnreadableRowError(LonghaulError):

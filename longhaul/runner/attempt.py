@@ -19,10 +19,11 @@ import pyspark
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
+from longhaul.adapters.errors import is_denied
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.errors import LeaseChangedError, PermanentJobError
+from longhaul.domain.errors import DeniedError, LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.paths import DataPath
@@ -185,7 +186,13 @@ class AttemptRunner:
         """Everything up to the commit."""
         stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
-        request = self._request(lease)
+        try:
+            request = self._request(lease)
+        except ClientError as error:
+            if is_denied(error):
+                # Of no job's own: each has its request in the data bucket.
+                raise DeniedError(f"AWS denies the task its request: {error}") from error
+            raise
         self.params = request.params
         destination = self._destination(request, stage)
         destination.require_room()

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from pyspark.errors import PySparkException
 
 from longhaul.adapters.errors import code_of
-from longhaul.domain.errors import LeaseChangedError, PermanentError
+from longhaul.domain.errors import DeniedError, LeaseChangedError, PermanentError
 from longhaul.domain.quoting import without_values
 from longhaul.domain.verdict import ExitCode, OutcomeClass, searchable, shorten
 from longhaul.runner.io.staging import OutOfDiskError
@@ -93,6 +93,8 @@ def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None
             return Failure(OutcomeClass.PERMANENT, text, ExitCode.PERMANENT)
         case LeaseChangedError():
             return Failure(OutcomeClass.SUPERSEDED, text, ExitCode.SUPERSEDED)
+        case DeniedError():
+            return Failure(OutcomeClass.REFUSED, text, ExitCode.INTERRUPTED)
         case MemoryError():
             return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
         case OutOfDiskError() | OSError(errno=errno.ENOSPC):

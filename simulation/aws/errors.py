@@ -26,6 +26,18 @@ _UNAVAILABLE = {
     "sqs": "InternalFailure",
     "stepfunctions": "ServiceUnavailable",
 }
+_DENIED = {
+    "dynamodb": ("AccessDeniedException", 400),
+    "ecs": ("AccessDeniedException", 400),
+    "emr-serverless": ("AccessDeniedException", 403),
+    "events": ("AccessDeniedException", 400),
+    "glue": ("AccessDeniedException", 400),
+    "s3": ("AccessDenied", 403),
+    "sns": ("AuthorizationError", 403),
+    "sqs": ("AccessDenied", 403),
+    "stepfunctions": ("AccessDeniedException", 400),
+}
+_PREFIXES = {"stepfunctions": "states"}
 
 
 def throttle(call: Call) -> ClientError:
@@ -44,3 +56,29 @@ def unavailable(call: Call) -> ClientError:
 def lost_answer(call: Call) -> ReadTimeoutError:
     """The connection broke before the response: the call may have taken effect."""
     return ReadTimeoutError(endpoint_url=f"https://{call.service}.us-east-1.amazonaws.com/")
+
+
+def denied(call: Call) -> ClientError:
+    """A policy denies the call, which has no effect."""
+    code, status = _DENIED[call.service]
+    action = f"{_PREFIXES.get(call.service, call.service)}:{call.operation}"
+    return client_error(
+        code,
+        f"User: longhaul is not authorized to perform: {action} with an explicit deny in a service"
+        " control policy",
+        call.operation,
+        status=status,
+    )
+
+
+def undecipherable(call: Call) -> ClientError:
+    """Glue may not use the key of its catalog for this role.
+
+    Source: GlueEncryptionException, "Security in AWS Glue" (AWS Glue Developer Guide).
+    """
+    return client_error(
+        "GlueEncryptionException",
+        "User: longhaul is not authorized to perform: kms:Decrypt on the resource associated with"
+        " this ciphertext (Service: AWSKMS; Status Code: 400; Error Code: AccessDeniedException)",
+        call.operation,
+    )

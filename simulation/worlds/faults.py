@@ -33,6 +33,9 @@ _DISGUISED = ("disguised/before/all",)
 
 ALL_KINDS = (*_ANY, *_ENDS, *_HANGS, *_DYNAMODB_WRITE, *_DISGUISED)
 
+DENIALS = ("denied", "encrypted")
+"""How a policy of the account's denies a call, or one of the key of the Glue catalog."""
+
 
 @cache
 def _menu(service: str, operation: str, traits: frozenset[str]) -> tuple[str, ...]:
@@ -73,6 +76,10 @@ def error_of(what: str, call: Call) -> ClientError | ReadTimeoutError:
             return errors.lost_answer(call)
         case "conflict":
             return _conflict(call)
+        case "denied":
+            return errors.denied(call)
+        case "encrypted":
+            return errors.undecipherable(call)
         case "disguised":
             return client_error("InvalidParameterException", "Rate exceeded", call.operation)
     raise ValueError(f"no such fault of a call: {what}")

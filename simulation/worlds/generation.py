@@ -15,6 +15,7 @@ from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
 from simulation.worlds.expiry import expiries
 from simulation.worlds.faults import ALL_KINDS
 from simulation.worlds.files import COUNTS
+from simulation.worlds.governed import with_denial
 from simulation.worlds.long_outages import with_long_outage, with_long_wait
 from simulation.worlds.parts import with_parts
 from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
@@ -88,6 +89,7 @@ def plan_of(seed: int) -> Plan:
     plan = with_tables(rng_of(seed, "tables"), plan, swarm)
     plan = with_parts(rng_of(seed, "parts"), plan, swarm)
     plan = with_emr(rng_of(seed, "emr serverless"), plan, swarm)
+    plan = with_denial(rng_of(seed, "denial"), plan)
     return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
 
 

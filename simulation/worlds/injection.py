@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from simulation.aws.platform.hosts import Host
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.service import Call
-from simulation.worlds.faults import kinds_of
+from simulation.worlds.faults import DENIALS, kinds_of
 from simulation.worlds.plan import Fault, Plan
 from simulation.worlds.randomness import unit
 from simulation.worlds.swarm import Swarm
@@ -59,12 +59,20 @@ class Injector:
         """Whether an outage of that service lasts.
 
         `capacity`: Fargate has no room for a task. `rights`: it refuses each for want of a right.
-        A function's name: its code fails at the start.
+        A function's name: its code fails at the start. `simulation.worlds.governed` has others.
         """
         now = self._timeline.clock.now()
         return not self.is_calm and any(
             each == service and now < until for each, until in self._outages
         )
+
+    def _denial(self, host: Host, call: Call) -> str | None:
+        """How a policy denies the call, to all or to the role of this host; None: it does not."""
+        for what in DENIALS:
+            service = f"{what}:{call.service}"
+            if self.is_out(service) or self.is_out(f"{service}@{host.name.partition('@')[0]}"):
+                return f"{what}/before/all"
+        return None
 
     def note(self, fault: Fault) -> None:
         """Something that came about by itself, and delays what needs it: a plan cannot name it."""
@@ -95,6 +103,8 @@ class Injector:
             self.note_sites.append((host.name, host.calls, "|".join(kinds)))
         if self._outages and self.is_out(call.service):
             return "unavailable/before/all"
+        if self._outages and (denial := self._denial(host, call)):
+            return denial
         if self._planned is not None:
             kind = self._planned.get((host.name, host.calls))
         else:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.worlds.emr import EMR_WORLDS
+from simulation.worlds.governed import GOVERNED_WORLDS
 from simulation.worlds.injection import Site
 from simulation.worlds.leftovers import LEFTOVERS
 from simulation.worlds.parts import PARTS_WORLDS
@@ -197,6 +198,7 @@ RACES: Mapping[str, Plan] = {
     **TINY_WORLDS,
     **EMR_WORLDS,
     **PARTS_WORLDS,
+    **GOVERNED_WORLDS,
     "SQS is out for two hours": _plan(
         Job("j0", work_s=9.0),
         Act(20.0, "outage", for_s=7_200.0, service="sqs"),

@@ -188,6 +188,14 @@ def test_the_sweeper_can_read_the_name_that_the_machine_gives_a_job_run(
     assert len(name_of(AttemptId("s" * 31 + "#" + "j" * 128, 10**13, 10**10))) <= 256
 
 
+def test_workers_get_the_region_that_emr_does_not_give_them(job: dict[str, Any]) -> None:
+    submit = job["States"]["RunOnEmrServerless"]["Parameters"]["JobDriver"]["SparkSubmit"]
+    words = submit["SparkSubmitParameters.$"]
+
+    assert "spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION=<AWS::Region> " in words
+    assert "spark.executorEnv.AWS_DEFAULT_REGION=<AWS::Region> " in words
+
+
 def test_xml_fetches_nothing_on_the_driver_and_the_executors(with_emr: Synthesis) -> None:
     (defaults,) = with_emr.only("AWS::EMRServerless::Application")["RuntimeConfiguration"]
 
@@ -233,8 +241,6 @@ def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of
     path = "./code:./packages/python:./project/jobs:./project-packages"
     assert f"spark.emr-serverless.driverEnv.PYTHONPATH={path} " in words
     assert "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON=python3.13 " in words
-    assert "spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION=<AWS::Region> " in words
-    assert "spark.executorEnv.AWS_DEFAULT_REGION=<AWS::Region> " in words
     (code,) = (
         {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
         for folder in with_emr.folder.glob("asset.*")

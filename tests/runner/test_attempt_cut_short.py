@@ -257,3 +257,23 @@ def test_a_runner_that_fails_says_where() -> None:
     ended = run_python("from longhaul.runner.stopping import exit_with; exit_with(lambda: 1 // 0)")
     assert ended.returncode == 1
     assert "ZeroDivisionError" in ended.stderr
+
+
+def test_a_request_that_may_not_be_read_is_no_fault_of_the_jobs(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+    attempt = make_attempt(spark=NoSpark())
+    said = {"Error": {"Code": "AccessDenied", "Message": "with an explicit deny in an SCP"}}
+
+    def denied(_ref: str) -> Any:
+        raise ClientError(said, "GetObject")  # type: ignore[arg-type]  # no ResponseMetadata
+
+    attempt.requests.get = denied  # type: ignore[method-assign]
+
+    assert attempt.run() is ExitCode.INTERRUPTED
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.kind == "refused"
+    assert "explicit deny in an SCP" in result.error

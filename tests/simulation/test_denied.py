@@ -1,11 +1,15 @@
 """Worlds in accounts that others govern."""
 
+import random
 import re
 
 import pytest
 
+from simulation.tools.checking import all_hold
 from simulation.worlds.generation import plan_of
+from simulation.worlds.governed import GOVERNED_WORLDS, ROLES, with_denial
 from simulation.worlds.long_outages import NEVER_ALLOWED
+from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import run
 from simulation.worlds.systematic import RACES
 
@@ -21,6 +25,68 @@ def test_an_end_is_read_from_the_jobs_container_wherever_another_stands() -> Non
 
 def test_about_one_world_in_ten_has_other_containers() -> None:
     assert 4 < sum(plan_of(seed).sidecars for seed in range(100)) < 20
+
+
+def history(name: str) -> list[str]:
+    lines: list[str] = []
+    assert run(GOVERNED_WORLDS[name], trace=lines.append).violation is None
+    return lines
+
+
+def test_a_task_that_is_denied_its_request_is_refused_and_costs_the_job_nothing() -> None:
+    lines = history("a policy denies the tasks what others may")
+
+    classes = re.findall(r"RELEASED.* last_class=(\w+)", "\n".join(lines))
+    assert set(classes) == {"refused"}
+    assert any("state=SUCCEEDED" in line for line in lines)
+
+
+@pytest.mark.parametrize("how", ["denied", "encrypted"])
+def test_a_job_whose_table_its_task_may_not_use_is_dead_and_says_why(how: str) -> None:
+    # As with a bucket that a request names: people write which those are.
+    lines = history(f"the catalog is {how} to task for an hour")
+
+    dead = next(line for line in lines if "state=DEAD" in line)
+    assert "last_class=failed" in dead
+
+
+@pytest.mark.parametrize("role", ROLES[1:])
+def test_what_one_role_may_not_publish_another_does(role: str) -> None:
+    lines = history(f"the catalog is denied to {role} for good")
+
+    assert any("glue.UpdateTable" in line or "glue.CreateTable" in line for line in lines)
+    assert not any(f"{role}@" in line and "glue." in line for line in lines)
+
+
+def test_some_worlds_have_a_policy_that_denies_for_a_while() -> None:
+    plan = Plan(jobs=(Job("j0", table="events"),), acts=(Act(1.0, "submit", "j0"),))
+
+    assert with_denial(random.Random(1), plan, chance=0.0) == plan
+    services = {
+        act.service
+        for seed in range(60)
+        for act in with_denial(random.Random(seed), plan, chance=1.0).acts
+        if act.service
+    }
+    assert {"denied:glue", "denied:s3"} <= services
+    assert {each.partition("@")[2] for each in services} == {"", *ROLES}
+
+
+def test_every_invariant_holds_where_a_policy_denies_what_a_role_allows() -> None:
+    assert all_hold(GOVERNED_WORLDS.values()) == len(GOVERNED_WORLDS)
+
+
+def test_every_invariant_holds_in_drawn_worlds_with_a_policy_that_denies() -> None:
+    drawn = (with_denial(random.Random(n), plan_of(n), chance=1.0) for n in range(60))
+    # Long jobs and denials make long worlds, of which nothing here is new.
+    plans = [
+        plan
+        for plan in drawn
+        if len(plan.jobs) < 3
+        and all(job.work_s < 300 for job in plan.jobs)
+        and all(act.for_s < 1_000 for act in plan.acts)
+    ]
+    assert all_hold(plans[:8]) == 8
 
 
 @pytest.mark.slow

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from simulation.aws.template import Deployed, deployed
 from simulation.tools.checking import all_hold
+from simulation.worlds import world as world_module
 from simulation.worlds.emr import EMR_WORLDS, with_emr
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import EMR, Job, Plan
@@ -68,6 +70,27 @@ def test_a_job_run_may_end_by_itself_while_it_is_cancelled(seed: int, state: str
     # The driver has seen that its lease is gone.
     ended = lines.index(f"container over: driver@j0-1.1 {state} (superseded)")
     assert cancelled < ended
+
+
+def test_a_job_run_that_does_not_name_the_region_ends_each_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without_region(*, tiny: bool, emr: bool) -> Deployed:
+        stack = deployed(tiny=tiny, emr=emr)
+        name = "driverEnv.AWS_DEFAULT_REGION"
+        assert name in stack.definition
+        return replace(stack, definition=stack.definition.replace(name, "driverEnv.UNUSED"))
+
+    monkeypatch.setattr(world_module, "deployed", without_region)
+    lines: list[str] = []
+
+    violation = run(EMR_WORLDS["a job on EMR Serverless succeeds"], trace=lines.append).violation
+
+    assert violation is not None
+    assert "main#j0 is dead (failed" in violation.text
+    ended = [line for line in lines if "container over" in line]
+    assert len(ended) == Plan().max_attempts
+    assert all(line.endswith("FAILED (without a region)") for line in ended)
 
 
 def test_drivers_that_share_too_few_vcpu_all_come_to_their_end() -> None:

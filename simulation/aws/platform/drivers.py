@@ -66,6 +66,7 @@ _FULL_MEMORY = (
 )
 _CANCELLED = "Job run was cancelled."
 _CANCEL_FAULTS = ("slow", "ends")
+_REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _LOOK_S = 30.0
 _HALF = 0.5
 
@@ -197,6 +198,8 @@ class Driver(JobProcess):
             skew_s=(2 * unit(around.plan.seed, f"skew:{name}") - 1) * around.plan.mix.skew_s,
         )
         self.run = run
+        # EMR Serverless names no region: a role in a worker is without one unless the run sets it.
+        self.host.has_region = not run.environment.keys().isdisjoint(_REGION)
         self._drivers = drivers
         self._emr = drivers.emr
         self._label = label

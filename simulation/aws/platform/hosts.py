@@ -37,6 +37,8 @@ class Host:
         self.alive = True
         self.is_frozen = False
         self.is_cut_off = False  # its calls are not answered
+        # Whether its environment names the region: Lambda and Fargate set it.
+        self.has_region = True
         self.calls = 0
         self.crashed: Callable[[], None] = lambda: None  # called when a fault ends it
         self.traits = traits

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from botocore.exceptions import NoRegionError
 from greenlet import GreenletExit
 
 from longhaul.domain.lease import AttemptId
@@ -167,7 +168,11 @@ class JobProcess:
         self._events.append(self.timeline.after(seconds, action))
 
     def _run(self, runner: Runner) -> None:
-        self.exit(runner.main())
+        try:
+            code = runner.main()
+        except NoRegionError:  # before it has read its row
+            self.end_as("without a region", 1)
+        self.exit(code)
 
     def _crash(self) -> None:
         """An injected fault ended it. To the product, the job has crashed."""

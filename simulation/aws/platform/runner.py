@@ -22,6 +22,7 @@ from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
 from longhaul.domain.transitions import Report
+from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.runner.io.listing import InputListing, digest_of
@@ -112,6 +113,9 @@ class Runner:
         if "thread failed" in self._stop.detail:
             raise AssertionError(self._stop.detail)
         container.end_kind = code.name.lower()
+        if code is ExitCode.FAILED and "denied" in self._host.facts:
+            # What its request names: people write which buckets and tables that may be.
+            container.fault_of_job = container.fault_of_job or "denied"
         return code
 
     def hear_sigterm(self) -> None:

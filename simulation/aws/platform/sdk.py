@@ -9,14 +9,14 @@ from email.utils import format_datetime
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, NoRegionError
 from greenlet import GreenletExit
 
 from simulation.aws.cloud import FakeAws, attribute_of
-from simulation.aws.platform.hosts import Host, here, wait_for_good
+from simulation.aws.platform.hosts import Host, current_host, here, wait_for_good
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.service import Answer, Call, Proceed, Service
-from simulation.worlds.faults import error_of, is_retried
+from simulation.worlds.faults import DENIALS, error_of, is_retried
 from simulation.worlds.injection import Injector
 
 _DEFAULT_TRIES = 5  # botocore's legacy mode: 5 in all
@@ -57,7 +57,14 @@ class Sdk:
         """Answered and refused calls, by `service.Operation`."""
 
     def client(self, service_name: str, *, config: Config | None = None, **_: str | None) -> Any:
-        """Stands in for `boto3.client`; there is one endpoint, of one region."""
+        """Stands in for `boto3.client`; there is one endpoint, of one region.
+
+        Raises:
+            NoRegionError: nothing names the region to the calling process.
+        """
+        host = current_host()
+        if host is not None and not host.has_region:
+            raise NoRegionError
         fake: Service = getattr(self._aws, attribute_of(service_name))
         service = object.__new__(type(fake))  # as `copy.copy`, which takes ten times as long
         service.__dict__.update(fake.__dict__)
@@ -120,6 +127,8 @@ class SdkGate:
                 wait_for_good()
             if what == "lost":
                 sdk.timeline.sleep(self._timeout_s)
+            if what in DENIALS:
+                host.facts.setdefault("denied", call)
             if not is_retried(what) or tried == self._tries - 1:
                 break
             self._back_off(host, tried)

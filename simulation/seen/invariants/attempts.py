@@ -9,6 +9,7 @@ from simulation.seen.sightings import Token
 
 if TYPE_CHECKING:
     from simulation.aws.platform.job_process import JobProcess
+    from simulation.aws.service import Call
     from simulation.aws.stepfunctions.client import Execution
     from simulation.seen.record import Seen
     from simulation.seen.trace import Row
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 # Faults that excuse no overlap: the product stops a task itself, and slowness is no failure.
 _NO_EXCUSE = frozenset({"not stopped", "slow/6"})
 _RIGHTS = "outage:rights"
+_OF_EMR = frozenset({"no vCPU", "stopping"})  # come about by themselves
 _FULL = frozenset({"oom_killed", "oom_in_jvm"})
 # Its time was up, or it was given up, before that was known.
 _OTHERWISE_ENDED = frozenset({"timed_out", "stalled"})
@@ -96,6 +98,50 @@ def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str
     if others or kind in ("refused", "cancelled"):
         return None
     return f"AWS refuses {token}, and nobody is called: it ends as {kind}"
+
+
+@invariant(
+    "S9",
+    "row written",
+    "a task that is denied its request waits until that is mended, as a refusal",
+)
+def denied_requests_wait(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+        return None
+    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+    attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
+    faults = seen.world.injector.fired_since(attempt.started_at)
+    if _is_stopped(seen) or seen.redriven or any(each.kind != "outage" for each in faults):
+        return None
+    if kind in ("refused", "cancelled", "superseded", "interrupted"):
+        return None
+    denied = [each.host.facts.get("denied") for each in attempt.containers]
+    if not any(call and _is_of_request(call) for call in denied):
+        return None
+    return f"{token} was denied its request, and ends as {kind}"
+
+
+@invariant(
+    "S9", "row written", "a driver that waits for executors has no room: nothing counts against it"
+)
+def waits_for_executors(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+        return None
+    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+    attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
+    faults = seen.world.injector.fired_since(attempt.started_at)
+    if _is_stopped(seen) or seen.redriven or any(each.kind not in _OF_EMR for each in faults):
+        return None
+    if kind not in ("failed", "interrupted", "stalled"):
+        return None
+    waiting = [each.host.name for each in attempt.containers if each.waits_for_executors]
+    return f"{waiting[0]} waits for executors, and its attempt ends as {kind}" if waiting else None
+
+
+def _is_of_request(call: "Call") -> bool:
+    return str(call.arguments.get("Key", "")).startswith("longhaul/requests/")
 
 
 @invariant(

@@ -40,10 +40,30 @@ EMR: Final = (
         "if is_placed and says_not_to_be_had(details)",
     ),
     Mutant(
+        "a job run does not name the region to its driver",
+        "longhaul/engines/emr_serverless/construct.py",
+        "'spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION': region",
+        "'spark.emr-serverless.driverEnv.REGION': region",
+        test="tests/cdk/test_emr_serverless.py::"
+        "test_workers_get_the_region_that_emr_does_not_give_them",
+    ),
+    Mutant(
         "a job run that waits for its driver was interrupted",
         _ENDS,
         "queues=True",
         "queues=False",
+    ),
+    Mutant(
+        "a driver that waits for executors was interrupted",
+        "longhaul/domain/classify.py",
+        "is_alone = attempt.progress.get('phase') == _PHASE_WITHOUT_EXECUTORS",
+        "is_alone = False",
+    ),
+    Mutant(
+        "a driver that waits for executors has stalled",
+        "longhaul/runner/reporting.py",
+        "return Phase.WAITING if is_waiting else self.progress.phase",
+        "return self.progress.phase",
     ),
     Mutant(
         "a job run that an operator cancels has failed",

@@ -112,6 +112,18 @@ OUTCOME: Final = (
         "return Verdict(OutcomeClass.INTERRUPTED,",
     ),
     Mutant(
+        "a task that may not read its request has failed",
+        "longhaul/runner/attempt.py",
+        "if is_denied(error):",
+        "if False:",
+    ),
+    Mutant(
+        "a call that a policy denies is never taken",
+        "longhaul/adapters/errors.py",
+        "_REFUSED = ('ValidationException',",
+        "_REFUSED = ('AccessDenied', 'AccessDeniedException', 'ValidationException',",
+    ),
+    Mutant(
         "a missing right passes for a lack of room",
         _CLASSIFY,
         "if says_passing(words):",

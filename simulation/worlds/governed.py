@@ -1,0 +1,83 @@
+"""Accounts that others govern: a policy denies for a while what a role of the template allows.
+
+An outage whose service is `denied:SERVICE` answers AccessDenied to each call of that service, as a
+service control policy makes it. With `denied:SERVICE@HOSTS` only one role is denied: `task` (and
+`driver`), or a function's name. `encrypted:glue` and `encrypted:glue@HOSTS` stand for a catalog
+with a key that the role may not use.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from simulation.worlds.plan import Act, Ending, Job, Plan
+
+_CHANCE = 0.04
+ROLES = ("task", "settle", "dispatcher", "sweeper")
+_OF_ONE_ROLE = 0.4
+_HOUR_S = 3_600.0
+_SOON_S = 300.0
+
+# Before the job of `_plan` is sent, and as it is claimed, read by its task, worked on, published.
+_FROM_S = {
+    "dynamodb": (0.5, 2.0, 60.0, 75.0, 84.0),
+    "ecs": (0.5,),
+    "s3": (0.5, 2.0, 60.0, 75.0, 84.0),
+    "sqs": (2.0, 60.0, 75.0),
+    "stepfunctions": (0.5, 2.0),
+}
+
+
+def with_denial(rng: random.Random, plan: Plan, chance: float = _CHANCE) -> Plan:
+    """The plan; or with it a policy that denies a service for minutes or hours, then heals."""
+    if rng.random() >= chance:
+        return plan
+    service = rng.choice((*_FROM_S, *(["glue"] if plan.has_tables else [])))
+    role = f"@{rng.choice(ROLES)}" if rng.random() < _OF_ONE_ROLE else ""
+    for_s = round(60 + 4 * _HOUR_S * rng.random() ** 3)
+    act = _denied(f"{service}{role}", round(_SOON_S * rng.random(), 1), for_s)
+    return replace(plan, acts=tuple(sorted((*plan.acts, act), key=lambda each: each.at_s)))
+
+
+def _denied(what: str, at_s: float, for_s: float, how: str = "denied") -> Act:
+    return Act(at_s, "outage", for_s=for_s, service=f"{how}:{what}")
+
+
+def _plan(job: Job, *acts: Act, **changes: Any) -> Plan:
+    ordered = sorted((Act(1.0, "submit", job.name), *acts), key=lambda act: act.at_s)
+    return replace(Plan(jobs=(job,), acts=tuple(ordered), faults=()), **changes)
+
+
+_JOB = Job("j0", work_s=9.0, files=1)
+_INTO_TABLE = Job("j0", work_s=9.0, files=1, table="events", mode="append")
+# It commits and dies: others publish what it has written.
+_DIES = replace(_INTO_TABLE, endings=(Ending("dies_after_commit", 9.5),))
+
+GOVERNED_WORLDS: Mapping[str, Plan] = {
+    **{
+        f"a policy denies {service} for an hour, {at_s:g} s after the start": _plan(
+            _JOB, _denied(service, at_s, _HOUR_S)
+        )
+        for service, times in _FROM_S.items()
+        for at_s in times
+    },
+    **{
+        f"the catalog is {how} to {role} for an hour": _plan(
+            _DIES, _denied(f"glue@{role}", 0.5, _HOUR_S, how)
+        )
+        for role in ROLES
+        for how in ("denied", "encrypted")
+    },
+    # Of those who publish what a job has committed, one may for good not use the catalog.
+    **{
+        f"the catalog is denied to {role} for good": _plan(
+            _DIES, _denied(f"glue@{role}", 0.5, 48 * _HOUR_S)
+        )
+        for role in ROLES[1:]
+    },
+    "the catalog is denied to all while a job is published": _plan(
+        _INTO_TABLE, _denied("glue", 84.0, 2 * _HOUR_S)
+    ),
+    "a policy denies the tasks what others may": _plan(_JOB, _denied("s3@task", 0.5, 6 * _HOUR_S)),
+}
