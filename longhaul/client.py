@@ -36,6 +36,7 @@ from longhaul.operations.errors import (
     NoSuchJobError,
     NoSuchStackError,
     NoSuchStageError,
+    NotRetriableError,
     NotSentError,
     OtherVersionError,
     RetiredStageError,
@@ -43,6 +44,7 @@ from longhaul.operations.errors import (
     is_gone,
 )
 from longhaul.operations.handles import SubmittedJob, UnsentRequest
+from longhaul.operations.rerun import Rerun
 from longhaul.operations.stack import Stack
 from longhaul.operations.submission import (
     WHOLE,
@@ -73,6 +75,7 @@ __all__ = [
     "NoSuchJobError",
     "NoSuchStackError",
     "NoSuchStageError",
+    "NotRetriableError",
     "NotSentError",
     "OtherVersionError",
     "OutputFile",
@@ -295,6 +298,53 @@ class Client:
         name, _, job_id = awaited.key.partition("#")
         row = self._fresh(lambda stack: stack.canceller.cancel(name, job_id))
         return self._status(standing(awaited, row))
+
+    def rerun(
+        self,
+        job: SubmittedJob | str,
+        *,
+        stage: str | None = None,
+        params: Mapping[str, JsonValue] | None = None,
+        size: str | None = None,
+        tree: bool = False,
+        afresh: bool = False,
+    ) -> SubmittedJob:
+        """Run a job that has ended again, with its request or a changed one.
+
+        One that died or was cancelled starts a new run of its id. One that has succeeded runs as
+        another job, such as `flights-rerun-1`, whose `rerun_of` is the old id.
+
+        Args:
+            job: What `submit` returned, or a job id.
+            stage: As for `status`.
+            params: Parameters in the place of those of its request, or beside them.
+            size: The task's size, in the place of the request's.
+            tree: Whether to run again all that began with the first job of its pipeline.
+            afresh: Whether it leaves what it has stored in its last run.
+
+        Raises:
+            NotRetriableError: It has not ended, its last rerun has not, or its request is no longer
+                kept.
+            InvalidRequestError: With these changes it can never run. Nothing was sent.
+            NotSentError: SQS did not take it.
+            RetiredStageError: Nothing starts in its stage any more.
+            LonghaulError: As `status`.
+        """
+        before = self.status(job, stage=stage)
+        key = job_key(before.stage, before.job_id)
+
+        def planned(stack: Stack) -> Rerun:
+            row = stack.parts.leases.load(key)
+            if row is None:
+                raise NoSuchJobError(f"job {before.job_id} is still queued")
+            if tree:
+                row = stack.rerunner.root(row)
+            stack.open_stage(row.stage)
+            return stack.rerunner.plan(row, params=params or {}, size=size, afresh=afresh)
+
+        rerun = self._fresh(planned)
+        message_id = self._stack.rerunner.send(rerun)
+        return SubmittedJob(rerun.submission.job_id, rerun.stage.name, message_id, rerun.awaited)
 
     def _document(self, position: Position, request: Mapping[str, JsonValue]) -> Document | Problem:
         if not isinstance(request, Mapping):

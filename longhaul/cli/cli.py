@@ -23,6 +23,7 @@ from longhaul.cli.commands.new_job import new_job
 from longhaul.cli.commands.pause import pause, resume, slots
 from longhaul.cli.commands.rehearse import rehearse
 from longhaul.cli.commands.report import report
+from longhaul.cli.commands.rerun import rerun
 from longhaul.cli.commands.retry import retry
 from longhaul.cli.commands.run_tests import run_tests
 from longhaul.cli.commands.status import status
@@ -101,6 +102,7 @@ app.command(rich_help_panel=_JOBS)(history)
 app.command(rich_help_panel=_JOBS)(logs)
 app.command(rich_help_panel=_JOBS)(cancel)
 app.command(rich_help_panel=_JOBS)(retry)
+app.command(rich_help_panel=_JOBS)(rerun)
 app.add_typer(table.app, name="table", rich_help_panel=_JOBS)
 app.command(rich_help_panel=_CARE)(console)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)

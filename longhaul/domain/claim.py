@@ -249,6 +249,7 @@ def new_run(
         label=label,
         tags=request.tags or (old.tags if old else {}),
         lineage=request.lineage or (old.lineage if old else None),
+        rerun_of=request.rerun_of or (old.rerun_of if old else None),
         settled_attempt=old.settled_attempt if old else 0,
         cancelled_at=old.cancelled_at if old else None,
         dead_runs=_dead_runs(old) if old else (),

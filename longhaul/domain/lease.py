@@ -255,6 +255,8 @@ class Lease:
     label: str | None = None
     tags: dict[str, str] = field(default_factory=dict)
     lineage: Lineage | None = None  # None: submitted by a producer
+    # Id of the job of this stage whose request this one runs again, under its own id.
+    rerun_of: str | None = None
     # The joins that belong to this run: each waits for all that descends from it.
     opens: tuple[str, ...] = ()
     # Whether joins count what descends from the run. If not, it is by a version whose joins close

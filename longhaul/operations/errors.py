@@ -10,6 +10,7 @@ LonghaulError
 ├── NoSuchJobError            nothing is known of a job
 ├── AmbiguousJobError         several stages have a job of that id
 ├── JobIdConflictError        the job id belongs to another request
+├── NotRetriableError         a job cannot be run again: it has not ended, or left no request
 ├── NotSentError              some requests were not sent
 ├── WaitTimeoutError          a job has not ended in time; also a TimeoutError
 ├── JobDeadError              a job has ended without success
@@ -82,6 +83,10 @@ class AmbiguousJobError(LonghaulError):
 
 class JobIdConflictError(LonghaulError):
     """The job id belongs to another request."""
+
+
+class NotRetriableError(LonghaulError):
+    """A job cannot be run again; the message says why, and what can be done."""
 
 
 class NotSentError(LonghaulError):

@@ -6,16 +6,12 @@ Its stored request is sent once more, and the dispatcher starts a new run under 
 from dataclasses import dataclass
 
 from longhaul.domain import attributes
-from longhaul.domain.errors import LonghaulError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
 from longhaul.domain.request import sent_again
+from longhaul.operations.errors import NotRetriableError
 from longhaul.ports import JobQueue, Requests
 from longhaul.settings import RuntimeSettings
-
-
-class NotRetriableError(LonghaulError):
-    """This job cannot be retried; the message says why, and what can be done."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,6 @@ def why_not(lease: Lease) -> str | None:
     if lease.state is State.SUCCEEDED:
         return (
             "it has succeeded, and the same work under the same key is a duplicate: "
-            "to run it again, submit it under another job_id"
+            "`longhaul rerun` runs it again, as another job"
         )
     return None

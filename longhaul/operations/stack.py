@@ -27,6 +27,7 @@ from longhaul.operations.errors import (
 from longhaul.operations.find import Jobs
 from longhaul.operations.log_reader import LogReader
 from longhaul.operations.mappings import Mappings
+from longhaul.operations.rerun import Rerunner
 from longhaul.operations.retry import Retrier
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.stage_counts import StageCounter
@@ -197,6 +198,11 @@ class Stack:
     @cached_property
     def retrier(self) -> Retrier:
         return Retrier(self.settings, self.parts.queue, self.parts.requests)
+
+    @cached_property
+    def rerunner(self) -> Rerunner:
+        parts = self.parts
+        return Rerunner(self.settings, parts.leases, self.jobs, parts.queue, parts.requests)
 
     @cached_property
     def mappings(self) -> Mappings:

@@ -26,6 +26,7 @@ from longhaul.client import (
     NoSuchJobError,
     NoSuchStackError,
     NoSuchStageError,
+    NotRetriableError,
     NotSentError,
     OtherVersionError,
     OutputFile,
@@ -520,3 +521,25 @@ def test_the_client_needs_nothing_but_the_core_and_boto3() -> None:
     )
     code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import longhaul.client"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_a_rerun_of_a_success_is_a_job_to_wait_for(world: World, client: Client) -> None:
+    job = client.submit({**BODY, "job_id": "day-7"})
+    succeed(world, run(world, job))
+    again = client.rerun(job, params={"n": 2})
+    assert (again.job_id, client.status(again).state) == ("day-7-rerun-1", "QUEUED")
+
+
+def test_a_rerun_of_a_dead_job_means_its_new_run(world: World, client: Client) -> None:
+    job = client.submit({**BODY, "job_id": "day-7"})
+    with pytest.raises(NoSuchJobError, match="still queued"):
+        client.rerun(job)
+    world.end(run(world, job))
+    again = client.rerun("day-7", size="large")
+    assert (again.job_id, client.status(again).state) == ("day-7", "QUEUED")
+
+
+def test_a_rerun_of_a_job_that_runs_is_refused(world: World, client: Client) -> None:
+    run(world, client.submit({**BODY, "job_id": "day-7"}))
+    with pytest.raises(NotRetriableError, match="it is running"):
+        client.rerun("day-7", tree=True)

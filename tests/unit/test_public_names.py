@@ -47,7 +47,7 @@ def test_what_tests_of_jobs_import() -> None:
 def test_what_a_producer_imports() -> None:
     assert members(longhaul.client) == {
         "AmbiguousJobError": "",
-        "Client": "submit submit_many status wait result cancel",
+        "Client": "submit submit_many status wait result cancel rerun",
         "ForeignStackError": "",
         "InvalidRequestError": "",
         "JobCancelledError": "",
@@ -55,16 +55,17 @@ def test_what_a_producer_imports() -> None:
         "JobIdConflictError": "",
         "JobResult": "status output files",
         "JobStatus": (
-            "job_id stage state root parent run attempt failures max_attempts interruptions "
-            "run_began attempt_began seconds size engine timeout_s progress progress_at beats "
-            "lease_expires_at kind error settled_at retry_at cancel_requested_at owed saved_at "
-            "saved_bytes saved_by output "
+            "job_id stage state root parent rerun_of run attempt failures max_attempts "
+            "interruptions run_began attempt_began seconds size engine timeout_s progress "
+            "progress_at beats lease_expires_at kind error settled_at retry_at cancel_requested_at "
+            "owed saved_at saved_bytes saved_by output "
             "published_at message_id receive_count execution_arn log_group log_stream is_finished"
         ),
         "LonghaulError": "",
         "NoSuchJobError": "",
         "NoSuchStackError": "",
         "NoSuchStageError": "",
+        "NotRetriableError": "",
         "NotSentError": "",
         "OtherVersionError": "",
         "OutputFile": "url size dataset",

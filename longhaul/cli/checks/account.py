@@ -177,6 +177,9 @@ def _resources(target: Target) -> dict[str, list[str]]:
         "dead_letters": [queue(stage.dead_letter_queue_url) for stage in settings.stages],
         "leases": [table],
         "indexes": [f"{table}/index/*"],
-        "requests": [f"arn:{partition}:s3:::{settings.paths.data_bucket}/longhaul/requests/*"],
+        "requests": [
+            f"arn:{partition}:s3:::{settings.paths.data_bucket}/longhaul/requests/*",
+            f"arn:{partition}:s3:::{settings.paths.data_bucket}/longhaul/joined/*",
+        ],
         "logs": [f"arn:{partition}:logs:{region}:{account}:log-group:{settings.job_log_group}:*"],
     }

@@ -100,7 +100,10 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) 
         for member in members.all():
             out.record(job_record(member.lease, target.settings, target.parts.executions, now))
     else:
-        out.fields(page_of(lease, now, target.parts.executions, target.settings.job_log_group))
+        succeeded = lease.state is State.SUCCEEDED
+        reruns = target.rerunner.reruns(lease) if succeeded else []
+        group = target.settings.job_log_group
+        out.fields(page_of(lease, now, target.parts.executions, group, reruns))
         if members.children:
             out.line("")
             out.table(COLUMNS, rows_of(members, now, limit, Pipeline(target.settings.stages)))

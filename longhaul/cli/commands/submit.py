@@ -1,8 +1,7 @@
 """`longhaul submit`."""
 
-import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.pairs import json_or_text, pairs
 from longhaul.cli.terminal.selection import job_id
 from longhaul.domain.lease import job_key
 from longhaul.operations.submission import (
@@ -262,33 +262,12 @@ def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:
 
 def _fields(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a request
     """The request that the options describe; empty without any."""
-    pairs = {
-        "inputs": _pairs("--input", options.pop("inputs"), str),
-        "params": _pairs("--param", options.pop("params"), _json_or_text),
-        "tags": _pairs("--tag", options.pop("tags"), str),
+    values = {
+        "inputs": pairs("--input", options.pop("inputs")),
+        "params": pairs("--param", options.pop("params"), json_or_text),
+        "tags": pairs("--tag", options.pop("tags")),
     }
-    return {name: value for name, value in {**options, **pairs}.items() if value not in (None, {})}
-
-
-def _pairs(
-    option: str, texts: Sequence[str] | None, value_of: Callable[[str], Any]
-) -> dict[str, Any]:
-    pairs = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise CommandError(f"{option} {text!r}: write NAME=VALUE", ExitStatus.USAGE)
-        if name in pairs:
-            raise CommandError(f"{option} {name}: given twice", ExitStatus.USAGE)
-        pairs[name] = value_of(value)
-    return pairs
-
-
-def _json_or_text(text: str) -> Any:  # noqa: ANN401 - what JSON holds
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return {name: value for name, value in {**options, **values}.items() if value not in (None, {})}
 
 
 def _with_job_id(requests: Sequence[Document], problems: Sequence[Problem], name: str) -> Document:

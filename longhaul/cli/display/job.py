@@ -1,5 +1,6 @@
 """A job on a line, and a job on a page."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from longhaul.cli.display.text import age, moment_text, size_text
@@ -98,9 +99,16 @@ def _error(lease: Lease) -> str:
 
 
 def page_of(
-    lease: Lease, now: datetime, executions: Executions, log_group: str
+    lease: Lease,
+    now: datetime,
+    executions: Executions,
+    log_group: str,
+    reruns: Sequence[Lease] = (),
 ) -> list[tuple[str, str]]:
-    """Everything that helps to understand the job: names and values, none of them empty."""
+    """Everything that helps to understand the job: names and values, none of them empty.
+
+    `reruns`: the jobs that ran it again.
+    """
     if lease.is_mark:
         return [
             ("job", lease.job_id),
@@ -114,6 +122,7 @@ def page_of(
         ("job", lease.job_id),
         ("stage", lease.stage),
         ("follows", _origin(lease)),
+        ("rerun of", lease.rerun_of or ""),
         ("state", shown_state(lease)),
         ("progress", progress_of(lease)),
         ("attempt", f"{lease.attempt.number}, begun {_ago(lease.attempt.claimed_at, now)}"),
@@ -144,6 +153,7 @@ def page_of(
         ),
         ("output", lease.attempt.output.prefix if lease.attempt.output else ""),
         ("published", _ago(lease.attempt.published_at, now)),
+        ("rerun as", ", ".join(f"{each.job_id} ({shown_state(each)})" for each in reruns)),
         ("execution", executions.arn(lease.id.execution_name)),
         ("log", f"{log_group}:{stream}" if stream else ""),
     ]
