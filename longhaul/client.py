@@ -12,7 +12,7 @@ The base installation is enough: neither Spark nor Node, nor what the commands n
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import SystemRandom
 from typing import Final, TypeVar
@@ -115,11 +115,18 @@ class JobResult:
         output: Where its output is: `s3://…/`, or `table://DATABASE/NAME`.
         files: The files of the output as its manifest names them now: another job may have added
             some, or replaced them all. None of a table, which has a catalog.
+        value: What the job returned, as JSON has it; None also where that was not kept, and
+            `status.result_problem` says why.
+        rows: The exact numbers of rows that it wrote, by dataset, where they are known.
+        metrics: What it measured, by name.
     """
 
     status: JobStatus
     output: str
     files: tuple[OutputFile, ...]
+    value: JsonValue = None
+    rows: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 class Client:
@@ -274,7 +281,14 @@ class Client:
             raise JobDeadError(
                 f"job {status.job_id} is {status.state}: {status.kind}: {status.error}", status
             )
-        return JobResult(status, status.output, self._files(status.output))
+        return JobResult(
+            status,
+            status.output,
+            self._files(status.output),
+            status.result,
+            status.rows,
+            status.metrics,
+        )
 
     def cancel(self, job: SubmittedJob | str, *, stage: str | None = None) -> JobStatus:
         """Cancel what was sent under a job's id until now, and say how it stands then.

@@ -1,6 +1,7 @@
 """What a job imports: `from longhaul.job import Job, Params, PermanentJobError`.
 
-A job is a module with `def run(spark, job) -> None`, and a model `Params` when it takes parameters.
+A job is a module with `def run(spark, job)`, and a model `Params` when it takes parameters. What
+`run` returns, at most 4 KiB of JSON, is its result (docs/jobs.md).
 The import loads no Spark, so that editors, type checkers and tests of plain functions need none.
 """
 
@@ -199,6 +200,18 @@ class Job(Protocol[ParamsT_co]):
         """`with job.quiet("waiting for the API", "20m"):` announces silence.
 
         For that long at most, a job that shows no progress is not stalled.
+        """
+
+    def metric(self, name: str, value: float, /) -> None:
+        """Measure something of the work, such as `job.metric("bad_rows", 12)`.
+
+        The last value of a name counts: a job that counts adds up by itself, also what it took over
+        from an attempt before. It is kept with the output, and sent to CloudWatch when the job has
+        succeeded. A value that is no finite number is not kept, nor is a name after twenty others;
+        the log says so.
+
+        Raises:
+            ValueError: the name cannot be used.
         """
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from longhaul.domain.lease import Attempt, AttemptId, Lease, State
+from longhaul.domain.results import Results
 from longhaul.engines.listed import engine_of
 
 KEPT = 50
@@ -41,6 +42,7 @@ class AttemptRecord:
     state: State = State.RUNNING  # of the job, after the attempt's end
     kind: str | None = None  # class of its outcome
     reason: str | None = None
+    results: Results | None = None  # of an attempt that succeeded
 
     @property
     def id(self) -> AttemptId:
@@ -80,6 +82,7 @@ def ended(before: Lease, after: Lease) -> AttemptRecord:
         state=after.state,
         kind=after.last_class,
         reason=after.last_error,
+        results=after.results,
     )
 
 

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, field_serializer
 
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.paths import INTERNAL_PREFIX
+from longhaul.domain.results import Results, read_results
 
 REQUESTS_PREFIX = f"{INTERNAL_PREFIX}requests/"
 """Prefix of the data bucket for requests as they were claimed: no job may write there."""
@@ -144,6 +145,12 @@ class CommittedOutput:
     emitted: dict[str, int] | None = None
     # A random text that goes along with what follows, so that nobody else can send it.
     seal: str | None = None
+    # What the job returned, counted and measured. None: nothing, or by a version before this field.
+    results: Results | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.results, dict):  # as a row has it
+            object.__setattr__(self, "results", read_results(self.results))
 
 
 @dataclass(frozen=True)
@@ -311,6 +318,12 @@ class Lease:
     @property
     def input(self) -> ExecutionInput:
         return ExecutionInput.model_validate_json(self.execution_input)
+
+    @property
+    def results(self) -> Results | None:
+        """What the job of a success returned, counted and measured; None where there is nothing."""
+        output = self.attempt.output if self.state is State.SUCCEEDED else None
+        return output.results if output else None
 
     @property
     def is_finished(self) -> bool:

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import Lease, State, key_hash
+from longhaul.domain.results import NOTHING, Results
 
 REFUSED = "REFUSED"
 """The outcome of a message that started no run."""
@@ -46,6 +47,7 @@ def ended(lease: Lease) -> Notice:
         class_=lease.last_class,
         attempts=lease.failures + lease.interruptions + has_succeeded,
         output=output.prefix if output else None,
+        results=lease.results,
         reason=None if has_succeeded else lease.last_error,
         ended_at=lease.settled_at,
     )
@@ -71,13 +73,31 @@ def refused(stage: str, reason: Reason, message_id: str | None, now: datetime) -
         class_=reason.kind,
         attempts=0,
         output=None,
+        results=None,
         reason=reason.reason,
         ended_at=now,
     )
 
 
-def _notice(id_: str, subject: str, *, ended_at: datetime | None, **fields: JsonValue) -> Notice:
+def _notice(
+    id_: str,
+    subject: str,
+    *,
+    results: Results | None,
+    ended_at: datetime | None,
+    **fields: JsonValue,
+) -> Notice:
     at = ended_at.isoformat(timespec="milliseconds") if ended_at else None
     # `class` is a keyword of Python.
     named = {name.removesuffix("_"): value for name, value in fields.items()}
-    return Notice(id_, subject, json.dumps({"version": 1, "id": id_, **named, "ended_at": at}))
+    found = results or NOTHING
+    body = {
+        "version": 1,
+        "id": id_,
+        **named,
+        "ended_at": at,
+        "result": found.value,
+        "rows": found.rows,
+        "metrics": found.metrics,
+    }
+    return Notice(id_, subject, json.dumps(body))

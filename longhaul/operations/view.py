@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, overload
 
 from longhaul.domain.history import AttemptRecord, log_stream
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.results import NOTHING, Results
 from longhaul.domain.saved import waits_for_next
 from longhaul.ports import Executions
 from longhaul.settings import RuntimeSettings
@@ -65,6 +66,11 @@ class JobStatus:
         saved_by: The number of the attempt that stored it.
         output: Where its output is: `s3://…/`, or `table://DATABASE/NAME`.
         published_at: When its output became visible.
+        result: Of a success: what the job returned, as JSON has it.
+        result_problem: Why what it returned was not kept.
+        rows: Of a success: the exact numbers of rows by dataset, where they are known; `.` is the
+            output itself.
+        metrics: Of a success: what the job measured, by name.
         message_id: Of its message in SQS.
         receive_count: How often that message was received.
         execution_arn: Step Functions' execution of the latest attempt.
@@ -104,6 +110,10 @@ class JobStatus:
     saved_by: int | None = None
     output: str | None = None
     published_at: datetime | None = None
+    result: Any = None
+    result_problem: str | None = None
+    rows: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     message_id: str | None = None
     receive_count: int = 0
     execution_arn: str | None = None
@@ -156,6 +166,7 @@ def job_status(
         saved_by=saved_by.attempt if saved_by else None,
         output=lease.attempt.output.prefix if lease.attempt.output else None,
         published_at=lease.attempt.published_at,
+        **results_record(lease.results),
         message_id=lease.receive.message_id or None,
         receive_count=lease.receive.receive_count,
         execution_arn=None if lease.is_mark else executions.arn(lease.id.execution_name),
@@ -177,6 +188,17 @@ def as_json(status: JobStatus) -> dict[str, Any]:
     return {
         "class" if name == "kind" else name: iso(value) if isinstance(value, datetime) else value
         for name, value in values.items()
+    }
+
+
+def results_record(results: Results | None) -> dict[str, Any]:
+    """What a success returned, counted and measured, as fields of a JSON object."""
+    found = results or NOTHING
+    return {
+        "result": found.value,
+        "result_problem": found.problem,
+        "rows": found.rows,
+        "metrics": found.metrics,
     }
 
 
@@ -211,6 +233,7 @@ def attempt_record(record: AttemptRecord, executions: Executions, now: datetime)
         "adoptions": record.attempt.adoptions,
         "hand_overs": record.attempt.hand_overs,
         "progress": record.attempt.progress,
+        **results_record(record.results),
         "size": record.size,
         "capacity": record.capacity,
         "task_from": iso(record.attempt.task_from),

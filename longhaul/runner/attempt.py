@@ -29,6 +29,7 @@ from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedRes
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable, require_writable
 from longhaul.domain.request import JobRequest, read_request
+from longhaul.domain.results import results
 from longhaul.domain.saved import TableRead, Work, job_prefix
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
@@ -235,6 +236,7 @@ class AttemptRunner:
             saving=saving,
             about=self._about(lease),
             every=self.background.every,
+            reports=self.scratch / "reports",
         )
         self.stop.before_end = lambda: self._save_before_end(job, saving)
         try:
@@ -386,7 +388,11 @@ class AttemptRunner:
             background=self.background,
         )
         output = destination.upload(uploader, job.written, listing)
-        output = replace(output, seal=self.new_seal())
+        found = results(job.result, ((each.name, each.rows) for each in job.written), job.metrics)
+        if found.problem:
+            # Not what it returned: a log has none of a job's data that the job does not print.
+            logger.warning("what the job returned is not kept: %s", found.problem)
+        output = replace(output, seal=self.new_seal(), results=found or None)
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
             output = replace(output, emitted_ref=emitted_ref(self.id), emitted=sizes)

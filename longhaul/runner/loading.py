@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 Run = Callable[[SparkSession, RunningJob[Any]], None]
-_JobsRun = Callable[[SparkSession, Job[Any]], None]
+_JobsRun = Callable[[SparkSession, Job[Any]], object]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _CATALOGUE: Final = "longhaul.catalogue"
@@ -113,7 +113,7 @@ def load(
 
     def run_module(spark: SparkSession, job: RunningJob[Any]) -> None:
         with heeding_exits():
-            run(spark, job)
+            job.result = run(spark, job)
 
     return LoadedJob(run_module, _checked(model, params), code)
 

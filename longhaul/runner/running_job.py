@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import logging
+import math
 import os
 import re
 import shutil
@@ -22,6 +24,7 @@ from pyspark.sql.types import StructType
 from longhaul.adapters.background import Threads
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import has_controls
+from longhaul.domain.results import MAX_METRICS, metric_problem
 from longhaul.domain.saved import SavedDataset
 from longhaul.job import Format, PermanentJobError, Request
 from longhaul.ports import Timer
@@ -39,8 +42,11 @@ if TYPE_CHECKING:
 # Longer than boto3 goes on trying: eight times a minute.
 _CATALOG_ANSWERS_WITHIN: Final = "15m"
 _MAX_LABEL: Final = 200
+_MAX_METRIC: Final = 2.0**360  # CloudWatch takes no larger value
 _NO_END: Final = datetime.max.replace(tzinfo=UTC)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+logger = logging.getLogger(__name__)
 
 ParamsT = TypeVar("ParamsT", bound=BaseModel)
 
@@ -77,6 +83,9 @@ class RunningJob(Generic[ParamsT]):
     has_ended: bool = False
     asks_for_stop: bool = False
     knows_of_stop: bool = False
+    reports: Path = Path()  # a local folder for the files in which a script says its results
+    result: Any = None  # what its `run` returned
+    metrics: dict[str, float] = field(default_factory=dict)
     _is_stopping: bool = False
     _files: int = field(default=0, init=False)
     _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
@@ -435,8 +444,34 @@ class RunningJob(Generic[ParamsT]):
             raise ValueError(f"dataset {name!r} was written already")
         return self.folder_of(name)
 
+    def metric(self, name: str, value: float, /) -> None:
+        if problem := metric_problem(name):
+            raise ValueError(problem)
+        with self._lock:
+            is_full = len(self.metrics) >= MAX_METRICS and name not in self.metrics
+            number = _finite(value)
+            # What the data decides must not cost the work that is done by now.
+            if number is None:
+                logger.warning("metric %s is not kept: its value is no finite number", name)
+                self.metrics.pop(name, None)
+            elif is_full:
+                logger.warning("metric %s is not kept: there are %s others", name, MAX_METRICS)
+            else:
+                self.metrics[name] = number
+
     def emit(self, *requests: Request, stage: str | None = None) -> None:
         self.emitter.emit(requests, stage)
+
+
+def _finite(value: object) -> int | float | None:
+    """The number, as JSON has it; also of numpy's. None: it is none that CloudWatch takes."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not math.isfinite(number) or abs(number) > _MAX_METRIC:
+        return None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 def _require_label(what: str, text: str) -> None:

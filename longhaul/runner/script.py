@@ -7,8 +7,11 @@ Its arguments may name places:
 {output.NAME}   a folder below the output, as `job.write(df, NAME)` makes it
 {folder.NAME}   a folder that outlives the attempt, as `job.folder(NAME)`: it is stored every five
                 minutes, when the platform asks the task to stop, and when the script fails
+{result}        a local file for JSON: what a module's `run` returns
+{metrics}       a local file for a JSON object, by the names of metrics, as `job.metric` sets them
 """
 
+import json
 import logging
 import os
 import re
@@ -32,7 +35,10 @@ from longhaul.runner.running_job import RunningJob
 from longhaul.runner.stopping import end_process
 
 _SAVE_EVERY_S: Final = 300.0
-_PLACE: Final = re.compile(r"\{(inputs|output|folder)(?:\.([A-Za-z0-9_-]+))?\}")
+_PLACE: Final = re.compile(
+    r"\{(?:(inputs|output|folder)(?:\.([A-Za-z0-9_-]+))?|(result|metrics))\}"
+)
+_MAX_REPORT_BYTES: Final = 1024 * 1024  # more is no result, but data
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +70,34 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     job.written.extend(
         Dataset(name, folder) for name, folder in places.items() if _may_hold_files(folder)
     )
+    _take_reports(job)
+
+
+def _take_reports(job: RunningJob[ScriptParams]) -> None:
+    """Read what the script says of its work. What is no JSON fails nothing: the work is done."""
+    job.result = _json_in(job.reports / "result")
+    metrics = _json_in(job.reports / "metrics")
+    if metrics is not None and not isinstance(metrics, dict):
+        logger.warning("{metrics} is not kept: it is no JSON object")
+        return
+    for name, value in (metrics or {}).items():
+        try:
+            job.metric(name, value)
+        except ValueError as error:
+            logger.warning("%s", error)
+
+
+def _json_in(file: Path) -> Any:  # noqa: ANN401 - JSON
+    """What the file holds; None without a file. A file that is no JSON is a text."""
+    if not file.is_file():
+        return None
+    with file.open(encoding="utf-8", errors="replace") as stream:
+        text = stream.read(_MAX_REPORT_BYTES)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        logger.warning("{%s} is no JSON", file.name)
+        return text
 
 
 @contextmanager
@@ -108,6 +142,9 @@ def _filled(word: str, job: RunningJob[Any], places: dict[str, Folder]) -> str:
 
     def path(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
+        if match[3]:
+            job.reports.mkdir(parents=True, exist_ok=True)
+            return str(job.reports / match[3])
         if kind == "folder":
             if name is None:
                 raise PermanentJobError("params.argv: {folder} needs a name: {folder.NAME}")

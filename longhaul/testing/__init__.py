@@ -21,14 +21,26 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pydantic import BaseModel
+    from pydantic import BaseModel, JsonValue
     from pyspark.sql import SparkSession
 
     from longhaul.job import Request
     from longhaul.runner.emitting import Emitter
     from longhaul.runner.running_job import RunningJob
 
-__all__ = ["Emitted", "MakeJob", "Written", "emitted", "make_job", "spark", "written"]
+__all__ = [
+    "Emitted",
+    "KeptResult",
+    "MakeJob",
+    "Metrics",
+    "Written",
+    "emitted",
+    "kept_result",
+    "make_job",
+    "metrics",
+    "spark",
+    "written",
+]
 
 # As `longhaul.runner.loading` has it, whose import takes a second.
 _JOBS_VARIABLE: Final = "LONGHAUL_JOBS"
@@ -72,6 +84,24 @@ class Emitted(Protocol):
 
     def __call__(self, job: "RunningJob[Any]", /) -> "dict[str, list[Request]]":
         """The requests that a job emitted, by stage."""
+
+
+class Metrics(Protocol):
+    """What the fixture `metrics` is."""
+
+    def __call__(self, job: "RunningJob[Any]", /) -> "dict[str, float]":
+        """What a job measured, by name."""
+
+
+class KeptResult(Protocol):
+    """What the fixture `kept_result` is."""
+
+    def __call__(self, value: object, /) -> "JsonValue":
+        """What is kept of what `run` returned, as those who read it get it.
+
+        Raises:
+            ValueError: nothing is; a task would say why, and succeed without it.
+        """
 
 
 def pytest_configure() -> None:
@@ -121,6 +151,19 @@ def written(spark: "SparkSession") -> Written:
 def emitted() -> Emitted:
     """The requests that a job emitted, by stage."""
     return lambda job: job.emitter.requests or {}
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """What a job measured, by name."""
+    return lambda job: dict(job.metrics)
+
+
+@pytest.fixture
+def kept_result() -> KeptResult:
+    """What is kept of what `run` returned: `kept_result(busy_days.run(spark, job))`."""
+    keep: KeptResult = _load("jobs").kept_result
+    return keep
 
 
 def _load(name: str) -> Any:  # noqa: ANN401 - one of this package's modules

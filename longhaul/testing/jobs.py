@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from pyspark.sql import SparkSession
 
 from longhaul.adapters.clock import SystemClock
@@ -18,6 +18,7 @@ from longhaul.domain.lease import AttemptId, job_key
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.paths import DataPath
 from longhaul.domain.request import JobRequest
+from longhaul.domain.results import kept_value
 from longhaul.domain.saved import Record, SavedFile, Work
 from longhaul.job import Params
 from longhaul.runner.emitting import Emitter
@@ -69,6 +70,7 @@ class JobMaker:
             lambda _: None,
             emitter or _emitter(stage),
             saving=_saving(folder, number, after),
+            reports=folder / "reports",
             about=About("test", 1, number, "test-1", datetime.now(UTC) + timedelta(hours=1)),
         )
 
@@ -93,6 +95,15 @@ class WrittenRows:
             reader = reader.options(**READ_CSV)
         frame = reader.load(dataset.folder.as_uri())
         return [row.asDict() for row in frame.collect()]
+
+
+def kept_result(value: object) -> JsonValue:
+    """`longhaul.testing.KeptResult`."""
+    kept, problem = kept_value(value)
+    if problem:
+        raise ValueError(f"the result would not be kept: {problem}")
+    found: JsonValue = kept
+    return found
 
 
 class _LocalRecords:

@@ -71,6 +71,9 @@ def test_a_success_is_told_with_its_output(life: Life) -> None:
             "output": "s3://longhaul-data/out/january/",
             "reason": None,
             "ended_at": row.settled_at.isoformat(timespec="milliseconds"),
+            "result": None,
+            "rows": {},
+            "metrics": {},
         }
     ]
     assert life.stack.messages() == (0, 0)

@@ -19,6 +19,7 @@ from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
+from longhaul.domain.results import Results
 from longhaul.domain.verdict import ExitCode
 from longhaul.runner.loading import JOBS_VARIABLE
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
@@ -108,6 +109,9 @@ def test_the_job_of_a_project(cloud: Cloud, run: Callable[[str], ExitCode]) -> N
     manifest, _ = read_manifest(cloud.s3, BUCKET, "busy/2013/")
     assert manifest is not None
     assert manifest.rows == {".": 2, "carriers": 2}
+    committed = cloud.lease().attempt.output
+    assert committed is not None
+    assert committed.results == Results({"carriers": 2}, None, manifest.rows, {"days": 3})
     assert all("year=2013/month=" in file.path for file in manifest.of_dataset("."))
     assert {b"UA,4", b"AA,1"} <= set(output(cloud, "busy/2013/", "carriers"))
 
@@ -133,12 +137,17 @@ def test_the_ordinary_script(cloud: Cloud, run: Callable[[str], ExitCode]) -> No
 
 @pytest.mark.usefixtures("project")
 def test_the_test_of_a_job(
-    spark: SparkSession, make_job: Any, written: Any, tmp_path: Path
+    spark: SparkSession,
+    make_job: Any,
+    written: Any,
+    metrics: Any,
+    kept_result: Any,
+    tmp_path: Path,
 ) -> None:
     module = ModuleType("test_of_the_page")
     exec(FILES["tests/test_busy_days.py"], vars(module))  # noqa: S102 - our own page
     (test,) = (value for name, value in vars(module).items() if name.startswith("test_"))
-    test(spark, make_job, written, tmp_path)
+    test(spark, make_job, written, metrics, kept_result, tmp_path)
 
 
 @pytest.mark.parametrize("job", MESSAGES)

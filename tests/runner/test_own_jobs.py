@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import RecordedResult
 from longhaul.domain.manifest import Manifest
+from longhaul.domain.results import Results
 from longhaul.domain.verdict import ExitCode
 from longhaul.runner.loading import MAX_CODE_BYTES
 from longhaul.settings import LeaseSettings, PathPolicy
@@ -127,6 +128,37 @@ def test_an_ordinary_script_runs_unchanged_with_our_session_and_its_argv(
     assert read(cloud) == b'{"n":2,"label":"{not ours}"}\n{"n":4,"label":"{not ours}"}\n'
     assert manifest(cloud).rows == {}
     assert sys.argv is before
+
+
+def test_a_script_says_its_result_and_its_metrics_in_files(cloud: Cloud, run: Run) -> None:
+    script = (
+        "import sys, pathlib\nout, result, metrics = map(pathlib.Path, sys.argv[1:])\n"
+        "out.write_text('x')\nresult.write_text('{\"days\": 3}')\n"
+        'metrics.write_text(\'{"bad_rows": 2, "share": NaN, "not a name": 1}\')'
+    )
+    argv = ["{output}/a.txt", "{result}", "{metrics}"]
+    assert run(script, params={"argv": argv}) is ExitCode.OK
+
+    committed = cloud.lease().attempt.output
+    assert committed is not None
+    assert committed.results == Results({"days": 3}, None, {}, {"bad_rows": 2})
+
+
+def test_a_result_that_cannot_be_kept_loses_no_work(
+    cloud: Cloud, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = (
+        "def run(spark, job):\n    job.write(spark.range(3))\n"
+        "    job.metric('share', float('nan'))\n    return 'x' * 5_000"
+    )
+    assert run(code) is ExitCode.OK
+
+    committed = cloud.lease().attempt.output
+    assert committed is not None
+    why = "it has 5,002 bytes of JSON; at most 4,096"
+    assert committed.results == Results(None, why, {".": 3}, {})
+    assert why in caplog.text
+    assert "xxx" not in caplog.text
 
 
 def test_a_script_may_write_several_datasets_and_files_without_spark(

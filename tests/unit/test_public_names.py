@@ -24,7 +24,7 @@ def test_what_a_job_imports() -> None:
         "Input": "path extensions",
         "Job": (
             "params inputs input read write checkpoint folder state save on_stop is_stopping"
-            " id run attempt key deadline files progress quiet emit"
+            " id run attempt key deadline files progress quiet metric emit"
         ),
         "Params": "",
         "PermanentJobError": "",
@@ -35,10 +35,14 @@ def test_what_a_job_imports() -> None:
 def test_what_tests_of_jobs_import() -> None:
     assert members(longhaul.testing) == {
         "Emitted": "",
+        "KeptResult": "",
         "MakeJob": "",
+        "Metrics": "",
         "Written": "",
         "emitted": "",
+        "kept_result": "",
         "make_job": "",
+        "metrics": "",
         "spark": "",
         "written": "",
     }
@@ -53,13 +57,14 @@ def test_what_a_producer_imports() -> None:
         "JobCancelledError": "",
         "JobDeadError": "",
         "JobIdConflictError": "",
-        "JobResult": "status output files",
+        "JobResult": "status output files value rows metrics",
         "JobStatus": (
             "job_id stage state root parent rerun_of run attempt failures max_attempts "
             "interruptions run_began attempt_began seconds size engine timeout_s progress "
             "progress_at beats lease_expires_at kind error settled_at retry_at cancel_requested_at "
             "owed saved_at saved_bytes saved_by output "
-            "published_at message_id receive_count execution_arn log_group log_stream is_finished"
+            "published_at result result_problem rows metrics "
+            "message_id receive_count execution_arn log_group log_stream is_finished"
         ),
         "LonghaulError": "",
         "NoSuchJobError": "",

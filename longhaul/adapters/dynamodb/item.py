@@ -30,6 +30,7 @@ from longhaul.domain.lease import (
     State,
 )
 from longhaul.domain.lineage import Lineage
+from longhaul.domain.results import Results, read_results
 
 logger = logging.getLogger(__name__)
 
@@ -192,6 +193,9 @@ _BY_TYPE: dict[Any, Codec] = {
     Lineage | None: Codec(lambda lineage: lineage.model_dump_json(), Lineage.model_validate_json),
     RecordedResult | None: _nested(RecordedResult),
     CommittedOutput | None: _nested(CommittedOutput),
+    Results | None: Codec(
+        lambda results: _json(asdict(results)), lambda plain: read_results(json.loads(plain))
+    ),
 }
 _PARTS: dict[Any, str] = {Receive: "receive", Attempt: "attempt"}
 _RENAMED: dict[tuple[type, str], str] = {(Attempt, "number"): "attempt"}

@@ -22,7 +22,7 @@ def row_of(record: AttemptRecord, now: datetime) -> list[str]:
         _beats(record),
         f"{record.size}{spot}",
         ", ".join(filter(None, (_got_to(record), _taken_over(record)))),
-        record.reason or "",
+        record.reason or _results(record),
     ]
 
 
@@ -32,6 +32,12 @@ def _beats(record: AttemptRecord) -> str:
     parts += [f"handed over {record.attempt.hand_overs}x"] if record.attempt.hand_overs else []
     parts += [f"adopted {record.attempt.adoptions}x"] if record.attempt.adoptions else []
     return ", ".join(parts)
+
+
+def _results(record: AttemptRecord) -> str:
+    """What a success returned, counted and measured."""
+    texts = record.results.texts if record.results else ()
+    return "; ".join(f"{name} {text}" for name, text in texts)
 
 
 def _taken_over(record: AttemptRecord) -> str:

@@ -153,6 +153,7 @@ def page_of(
         ),
         ("output", lease.attempt.output.prefix if lease.attempt.output else ""),
         ("published", _ago(lease.attempt.published_at, now)),
+        *(lease.results.texts if lease.results else ()),
         ("rerun as", ", ".join(f"{each.job_id} ({shown_state(each)})" for each in reruns)),
         ("execution", executions.arn(lease.id.execution_name)),
         ("log", f"{log_group}:{stream}" if stream else ""),

@@ -1,0 +1,176 @@
+"""What a job says of its work beside the output: what it returns, its rows, its metrics. Pure.
+
+The commit writes it, so it is fenced as the output is: it is that of the attempt that committed.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MAX_RESULT_BYTES: Final = 4_096
+"""Of what a job returns, as compact JSON in ASCII: an item is billed by its kilobytes."""
+
+MAX_METRICS: Final = 20
+"""Each is a metric in CloudWatch that is paid for, for each job and stage."""
+
+MAX_DATASETS: Final = 50
+"""Datasets whose rows are kept apart: a row of the table has 400 KB."""
+
+OTHERS: Final = "(others)"
+"""The rows of all further datasets; no dataset has this name."""
+
+_MAX_DEPTH: Final = 20  # what reads it may be recursive
+_MAX_COUNT: Final = 2**63 - 1
+_METRIC: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+METRIC_RULE: Final = "a letter, then letters, digits, _, . and -, at most 64"
+_MAX_NAME_CHARS: Final = 64
+_MAX_PROBLEM_CHARS: Final = 300
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is kept beside the output of a success.
+
+    `value`: what the job returned, as JSON has it. `problem`: why that is not kept. `rows`: exact
+    numbers by dataset, where they are known; `.` is the output itself. `metrics`: by name.
+    """
+
+    value: Any = None
+    problem: str | None = None
+    rows: dict[str, int] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything in it."""
+        return self != NOTHING
+
+    @property
+    def value_text(self) -> str:
+        """The value on a line, or why there is none."""
+        if self.problem:
+            return f"not kept: {self.problem}"
+        return "" if self.value is None else _compact(self.value)
+
+    @property
+    def rows_text(self) -> str:
+        """The rows on a line, as in `1,200, daily 31`."""
+        return ", ".join(
+            f"{count:,}" if name == "." else f"{name} {count:,}"
+            for name, count in self.rows.items()
+        )
+
+    @property
+    def metrics_text(self) -> str:
+        """The metrics on a line, as in `bad_rows 12, share 0.25`."""
+        return ", ".join(f"{name} {value:,.10g}" for name, value in self.metrics.items())
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """What there is of it, each with its name."""
+        found = [
+            ("result", self.value_text),
+            ("rows", self.rows_text),
+            ("metrics", self.metrics_text),
+        ]
+        return [(name, text) for name, text in found if text]
+
+
+NOTHING: Final = Results()
+
+
+def results(
+    value: object, rows: Iterable[tuple[str, int | None]], metrics: Mapping[str, float]
+) -> Results:
+    """The results of a job that has ended.
+
+    A value that cannot be kept is left out with its reason, and fails nothing: the output is there,
+    and each further attempt would return the same. `rows` are names of datasets with their numbers,
+    None where it is unknown; a dataset in parts comes several times.
+    """
+    kept, problem = kept_value(value)
+    return Results(kept, problem, _summed(rows), dict(metrics))
+
+
+def kept_value(value: object) -> tuple[Any, str | None]:
+    """The value as JSON has it, and None; or None, and why it is not kept."""
+    try:
+        text = _compact(value)
+    except (TypeError, ValueError, RecursionError):
+        return None, f"{type(value).__name__} is no JSON, or holds what is none"
+    if len(text) > MAX_RESULT_BYTES:
+        return None, f"it has {len(text):,} bytes of JSON; at most {MAX_RESULT_BYTES:,}"
+    found = json.loads(text)
+    if _depth(found) > _MAX_DEPTH:
+        return None, f"it has more than {_MAX_DEPTH} levels"
+    return found, None
+
+
+def metric_problem(name: str) -> str | None:
+    """Why no metric can have that name, in words; None when it can."""
+    if _METRIC.fullmatch(name):
+        return None
+    return f"{name[:_MAX_NAME_CHARS]!r} is no name of a metric: {METRIC_RULE}"
+
+
+def read_results(stored: Mapping[str, Any]) -> Results:
+    """Results as a row has them. A job's own code may have written anything there."""
+    value, problem = kept_value(stored.get("value"))
+    said, rows, metrics = (stored.get(name) for name in ("problem", "rows", "metrics"))
+    return Results(
+        value,
+        said[:_MAX_PROBLEM_CHARS] if isinstance(said, str) else problem,
+        {
+            name: count
+            for name, count in _few(rows, MAX_DATASETS + 1)
+            if type(count) is int and 0 <= count <= _MAX_COUNT
+        },
+        {
+            name: value
+            for name, value in _few(metrics, MAX_METRICS)
+            if isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+            and not metric_problem(name)
+        },
+    )
+
+
+def _few(stored: object, most: int) -> list[tuple[str, Any]]:
+    items = stored.items() if isinstance(stored, dict) else ()
+    return [(name, value) for name, value in items if len(name) <= _MAX_NAME_CHARS][:most]
+
+
+def _summed(rows: Iterable[tuple[str, int | None]]) -> dict[str, int]:
+    """By dataset; of one with a part whose rows are unknown there is no number."""
+    counts: dict[str, int] = {}
+    unknown = set[str]()
+    for name, count in rows:
+        if count is None:
+            unknown.add(name)
+        else:
+            counts[name] = counts.get(name, 0) + count
+    known = [(name, count) for name, count in counts.items() if name not in unknown]
+    if len(known) <= MAX_DATASETS:
+        return dict(known)
+    others = sum(count for _, count in known[MAX_DATASETS:])
+    return {**dict(known[:MAX_DATASETS]), OTHERS: others}
+
+
+def _depth(value: object) -> int:
+    """Levels of lists and objects; a plain value has none."""
+    depth, level = 0, [value]
+    while level := [
+        each
+        for parent in level
+        if isinstance(parent, list | dict)
+        for each in (parent.values() if isinstance(parent, dict) else parent) or (None,)
+    ]:
+        depth += 1
+    return depth
+
+
+# Escaped to ASCII: a half of a surrogate pair is no text that AWS takes.
+_compact = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
