@@ -32,6 +32,7 @@ from longhaul.operations.retry import Retrier
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.stage_counts import StageCounter
 from longhaul.operations.submit import Submitter
+from longhaul.operations.tree import TreeCanceller, Trees
 from longhaul.operations.wait import Waiter
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage, UnknownStageError
 from longhaul.wiring import Wiring
@@ -203,6 +204,14 @@ class Stack:
     def rerunner(self) -> Rerunner:
         parts = self.parts
         return Rerunner(self.settings, parts.leases, self.jobs, parts.queue, parts.requests)
+
+    @cached_property
+    def trees(self) -> Trees:
+        return Trees(self.settings, self.parts.leases, self.parts.requests)
+
+    @cached_property
+    def tree_canceller(self) -> TreeCanceller:
+        return TreeCanceller(self.trees, self.canceller)
 
     @cached_property
     def mappings(self) -> Mappings:

@@ -1,5 +1,6 @@
 """`longhaul cancel`."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -7,10 +8,10 @@ import typer
 from longhaul.cli.display.job import cancelled_as
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import AsJson, StageOption, on_target
+from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import job_id
-from longhaul.domain.lease import State
+from longhaul.domain.lease import Lease, State
 from longhaul.operations.view import shown_state
 
 
@@ -19,14 +20,16 @@ def cancel(
     target: Target,
     *,
     jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Ids of the jobs.")],
+    only: Only = False,
     stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel jobs: queued, waiting for their next attempt, or running.
+    """Cancel jobs, and all that descends from them: queued, between attempts, or running.
 
     A running job stops at its next progress report or beat. A job between attempts ends at once. A
-    queued job ends when its message comes. An ended job stays as it is; the exit code is 1 unless
-    it was cancelled before.
+    queued job ends when its message comes. Of a success, what descends from it is cancelled, from
+    the top. An ended job stays as it is; the exit code is 1 unless it was cancelled before, or
+    something below it was.
 
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
@@ -35,26 +38,34 @@ def cancel(
     out.say_where(target)
     too_late = 0
     for each, names in wanted:
-        leases = [target.canceller.cancel(name, each) for name in names]
+        below = [] if only else _cancel_tree(target, names, each)
+        leases = below or [target.canceller.cancel(name, each) for name in names]
         # It may have been claimed meanwhile, in one of them.
-        shown = [lease for lease in leases if not lease.is_mark] or leases
-        too_late += any(
+        claimed = [lease for lease in leases if not lease.is_mark]
+        shown = below or claimed or leases
+        too_late += not below and any(
             lease.state.is_terminal and lease.state is not State.CANCELLED for lease in shown
         )
-        for lease in shown if as_json else shown[:1]:
+        for lease in shown if as_json or below else shown[:1]:
             if as_json:
                 out.record(
                     {
-                        "job_id": each,
+                        "job_id": lease.job_id,
                         "stage": lease.stage,
                         "state": shown_state(lease),
                         "queued": lease.is_mark,
                     }
                 )
             else:
-                out.line(f"{each}: {cancelled_as(lease)}")
+                out.line(f"{lease.job_id}: {cancelled_as(lease)}")
     if too_late:
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _cancel_tree(target: Target, names: Sequence[str], job: str) -> list[Lease]:
+    """The rows of what was cancelled: of a success that has led to others. Else none."""
+    rows = [row for row in target.jobs.find(names, job) if row.state is State.SUCCEEDED]
+    return [lease for row in rows for lease in target.tree_canceller.cancel(row)]
 
 
 def _stages_of(target: Target, text: str, stage: str | None) -> list[str]:

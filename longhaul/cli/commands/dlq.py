@@ -1,8 +1,9 @@
 """`longhaul dlq`: list and show dead letters, redrive them, drop them."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from typing import Annotated, NamedTuple
@@ -19,12 +20,13 @@ from longhaul.cli.terminal.options import (
     AsJson,
     NewerThan,
     OlderThan,
+    Only,
     StageOption,
     Yes,
     on_target,
 )
 from longhaul.cli.terminal.output import Output
-from longhaul.domain.lease import job_key
+from longhaul.domain.lease import State, job_key
 from longhaul.operations.dead_letters import Handled, Which
 from longhaul.operations.letter import CLASSES, DeadLetter
 from longhaul.settings import Stage
@@ -141,6 +143,7 @@ def redrive(  # noqa: PLR0913 - filters
     newer_than: NewerThan = None,
     all_: All = False,
     afresh: Afresh = False,
+    only: Only = False,
     stage: StageOption = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -149,7 +152,8 @@ def redrive(  # noqa: PLR0913 - filters
     """Send dead letters back to the jobs queue: each job starts a new run under its old id.
 
     Each letter is sent with its old body and attributes, and then deleted: an interrupt loses
-    none, and no job runs twice. A job goes on from what it has stored, if it has.
+    none, and no job runs twice. A job goes on from what it has stored, if it has. The id of a
+    success means the dead jobs that descend from it.
 
     Example: longhaul dlq redrive --class interrupted --dry-run
 
@@ -157,6 +161,8 @@ def redrive(  # noqa: PLR0913 - filters
     """
     out = Output(as_json=as_json)
     which = _filter(names, kinds, older_than, newer_than, all_=all_)
+    if not only:
+        which = replace(which, names=tuple(_with_trees(target, which.names, stage)))
 
     def send(stage: Stage, which: Which, did: Callable[[DeadLetter], None]) -> Handled:
         sent: list[str] = []
@@ -323,6 +329,21 @@ def _check_found(which: Which, count: int, missing: Collection[str]) -> None:
             "`longhaul dlq list` shows all",
             ExitStatus.NOT_FOUND,
         )
+
+
+def _with_trees(target: Target, names: Sequence[str], stage: str | None) -> Iterator[str]:
+    """The names; in the place of a success the ids of the jobs below it that are dead."""
+    stages = [each.name for each in target.stages(stage)]
+    for name in names:
+        rows = target.jobs.find(stages, name)
+        below = [
+            job.job_id
+            for row in rows
+            if row.state is State.SUCCEEDED
+            for job in target.trees.walk(row).all()
+            if job.state == State.DEAD
+        ]
+        yield from below or [name]
 
 
 class _Brief(NamedTuple):

@@ -9,7 +9,7 @@ import typer
 from longhaul.cli.display.text import log_line
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import AsJson, StageOption, on_target
+from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job, job_id, unknown
 from longhaul.domain.history import latest
@@ -37,10 +37,11 @@ def logs(
             help="Go on with new lines, attempt after attempt, until the job ends.",
         ),
     ] = False,
+    only: Only = False,
     stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the log of a job's attempt.
+    """Print the log of a job's attempt, and of the latest ones of all that descends from it.
 
     Lines of the runner are shown as time, level and message, other lines as they were written.
     --json gives time, text and attempt of each.
@@ -64,6 +65,11 @@ def logs(
         )
     if follow and attempt is None:
         _follow(out, target, lease)
+        return
+    below = [] if only or follow or attempt else list(_below(target, lease))
+    if below:
+        for each in (lease, *below):
+            _print_latest(out, target, each)
         return
     number = attempt or lease.attempt.number
     stream = _stream(target, lease, number)
@@ -91,6 +97,23 @@ def _stream(target: Target, lease: Lease, number: int) -> LogStream:
     else:
         why = "never had a task" if record.ended_at else "has not begun to write"
     raise CommandError(f"attempt {number} of job {lease.job_id} {why}", ExitStatus.NOT_FOUND)
+
+
+def _below(target: Target, lease: Lease) -> Iterator[Lease]:
+    """The rows of the jobs that descend from the job, as far as they have begun."""
+    rows = (job.lease for job in target.trees.walk(lease).all() if job.key != lease.key)
+    return (row for row in rows if row is not None and not row.is_mark)
+
+
+def _print_latest(out: Output, target: Target, lease: Lease) -> None:
+    """Print the log of a job's latest attempt under its name, or why there is none."""
+    out.note(f"attempt {lease.attempt.number} of {lease.job_id}")
+    try:
+        stream = _stream(target, lease, lease.attempt.number)
+    except CommandError as error:
+        out.note(str(error), style="yellow")
+        return
+    _print(out, lease.attempt.number, target.logs.lines(stream, None), lease.job_id)
 
 
 def _await_row(out: Output, target: Target, job: str, stage: str | None) -> Lease:
@@ -131,9 +154,11 @@ def _runs(target: Target, lease: Lease, attempt: int) -> bool:
     return row is not None and row.attempt.number == attempt and row.settled_attempt < attempt
 
 
-def _print(out: Output, attempt: int, events: Iterator[LogEvent]) -> None:
+def _print(out: Output, attempt: int, events: Iterator[LogEvent], job: str | None = None) -> None:
+    """Print lines. `job`: its id, where the lines of several jobs come one after the other."""
+    named = {"job_id": job} if job else {}
     for event in events:
         if out.as_json:
-            out.record({"time": iso(event.at), "attempt": attempt, "text": event.text})
+            out.record({**named, "time": iso(event.at), "attempt": attempt, "text": event.text})
         else:
             out.write(log_line(event))

@@ -1,15 +1,16 @@
 """`longhaul retry`."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import Afresh, AsJson, StageOption, on_target
+from longhaul.cli.terminal.options import Afresh, AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job
-from longhaul.domain.lease import State
+from longhaul.domain.lease import Lease, State
 from longhaul.operations.retry import why_not
 
 
@@ -19,19 +20,21 @@ def retry(
     *,
     jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Ids of the jobs.")],
     afresh: Afresh = False,
+    only: Only = False,
     stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Run dead or cancelled jobs again from their stored requests, as new runs of the same ids.
 
-    A job that has succeeded is refused, because the same request under the same id is a duplicate:
-    submit it under another id. If one of the jobs cannot be retried, none is sent. A dead job goes
-    on from what it has stored, if it has.
+    Of a success, the jobs that descend from it and died or were cancelled are run again. Without
+    such jobs it is refused: `longhaul rerun` runs a success again. If one of the jobs cannot be
+    retried, none is sent. A dead job goes on from what it has stored, if it has.
 
     Example: longhaul retry flights-2013-01
     """
     out = Output(as_json=as_json)
-    leases = [find_job(target, each, stage) for each in jobs]
+    wanted = [find_job(target, each, stage) for each in jobs]
+    leases = wanted if only else [row for lease in wanted for row in _below(target, lease)]
     problems = [f"{lease.job_id}: {problem}" for lease in leases if (problem := why_not(lease))]
     if problems:
         raise CommandError("\n".join(problems), ExitStatus.FAILED)
@@ -46,3 +49,12 @@ def retry(
         out.note(
             "their dead letters stay in the queue: `longhaul dlq drop JOB` once they have succeeded"
         )
+
+
+def _below(target: Target, lease: Lease) -> Sequence[Lease]:
+    """What is run again for a job: of a success, the jobs below it that ended otherwise."""
+    if lease.state is not State.SUCCEEDED:
+        return [lease]
+    unwell = (State.DEAD, State.CANCELLED)
+    rows = (job.lease for job in target.trees.walk(lease).all())
+    return [row for row in rows if row is not None and row.state in unwell] or [lease]

@@ -17,7 +17,15 @@ from longhaul.cli.display.slots import slots_of
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.insight.family import family
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, on_target
+from longhaul.cli.terminal.options import (
+    MANY,
+    AsJson,
+    NewerThan,
+    OlderThan,
+    Only,
+    StageOption,
+    on_target,
+)
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output, table_of
 from longhaul.cli.terminal.selection import find_job
@@ -25,6 +33,7 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.pipeline import Pipeline
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
+from longhaul.operations.tree import TreeJob, progress
 from longhaul.operations.view import job_record
 from longhaul.operations.wait import Awaited
 from longhaul.settings import Stage
@@ -62,6 +71,7 @@ def status(  # noqa: PLR0913 - filters
             help="Keep watching; a single job until it ends, with its outcome as exit code.",
         ),
     ] = False,
+    only: Only = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a job and its follow-ons, or the open jobs and those that ended last.
@@ -76,7 +86,7 @@ def status(  # noqa: PLR0913 - filters
     """
     out = Output(as_json=as_json)
     if job is not None:
-        _one(out, target, find_job(target, job, stage), limit, watch=watch)
+        _one(out, target, find_job(target, job, stage), limit, watch=watch, only=only)
         return
     ages, states = Ages(older_than, newer_than), tuple(state or State)
     stages = target.stages(stage)
@@ -90,12 +100,13 @@ def status(  # noqa: PLR0913 - filters
         time.sleep(_PERIOD_S)
 
 
-def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) -> None:
-    if watch and not lease.is_finished:
-        wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)])
+def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, only: bool) -> None:
+    tree = TreeJob(lease.key, lease) if only else target.trees.walk(lease)
+    if watch and not tree.has_ended:
+        wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)], only=only)
         return
     now = target.parts.clock.now()
-    members = family([lease, *target.jobs.related(lease)], lease.key)
+    members = family([lease, *(() if only else target.jobs.related(lease))], lease.key)
     if out.as_json:
         for member in members.all():
             out.record(job_record(member.lease, target.settings, target.parts.executions, now))
@@ -106,8 +117,10 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) 
         out.fields(page_of(lease, now, target.parts.executions, group, reruns))
         if members.children:
             out.line("")
+            if tree.children:
+                out.line(f"{progress(tree)}\n")
             out.table(COLUMNS, rows_of(members, now, limit, Pipeline(target.settings.stages)))
-    if watch and lease.state is not State.SUCCEEDED:
+    if watch and not tree.has_succeeded:
         raise typer.Exit(ExitStatus.FAILED)
 
 

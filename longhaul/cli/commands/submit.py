@@ -156,8 +156,13 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     wait: Annotated[
         bool,
         typer.Option(
-            "--wait", help="Wait for the outcome; the exit code is 1 if a job did not succeed."
+            "--wait",
+            help="Wait for the outcomes, also of what follows; the exit code is 1 if a job did not"
+            " succeed.",
         ),
+    ] = False,
+    only: Annotated[
+        bool, typer.Option("--only", help="Wait for these jobs alone, not for what follows.")
     ] = False,
     unsent: Annotated[
         Path | None,
@@ -243,7 +248,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         raise CommandError(f"{len(report.unsent)} requests were not sent")
     if wait:
         sent = {job_key(to_stage.name, each.job_id): {**each.request.params} for each in sendable}
-        wait_for(out, target, awaited, sent)
+        wait_for(out, target, awaited, sent, only=only)
 
 
 def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:

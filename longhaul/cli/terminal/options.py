@@ -45,6 +45,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON, one ob
 Afresh = Annotated[
     bool, typer.Option("--afresh", help="Begin at the beginning: leave what a job has stored.")
 ]
+Only = Annotated[bool, typer.Option("--only", help="The job alone, without what descends from it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 WorkDir = Annotated[

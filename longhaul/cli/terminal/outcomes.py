@@ -10,16 +10,20 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from longhaul.cli.display.job import COLUMNS, row_of
+from longhaul.cli.display.job import COLUMNS, row_of, why_of
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import STYLES, Output, table_of
-from longhaul.domain.lease import Lease
+from longhaul.domain.lease import Lease, State
 from longhaul.domain.quoting import with_values
+from longhaul.operations.tree import TreeJob, progress
 from longhaul.operations.view import as_json, job_record, shown_state
 from longhaul.operations.wait import Awaited, Standing, moved, unclaimed
 
 _MAX_ROWS = 15
+_TREE_PERIOD_S = 2.0
+# A look at a tree reads all its jobs, a hundred in a call.
+_S_PER_JOB = 0.005
 _SHOWN_STATES = tuple(STYLES)
 
 
@@ -31,11 +35,18 @@ def wait_for(
     target: Target,
     awaited: Sequence[Awaited],
     sent: Mapping[str, JsonValue] = _NOTHING,
+    *,
+    only: bool = False,
 ) -> None:
-    """Show the jobs until each has its outcome.
+    """Show the jobs until each has its outcome, and so has all that descends from it.
 
-    `sent`: by their keys, the parameters that were sent from this terminal. They are whole in its
-    lines.
+    Args:
+        out: where to.
+        target: where the jobs are.
+        awaited: the jobs.
+        sent: by their keys, the parameters that were sent from this terminal. They are whole in its
+            lines.
+        only: whether the jobs alone are waited for.
 
     Raises:
         typer.Exit: with 1 if a job did not succeed.
@@ -52,6 +63,7 @@ def wait_for(
                     live.update(_picture(target, final))
                 else:
                     _lines(out, final, seen, sent)
+            trees = [] if only else _await_trees(out, target, final, live)
     except KeyboardInterrupt:
         out.note(
             "no longer waiting; the jobs go on: `longhaul status` shows them, "
@@ -60,8 +72,50 @@ def wait_for(
         )
         raise
     _tell(out, target, final, sent)
-    if not all(each.succeeded for each in final.values()):
+    for tree in trees:
+        _tell_tree(out, target, tree)
+    is_well = all(each.succeeded for each in final.values())
+    if not is_well or not all(tree.has_succeeded for tree in trees):
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _await_trees(
+    out: Output, target: Target, roots: Mapping[str, Standing], live: Live | None
+) -> list[TreeJob]:
+    """Wait until nothing goes on below the jobs; the trees of those that led to others."""
+    rows = [each.lease for each in roots.values() if each.lease is not None and each.succeeded]
+    ended: list[TreeJob] = []
+    said: dict[str, str] = {}
+    while True:
+        trees = [target.trees.walk(row) for row in rows]
+        ended += [tree for tree in trees if tree.has_ended and tree.children]
+        words = {tree.key: f"{tree.job_id}: {progress(tree)}" for tree in trees if tree.children}
+        if live is not None:
+            live.update(Group(*map(Text, list(words.values())[:_MAX_ROWS])))
+        else:
+            for key, text in words.items():
+                if said.get(key) != text:
+                    out.note(text)
+        said |= words
+        rows = [tree.lease for tree in trees if tree.lease is not None and not tree.has_ended]
+        if not rows:
+            return ended
+        jobs = sum(sum(states.total() for states in tree.counts().values()) for tree in trees)
+        target.parts.clock.sleep(max(_TREE_PERIOD_S, _S_PER_JOB * jobs))
+
+
+def _tell_tree(out: Output, target: Target, tree: TreeJob) -> None:
+    """Report the outcome of what descends from a job: as JSON every job, else the bad ones."""
+    now = target.parts.clock.now()
+    for job in tree.all():
+        if job.lease is None or job.key == tree.key:
+            continue
+        if out.as_json:
+            out.record(job_record(job.lease, target.settings, target.parts.executions, now))
+        elif job.lease.state is not State.SUCCEEDED:
+            out.note(f"{job.job_id}: {job.state}: {why_of(job.lease, now)}", style="red")
+    style = "green" if tree.has_succeeded else "red"
+    out.note(f"{tree.job_id}: {progress(tree)}", style=style)
 
 
 def _picture(target: Target, standings: Mapping[str, Standing]) -> Group:

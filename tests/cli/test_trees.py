@@ -1,0 +1,169 @@
+"""The commands on a job that has led to others."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from longhaul.domain import transitions
+from longhaul.domain.lease import Lease, State, job_key
+from longhaul.domain.lineage import Lineage, child_id
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import BODY, OUTPUT, stage
+from tests.cli.conftest import World
+
+CLEAN = stage(name="clean")
+
+
+@pytest.fixture
+def tree(world: World) -> World:
+    """`year` has succeeded and emitted three jobs, all queued; a join waits for them."""
+    main = world.settings.stages[0].model_copy(update={"next": ("clean",)})
+    stages = (main, CLEAN.model_copy(update={"next": ("total",)}), stage(name="total", join=True))
+    world.settings = world.settings.model_copy(update={"stages": stages})
+    world.deploy()
+    succeed(world, world.claim("year", opens=("total",)), emits=3)
+    return world
+
+
+def succeed(world: World, row: Lease, emits: int = 0) -> None:
+    emitted = {"emitted_ref": "emitted", "emitted": {"clean": emits}} if emits else {}
+    world.parts.leases.report(transitions.commit(row.id, replace(OUTPUT, **emitted)))
+    world.end(reread(world, row), OutcomeClass.SUCCEEDED)
+
+
+def reread(world: World, row: Lease) -> Lease:
+    found = world.parts.leases.load(row.key)
+    assert found is not None
+    return found
+
+
+def child(world: World, n: int | str, name: str = "clean") -> str:
+    root = world.parts.leases.load("main#year")
+    assert root is not None
+    return child_id(root.key, name, root.key, root.run, n)
+
+
+def member(world: World, n: int) -> Lease:
+    lineage = Lineage(root="main#year", parent="main#year")
+    return world.claim(child(world, n), CLEAN, lineage=lineage)
+
+
+def test_status_says_how_far_the_tree_is(tree: World) -> None:
+    succeed(tree, member(tree, 0))
+    tree.end(member(tree, 1))
+    told = "main 1 of 1, clean 1 of 3 (1 DEAD), total waits for 2"
+    assert told in tree.run("status", "year").stdout
+    assert told not in tree.run("status", "year", "--only").stdout
+
+
+def test_a_cancel_of_a_success_cancels_what_descends_from_it(tree: World) -> None:
+    running = member(tree, 0)
+    done = tree.run("cancel", "year")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        f"{running.job_id}: running: it is being stopped",
+        f"{child(tree, 1)}: not claimed yet: it ends when its message comes",
+        f"{child(tree, 2)}: not claimed yet: it ends when its message comes",
+    ]
+    assert reread(tree, running).cancel_requested_at is not None
+    alone = tree.run("cancel", "year", "--only")
+    assert (alone.exit_code, alone.stdout) == (1, "year: has ended before: SUCCEEDED\n")
+
+
+def test_a_cancel_of_a_tree_covers_what_a_member_led_to_meanwhile(tree: World) -> None:
+    first = member(tree, 0)
+
+    class Ends:
+        """The member succeeds just before its cancel, and leads to another."""
+
+        def __init__(self) -> None:
+            self.cancel_ = tree.parts.leases.request_cancel
+
+        def __call__(self, key: str, name: str) -> Lease:
+            if key == first.key and reread(tree, first).state is State.RUNNING:
+                succeed(tree, first, emits=1)
+            return self.cancel_(key, name)
+
+    leases = type(tree.parts.leases)
+    with pytest.MonkeyPatch.context() as patch:
+        ends = Ends()
+        patch.setattr(leases, "request_cancel", lambda _, key, name: ends(key, name))
+        done = tree.run("cancel", "year")
+    below = child_id("main#year", "clean", first.key, first.run, 0)
+    assert f"{below}: not claimed yet: it ends when its message comes" in done.stdout
+
+
+def test_a_retry_of_a_success_runs_again_what_died_below_it(tree: World) -> None:
+    dead = tree.end(member(tree, 1))
+    succeed(tree, member(tree, 0))
+    assert tree.run("retry", "year", "--only").exit_code == 1
+    done = tree.run("retry", "year")
+    assert (done.exit_code, done.stdout) == (0, f"{dead.job_id}\n")
+
+
+def test_a_wait_ends_with_the_tree_and_its_exit_code_is_the_trees(tree: World) -> None:
+    def ends() -> None:
+        for n in range(3):
+            succeed(tree, member(tree, n))
+
+    def joins() -> None:
+        lineage = Lineage(root="main#year", parent="main#year", inputs_ref="joined")
+        join = child(tree, "join", "total")
+        row = tree.claim(join, tree.settings.stages[2], lineage=lineage)
+        tree.end(row, why="no room")
+
+    tree.clock.meanwhile.extend([ends, joins])
+    done = tree.run("status", "year", "--watch")
+    assert done.exit_code == 1
+    lines = done.stderr.splitlines()
+    assert "year: main 1 of 1, clean 0 of 3, total waits for 3" in lines
+    assert "year: main 1 of 1, clean 3 of 3, total 0 of 1" in lines
+    assert "no room" in done.stderr
+    assert lines[-1] == "year: main 1 of 1, clean 3 of 3, total 0 of 1 (1 DEAD)"
+    assert tree.run("status", "year", "--watch", "--only").exit_code == 0
+
+
+def test_a_submission_waits_for_its_tree_unless_for_the_job_only(tree: World) -> None:
+    request = json.dumps({**BODY, "job_id": "month"})
+
+    def root() -> None:
+        succeed(tree, tree.claim("month"), emits=1)
+
+    def below() -> None:
+        found = tree.parts.leases.load("main#month")
+        assert found is not None
+        key = child_id(found.key, "clean", found.key, found.run, 0)
+        succeed(tree, tree.claim(key, CLEAN, lineage=Lineage(root=found.key, parent=found.key)))
+
+    tree.clock.meanwhile.extend([root, below])
+    done = tree.run("submit", "--wait", "--json", input=request)
+    assert done.exit_code == 0, done.stderr
+    states = [json.loads(line).get("state") for line in done.stdout.splitlines()]
+    assert states == [None, "SUCCEEDED", "SUCCEEDED"]
+    assert tree.parts.leases.load(job_key("main", "month")) is not None
+
+
+def test_a_redrive_of_a_success_sends_the_letters_of_the_dead_below_it(tree: World) -> None:
+    dead = tree.end(member(tree, 1))
+    tree.bury(dead.job_id)
+    tree.bury("other")
+    alone = tree.run("dlq", "redrive", "year", "--only", "--yes", "--stage", "main")
+    assert alone.exit_code == 3
+    # The world's stages share their queues.
+    done = tree.run("dlq", "redrive", "year", "--yes", "--json", "--stage", "main")
+    assert [json.loads(line)["job_id"] for line in done.stdout.splitlines()] == [dead.job_id], (
+        done.stderr
+    )
+
+
+def test_the_log_of_a_success_goes_on_with_those_below_it(tree: World) -> None:
+    row = member(tree, 0)
+    task = "arn:aws:ecs:us-east-1:1:task/Longhaul/t1"
+    tree.parts.leases.report(transitions.register_task(row.id, task, tree.clock.now()))
+    tree.aws.logs.write("/longhaul/jobs", "job/job/t1", "read 7 files")
+    done = tree.run("logs", "year", "--json")
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert (line["job_id"], line["text"]) == (row.job_id, "read 7 files")
+    assert "attempt 1 of job year" in done.stderr
+    assert tree.run("logs", "year", "--only").exit_code == 3
