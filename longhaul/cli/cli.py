@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from longhaul.cli.commands import dlq, table
+from longhaul.cli.commands.backfill import backfill
 from longhaul.cli.commands.cancel import cancel
 from longhaul.cli.commands.console import console
 from longhaul.cli.commands.cost import cost
@@ -103,6 +104,7 @@ app.command(rich_help_panel=_JOBS)(logs)
 app.command(rich_help_panel=_JOBS)(cancel)
 app.command(rich_help_panel=_JOBS)(retry)
 app.command(rich_help_panel=_JOBS)(rerun)
+app.command(rich_help_panel=_JOBS)(backfill)
 app.add_typer(table.app, name="table", rich_help_panel=_JOBS)
 app.command(rich_help_panel=_CARE)(console)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from longhaul.adapters.dynamodb.reads import BATCH_GET
 from longhaul.adapters.errors import code_of
+from longhaul.operations.backfill import Backfiller
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.cloudwatch_logs import CloudWatchLogs
 from longhaul.operations.dead_letters import DeadLetterOffice
@@ -212,6 +213,10 @@ class Stack:
     @cached_property
     def tree_canceller(self) -> TreeCanceller:
         return TreeCanceller(self.trees, self.canceller)
+
+    @cached_property
+    def backfiller(self) -> Backfiller:
+        return Backfiller(self.parts.clock, self.parts.leases, self.submitter)
 
     @cached_property
     def mappings(self) -> Mappings:

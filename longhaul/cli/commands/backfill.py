@@ -1,0 +1,222 @@
+"""`longhaul backfill`."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from longhaul.cli.checks.params import check_params
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.project import chosen
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
+from longhaul.cli.terminal.outcomes import wait_for
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.pairs import json_or_text, pairs
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.lease import job_key
+from longhaul.operations.backfill import Planned, documents, over
+from longhaul.operations.submission import Submission, submissions
+from longhaul.operations.wait import conflicting
+from longhaul.settings import Stage
+
+_REQUEST = "Request; {NAME} is the value, {NAME:%Y/%m} a part of a time"
+_MAX_SHOWN = 20
+
+
+@on_target
+def backfill(  # noqa: PLR0913 - the fields of a request
+    target: Target,
+    *,
+    values: Annotated[
+        str,
+        typer.Option(
+            "--over",
+            metavar="NAME=VALUES",
+            help="FROM..TO (2026-10-01T06 hours, 2026-10-01 days, 2026-W40 weeks, 2026-10 months),"
+            " A,B,C, or @FILE with a value a line.",
+        ),
+    ],
+    job: Annotated[
+        str | None, typer.Option("--job", help="A job of the stack.", rich_help_panel=_REQUEST)
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=PATH",
+            help="An input; may be repeated.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", help="Where the output goes.", rich_help_panel=_REQUEST)
+    ],
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="NAME=VALUE",
+            help="A parameter; its value is JSON, or else text. May be repeated.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option("--mode", help="For an output that exists.", rich_help_panel=_REQUEST),
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option("--size", help="The tasks' size.", rich_help_panel=_REQUEST)
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", help="Such as 90s, 6h, 2d.", rich_help_panel=_REQUEST)
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label", help="Each job's label.", show_default="{NAME}", rich_help_panel=_REQUEST
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            help="Of the backfill: how its job ids begin, and its tag.",
+            show_default="made of the request",
+        ),
+    ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="At most this many of its jobs at a time.", show_default="the stage's"
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be sent.")
+    ] = False,
+    only: Only = False,
+    stage: StageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a request for each value of a range, a few at a time, and wait for the outcomes.
+
+    What has succeeded with the same request is passed over, what runs is waited for, and what died
+    or was cancelled is run again. So after an interrupt, or a failure, start the same command
+    again. All its jobs have the tag backfill=NAME. The exit code is 1 if a job did not succeed.
+
+    Example: longhaul backfill --job parse --over day=2026-10-01..2026-10-31 --input
+    'logs=s3://weblogs/raw/{day}/' --output 's3://weblogs/hits/{day}/' --slots 4
+    """
+    out = Output(as_json=as_json)
+    to_stage = target.open_stage(stage)
+    template = {
+        "job": job,
+        "inputs": pairs("--input", inputs) or None,
+        "output": output,
+        "params": pairs("--param", params, json_or_text) or None,
+        "mode": mode,
+        "size": size,
+        "timeout": timeout,
+        "label": label,
+    }
+    try:
+        planned = _plan(out, target, to_stage, template, values, name)
+    except InvalidRequestError as error:
+        raise CommandError("\n".join(error.problems[:_MAX_SHOWN]), ExitStatus.USAGE) from None
+    if dry_run:
+        _show(out, planned)
+        return
+    out.say_where(target)
+    _say(out, planned)
+    if not any(each.step != "skip" for each in planned):
+        return
+    course, said = None, -1
+    at_once = slots or to_stage.slots
+    for course in target.backfiller.run(to_stage.queue_url, planned, at_once):
+        if len(course.left) != said:
+            said = len(course.left)
+            out.note(f"{len(course.open)} open, {len(course.done)} ended, {said} to be sent")
+    if course is not None and course.unsent:
+        raise CommandError(
+            f"{len(course.unsent)} requests were not sent ({course.unsent[0].reason}): start the "
+            "same command again"
+        )
+    awaited = [each.awaited for each in planned if each.step != "skip"]
+    sent = {
+        job_key(to_stage.name, each.submission.job_id): {**each.submission.request.params}
+        for each in planned
+    }
+    wait_for(out, target, awaited, sent, only=only)
+
+
+def _plan(
+    out: Output,
+    target: Target,
+    stage: Stage,
+    template: dict[str, Any],
+    values: str,
+    name: str | None,
+) -> list[Planned]:
+    """The requests, checked, each with what is known of its job.
+
+    Raises:
+        InvalidRequestError: nothing is sent, for these reasons.
+    """
+    given = {key: value for key, value in template.items() if value is not None}
+    which = over(values, _read)
+    code = str(given.get("job") or stage.job or "job").rpartition("/")[2].removesuffix(".py")
+    _, requests = documents(given, which, name, code)
+
+    def never(job: str) -> str:
+        raise AssertionError(f"a request of {job} has no id")
+
+    sendable, problems = submissions(
+        requests, target.settings, stage, target.max_bytes(stage), never
+    )
+    problems += _wrong_params(out, target, stage, sendable)
+    awaited = target.waiter.before(stage.name, sendable)
+    problems += conflicting(awaited, sendable)
+    if problems:
+        raise InvalidRequestError([str(each) for each in problems])
+    return [Planned(*each) for each in zip(sendable, awaited, strict=True)]
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequestError([f"{file}: {error}"]) from None
+
+
+def _wrong_params(
+    out: Output, target: Target, stage: Stage, sendable: list[Submission]
+) -> list[Any]:
+    project = chosen()
+    if project is None or project.stack_name != target.stack:
+        return []
+    wrong, notes = check_params(project, sendable, stage)
+    for note in notes:
+        out.note(note, style="yellow")
+    return wrong
+
+
+def _show(out: Output, planned: list[Planned]) -> None:
+    if out.as_json:
+        for each in planned:
+            request = json.loads(each.submission.body)
+            out.record({"step": each.step, "state": each.why or None, "request": request})
+    else:
+        rows = [[each.submission.job_id, each.step, each.why] for each in planned]
+        out.table(("job", "step", "state"), rows)
+    _say(out, planned)
+
+
+def _say(out: Output, planned: list[Planned]) -> None:
+    counts = Counter(each.step for each in planned)
+    again = sum(each.step == "send" and bool(each.why) for each in planned)
+    out.note(
+        f"{counts['send']} to be sent ({again} of them again), {counts['wait']} under way, "
+        f"{counts['skip']} have succeeded"
+    )

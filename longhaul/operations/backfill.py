@@ -1,0 +1,258 @@
+"""One request for each value of a range: its jobs, which of them are left, and a few at a time.
+
+The id of each job is made of the backfill's name and the value. So the same backfill can be started
+again at any time: what has succeeded is passed over, what runs is waited for, the rest is sent.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.lease import State
+from longhaul.operations.submission import Document, Position, Submission
+from longhaul.operations.submit import Submitter, Unsent
+from longhaul.operations.view import shown_state
+from longhaul.operations.wait import Awaited, Standing, standing
+from longhaul.ports import Clock, Leases
+
+MAX_VALUES: Final = 10_000
+_PERIOD_S: Final = 2.0
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,39}")
+
+# Each form of a time: how it is read and written, and the step to the next one.
+_FORMS: Final[tuple[tuple[re.Pattern[str], str, str, timedelta | None], ...]] = (
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d"), "%Y-%m-%dT%H", "", timedelta(hours=1)),
+    (re.compile(r"\d{4}-\d\d-\d\d"), "%Y-%m-%d", "", timedelta(days=1)),
+    (re.compile(r"\d{4}-W\d\d"), "%G-W%V", "-%u", timedelta(weeks=1)),
+    (re.compile(r"\d{4}-\d\d"), "%Y-%m", "", None),  # months have no one length
+)
+
+
+@dataclass(frozen=True)
+class Value:
+    """What takes the place of the name in a request; `time` where it is the begin of a period."""
+
+    text: str
+    time: datetime | None = None
+
+    def fill(self, name: str, text: str) -> str:
+        """The text with this value in the place of `{name}`, and of `{name:%Y/%m}`.
+
+        Raises:
+            InvalidRequestError: the value is no time, and the text wants a part of one.
+        """
+
+        def written(match: re.Match[str]) -> str:
+            form = match[1]
+            if form is None:
+                return self.text
+            if self.time is None:
+                raise InvalidRequestError(
+                    [f"{match[0]}: {self.text!r} is no time, which alone has such parts"]
+                )
+            return self.time.strftime(form)
+
+        return re.sub(rf"\{{{name}(?::([^{{}}]+))?\}}", written, text)
+
+    @property
+    def id(self) -> str:
+        """A part of a job id: the value, or a digest where that has other characters."""
+        if _PLAIN.fullmatch(self.text):
+            return self.text
+        return hashlib.sha256(self.text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True)
+class Over:
+    """The name of what changes from request to request, and its values."""
+
+    name: str
+    values: tuple[Value, ...]
+
+
+def over(text: str, read: Callable[[str], str]) -> Over:
+    """The values of `NAME=FROM..TO`, `NAME=A,B,C` or `NAME=@FILE`.
+
+    From a time to a time, both included, by the step of their form: `2026-10-01T06` hours,
+    `2026-10-01` days, `2026-W40` weeks, `2026-10` months.
+
+    Args:
+        text: as it was typed.
+        read: reads the file of that name, which has a value a line.
+
+    Raises:
+        InvalidRequestError: it has another form, or too many values.
+    """
+    name, equals, which = text.partition("=")
+    if not equals or not _NAME.fullmatch(name):
+        raise InvalidRequestError([f"{text!r}: write NAME=FROM..TO, NAME=A,B,C or NAME=@FILE"])
+    if which.startswith("@"):
+        texts = [line.strip() for line in read(which[1:]).splitlines()]
+        values = tuple(Value(each) for each in dict.fromkeys(texts) if each)
+    elif ".." in which and "," not in which:
+        first, _, last = which.partition("..")
+        values = tuple(_between(first, last))
+    else:
+        values = tuple(_value(each) for each in dict.fromkeys(which.split(",")) if each)
+    if not values:
+        raise InvalidRequestError([f"{text!r} has no values"])
+    if len(values) > MAX_VALUES:
+        raise InvalidRequestError([f"{text!r}: more than {MAX_VALUES:,} values: in several parts"])
+    return Over(name, values)
+
+
+def _value(text: str) -> Value:
+    found = _time(text)
+    return Value(text, found[0] if found else None)
+
+
+def _time(text: str) -> tuple[datetime, str, timedelta | None] | None:
+    for pattern, form, day, step in _FORMS:
+        if pattern.fullmatch(text):
+            try:
+                # A week is read by its first day.
+                return datetime.strptime(text + ("-1" if day else ""), form + day), form, step  # noqa: DTZ007 - a period has no zone
+            except ValueError as error:
+                raise InvalidRequestError([f"{text!r} is no time: {error}"]) from None
+    return None
+
+
+def _between(first: str, last: str) -> Iterator[Value]:
+    begin, end = _time(first), _time(last)
+    if begin is None or end is None or begin[1] != end[1]:
+        why = (
+            f"{first}..{last}: two times of one form, such as 2026-10-01..2026-10-31 (days), "
+            "2026-10-01T00..2026-10-01T23 (hours), 2026-W40..2026-W44 or 2026-01..2026-12"
+        )
+        raise InvalidRequestError([why])
+    (at, form, step), until = begin, end[0]
+    if until < at:
+        raise InvalidRequestError([f"{first}..{last}: ends before it begins"])
+    for _ in range(MAX_VALUES + 1):
+        if at > until:
+            return
+        yield Value(at.strftime(form), at)
+        at = at + step if step else _next_month(at)
+
+
+def _next_month(at: datetime) -> datetime:
+    return at.replace(year=at.year + at.month // 12, month=at.month % 12 + 1)
+
+
+def documents(
+    template: Mapping[str, Any], over: Over, name: str | None, job: str
+) -> tuple[str, list[Document]]:
+    """The backfill's name, and a request for each value.
+
+    Args:
+        template: the fields of a request, with `{NAME}` where the value goes.
+        over: the values.
+        name: of the backfill; None for one that is made of the template, so that the same command
+            means the same backfill.
+        job: what it runs, for such a name.
+
+    Raises:
+        InvalidRequestError: the value is not in the request, which would be the same for all.
+    """
+    what = {key: value for key, value in template.items() if key not in ("label", "tags")}
+    first, *others = over.values
+    if others and _filled(what, over.name, first) == _filled(what, over.name, others[0]):
+        raise InvalidRequestError(
+            [f"{{{over.name}}} is in no input, output or parameter: all requests would be the same"]
+        )
+    if name is None:
+        text = json.dumps(what, sort_keys=True)
+        name = f"backfill-{job[:32]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    label = template.get("label", f"{{{over.name}}}")
+    found = []
+    for n, value in enumerate(over.values):
+        tags = {"backfill": name, over.name: value.text, **template.get("tags", {})}
+        fields = _filled({**what, "label": label, "tags": tags}, over.name, value)
+        found.append(Document(Position(value.text, n), {**fields, "job_id": f"{name}/{value.id}"}))
+    return name, found
+
+
+def _filled(value: Any, name: str, by: Value) -> Any:  # noqa: ANN401 - what JSON holds
+    if isinstance(value, str):
+        return by.fill(name, value)
+    if isinstance(value, Mapping):
+        return {key: _filled(each, name, by) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, name, by) for each in value]
+    return value
+
+
+Step = Literal["send", "skip", "wait"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A request of a backfill, and what is done with it."""
+
+    submission: Submission
+    awaited: Awaited
+
+    @property
+    def step(self) -> Step:
+        row = self.awaited.before
+        if row is None or row.state in (State.DEAD, State.CANCELLED) or row.cancel_requested_at:
+            return "send"
+        return "skip" if row.state is State.SUCCEEDED else "wait"
+
+    @property
+    def why(self) -> str:
+        """What is known of its job, in a word; empty where nothing is."""
+        return shown_state(self.awaited.before) if self.awaited.before else ""
+
+
+@dataclass
+class Course:
+    """How far a backfill is: by key, what is open and what has its outcome."""
+
+    left: list[Planned] = field(default_factory=list)
+    open: dict[str, Planned] = field(default_factory=dict)
+    done: dict[str, Standing] = field(default_factory=dict)
+    unsent: list[Unsent] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Backfiller:
+    clock: Clock
+    leases: Leases
+    submitter: Submitter
+
+    def run(self, queue_url: str, planned: Sequence[Planned], slots: int) -> Iterator[Course]:
+        """Send what is left, at most `slots` of its jobs open at a time; how far it is, each look.
+
+        It ends when all were sent, or when SQS does not take one. Those that are open go on.
+        """
+        course = Course(left=[each for each in planned if each.step == "send"])
+        course.open = {each.awaited.key: each for each in planned if each.step == "wait"}
+        while True:
+            rows = self.leases.load_many(course.open)
+            for key, each in list(course.open.items()):
+                found = standing(each.awaited, rows.get(key))
+                if found.done:
+                    course.done[key] = found
+                    del course.open[key]
+            room = max(0, slots - len(course.open))
+            batch, course.left = course.left[:room], course.left[room:]
+            if batch:
+                report = self.submitter.submit(queue_url, [each.submission for each in batch])
+                course.unsent += report.unsent
+                unsent = {each.submission.job_id for each in report.unsent}
+                course.open |= {
+                    each.awaited.key: each for each in batch if each.submission.job_id not in unsent
+                }
+                if report.stopped_by is not None:
+                    raise report.stopped_by
+            yield course
+            if not course.left or course.unsent:
+                return
+            self.clock.sleep(_PERIOD_S)

@@ -1,0 +1,153 @@
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from longhaul.domain import transitions
+from longhaul.domain.lease import Lease
+from longhaul.domain.request import read_request
+from longhaul.domain.verdict import OutcomeClass
+from simulation.aws.sqs.batch import EntryFault
+from tests.builders import BUCKET, OUTPUT
+from tests.cli.conftest import World
+
+COMMAND = (
+    *("backfill", "--job", "flights_clean", "--name", "oct"),
+    *("--input", f"flights=s3://{BUCKET}/raw/{{day}}.csv"),
+    *("--output", f"s3://{BUCKET}/clean/{{day}}/"),
+)
+THREE = ("--over", "day=2026-10-01..2026-10-03")
+
+
+def fingerprint(day: int) -> str:
+    return read_request(
+        json.dumps(
+            {
+                "job": "flights_clean",
+                "inputs": {"flights": f"s3://{BUCKET}/raw/2026-10-0{day}.csv"},
+                "output": f"s3://{BUCKET}/clean/2026-10-0{day}/",
+            }
+        )
+    ).fingerprint()
+
+
+def claim(world: World, day: int) -> Lease:
+    return world.claim(f"oct/2026-10-0{day}", fingerprint=fingerprint(day))
+
+
+def succeed(world: World, day: int, row: Lease | None = None) -> None:
+    row = row or claim(world, day)
+    world.parts.leases.report(transitions.commit(row.id, replace(OUTPUT)))
+    committed = world.parts.leases.load(row.key)
+    assert committed is not None
+    world.end(committed, OutcomeClass.SUCCEEDED)
+
+
+def sent(world: World) -> list[str]:
+    return [json.loads(each["Body"])["label"] for each in world.queued()]
+
+
+def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(world: World) -> None:
+    succeed(world, 1)
+    claim(world, 2)
+    done = world.run(*COMMAND, *THREE, "--dry-run")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "oct/2026-10-01\tskip\tSUCCEEDED",
+        "oct/2026-10-02\twait\tRUNNING",
+        "oct/2026-10-03\tsend\t",
+    ]
+    assert "1 to be sent (0 of them again), 1 under way, 1 have succeeded" in done.stderr
+    records = [
+        json.loads(line)
+        for line in world.run(*COMMAND, *THREE, "--dry-run", "--json").stdout.splitlines()
+    ]
+    assert records[2]["request"]["tags"] == {"backfill": "oct", "day": "2026-10-03"}
+    assert world.queued() == []
+
+
+def test_no_more_jobs_are_open_at_a_time_than_it_has_slots(world: World) -> None:
+    seen: list[list[str]] = []
+
+    def ends(day: int) -> Callable[[], None]:
+        def end() -> None:
+            seen.append(sent(world))
+            succeed(world, day)
+
+        return end
+
+    world.clock.meanwhile.extend([ends(1), ends(2), ends(3)])
+    done = world.run(*COMMAND, *THREE, "--slots", "1")
+    assert done.exit_code == 0, done.stderr
+    assert seen == [["2026-10-01"], ["2026-10-02"], ["2026-10-03"]]
+    assert "3 of 3 succeeded" in done.stderr
+
+
+def test_it_says_what_failed_and_runs_that_again_when_it_is_started_again(world: World) -> None:
+    def end() -> None:
+        succeed(world, 1)
+        world.end(claim(world, 2), why="no such column: x")
+        succeed(world, 3)
+
+    world.clock.meanwhile.append(end)
+    done = world.run(*COMMAND, *THREE)
+    assert done.exit_code == 1
+    assert "oct/2026-10-02: DEAD: permanent: no such column: x" in done.stderr
+    assert len(world.queued()) == 3
+    again = world.run(*COMMAND, *THREE, "--dry-run")
+    assert "1 to be sent (1 of them again), 0 under way, 2 have succeeded" in again.stderr
+
+
+def test_after_an_interrupt_it_goes_on_where_it_was(world: World) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    world.clock.meanwhile.append(interrupt)
+    assert world.run(*COMMAND, *THREE, "--slots", "1").exit_code == 130
+    assert sent(world) == ["2026-10-01"]
+    running = claim(world, 1)
+
+    def first() -> None:
+        assert sent(world) == ["2026-10-02"]
+        succeed(world, 1, running)
+
+    def others() -> None:
+        succeed(world, 2)
+        succeed(world, 3)
+
+    world.clock.meanwhile.extend([first, others])
+    assert world.run(*COMMAND, *THREE, "--slots", "2").exit_code == 0
+    assert world.run(*COMMAND, *THREE).stderr.endswith("0 under way, 3 have succeeded\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--size", "huge"), "size"),
+        (("--over", "day=@missing.txt"), "missing.txt"),
+        (("--param", "x"), "write NAME=VALUE"),
+    ],
+)
+def test_nothing_is_sent_where_one_request_can_never_run(
+    world: World, more: tuple[str, ...], why: str
+) -> None:
+    done = world.run(*COMMAND, *THREE, *more)
+    assert (done.exit_code, why in done.stderr, world.queued()) == (2, True, [])
+
+
+def test_an_id_of_other_work_is_a_conflict(world: World) -> None:
+    world.end(world.claim("oct/2026-10-01"), OutcomeClass.SUCCEEDED)
+    done = world.run(*COMMAND, *THREE)
+    assert (done.exit_code, "belongs to a different request" in done.stderr) == (2, True)
+
+
+def test_what_sqs_does_not_take_is_sent_by_the_same_command(world: World) -> None:
+    world.aws.sqs.entry_fault = lambda _, entry: (
+        EntryFault("AccessDenied", "not you", sender_fault=True)
+        if "10-02" in entry["MessageBody"]
+        else None
+    )
+    done = world.run(*COMMAND, *THREE)
+    assert (done.exit_code, "start the same command again" in done.stderr) == (1, True)
+    assert sent(world) == ["2026-10-01", "2026-10-03"]
