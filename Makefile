@@ -127,6 +127,15 @@ test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
 	@# In the order of the folders: the files with the longest tests have one or two, and would be last.
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m slow
 
+# Each embedded AWS of these tests records what its roles call.
+.PHONY: role-calls
+role-calls: .venv/.set-up-dev ## Record again what each role calls, and write docs/role-calls.md
+	@folder=$$(mktemp -d) && \
+	  RECORD_ROLE_CALLS=$$folder $(BIN)/pytest -q -n $(WORKERS) --dist loadfile \
+	    -m "slow or not slow" tests/e2e tests/slow/test_demo.py && \
+	  $(BIN)/python -m tests.role_calls $$folder && \
+	  $(BIN)/python -m tests.cdk.role_calls_page && rm -rf $$folder
+
 N ?= 20000
 
 .PHONY: fuzz

@@ -1,6 +1,10 @@
+from collections.abc import Iterator
+
 import pytest
 from pydantic import JsonValue
 
+from longhaul.cli.local.aws import roles_judge
+from longhaul.local.iam.judge import Judge
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.synthesized import once
 
@@ -41,6 +45,11 @@ WITH_ALL: dict[str, JsonValue] = {
     "table_databases": ["their_lake"],
     "stages": [{"name": name, "notify": target} for name, target in NOTIFIED.items()],
 }
+KEYS = {
+    "their-input": "arn:aws:kms:eu-central-1:210987654321:key/in",
+    "their-output": "arn:aws:kms:eu-central-1:123456789012:key/out",
+    "their-code": "arn:aws:kms:eu-west-1:123456789012:key/mrk-code",
+}
 VARIED: dict[str, JsonValue] = {
     "architecture": "x86_64",
     "image_compression": "zstd",
@@ -71,11 +80,7 @@ VARIED: dict[str, JsonValue] = {
     "output_buckets": ["their-output"],
     "table_databases": ["their_lake"],
     "job_prefixes": ["s3://their-code/production/", "jobs/"],
-    "kms_keys": {
-        "their-input": ["arn:aws:kms:eu-central-1:210987654321:key/in"],
-        "their-output": ["arn:aws:kms:eu-central-1:123456789012:key/out"],
-        "their-code": ["arn:aws:kms:eu-west-1:123456789012:key/mrk-code"],
-    },
+    "kms_keys": {bucket: [key] for bucket, key in KEYS.items()},
     "sizes": {
         "small": {"cpu": 512, "memory_mib": 2048, "disk_gib": 20},
         "xlarge": {"cpu": 32_768, "memory_mib": 249_856, "disk_gib": 200},
@@ -103,6 +108,13 @@ GUARDED: dict[str, JsonValue] = {
     "role_path": "/workloads/spark/",
     "bootstrap_qualifier": "acme",
 }
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Judge]:
+    judge = Judge(roles_judge())
+    yield judge
+    judge.close()
 
 
 @pytest.fixture(scope="session")

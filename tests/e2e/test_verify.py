@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.local.aws import embedded_aws, roles_judge
 from longhaul.cli.synth import PROFILE, synth
 from longhaul.config.settings import CONTEXT_KEY
 from tests.e2e.conftest import STAND_IN, Stack
+from tests.role_calls import keep
 
 CASES = {
     "success",
@@ -57,8 +58,10 @@ def probed(
     tmp_path_factory: pytest.TempPathFactory, with_probes_on_one_machine: Path
 ) -> Iterator[Stack]:
     """With a runner without Spark."""
-    with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
+    folder = tmp_path_factory.mktemp("embedded-aws")
+    with embedded_aws(folder, task_dir=STAND_IN, iam=roles_judge()) as aws:
         yield Stack(aws, aws.deploy(with_probes_on_one_machine, "Longhaul"))
+        keep(aws.work_dir, with_probes_on_one_machine)
 
 
 def verify(stack: Stack, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
@@ -104,10 +107,11 @@ def test_the_same_with_spark_and_a_soak(
     tmp_path_factory: pytest.TempPathFactory, with_probes: Path, tmp_path: Path
 ) -> None:
     page = tmp_path / "verify.html"
-    with embedded_aws(tmp_path_factory.mktemp("embedded-aws")) as aws:
+    with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), iam=roles_judge()) as aws:
         stack = Stack(aws, aws.deploy(with_probes, "Longhaul"))
         code, found, err = verify(stack, "--soak", "45s", "-o", str(page))
         story = f"{err}\n{stack.story()}"
+        keep(aws.work_dir, with_probes)
     verdicts = {each["case"]: each["verdict"] for each in found if "case" in each}
     assert verdicts == dict.fromkeys(CASES | {"emr-serverless", "soak"}, "passed"), story
     assert code == 0
