@@ -67,6 +67,9 @@ _NAMES = re.compile(r"[\w.,()`*]*")
 # Parts of a text that are likely to be secrets. Numbers of repeats are bounded: a hostile text must
 # not take the square of its length.
 _TELLING = r"(?:pass|pwd|secret|token|key|sig|auth|cred)"
+_TELLS = re.compile(_TELLING, re.IGNORECASE)
+# A path in a bucket, and a table without a filter.
+_PLACE = re.compile(r"(?:s3|table)://[^?#@:;&=]*(?:@\d+)?")
 _SECRETS = (
     # The value of a header, a setting, or an option of a command.
     re.compile(
@@ -146,6 +149,32 @@ def without_values(text: str, document: JsonValue) -> str:
             masks.append(_Mask(at, at + size, text[at : at + _BEGINNING], *numbers.of(one)))
         at += size or 1
     return _masked(text, masks)
+
+
+def without_secrets(document: JsonValue, name: str = "") -> JsonValue:
+    """The document with what looks like a secret cut to its beginning.
+
+    That is each part of a text that `without_values` would take for one, and each value under a
+    `name` that says so, such as `api_token`. Where something is, is no secret.
+    """
+    match document:
+        case str() if _TELLS.search(name):
+            return f"{document[:_BEGINNING]}…" if len(document) >= _MIN_MASKED else "…"
+        case str() if _PLACE.fullmatch(document):
+            return document
+        case str():
+            for part in sorted(set(_secrets(document)), key=len, reverse=True):
+                document = document.replace(part, f"{part[:_BEGINNING]}…")
+            return document
+        case bool() | None:
+            return document
+        case int() | float() if _TELLS.search(name) or _CARD.fullmatch(str(document)):
+            return "…"
+        case list():
+            return [without_secrets(each, name) for each in document]
+        case dict():
+            return {key: without_secrets(each, f"{name}.{key}") for key, each in document.items()}
+    return document
 
 
 def with_values(text: str, document: JsonValue) -> str:

@@ -7,6 +7,8 @@ from typing import Any, Final, Literal, overload
 
 from longhaul.domain.history import AttemptRecord, log_stream
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.quoting import without_secrets
+from longhaul.domain.request import JobRequest
 from longhaul.domain.results import NOTHING, Results
 from longhaul.domain.saved import waits_for_next
 from longhaul.ports import Executions
@@ -35,6 +37,12 @@ class JobStatus:
         stage: The stage whose queue it came through.
         state: `QUEUED`, `RUNNING`, `RELEASED` (it waits for its next attempt), `CANCELLING`, or
             how it ended: `SUCCEEDED`, `DEAD`, `CANCELLED`.
+        label: What people call it.
+        tags: Names and values to find it by.
+        job: The job's name, or the path of its code.
+        sent_at: When the work was asked for; of a follow-on, when its parent ended.
+        sender: By whom, as SQS names a sender: the id of an IAM user, or of a role with its
+            session. None of what Longhaul has sent.
         root: Id of the first job of its pipeline: its own, unless another job led to it.
         parent: Id of the job whose success led to it.
         rerun_of: Id of the job whose request it runs again.
@@ -81,6 +89,11 @@ class JobStatus:
     job_id: str
     stage: str
     state: JobState
+    label: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    job: str | None = None
+    sent_at: datetime | None = None
+    sender: str | None = None
     root: str | None = None
     parent: str | None = None
     rerun_of: str | None = None
@@ -137,6 +150,11 @@ def job_status(
         job_id=lease.job_id,
         stage=lease.stage,
         state=shown_state(lease),
+        label=lease.label,
+        tags=lease.tags,
+        job=execution.job if execution else None,
+        sent_at=lease.receive.first_sent_at,
+        sender=lease.receive.sender,
         root=lease.root.partition("#")[2],
         parent=lease.lineage.parent.partition("#")[2] if lease.lineage else None,
         rerun_of=lease.rerun_of,
@@ -180,6 +198,15 @@ def job_record(
 ) -> dict[str, Any]:
     """`job_status` as a flat JSON object."""
     return as_json(job_status(lease, settings, executions, now))
+
+
+def request_record(request: JobRequest) -> dict[str, Any]:
+    """What was asked for, as people may see it: what looks like a secret is cut."""
+    asked = request.model_dump(exclude={"version", "job_id", "lineage", "label", "tags"})
+    record: dict[str, Any] = {
+        name: without_secrets(value) for name, value in asked.items() if value is not None
+    }
+    return record
 
 
 def as_json(status: JobStatus) -> dict[str, Any]:

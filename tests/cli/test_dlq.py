@@ -17,7 +17,7 @@ from tests.cli.conftest import World
 
 
 def classes(output: str) -> list[str]:
-    return [line.split("\t")[3] for line in output.splitlines()]
+    return [line.split("\t")[4] for line in output.splitlines()]
 
 
 def test_the_list_shows_each_letter_once_with_its_reason_and_leaves_it_visible(
@@ -34,7 +34,7 @@ def test_the_list_shows_each_letter_once_with_its_reason_and_leaves_it_visible(
 def test_the_list_of_all_stages_says_in_which_stage_each_letter_is(world: World) -> None:
     world.bury("one")
     (line,) = world.run("dlq", "list").stdout.splitlines()
-    assert line.split("\t")[1:4] == ["one", "main", "failed"]
+    assert line.split("\t")[1:5] == ["one", "", "main", "failed"]
 
 
 def test_the_list_stops_at_its_limit_and_says_so(world: World) -> None:

@@ -9,10 +9,11 @@ from longhaul.cli.target import Target
 from longhaul.domain import transitions
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
+from longhaul.domain.message import Message
 from longhaul.domain.saved import record_ref
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.aws_lambda.ends import ends_by
-from tests.builders import QUEUE_URL, stage
+from tests.builders import BODY, BUCKET, QUEUE_URL, stage
 from tests.cli.conftest import World
 
 
@@ -44,6 +45,84 @@ def test_a_list_scans_nothing_and_reads_no_more_than_it_shows(world: World) -> N
     counts = {name: n for name, n in world.aws.gate.counts.items() if name.startswith("dynamodb")}
     # Three kinds of open rows, three states of ended ones; one page of rows; the slots.
     assert counts == {"dynamodb.Query": 6, "dynamodb.BatchGetItem": 1, "dynamodb.GetItem": 1}
+
+
+def test_a_search_finds_jobs_by_their_label_and_tags_and_with_other_filters(world: World) -> None:
+    def ended(n: int, kind: OutcomeClass, **tags: str) -> None:
+        job = world.claim(f"job-{n}", label=f"2026-10-0{n}", tags={"day": f"0{n}", **tags})
+        world.end(job, kind)
+        world.clock.advance(1)
+
+    for n in range(1, 7):
+        ended(n, OutcomeClass.PERMANENT if n == 3 else OutcomeClass.SUCCEEDED, team="web")
+    world.claim("runs", label="2026-10-07", tags={"team": "web"})
+    world.claim("nameless")
+
+    def found(*options: str) -> list[str]:
+        return ids(world.run("status", *options).stdout)
+
+    assert found("--label", "2026-10-0[237]") == ["runs", "job-3", "job-2"]
+    assert found("--label", "2026-10-0[23]", "--state", "dead") == ["job-3"]
+    assert found("--tag", "day=04") == ["job-4"]
+    assert found("--tag", "team=w*", "--tag", "day=0[45]") == ["job-5", "job-4"]
+    assert found("--tag", "team=web", "--limit", "2") == ["runs", "job-6", "job-5"]
+    assert found("--tag", "team=") == found("--label", "2027-*") == []
+    (line,) = world.run("status", "--label", "2026-10-07").stdout.splitlines()
+    assert line.split("\t")[:3] == ["runs", "2026-10-07", "RUNNING"]
+    wrong = world.run("status", "--tag", "day")
+    assert (wrong.exit_code, "--tag 'day': write NAME=VALUE" in wrong.stderr) == (2, True)
+
+
+def test_a_search_reads_a_bounded_number_of_rows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.cli.commands.status.MAX_SEARCHED", 100)
+    for n in range(120):
+        world.end(world.claim(f"ended-{n:03}", label="first" if n == 0 else "other"))
+        world.clock.advance(1)
+    world.aws.gate.counts.clear()
+    done = world.run("status", "--label", "first")
+    assert done.stdout == ""
+    assert "looked at the 100 jobs that ended last: narrow it" in done.stderr
+    assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 1
+    assert ids(world.run("status", "--label", "first", "--older-than", "1m").stdout) == [
+        "ended-000"
+    ]
+
+
+def test_what_was_asked_for_is_shown_without_its_secrets(world: World) -> None:
+    job = world.claim("flights", label="7 October", tags={"day": "07"}, sender="AIDAEXAMPLE")
+    body = {**BODY, "params": {"month": "2026-10", "api_token": "hunter2-hunter2"}}
+    world.parts.requests.put(job.request_ref, Message(json.dumps(body), {}))
+
+    page = world.run("status", "flights").stdout
+    assert "hunter2-" not in page
+    for shown in (
+        "7 October",
+        "day=07",
+        "flights_clean",
+        f"flights={BODY['inputs']['flights']}",
+        '"month": "2026-10"',
+        '"api_token": "hunt…"',
+        f"{BODY['output']}, mode overwrite",
+        "by AIDAEXAMPLE",
+    ):
+        assert shown in page, shown
+    assert "AIDAEXAMPLE" in world.run("history", "flights").stderr
+
+    record = json.loads(world.run("status", "flights", "--json").stdout)
+    assert (record["label"], record["tags"]) == ("7 October", {"day": "07"})
+    assert (record["job"], record["sender"]) == ("flights_clean", "AIDAEXAMPLE")
+    assert record["sent_at"].endswith("Z")
+    assert record["request"]["params"] == {"month": "2026-10", "api_token": "hunt…"}
+    assert record["request"]["inputs"] == BODY["inputs"]
+
+
+def test_a_request_that_is_gone_leaves_the_rest_of_the_page(world: World) -> None:
+    job = world.claim("flights")
+    world.aws.s3.delete_object(Bucket=BUCKET, Key=job.request_ref)
+    assert "flights_clean" in world.run("status", "flights").stdout
+    assert json.loads(world.run("status", "flights", "--json").stdout)["request"] is None
 
 
 def test_unclaimed_messages_count_as_queued_whether_held_back_or_not(
@@ -112,7 +191,7 @@ def test_an_ended_job_that_owes_something_is_shown_once_with_its_debts(world: Wo
     )
     world.parts.leases.apply(transitions.settle(lease, dead))
     (line,) = world.run("status").stdout.splitlines()
-    assert line.split("\t") == ["owing", "DEAD", "main", "1", "0s", "", "still owes: delete"]
+    assert line.split("\t") == ["owing", "", "DEAD", "main", "1", "0s", "", "still owes: delete"]
 
 
 def test_the_details_of_a_job_are_shown(world: World) -> None:
@@ -265,7 +344,7 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     shown = [
         line.split("\t") for line in world.run("status", "year").stdout.splitlines() if "\t" in line
     ]
-    assert [(cells[0], cells[1], cells[-1]) for cells in shown] == [
+    assert [(cells[0], cells[2], cells[-1]) for cells in shown] == [
         ("year", "SUCCEEDED", ""),
         ("├─ year/0", "SUCCEEDED", ""),
         ("├─ year/1", "DEAD", "permanent: no such column: month"),
@@ -273,7 +352,7 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
         ("├─ … 37 more", "", "37 QUEUED"),
         ("└─ waits for 39 of 40", "", ""),
     ]
-    assert shown[-1][2] == "total"
+    assert shown[-1][3] == "total"
     # The urgent ones are shown when there is no room for all.
     brief = world.run("status", "year", "--limit", "2").stdout.splitlines()[-4:-1]
     assert [line.split("\t")[0] for line in brief] == ["├─ year/1", "├─ year/2", "├─ … 38 more"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from longhaul.domain.quoting import cut, name_of, with_values, without_values
+from longhaul.domain.quoting import cut, name_of, with_values, without_secrets, without_values
 
 SECRET = "hunter2-correct-horse"
 
@@ -372,3 +372,31 @@ def test_any_list_of_values_is_whole_again(ends: list[str], data: st.DataObject)
     text = f"bad: {' | '.join(shown)}."
 
     assert with_values(without_values(text, {"of": [*values]}), {"of": [*values]}) == text
+
+
+def test_a_document_is_shown_without_what_looks_like_a_secret() -> None:
+    shown = {
+        "query": "SELECT 1",
+        "lookup": "s3://data/2026/10/a1b2c3d4e5f6a7b8.csv",
+        "days": ["2026-10-07", 3, None, True],
+        "ratio": 0.5,
+        "table": "table://web/hits@1234567890123456789",
+    }
+    assert without_secrets(shown) == shown
+    assert without_secrets(
+        {
+            "api_token": "hunter2-hunter2",
+            "nested": {"password": "short", "n": 1},
+            "auth": {"user": "ops", "pin": 1234},
+            "url": "https://me:sesame-street@example.org/x",
+            "header": "Authorization: Bearer abcdefgh12345678",
+            "card": 4111111111111111,
+        }
+    ) == {
+        "api_token": "hunt…",
+        "nested": {"password": "…", "n": 1},
+        "auth": {"user": "…", "pin": "…"},
+        "url": "https://me:sesa…@example.org/x…",
+        "header": "Authorization: Bearer abcd…",
+        "card": "…",
+    }

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from longhaul.cli.display.attempt import COLUMNS, row_of
+from longhaul.cli.display.job import asked_for
 from longhaul.cli.insight.timeline import SegmentKind, lane
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
@@ -14,6 +15,7 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, State
+from longhaul.operations.asked import request_of
 from longhaul.operations.view import attempt_record
 
 
@@ -36,6 +38,10 @@ def history(
     lease = find_job(target, job, stage)
     attempts = target.parts.leases.history([lease])[lease.key]
     now = target.parts.clock.now()
+    if not as_json:
+        asked = request_of(lease, target.parts.requests)
+        for name, value in asked_for(lease, asked, now):
+            out.note(f"{name}: {value}")
     if as_json:
         for record in attempts:
             out.record(attempt_record(record, target.parts.executions, now))

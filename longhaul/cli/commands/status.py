@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, NamedTuple
@@ -20,25 +21,33 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import (
     MANY,
     AsJson,
+    LabelOption,
     NewerThan,
     OlderThan,
     Only,
     StageOption,
+    TagOption,
+    names_wanted,
     on_target,
 )
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output, table_of
 from longhaul.cli.terminal.selection import find_job
+from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.pipeline import Pipeline
+from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
 from longhaul.operations.tree import TreeJob, progress
-from longhaul.operations.view import job_record
+from longhaul.operations.view import job_record, request_record
 from longhaul.operations.wait import Awaited
 from longhaul.settings import Stage
 
 _PERIOD_S = 2.0
+
+MAX_SEARCHED = 10_000
+"""Ended jobs that a search for a label or tags looks at, the latest first: 100 calls."""
 
 
 @on_target
@@ -53,6 +62,8 @@ def status(  # noqa: PLR0913 - filters
             "--state", case_sensitive=False, help="Only jobs in this state; may be repeated."
         ),
     ] = None,
+    label: LabelOption = None,
+    tags: TagOption = None,
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
     limit: Annotated[
@@ -83,18 +94,25 @@ def status(  # noqa: PLR0913 - filters
     Example: longhaul status flights-2013-01
 
     Example: longhaul status --state dead --newer-than 1d --json
+
+    Example: longhaul status --label '2026-10-*' --tag team=web
     """
     out = Output(as_json=as_json)
     if job is not None:
         _one(out, target, find_job(target, job, stage), limit, watch=watch, only=only)
         return
-    ages, states = Ages(older_than, newer_than), tuple(state or State)
-    stages = target.stages(stage)
+    which = _Which(
+        stages=target.stages(stage),
+        states=tuple(state or State),
+        ages=Ages(older_than, newer_than),
+        names=names_wanted(label, tags),
+        limit=limit,
+    )
     if watch and not as_json and out.data.is_terminal:
-        _watch(out, target, stages, states, ages, limit)
+        _watch(out, target, which)
         return
     while True:
-        _print(out, target, _look(target, stages, states, ages, limit), limit)
+        _print(out, target, _look(target, which), limit)
         if not watch:
             return
         time.sleep(_PERIOD_S)
@@ -109,12 +127,17 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
     members = family([lease, *(() if only else target.jobs.related(lease))], lease.key)
     if out.as_json:
         for member in members.all():
-            out.record(job_record(member.lease, target.settings, target.parts.executions, now))
+            record = job_record(member.lease, target.settings, target.parts.executions, now)
+            if member.lease.key == lease.key:
+                asked = request_of(lease, target.parts.requests)
+                record["request"] = request_record(asked) if asked else None
+            out.record(record)
     else:
+        asked = request_of(lease, target.parts.requests)
         succeeded = lease.state is State.SUCCEEDED
         reruns = target.rerunner.reruns(lease) if succeeded else []
         group = target.settings.job_log_group
-        out.fields(page_of(lease, now, target.parts.executions, group, reruns))
+        out.fields(page_of(lease, now, target.parts.executions, group, asked, reruns))
         if members.children:
             out.line("")
             if tree.children:
@@ -124,30 +147,61 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         raise typer.Exit(ExitStatus.FAILED)
 
 
+@dataclass(frozen=True)
+class _Which:
+    """The jobs of a list."""
+
+    stages: Sequence[Stage]
+    states: Sequence[State]
+    ages: Ages
+    names: Names
+    limit: int
+
+
 class _Seen(NamedTuple):
-    """`open` and `ended` have one row more than the limit if there are more."""
+    """`open` and `ended` have one row more than the limit if there are more.
+
+    `is_cut`: the search for names has ended before all ended jobs were looked at.
+    """
 
     now: datetime
     open: Sequence[Lease]
     ended: Sequence[Lease]
     stages: Sequence[StageCounts]
+    is_cut: bool
 
     def shown(self, limit: int) -> list[Lease]:
         return [*self.open[:limit], *self.ended[:limit]]
 
 
-def _look(
-    target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int
-) -> _Seen:
-    names, now = [each.name for each in stages], target.parts.clock.now()
-    unfinished = target.jobs.unfinished(names)
+def _look(target: Target, which: _Which) -> _Seen:
+    stages, now = [each.name for each in which.stages], target.parts.clock.now()
+    unfinished = target.jobs.unfinished(stages)
+    most = which.limit + 1
+    ended = target.jobs.ended(stages, which.states, which.ages)
+    looked_at = 0
+    if which.names:
+        found: list[Lease] = []
+        for row in islice(ended, MAX_SEARCHED):
+            looked_at += 1
+            if which.names.include(row):
+                found.append(row)
+                if len(found) == most:
+                    break
+    else:
+        found = list(islice(ended, most))
     return _Seen(
         now=now,
-        open=[row for row in unfinished if row.state in states and ages.include(row, now)][
-            : limit + 1
-        ],
-        ended=list(islice(target.jobs.ended(names, states, ages), limit + 1)),
-        stages=[target.stage_counter.count(stage, unfinished) for stage in stages],
+        open=[
+            row
+            for row in unfinished
+            if row.state in which.states
+            and which.ages.include(row, now)
+            and which.names.include(row)
+        ][:most],
+        ended=found,
+        stages=[target.stage_counter.count(stage, unfinished) for stage in which.stages],
+        is_cut=looked_at == MAX_SEARCHED and len(found) < most,
     )
 
 
@@ -168,6 +222,11 @@ def _notes(seen: _Seen, limit: int) -> Iterator[str]:
     ]
     if more:
         yield f"there are more jobs that are {' and '.join(more)}: raise --limit, or filter"
+    if seen.is_cut:
+        yield (
+            f"looked at the {MAX_SEARCHED:,} jobs that ended last: narrow it with --newer-than,"
+            " --older-than, --stage or --state"
+        )
     if not seen.open and not seen.ended:
         yield "no job matches"
     for each in seen.stages:
@@ -180,19 +239,12 @@ def _notes(seen: _Seen, limit: int) -> Iterator[str]:
         yield f"{each.stage.name}: about {each.queued} queued, {slots}{letters}"
 
 
-def _watch(
-    out: Output,
-    target: Target,
-    stages: Sequence[Stage],
-    states: Sequence[State],
-    ages: Ages,
-    limit: int,
-) -> None:
+def _watch(out: Output, target: Target, which: _Which) -> None:
     with Live(console=out.data, screen=True, auto_refresh=False) as live:
         while True:
-            seen = _look(target, stages, states, ages, limit)
-            rows = [row_of(lease, seen.now) for lease in seen.shown(limit)]
-            notes = [Text(note, style="dim") for note in _notes(seen, limit)]
+            seen = _look(target, which)
+            rows = [row_of(lease, seen.now) for lease in seen.shown(which.limit)]
+            notes = [Text(note, style="dim") for note in _notes(seen, which.limit)]
             head = Text(f"{target}, {seen.now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
             live.update(Group(head, table_of(COLUMNS, rows), *notes), refresh=True)
             time.sleep(_PERIOD_S)

@@ -8,7 +8,7 @@ from longhaul.operations.letter import DeadLetter
 from longhaul.operations.view import iso
 from longhaul.settings import Stage
 
-COLUMNS = ("message", "job", "stage", "class", "age", "attempts", "why")
+COLUMNS = ("message", "job", "label", "stage", "class", "age", "attempts", "why")
 _ID_SHOWN = 8
 _PAGE = (
     "message_id",
@@ -39,7 +39,8 @@ def row_of(letter: DeadLetter, stage: str, now: datetime, *, whole: bool) -> lis
     )
     message_id = letter.message_id if whole else letter.message_id[:_ID_SHOWN]
     old = age(now, letter.sent_at)
-    return [message_id, letter.job_id or "", stage, letter.kind, old, attempts, why]
+    names = (letter.job_id or "", letter.label or "")
+    return [message_id, *names, stage, letter.kind, old, attempts, why]
 
 
 def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def _below(
         more = []
         if rest:
             states = ", ".join(f"{count:,} {state}" for state, count in rest.most_common())
-            more.append([f"… {rest.total():,} more", "", stage, "", "", "", states])
+            more.append([f"… {rest.total():,} more", "", "", stage, "", "", "", states])
         if siblings is stages[-1]:
             more += _waiting(member, pipeline)
         for child in shown:
@@ -63,7 +63,7 @@ def _waiting(member: Member, pipeline: Pipeline) -> Iterator[list[str]]:
         if join in pipeline.joins and lease.state is State.SUCCEEDED:
             left, size = waits(member, join, pipeline)
             if left:
-                yield [f"waits for {left:,} of {size:,}", "", join, "", "", "", ""]
+                yield [f"waits for {left:,} of {size:,}", "", "", join, "", "", "", ""]
 
 
 def _most_urgent(siblings: Sequence[Member], limit: int) -> list[Member]:

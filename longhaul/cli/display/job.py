@@ -1,22 +1,26 @@
 """A job on a line, and a job on a page."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from longhaul.cli.display.text import age, moment_text, size_text
 from longhaul.domain.durations import format_duration
 from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.request import JobRequest
 from longhaul.domain.saved import waits_for_next
 from longhaul.engines.aws_lambda.ends import LAMBDA, ends_by
 from longhaul.engines.listed import engine_of
 from longhaul.operations.find import moment_of
-from longhaul.operations.view import shown_state
+from longhaul.operations.view import request_record, shown_state
 from longhaul.ports import Executions
 
-COLUMNS = ("job", "state", "stage", "attempt", "age", "progress", "why")
+COLUMNS = ("job", "label", "state", "stage", "attempt", "age", "progress", "why")
 _BAR = 10
 _MAX_WHY = 160
+_MAX_INPUTS = 5
+_MAX_PARAMS = 2_000
 
 
 def row_of(lease: Lease, now: datetime) -> list[str]:
@@ -24,6 +28,7 @@ def row_of(lease: Lease, now: datetime) -> list[str]:
     attempt = "" if lease.is_mark else str(lease.attempt.number)
     return [
         lease.job_id,
+        lease.label or "",
         shown_state(lease),
         lease.stage,
         attempt,
@@ -34,13 +39,16 @@ def row_of(lease: Lease, now: datetime) -> list[str]:
 
 
 def name_of(lease: Lease) -> str:
-    """A short name: the id, or for a follow-on its root, stage and place among its siblings."""
+    """A short name: the label, or the id; of a follow-on also stage and place among its siblings.
+
+    A follow-on without a label has its root's id in the place of its own.
+    """
     if lease.lineage is None:
-        return lease.job_id
+        return lease.label or lease.job_id
     # Where a job is the only one, its place says nothing.
     places = (group.n for group in lease.lineage.groups if group.size != 1)
     place = ".".join(f"{n + 1:02}" for n in places)
-    return f"{lease.root.partition('#')[2]} {lease.stage} {place}".rstrip()
+    return f"{lease.label or lease.root.partition('#')[2]} {lease.stage} {place}".rstrip()
 
 
 def progress_of(lease: Lease) -> str:
@@ -103,11 +111,13 @@ def page_of(
     now: datetime,
     executions: Executions,
     log_group: str,
+    request: JobRequest | None = None,
     reruns: Sequence[Lease] = (),
 ) -> list[tuple[str, str]]:
     """Everything that helps to understand the job: names and values, none of them empty.
 
-    `reruns`: the jobs that ran it again.
+    `request`: where it could be read. What looks like a secret in it is cut. `reruns`: the jobs
+    that ran it again.
     """
     if lease.is_mark:
         return [
@@ -121,6 +131,7 @@ def page_of(
     pairs = [
         ("job", lease.job_id),
         ("stage", lease.stage),
+        *asked_for(lease, request, now),
         ("follows", _origin(lease)),
         ("rerun of", lease.rerun_of or ""),
         ("state", shown_state(lease)),
@@ -159,6 +170,31 @@ def page_of(
         ("log", f"{log_group}:{stream}" if stream else ""),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def asked_for(lease: Lease, request: JobRequest | None, now: datetime) -> list[tuple[str, str]]:
+    """What was asked for, by whom and when: names and values, none of them empty."""
+    pairs = () if lease.is_mark else _asked_for(lease, request, now)
+    return [(name, value) for name, value in pairs if value]
+
+
+def _asked_for(
+    lease: Lease, request: JobRequest | None, now: datetime
+) -> Iterator[tuple[str, str]]:
+    yield "label", lease.label or ""
+    yield "tags", ", ".join(f"{name}={value}" for name, value in lease.tags.items())
+    yield "runs", lease.input.job or ""
+    if request is not None:
+        shown = request_record(request)
+        inputs = [f"{name}={path}" for name, path in shown["inputs"].items()]
+        more = f", and {len(inputs) - _MAX_INPUTS} more" if len(inputs) > _MAX_INPUTS else ""
+        yield "inputs", ", ".join(inputs[:_MAX_INPUTS]) + more
+        params = json.dumps(shown["params"], ensure_ascii=False) if shown["params"] else ""
+        yield "params", params if len(params) <= _MAX_PARAMS else f"{params[:_MAX_PARAMS]}…"
+        yield "writes to", f"{shown['output']}, mode {shown['mode']}"
+    by = f" by {lease.receive.sender}" if lease.receive.sender else ""
+    sent = _ago(lease.receive.first_sent_at, now)
+    yield "asked for" if lease.lineage else "sent", f"{sent}{by}" if sent else ""
 
 
 def waits_for(lease: Lease, now: datetime) -> str | None:

@@ -167,10 +167,12 @@ class Report:
             waited = lane.seconds(self.now, SegmentKind.WAITING, SegmentKind.BACKING_OFF)
             ran = lane.seconds(self.now, SegmentKind.STARTING, SegmentKind.RUNNING)
             row = lane.row
-            what = (row.job_id, row.stage, row.state.value, len(lane.attempts))
+            names = (row.job_id, row.label or "", "" if row.is_mark else row.input.job or "")
+            what = (*names, row.stage, row.state.value, len(lane.attempts))
             beats = sum(each.attempt.beats for each in lane.attempts)
             rows.append((*what, _seconds(waited), _seconds(ran), beats, money(job.cost.total)))
-        return _table(["job", "stage", "state", "attempts", "waited", "ran", "beats", "cost"], rows)
+        headings = ["job", "label", "runs", "stage", "state", "attempts", "waited", "ran", "beats"]
+        return _table([*headings, "cost"], rows)
 
 
 def _wrong_row(each: AttemptCost) -> list[object]:

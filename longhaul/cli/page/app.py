@@ -140,7 +140,8 @@ class Page:
         facts: Sequence[tuple[str, str]] = ()
         if view.value is not None:
             group = self._target.settings.job_log_group
-            facts = page_of(view.value.row, view.value.now, self._target.parts.executions, group)
+            row, now, asked = view.value.row, view.value.now, view.value.asked
+            facts = page_of(row, now, self._target.parts.executions, group, asked)
         values = {
             "stage": stage.name,
             "job_id": job_id,

@@ -12,8 +12,10 @@ from longhaul.adapters.errors import code_of
 from longhaul.cli.display.text import log_line
 from longhaul.cli.page.histories import Histories
 from longhaul.cli.target import Target
+from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, job_key
+from longhaul.domain.request import JobRequest, read_request
 
 LINES = 200
 """The most lines of the log that are shown. `longhaul logs` has all of them."""
@@ -24,15 +26,28 @@ _MAX_REQUEST = 65_536  # characters
 
 @dataclass(frozen=True)
 class JobView:
-    """The page at one moment. `request` and `log` are None where there is none."""
+    """The page at one moment. `body` and `log` are None where there is none."""
 
     now: datetime
     row: Lease
     attempts: Sequence[AttemptRecord]
-    request: str | None
+    body: str | None  # of its request, as it was sent
     log: "Log | None"
     family: Sequence[Lease]
     more_family: bool
+
+    @property
+    def asked(self) -> JobRequest | None:
+        """The request in its fields, where it was read."""
+        try:
+            return read_request(self.body) if self.body else None
+        except InvalidRequestError:
+            return None
+
+    @property
+    def request(self) -> str | None:
+        """The request to be read by people."""
+        return _pretty(self.body) if self.body else None
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ class JobReader:
             now=parts.clock.now(),
             row=row,
             attempts=attempts,
-            request=self._request_of(row),
+            body=self._request_of(row),
             log=self._log(attempts),
             family=_ordered(shown),
             more_family=len(others) == MAX_FAMILY,
@@ -78,12 +93,11 @@ class JobReader:
 
     def _read_request(self, ref: str) -> str | None:
         try:
-            body = self._target.parts.requests.get(ref).body
+            return self._target.parts.requests.get(ref).body
         except ClientError as error:
             if code_of(error) != "NoSuchKey":
                 raise
             return None  # the bucket's lifecycle has removed it
-        return _pretty(body)
 
     def _log(self, attempts: Sequence[AttemptRecord]) -> Log | None:
         wanted = [each for each in attempts if self._attempt in (None, each.attempt.number)]

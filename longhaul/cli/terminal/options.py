@@ -1,7 +1,7 @@
 """The options that commands share, each under one name and with one meaning."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -9,8 +9,10 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import connect
 from longhaul.domain.durations import parse_duration_s
+from longhaul.domain.labels import Names
 
 _WHERE = "Where"
 
@@ -41,6 +43,18 @@ Stack = Annotated[
     ),
 ]
 StageOption = Annotated[str | None, typer.Option("--stage", help="Name of the stage.")]
+LabelOption = Annotated[
+    str | None,
+    typer.Option("--label", metavar="GLOB", help="Only jobs with this label, such as '2026-10-*'."),
+]
+TagOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag",
+        metavar="NAME=GLOB",
+        help="Only jobs with this tag, such as day=2026-10-07; may be repeated.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON, one object a line.")]
 Afresh = Annotated[
     bool, typer.Option("--afresh", help="Begin at the beginning: leave what a job has stored.")
@@ -87,6 +101,21 @@ def on_target(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
     return run
+
+
+def names_wanted(label: str | None, tags: Sequence[str] | None) -> Names:
+    """The filter that `--label` and `--tag` describe.
+
+    Raises:
+        CommandError: a tag is no NAME=GLOB.
+    """
+    pairs = []
+    for text in tags or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise CommandError(f"--tag {text!r}: write NAME=VALUE", ExitStatus.USAGE)
+        pairs.append((name, value))
+    return Names(label, tuple(pairs))
 
 
 def age(text: str) -> timedelta:
