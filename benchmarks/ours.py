@@ -36,7 +36,7 @@ _JOBS: Final = ("first_result", "clean_rows", "rows_in_parts", "rows_of_inputs")
 _STAGE: Final = Stage(
     slots=1000, queue_url="https://sqs/jobs", dead_letter_queue_url="https://sqs/dead-letters"
 )
-_SETTINGS: Final = RuntimeSettings(
+SETTINGS: Final = RuntimeSettings(
     leases_table=_TABLE,
     stages=(_STAGE,),
     paths=PathPolicy(data_bucket=BUCKET),
@@ -85,15 +85,15 @@ class TaskRunner:
         body = {
             "job": job,
             "inputs": inputs,
-            "output": f"s3://{BUCKET}/out/{uuid.uuid4()}/",
+            "output": new_output(),
             "params": params,
         }
-        lease_id = self._claim(body)
+        lease_id = self.claim(body)
         task = f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{uuid.uuid4()}"
         ended = _Ended()
         spec = TaskSpec(
             arn=task,
-            cluster_arn=_SETTINGS.cluster_arn,
+            cluster_arn=SETTINGS.cluster_arn,
             family="benchmark",
             revision=1,
             container="job",
@@ -101,7 +101,7 @@ class TaskRunner:
             environment={
                 **self.environment,
                 **lease_id,
-                VARIABLE: _SETTINGS.model_dump_json(),
+                VARIABLE: SETTINGS.model_dump_json(),
             },
             vcpu=self.resources.cores,
             memory_mib=self.resources.memory_mib,
@@ -112,7 +112,8 @@ class TaskRunner:
                 f"the task failed:\n{self.aws.tasks.log_of(task).read_text()[-2000:]}"
             )
 
-    def _claim(self, body: dict[str, Any]) -> dict[str, str]:
+    def claim(self, body: dict[str, Any]) -> dict[str, str]:
+        """Claim a lease for the request; the variables that name its attempt to a runner."""
         key, now = job_key("main", str(uuid.uuid4())), SystemClock().now()
         message = JobMessage(
             message_id=str(uuid.uuid4()),
@@ -125,7 +126,7 @@ class TaskRunner:
             key=key,
             content=Message(json.dumps(body), {}),
         )
-        lease = new_run(None, message, _STAGE, _SETTINGS.lease, now)
+        lease = new_run(None, message, _STAGE, SETTINGS.lease, now)
         S3Requests(self.s3, BUCKET).put(lease.request_ref, message.content)
         self.leases.apply(transitions.claim(Claim(lease, replaces=None), _STAGE))
         return {
@@ -133,6 +134,11 @@ class TaskRunner:
             "LONGHAUL_RUN": str(lease.run),
             "LONGHAUL_ATTEMPT": str(lease.attempt.number),
         }
+
+
+def new_output() -> str:
+    """A path for the output of a request, of its own."""
+    return f"s3://{BUCKET}/out/{uuid.uuid4()}/"
 
 
 @contextmanager

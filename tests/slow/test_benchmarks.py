@@ -37,6 +37,15 @@ def test_longhaul_and_a_loop_make_another_attempt_after_a_kill_and_after_a_failu
         assert seconds.keys() == {"killed at 5 s", "failed"}
 
 
+def test_executors_do_the_tasks_of_one_machine_and_move_part_of_them_to_each_other() -> None:
+    found = printed_by(["-m", "benchmarks.executors", "--mb", "1", "--files", "4"])
+
+    assert [each["executors"] for each in found.values()] == [1, 2, 4]
+    assert len({each["bytes_read"] for each in found.values()}) == 1
+    moved = [each["bytes_from_other_executors"] for each in found.values()]
+    assert moved[0] == 0 < min(moved[1:])
+
+
 def test_all_jobs_of_a_stack_begin_and_have_beats() -> None:
     found = printed_by(["-m", "benchmarks.embedded_scale", "--jobs", "2", "--for-s", "40"])
 
