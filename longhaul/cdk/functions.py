@@ -16,6 +16,9 @@ from longhaul.config.settings import Settings
 from longhaul.settings import VARIABLE
 
 ARCHITECTURE: Final = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
+# And GovCloud's. Lambda stops no chain there, and may refuse the setting. As of September 2025:
+# https://github.com/aws/aws-lambda-roadmap/issues/18.
+_WITHOUT_LOOP_DETECTION: Final = {"ap-southeast-6", "mx-central-1"}
 # Of the engines: what makes the stack and what begins in a task are no part of it.
 ENGINE_CODE: Final = [
     f"!longhaul/engines/{file}.py"
@@ -29,6 +32,18 @@ CORE_CODE: Final = [
 ]
 # Exclude everything, then include the Python files of the packages.
 NOT_CODE: Final = ["*", "!functions/**/*.py", *CORE_CODE]
+
+
+def allowed_loop(region: str) -> lambda_.RecursiveLoop | None:
+    """What a function that sends jobs is set to; None in a region that has no such setting.
+
+    A message that is renewed once more each ten days, and follow-ons of follow-ons, make a chain.
+    Lambda stops a function at about the sixteenth message of one, unless told not to
+    (https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html).
+    """
+    if region in _WITHOUT_LOOP_DETECTION or region.startswith("us-gov-"):
+        return None
+    return lambda_.RecursiveLoop.ALLOW
 
 
 def named_for_sam(function: lambda_.Function) -> lambda_.CfnFunction:
@@ -116,11 +131,7 @@ class PythonFunction(lambda_.Function):
             memory_size=memory_mib,
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE,
-            # A message that is renewed once more each ten days, and follow-ons of follow-ons, make
-            # a chain. Lambda stops a function at about the sixteenth message of one, unless told
-            # not to.
-            # https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
-            recursive_loop=lambda_.RecursiveLoop.ALLOW if sends_jobs else None,
+            recursive_loop=allowed_loop(Stack.of(scope).region) if sends_jobs else None,
             environment={
                 VARIABLE: runtime_settings,
                 "POWERTOOLS_SERVICE_NAME": name,

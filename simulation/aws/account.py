@@ -192,6 +192,7 @@ class FakeServiceQuotas(Service):
             "VPCs per Region": 5.0,
             "Internet gateways per Region": 5.0,
             "Gateway VPC endpoints per Region": 20.0,
+            "Network interfaces per Region": 5_000.0,
         }
 
     @operation

@@ -16,6 +16,7 @@ class FakeEc2(Service):
             "describe_internet_gateways",
             "describe_vpc_endpoints",
             "describe_security_groups",
+            "describe_network_interfaces",
         ),
         (("NextToken", "NextToken"),),
     )
@@ -26,6 +27,7 @@ class FakeEc2(Service):
         self.gateways = ["igw-0123456789abcdef0"]
         # VpcEndpointId, VpcId, VpcEndpointType, State and Tags of each.
         self.endpoints: list[Answer] = []
+        self.interfaces = 12
         self.groups: list[Answer] = []  # GroupId, VpcId and Tags of each
 
     @operation
@@ -40,6 +42,11 @@ class FakeEc2(Service):
     @operation
     def describe_vpc_endpoints(self, *, Filters: Sequence[Answer]) -> Answer:
         return {"VpcEndpoints": _matching(self.endpoints, Filters)}
+
+    @operation
+    def describe_network_interfaces(self, *, Filters: Sequence[Answer]) -> Answer:
+        found = [{"NetworkInterfaceId": f"eni-{n:017x}"} for n in range(self.interfaces)]
+        return {"NetworkInterfaces": _matching(found, Filters)}
 
     @operation
     def describe_security_groups(self, *, Filters: Sequence[Answer]) -> Answer:

@@ -3,8 +3,10 @@ import re
 from pathlib import Path
 
 import pytest
+from aws_cdk.aws_lambda import RecursiveLoop
 
 from longhaul.cdk.deployed import ROOM_FOR_SETTINGS
+from longhaul.cdk.functions import allowed_loop
 from longhaul.settings import RequestLimits, RuntimeSettings
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import ROOT, engine_files
@@ -151,6 +153,22 @@ def test_lambda_does_not_take_renewed_messages_and_follow_ons_for_a_runaway_loop
 
     assert senders == {"Dispatcher", "Settle", "Sweeper"}
     assert recursion == {name: "Allow" if name in senders else None for name in NAMES}
+
+
+@pytest.mark.parametrize(
+    ("region", "expected"),
+    [
+        ("eu-central-1", RecursiveLoop.ALLOW),
+        ("cn-north-1", RecursiveLoop.ALLOW),
+        ("${Token[AWS.Region.4]}", RecursiveLoop.ALLOW),
+        ("us-gov-west-1", None),
+        ("mx-central-1", None),
+    ],
+)
+def test_no_loop_is_allowed_where_lambda_looks_for_none(
+    region: str, expected: RecursiveLoop | None
+) -> None:
+    assert allowed_loop(region) == expected
 
 
 def test_each_stage_feeds_the_dispatcher(varied: Synthesis) -> None:

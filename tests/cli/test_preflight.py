@@ -254,6 +254,18 @@ def test_the_region_has_room_for_the_stacks_own_network(account: World) -> None:
     assert "network: Internet gateways per Region" in only(look(), Level.PROBLEM).what
 
 
+def test_the_region_has_room_for_an_interface_of_each_task(account: World) -> None:
+    account.aws.ec2.interfaces = 4_991
+
+    finding = only(look(), Level.WARNING)
+
+    assert finding.what.startswith(
+        "network: Network interfaces per Region: 4991 of 5000 are taken, and 10 slots need one each"
+    )
+    account.aws.ec2.interfaces = 4_990
+    assert Level.WARNING not in look()
+
+
 def test_a_deployed_stack_has_its_network(stack: World) -> None:
     stack.deploy()
     stack.aws.ec2.vpcs = [f"vpc-0123456789abcde0{n}" for n in range(5)]

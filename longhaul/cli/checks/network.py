@@ -1,11 +1,11 @@
-"""The VPC that a stack makes: whether there is room for it, and whether it can be deleted."""
+"""The VPC of a stack: whether there is room for it and its tasks, and whether it can be deleted."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 from longhaul.cli.checks.account import find_quota
 from longhaul.cli.checks.deploying import Plan, deployed_settings
-from longhaul.cli.checks.finding import Finding, ok, problem, skipped
+from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.target import Target
 
 VPC: Final = "AWS::EC2::VPC"
@@ -27,7 +27,13 @@ _OF_GUARDDUTY: Final = {"Name": "tag:GuardDutyManaged", "Values": ["true"]}
 
 
 def room(plan: Plan) -> Iterator[Finding]:
-    """Whether the region has room for the stack's own VPC, its gateway and its endpoints."""
+    """Whether the region has room for the stack's own VPC, and for the tasks in any VPC."""
+    yield from _of_vpc(plan)
+    yield from _of_tasks(plan)
+
+
+def _of_vpc(plan: Plan) -> Iterator[Finding]:
+    """The VPC, its gateway and its endpoints."""
     if plan.settings.network.vpc_id is not None:
         return
     if deployed_settings(plan.target) is not None and plan.target.physical(VPC):
@@ -47,6 +53,31 @@ def room(plan: Plan) -> Iterator[Finding]:
             )
         else:
             yield ok(f"network: {name}: {there} of {quota:g} are taken")
+
+
+def _of_tasks(plan: Plan) -> Iterator[Finding]:
+    """A network interface for each.
+
+    Each has a public address of Amazon's with it, which is no Elastic IP, and needs no NAT.
+    """
+    name = "Network interfaces per Region"
+    quota = find_quota(plan.target, "vpc", name)
+    if quota is None:
+        yield skipped(f"network: {name}: the service does not say")
+        return
+    stages = [each for each in plan.settings.stages if not each.retired]
+    slots = sum(each.slots for each in stages if each.engine == "fargate")
+    there = len(
+        _listed(plan.target.client("ec2"), "describe_network_interfaces", "NetworkInterfaces", [])
+    )
+    if there + slots > quota:
+        yield warning(
+            f"network: {name}: {there} of {quota:g} are taken, and {slots} slots need one each: "
+            "ECS will not start the tasks beyond that, and their jobs wait",
+            f"ask for more in Service Quotas (Amazon VPC, {name}), or lower the slots",
+        )
+    else:
+        yield ok(f"network: {name}: {there} of {quota:g} are taken, for {slots} slots")
 
 
 def left_behind(target: Target) -> Iterator[Finding]:

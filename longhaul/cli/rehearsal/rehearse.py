@@ -33,7 +33,7 @@ PREFLIGHT: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
         ("servicequotas:ListServiceQuotas", "lambda:GetAccountSettings"),
     ),
     "network": (
-        "whether there is room for one more VPC, its gateway and its endpoints",
+        "whether there is room for one more VPC, its gateway and endpoints, and for each task",
         (
             "cloudformation:DescribeStacks",
             "cloudformation:ListStackResources",
@@ -42,6 +42,7 @@ PREFLIGHT: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
             "ec2:DescribeVpcs",
             "ec2:DescribeInternetGateways",
             "ec2:DescribeVpcEndpoints",
+            "ec2:DescribeNetworkInterfaces",
         ),
     ),
     "stages": (

@@ -195,6 +195,7 @@ def all_well() -> Answers:
         },
         "ec2.DescribeVpcs": lambda _: {"Vpcs": [{"VpcId": "vpc-1"}]},
         "ec2.DescribeVpcEndpoints": lambda _: {"VpcEndpoints": []},
+        "ec2.DescribeNetworkInterfaces": lambda _: {"NetworkInterfaces": []},
         "ec2.DescribeInternetGateways": lambda _: {
             "InternetGateways": [{"InternetGatewayId": "igw-1"}]
         },
@@ -223,11 +224,12 @@ QUOTAS = {
         for kind in ("On-Demand", "Spot")
     ],
     "vpc": [
-        {"QuotaName": name, "Value": 5.0}
-        for name in (
-            "VPCs per Region",
-            "Internet gateways per Region",
-            "Gateway VPC endpoints per Region",
+        {"QuotaName": name, "Value": value}
+        for name, value in (
+            ("VPCs per Region", 5.0),
+            ("Internet gateways per Region", 5.0),
+            ("Gateway VPC endpoints per Region", 5.0),
+            ("Network interfaces per Region", 5_000.0),
         )
     ],
     "emr-serverless": [{"QuotaName": "Max concurrent vCPUs per account", "Value": 100.0}],
