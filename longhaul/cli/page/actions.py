@@ -1,4 +1,4 @@
-"""The three actions of the page: cancel, retry, redrive, with the commands' own use cases."""
+"""The actions of the page: cancel, retry, rerun, redrive, with the commands' own use cases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +40,16 @@ class Actions:
             f"{job_id} was sent again; its dead letter is still there: "
             "`longhaul dlq drop` once the job has succeeded"
         )
+
+    def rerun(self, stage: str, job_id: str) -> Notice:
+        """Run an ended job again with its request, a success as another job."""
+        lease = self._target.parts.leases.load(job_key(stage, job_id))
+        if lease is None:
+            return Notice(f"nothing is known of job {job_id}", good=False)
+        self._target.open_stage(stage)
+        planned = self._target.rerunner.plan(lease, params={})
+        self._target.rerunner.send(planned)
+        return Notice(f"{job_id} runs again as {planned.submission.job_id}")
 
     def redrive(self, stage: str, message_ids: Sequence[str]) -> Notice:
         """Send back exactly these letters; later ones are left alone."""

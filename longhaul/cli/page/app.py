@@ -22,7 +22,7 @@ from longhaul.cli.page.latest import Views
 from longhaul.cli.page.rendering import Addresses, environment, static_files
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.selection import job_id as checked_id
-from longhaul.domain.lease import job_key
+from longhaul.domain.lease import Lease, job_key
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.errors import NoSuchStageError
 from longhaul.operations.retry import why_not
@@ -78,9 +78,9 @@ class Page:
             Rule("/job", endpoint=self._job, methods=["GET"]),
             Rule("/find", endpoint=self._find, methods=["GET"]),
             Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
-            Rule("/ask/<any(cancel, retry):what>", endpoint=self._ask, methods=["GET"]),
+            Rule("/ask/<any(cancel, retry, rerun):what>", endpoint=self._ask, methods=["GET"]),
             Rule("/ask/redrive", endpoint=self._ask_redrive, methods=["GET"]),
-            Rule("/do/<any(cancel, retry):what>", endpoint=self._do, methods=["POST"]),
+            Rule("/do/<any(cancel, retry, rerun):what>", endpoint=self._do, methods=["POST"]),
             Rule("/do/redrive", endpoint=self._redrive, methods=["POST"]),
             Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
         ]
@@ -191,8 +191,10 @@ class Page:
             row = self._target.parts.leases.load(job_key(stage.name, job_id))
         if what == "cancel":
             problem = "It has ended already." if row is not None and row.state.is_terminal else None
+        elif row is None:
+            problem = "Nothing is known of it."
         else:
-            problem = why_not(row) if row is not None else "Nothing is known of it."
+            problem = why_not(row) if what == "retry" else self._why_no_rerun(row)
         fields = [("stage", stage.name), ("id", job_id)]
         back = self._url("/job", stage=stage.name, id=job_id)
         values = {
@@ -204,6 +206,15 @@ class Page:
             "back": back,
         }
         return self._html("ask.html", request, values | {"stage": stage.name})
+
+    def _why_no_rerun(self, row: Lease) -> str | None:
+        """Why this job cannot be run again; None when it can."""
+        try:
+            self._target.open_stage(row.stage)
+            self._noting(lambda: self._target.rerunner.plan(row, params={}))()
+        except AWS_OR_OURS as error:
+            return sentence(error)
+        return None
 
     def _ask_redrive(self, request: Request) -> Response:
         stage = self._stage(request.args.get("stage"))
@@ -223,7 +234,12 @@ class Page:
 
     def _do(self, request: Request, what: str) -> Response:
         stage, job_id = self._job_in(request.form)
-        act = {"cancel": self._actions.cancel, "retry": self._actions.retry}[what]
+        acts = {
+            "cancel": self._actions.cancel,
+            "retry": self._actions.retry,
+            "rerun": self._actions.rerun,
+        }
+        act = acts[what]
         return self._act_and_redirect(
             lambda: act(stage.name, job_id), "/job", stage=stage.name, id=job_id
         )

@@ -73,6 +73,31 @@ def test_retrying_a_dead_job_sends_it_again(world: World, visitor: Visitor) -> N
     assert message["MessageAttributes"]["job_id"]["StringValue"] == "job"
 
 
+def test_a_success_runs_again_as_another_job_with_the_button(
+    world: World, visitor: Visitor
+) -> None:
+    world.end(world.claim("job"), OutcomeClass.SUCCEEDED)
+    assert "/ask/rerun?stage=main&amp;id=job" in visitor.read("/job", stage="main", id="job")
+    assert "as another job that names this one" in visitor.read(
+        "/ask/rerun", stage="main", id="job"
+    )
+    after = words(visitor.do("/do/rerun", stage="main", id="job"))
+    assert "✓ job runs again as job-rerun-1" in after
+    (message,) = world.queued()
+    assert json.loads(message["Body"])["rerun_of"] == "job"
+
+
+@pytest.mark.parametrize("job_id", ["running", "nobody"])
+def test_a_job_that_cannot_be_rerun_says_why(world: World, visitor: Visitor, job_id: str) -> None:
+    world.claim("running")
+    why = {"running": "it is running", "nobody": "Nothing is known of it"}[job_id]
+    asked = visitor.read("/ask/rerun", stage="main", id=job_id)
+    assert (why in asked, "Rerun the job" in asked) == (True, False)
+    answer = visitor.post("/do/rerun", stage="main", id=job_id)
+    assert "✗" in visitor.get(answer.headers["Location"]).text
+    assert world.queued() == []
+
+
 @pytest.mark.parametrize("job_id", ["running", "nobody"])
 def test_a_job_that_cannot_be_retried_says_why(world: World, visitor: Visitor, job_id: str) -> None:
     world.claim("running")
