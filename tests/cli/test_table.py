@@ -25,6 +25,7 @@ from longhaul.cli.target import Target
 from longhaul.local.credentials import aws_client
 from longhaul.settings import PathPolicy
 from tests.builders import BUCKET, settings
+from tests.cli.test_tasks_page import LINES, words
 
 REGION = "us-east-1"
 FLIGHTS = pa.schema(
@@ -322,3 +323,11 @@ def test_a_database_that_is_gone_is_named(make_world: Callable[..., World]) -> N
     done = make_world(databases=("longhaul", "gone")).run("list")
 
     assert (done.exit_code, "no Glue database gone" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("line", [each for each in LINES if each.startswith("table ")])
+def test_a_command_of_the_page_of_tasks_runs(world: World, line: str) -> None:
+    world.flights((1, "JFK", 10))
+    done = world.run(*words(line)[1:])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip()

@@ -1,0 +1,95 @@
+"""Each command of docs/tasks.md works as it stands there.
+
+Those that start something for long, or ask AWS for more than a stack, are read by the parser alone:
+their own tests run them. Those about tables run in test_table.py.
+"""
+
+import re
+import shlex
+from datetime import timedelta
+from pathlib import Path
+
+import click
+import pytest
+import typer.main
+
+from longhaul.cli.cli import app
+from longhaul.domain.request import JobRequest
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import BUCKET
+from tests.cli.conftest import World
+from tests.cli.test_logs import GROUP, began, runner_line
+from tests.layers import ROOT
+
+PAGE = (ROOT / "docs" / "tasks.md").read_text()
+LINES = re.findall(r"^\| (?!to )[^|`]+ \| `longhaul ([^`]+)` \|$", PAGE, re.MULTILINE)
+# By the first word: what runs for minutes or until Ctrl-C, makes a project, or needs an account.
+ELSEWHERE = {
+    *("demo", "up", "console", "test", "init", "new-job"),
+    *("rehearse", "deploy", "verify", "destroy", "doctor"),
+}
+DONE, DEAD, CANCELLED = (f"flights-2013-0{month}" for month in (1, 2, 3))
+
+
+def words(line: str) -> list[str]:
+    return shlex.split(line.replace("longhaul-data", BUCKET))
+
+
+@pytest.fixture
+def used(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A stack in which the page's jobs have run."""
+    monkeypatch.chdir(tmp_path)
+    request = f'{{"job": "flights_clean", "output": "s3://{BUCKET}/clean/"}}\n'
+    Path("requests.jsonl").write_text(request)
+    world.aws.ecs.create_cluster(clusterName="Longhaul")
+    for job_id, outcome in ((DONE, OutcomeClass.SUCCEEDED), (DEAD, OutcomeClass.PERMANENT)):
+        lease = began(world, job_id, task=job_id)
+        world.aws.logs.write(GROUP, f"job/job/{job_id}", runner_line(lease, "job began"))
+        world.end(lease, outcome)
+    world.claim(CANCELLED, label="2026-10-07", tags={"team": "web"})
+    world.bury(DEAD, "timed_out")
+    return world
+
+
+def test_the_page_has_the_thirty_things_that_people_do() -> None:
+    assert len(LINES) >= 30
+    assert len(LINES) == PAGE.count("`longhaul ") == len({*LINES})
+
+
+@pytest.mark.parametrize("line", [each for each in LINES if each.split()[0] in ELSEWHERE])
+def test_a_command_of_the_page_is_one_of_the_command_line(line: str) -> None:
+    command, given = typer.main.get_command(app), words(line)
+    context = click.Context(command)
+    while isinstance(command, click.Group):
+        _, command, given = command.resolve_command(context, given)
+        assert command is not None
+    command.make_context("longhaul", given, parent=context, resilient_parsing=False)
+
+
+@pytest.mark.parametrize(
+    "line", [each for each in LINES if each.split()[0] not in {*ELSEWHERE, "table"}]
+)
+def test_a_command_of_the_page_runs(used: World, line: str) -> None:
+    if "--wait" in line:
+        used.clock.meanwhile.append(lambda: _run_what_was_sent(used))
+    if line == "drain":
+        used.clock.meanwhile.append(lambda: _end_what_runs(used))
+    if "drop --older-than" in line:
+        used.clock.advance(timedelta(days=8).total_seconds())
+    done = used.run(*words(line))
+    assert done.exit_code == 0, done.output
+    assert done.output.strip()
+
+
+def _run_what_was_sent(world: World) -> None:
+    (message,) = world.queued()
+    request = JobRequest.model_validate_json(message["Body"])
+    assert request.job_id is not None
+    lease = world.claim(request.job_id, fingerprint=request.fingerprint())
+    world.end(lease, OutcomeClass.SUCCEEDED)
+
+
+def _end_what_runs(world: World) -> None:
+    lease = world.parts.leases.load(f"main#{CANCELLED}")
+    assert lease is not None
+    world.end(lease, OutcomeClass.SUCCEEDED)
