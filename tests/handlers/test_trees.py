@@ -1,8 +1,16 @@
 """Trees as they grow, with the real handlers."""
 
+import json
+
+from functions import settle
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.message import Message
 from longhaul.operations.cancel import Canceller
-from longhaul.operations.tree import TreeJob, Trees, progress
+from longhaul.operations.find import Jobs
+from longhaul.operations.rerun import Rerunner
+from longhaul.operations.tree import TreeCanceller, TreeJob, Trees, progress
+from tests.builders import body
+from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, NESTED, requests, run_all
 from tests.handlers.test_stages import begun, commit, dispatched, settled
@@ -12,6 +20,12 @@ def walked(stack: Stack, root: Lease) -> TreeJob:
     row = stack.parts.leases.load(root.key)
     assert row is not None
     return Trees(stack.settings, stack.parts.leases, stack.parts.requests).walk(row)
+
+
+def rerunner(stack: Stack) -> Rerunner:
+    parts = stack.parts
+    jobs = Jobs(parts.clock, parts.leases, parts.index)
+    return Rerunner(stack.settings, parts.leases, jobs, parts.queue, parts.requests)
 
 
 def test_a_tree_knows_its_queued_jobs_and_for_how_many_its_join_waits(context: Context) -> None:
@@ -68,3 +82,74 @@ def test_a_tree_has_ended_when_its_join_waits_for_none_but_the_cancelled(context
         tree = walked(stack, root)
         assert (tree.has_ended, tree.has_succeeded) == (True, False)
         assert progress(tree) == "main 1 of 1, fetch 1 of 2 (1 CANCELLED), delays waits for 1"
+
+
+def test_a_rerun_that_is_sent_twice_runs_once_and_begins_a_tree_of_its_own(
+    context: Context,
+) -> None:
+    with deployed(check=True, stages=BY_DATE) as stack:
+        root = begun(stack, context, {"fetch": requests(2)})
+        for name in ("fetch", "clean", "delays"):
+            run_all(stack, name, context)
+        old = stack.parts.leases.load(root.key)
+        assert old is not None
+        stack.parts.requests.put(old.request_ref, Message(body(), {}))
+        stack.aws.clock.advance(1)
+        planned = rerunner(stack).plan(old, params={"again": True})
+        rerunner(stack).send(planned)
+        rerunner(stack).send(planned)
+
+        (row,) = dispatched(stack, stack.settings.stages[0], context)
+
+        assert (row.job_id, row.rerun_of) == (f"{root.job_id}-rerun-1", root.job_id)
+        commit(stack, row, {"fetch": requests(2)}, seal="5ea1")
+        settled(row, context)
+        assert progress(walked(stack, row)) == "main 1 of 1, fetch 0 of 2, delays waits for 2"
+        for name in ("fetch", "clean", "delays"):
+            run_all(stack, name, context)
+        assert walked(stack, row).has_succeeded
+        assert walked(stack, root).has_succeeded
+        assert stack.parts.leases.load(root.key) == old
+
+
+def test_a_dead_member_that_is_rerun_with_another_size_completes_its_tree(
+    context: Context,
+) -> None:
+    with deployed(check=True, stages=BY_DATE) as stack:
+        root = begun(stack, context, {"fetch": requests(2)})
+        first, second = dispatched(stack, stack.settings.stage("fetch"), context)
+        commit(stack, first, seal="5ea1")
+        settled(first, context)
+        end = {"error": event("settle", "exit-65-permanent")["error"]}
+        settle.lambda_handler({**json.loads(second.execution_input), **end}, context)
+        run_all(stack, "clean", context)
+        tree = walked(stack, root)
+        assert (tree.has_ended, tree.has_succeeded) == (True, False)
+
+        stack.aws.clock.advance(600)
+        dead = stack.parts.leases.load(second.key)
+        assert dead is not None
+        rerunner(stack).send(rerunner(stack).plan(dead, params={}, size="large"))
+        (again,) = run_all(stack, "fetch", context)
+        assert (again.key, again.input.size) == (second.key, "large")
+        for name in ("clean", "delays"):
+            run_all(stack, name, context)
+        assert walked(stack, root).has_succeeded
+
+
+def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> None:
+    with deployed(check=True, stages=BY_DATE) as stack:
+        root = begun(stack, context, {"fetch": requests(3)})
+        stack.aws.clock.advance(1)
+        parts = stack.parts
+        trees = Trees(stack.settings, parts.leases, parts.requests)
+        row = parts.leases.load(root.key)
+        assert row is not None
+        marked = TreeCanceller(trees, Canceller(parts.leases, parts.finisher)).cancel(row)
+        assert [each.is_mark for each in marked] == [True] * 3
+        assert [
+            each.state for each in dispatched(stack, stack.settings.stage("fetch"), context)
+        ].count(State.RUNNING) == 0
+        tree = walked(stack, root)
+        assert (tree.has_ended, tree.has_succeeded) == (True, False)
+        assert progress(tree) == "main 1 of 1, fetch 0 of 3 (3 CANCELLED), delays waits for 3"
