@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from longhaul.adapters.errors import code_of
 from longhaul.adapters.objects import delete_keys, json_of
-from longhaul.domain.footprint import MAX_BYTES
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.footprint import MAX_BYTES, is_readable
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.saved import PREFIX, Record, attempt_of, job_prefix, key_of
 
@@ -77,8 +78,16 @@ class S3SavedWork:
         """Write a record under a name that none has.
 
         The SDK repeats a write whose answer was lost: one that finds itself there is done.
+
+        Raises:
+            PermanentJobError: `load` would not read it.
         """
         body = record.model_dump_json(exclude_defaults=True).encode()
+        if len(body) > MAX_BYTES or not is_readable(body):
+            raise PermanentJobError(
+                "what the job has stored is too many files for one record: write fewer and larger"
+                " ones (coalesce)"
+            )
         try:
             self._s3.put_object(
                 Bucket=self._bucket,

@@ -211,10 +211,12 @@ class AttemptRunner:
             loaded.code,
             lambda: digests_of_files(InputListing(self.s3, bucket), inputs),
         )
-        # Tables as they were: it is what was stored that names their snapshots.
+        # Tables as they were: it is what was stored that names their snapshots. The files of one
+        # may be gone.
         self.progress.used_stored = bool(pinned)
         listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
         staged = self._stage(listing, inputs)  # while Spark boots
+        self.progress.used_stored = False
         self.spark.await_session(sum(each.size_bytes for each in staged.values()))
         self.progress.enter(Phase.RUNNING)
         work = Work(
@@ -234,6 +236,7 @@ class AttemptRunner:
             quiet=self._quiet,
             table=destination.table,
             saving=saving,
+            read_as_stored=_read_as_stored(inputs, pinned, listing.versions),
             about=self._about(lease),
             every=self.background.every,
             reports=self.scratch / "reports",
@@ -253,6 +256,7 @@ class AttemptRunner:
                 "the job ended without writing anything: call job.write, or let a script write to"
                 " {output}"
             )
+        self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
         return self._commit(destination, job, listing)
 
     def _saving(self, records: LeaseRecords, work: Work, why_nothing: str | None) -> Saving:
@@ -494,6 +498,21 @@ def _call(callback: Callable[[float], None], left_s: float) -> None:
         callback(left_s)
     except Exception as error:
         logger.warning("what the job does at its end failed", exc_info=error)
+
+
+def _read_as_stored(
+    inputs: Mapping[str, InputPath],
+    pinned: Mapping[str, TableRead],
+    versions: Mapping[TablePath, TableRead],
+) -> frozenset[str]:
+    """The names of inputs that are tables, and read in a version that was stored."""
+    return frozenset(
+        name
+        for name, each in inputs.items()
+        if isinstance(each, TableInput)
+        and each.table in versions
+        and pinned.get(str(each.table)) == versions[each.table]
+    )
 
 
 def _why_nothing(lease: Lease, request: JobRequest) -> str | None:

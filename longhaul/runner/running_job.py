@@ -62,6 +62,18 @@ class About:
     deadline: datetime
 
 
+@dataclass(frozen=True)
+class WriteOptions:
+    """How Spark writes a frame."""
+
+    format: Format
+    partition_by: tuple[str, ...]
+    options: Mapping[str, str]
+
+    def to_json(self) -> str:
+        return json.dumps([self.format, self.partition_by, dict(self.options)])
+
+
 @dataclass
 class RunningJob(Generic[ParamsT]):
     """One attempt: what `longhaul.job.Job` promises to its job."""
@@ -77,6 +89,8 @@ class RunningJob(Generic[ParamsT]):
     )
     table: "TableDestination | None" = None  # where the output goes, if to a table
     saving: "Saving | None" = None
+    # Inputs that are tables, in the version that an attempt before has stored.
+    read_as_stored: frozenset[str] = frozenset()
     about: About = field(default_factory=lambda: About("job", 1, 1, "job-1", _NO_END))
     every: Callable[[float, Callable[[], None]], Timer] = Threads().every
     stop_callbacks: list[Callable[[float], None]] = field(default_factory=list)
@@ -106,6 +120,12 @@ class RunningJob(Generic[ParamsT]):
                 f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or"
                 " bz2, or unpacked"
             )
+        return self.path_of_input(name)
+
+    def path_of_input(self, name: str) -> str:
+        """Where an input is that the request names: the job begins to use it."""
+        if name in self.read_as_stored:
+            self._saving().progress.used_stored = True
         return self.inputs[name].path
 
     def read(self, name: str, reader: DataFrameReader, /) -> DataFrame:
@@ -122,54 +142,40 @@ class RunningJob(Generic[ParamsT]):
         part: str | None = None,
         version: str | None = None,
     ) -> int:
+        how = WriteOptions(format, tuple(partition_by), options or {})
         if part is not None:
-            return self._write_part(df, name, part, version, format, partition_by, options)
+            return self._write_part(df, name, part, version, how)
         if version is not None:
             raise ValueError("version: only a part of an output has one")
-        dataset = self._write_dataset(
-            df, name, self._new_dataset(name), format, partition_by, options
-        )
+        dataset = self._write_dataset(df, name, self._new_dataset(name), how)
         self.written.append(dataset)
         # Now, and not when all that comes after has been written for nothing.
         self._count_files(count_files(dataset.folder))
         return dataset.rows or 0
 
     def _write_part(
-        self,
-        df: DataFrame,
-        name: str,
-        part: str,
-        version: str | None,
-        format_: Format,
-        partition_by: Sequence[str],
-        options: Mapping[str, str] | None,
+        self, df: DataFrame, name: str, part: str, version: str | None, how: WriteOptions
     ) -> int:
         _require_label("part", part)
         _require_version(version)
-        if any(dataset.name == name for dataset in self.written) and name not in self._parts:
+        is_written = any(dataset.name == name for dataset in self.written)
+        if is_written and not self._parts.get(name):
             raise ValueError(f"dataset {name!r} was written already, and not in parts")
         parts = self._parts.setdefault(name, {})
         if part in parts:
             raise ValueError(f"part {part!r} of dataset {name!r} was written already")
         schema = df.schema.json()
         # Of a table all files are Parquet, and it has partitions of its own.
-        way = "" if self.table else json.dumps([format_, [*partition_by], dict(options or {})])
+        way = "" if self.table else how.to_json()
         parts[part] = schema, way
         try:
-            return self._write_new_part(df, name, part, version, format_, partition_by, options)
+            return self._write_new_part(df, name, part, version, how)
         except Exception:
             del parts[part]  # it may be tried again
             raise
 
     def _write_new_part(
-        self,
-        df: DataFrame,
-        name: str,
-        part: str,
-        version: str | None,
-        format_: Format,
-        partition_by: Sequence[str],
-        options: Mapping[str, str] | None,
+        self, df: DataFrame, name: str, part: str, version: str | None, how: WriteOptions
     ) -> int:
         saving, parts = self._saving(), self._parts[name]
         schema, way = shape = parts[part]
@@ -186,7 +192,7 @@ class RunningJob(Generic[ParamsT]):
             )
         self.folder_of(name)  # raises for a wrong name
         stored = saving.part(
-            name, part, version, lambda each: self._fits_table(name, each, schema, partition_by)
+            name, part, version, lambda each: self._fits_table(name, each, schema, how.partition_by)
         )
         if stored is not None:
             if stored.columns != _digest(*shape):
@@ -197,9 +203,7 @@ class RunningJob(Generic[ParamsT]):
             self._take(name, stored, saving, schema)
             return stored.rows
         place = saving.new_place()
-        dataset = self._write_dataset(
-            df, name, saving.files.folder(place), format_, partition_by, options
-        )
+        dataset = self._write_dataset(df, name, saving.files.folder(place), how)
         kept = saving.keep_part(
             name, part, lambda: _stored(dataset, place, saving, _digest(*shape), version)
         )
@@ -266,25 +270,20 @@ class RunningJob(Generic[ParamsT]):
         require_few(self._files)
 
     def _write_dataset(
-        self,
-        df: DataFrame,
-        name: str,
-        folder: Folder,
-        format_: Format,
-        partition_by: Sequence[str],
-        options: Mapping[str, str] | None,
+        self, df: DataFrame, name: str, folder: Folder, how: WriteOptions
     ) -> Dataset:
         """Compute the frame, and write it into the folder."""
         # Counted while it is written: no second pass over the data.
         counted, rows = Observation(), F.count(F.lit(1)).alias("rows")
         layout, required, in_files = None, list[str](), list[str]()
+        partition_by = how.partition_by
         if self.table is None:
             observed = df.observe(counted, rows)
             require_columns(partition_by, df.columns)
             in_folders = {column.lower() for column in partition_by}
             in_files = [column for column in df.columns if column.lower() not in in_folders]
-            writer = observed.write.format(format_).partitionBy(*partition_by)
-            writer = writer.options(**writing(format_, in_files)).options(**(options or {}))
+            writer = observed.write.format(how.format).partitionBy(*partition_by)
+            writer = writer.options(**writing(how.format, in_files)).options(**how.options)
         else:
             layout = self.layout(self.table, name, df.schema.jsonValue(), partition_by)
             required = [column for column in layout.required if column in df.columns]
@@ -293,13 +292,13 @@ class RunningJob(Generic[ParamsT]):
                 for n, column in enumerate(required)
             )
             writer = split(df.observe(counted, rows, *nulls), layout.partition_by)
-            writer = writer.options(**(options or {}))
+            writer = writer.options(**how.options)
         writer.save(folder.as_uri())
         found = counted.get
         if not found["rows"] and self.table is None and partition_by:
             # Spark writes no file, and readers would have no columns.
-            empty = df.drop(*partition_by).limit(0).coalesce(1).write.format(format_)
-            empty = empty.options(**writing(format_, in_files)).options(**(options or {}))
+            empty = df.drop(*partition_by).limit(0).coalesce(1).write.format(how.format)
+            empty = empty.options(**writing(how.format, in_files)).options(**how.options)
             empty.save(f"{folder.as_uri().rstrip('/')}/{partition_of_nulls(partition_by)}")
         without_null = frozenset(
             column for n, column in enumerate(required) if found[f"nulls{n}"] == 0
@@ -307,6 +306,7 @@ class RunningJob(Generic[ParamsT]):
         return Dataset(name, folder, int(found["rows"]), layout, without_null)
 
     def checkpoint(self, name: str, df: DataFrame, /, *, version: str | None = None) -> DataFrame:
+        _require_text("checkpoint", name)
         if not _NAME.fullmatch(name):
             raise ValueError(
                 f"{name!r} is no checkpoint name: letters, digits, _ and -, at most 64"
@@ -340,6 +340,7 @@ class RunningJob(Generic[ParamsT]):
         return _frame(spark, folder, columns, is_empty=is_empty)
 
     def folder(self, name: str, /, *, version: str | None = None) -> Path:
+        _require_text("folder", name)
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no folder name: letters, digits, _ and -, at most 64")
         _require_version(version)
@@ -474,8 +475,14 @@ def _finite(value: object) -> int | float | None:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
+def _require_text(what: str, name: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{what}: {name!r} is no text: name it by one, as {str(name)!r}")
+
+
 def _require_label(what: str, text: str) -> None:
-    """Raises ValueError unless the text can be a part's name, or a version."""
+    """Raises unless the text can be a part's name, or a version."""
+    _require_text(what, text)
     if not text or len(text) > _MAX_LABEL or has_controls(text):
         raise ValueError(
             f"{what}: {text[:100]!r} is not 1 to {_MAX_LABEL} characters that can be printed"

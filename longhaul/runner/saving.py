@@ -56,6 +56,7 @@ from longhaul.runner.stopping import Stop, StopReason
 _LOOK_AGAIN_S: Final = 0.05
 # Longer than boto3 goes on trying: eight times a minute, for the data, the record and the row.
 _AWS_ANSWERS_WITHIN: Final = timedelta(minutes=30)
+_STATE: Final = "the state"
 _TROUBLE: Final = (ClientError, BotoCoreError, S3UploadFailedError, OSError)
 
 Change = Callable[[Record], Record]
@@ -228,8 +229,8 @@ class Saving:
         if before.code == self.work.code:
             # Of its own: what a job changes in it is compared with what is stored.
             self.state.update(deepcopy(before.state))
-            # The job may look at it at any time.
-            self.progress.used_stored |= bool(before.state)
+            if before.state:  # the job may look at it at any time
+                self._note_taken_over(_STATE)
         else:  # what names a version of its own is still of use
             self._record = self._record.model_copy(update={"state": {}})
             self._leave("the job's code has changed")
@@ -243,7 +244,8 @@ class Saving:
         self._taken[kind] += 1
         self.progress.used_stored = True
         taken = ", ".join(
-            f"{count} {name}{'s' if count > 1 else ''}" for name, count in self._taken.items()
+            name if name == _STATE else f"{count} {name}{'s' if count > 1 else ''}"
+            for name, count in self._taken.items()
         )
         left = f"; not the rest: {self._why_left}" if self._why_left else ""
         self.progress.taken_over = taken + left
@@ -318,11 +320,18 @@ class Saving:
         }
 
     def job_folder(self, name: str, version: str | None) -> Path:
-        """The job's folder of that name, with what was stored."""
+        """The job's folder of that name, with what was stored.
+
+        Raises:
+            ValueError: the attempt has opened it with another version.
+        """
+        made_by = self.made_by(version)
         with self._alone():
             if name in self._folders:
-                return self._folders[name][1].folder
-            made_by = self.made_by(version)
+                opened, folder = self._folders[name]
+                if opened != made_by:
+                    raise ValueError(f"folder {name!r} was opened with another version")
+                return folder.folder
             folder = JobFolder(self.objects, self.folder / name)
             stored = self._record.folders.get(name)
             is_usable = stored is not None and stored.made_by == made_by
@@ -445,6 +454,7 @@ def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:
         raise PermanentJobError(
             f"job.state: {error}: it takes what JSON has (texts, numbers, lists, mappings)"
         ) from error
+    _require_text_keys(state)
     if len(text.encode()) > MAX_STATE_BYTES:
         raise PermanentJobError(
             f"job.state: {len(text):,} characters of JSON are more than the {MAX_STATE_BYTES:,}"
@@ -459,3 +469,20 @@ def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:
             "job.state: it is nested too deep, or a text of it is too long or cannot be encoded"
         ) from error
     return read.state
+
+
+def _require_text_keys(value: object) -> None:
+    """Raises PermanentJobError for another key: JSON would give it back as a text."""
+    found = [value]
+    while found:
+        each = found.pop()
+        if isinstance(each, Mapping):
+            # A copy: what the job does at its end may change the state meanwhile.
+            for other in [key for key in [*each] if not isinstance(key, str)]:
+                raise PermanentJobError(
+                    f"job.state: the key {other!r} is no text, and would come back as one: use"
+                    f" {str(other)!r}"
+                )
+            found.extend(each.values())
+        elif isinstance(each, list | tuple):
+            found.extend(each)

@@ -35,9 +35,7 @@ from longhaul.runner.running_job import RunningJob
 from longhaul.runner.stopping import end_process
 
 _SAVE_EVERY_S: Final = 300.0
-_PLACE: Final = re.compile(
-    r"\{(?:(inputs|output|folder)(?:\.([A-Za-z0-9_-]+))?|(result|metrics))\}"
-)
+_PLACE: Final = re.compile(r"\{(?:(inputs|output|folder)(?:\.([^{}]*))?|(result|metrics))\}")
 _MAX_REPORT_BYTES: Final = 1024 * 1024  # more is no result, but data
 
 logger = logging.getLogger(__name__)
@@ -63,7 +61,10 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     """
     job.require_prefix()
     places: dict[str, Folder] = {MAIN: job.folder_of(MAIN)}
-    argv = [_filled(word, job, places) for word in job.params.argv]
+    try:
+        argv = [_filled(word, job, places) for word in job.params.argv]
+    except ValueError as error:
+        raise PermanentJobError(f"params.argv: {error}") from error
     with _keeping_folders(job), heeding_exits(), _as_main(file, argv):
         runpy.run_path(str(file), run_name="__main__")
     # Rows are not counted: they would have to be read once more.
@@ -155,9 +156,11 @@ def _filled(word: str, job: RunningJob[Any], places: dict[str, Folder]) -> str:
                 raise PermanentJobError(
                     f"params.argv: {match[0]} is no input of the request; given: {known}"
                 )
-            staged = urlparse(job.inputs[name].path)
-            return unquote(staged.path) if staged.scheme == "file" else job.inputs[name].path
-        folder = places[name or MAIN] = job.folder_of(name or MAIN)
+            found = job.path_of_input(name)
+            staged = urlparse(found)
+            return unquote(staged.path) if staged.scheme == "file" else found
+        dataset = MAIN if name is None else name
+        folder = places[dataset] = job.folder_of(dataset)
         if isinstance(folder, S3Folder):
             return folder.as_uri()
         # Spark wants to make the folder itself. A script that writes below it with `open` needs it.

@@ -42,6 +42,7 @@ from longhaul.settings import LeaseSettings
 from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage
 from tests.layers import DEMO_JOBS
+from tests.runner.job_attempts import Attempts
 
 
 @dataclass
@@ -185,3 +186,9 @@ def make_attempt(
         return AttemptRunner(**{**values, **changes})
 
     return make
+
+
+@pytest.fixture
+def attempts(cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path) -> Attempts:
+    cloud.claim(inputs={})
+    return Attempts(cloud, make_attempt, tmp_path / "attempts")

@@ -159,7 +159,7 @@ def test_the_loop_goes_on_after_its_last_save(
     assert run(job) is ExitCode.OK
     assert calls == [1] * 4 + [2] * (saves - 3)
     assert rows(cloud) == (1 if job == "train" else 5)
-    assert cloud.lease().attempt.progress["taken_over"] == "1 folder"
+    assert cloud.lease().attempt.progress["taken_over"] == "the state, 1 folder"
     (tmp_path / "read").mkdir()
     for n, name in enumerate(key for key in cloud.objects("out/") if key.endswith(".parquet")):
         body = cloud.s3.get_object(Bucket=BUCKET, Key=name)["Body"].read()

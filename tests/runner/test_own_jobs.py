@@ -257,6 +257,19 @@ def test_a_script_may_write_several_datasets_and_files_without_spark(
         ),
         (
             "pass",
+            {"argv": ["--to={folder.my model}", "{output}"]},
+            ExitCode.PERMANENT,
+            "params.argv: 'my model' is no folder name: letters, digits, _ and -, at most 64",
+        ),
+        (
+            "pass",
+            {"argv": ["{output.a b}"]},
+            ExitCode.PERMANENT,
+            "params.argv: 'a b' is no dataset",
+        ),
+        ("pass", {"argv": ["{output.}"]}, ExitCode.PERMANENT, "params.argv: '' is no dataset name"),
+        (
+            "pass",
             {"argv": "text"},
             ExitCode.PERMANENT,
             "params.argv: Input should be a valid tuple",

@@ -1,126 +1,55 @@
 """What an attempt stores, and what the next one takes over: with Spark, on moto."""
 
-import os
-import random
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
-from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import ClientError
-from pyiceberg.types import LongType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.adapters.background import Threads
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.lazy_tables import publisher_of
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.adapters.saved_work import S3SavedWork
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.saved import PREFIX, decide_saved
-from longhaul.domain.settlement import after_verdict
-from longhaul.domain.tables import TablePath
-from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
+from longhaul.domain.saved import PREFIX, Record, decide_saved
+from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.job import Job, Params, PermanentJobError
-from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.code_digest import code_digest
-from longhaul.runner.io.saved_files import JobFolder, S3Objects
+from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.staging import OutOfDiskError
-from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import LoadedJob
 from longhaul.runner.script import ScriptParams, run_script
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s
 from longhaul.settings import LeaseSettings
-from tests.builders import BUCKET, settings, stage
+from tests.builders import BUCKET, settings
 from tests.runner.conftest import Cloud, MakeAttempt
-
-JobCode = Callable[[SparkSession, Job[Any]], None]
-
-
-class DiesError(Exception):
-    """In the place of a kill: nothing of the attempt goes on."""
+from tests.runner.job_attempts import Attempts, DiesError, JobCode, computed, times
 
 
-class Attempts:
-    """One attempt after another of one job; each has a disk of its own, which ends with it."""
+@dataclass
+class Outage:
+    """What S3 does not take now."""
 
-    def __init__(self, cloud: Cloud, make: MakeAttempt, folder: Path) -> None:
-        self._cloud = cloud
-        self._make = make
-        self._folder = folder
-        self.number = 0
-        self.parts: dict[str, Any] = {}
-        """Parts of the attempts, in the place of the usual ones."""
-
-    def run(self, job: JobCode, code: str = "1", **parts: Any) -> ExitCode:
-        return self.run_loaded(LoadedJob(job, Params(), code), **parts)
-
-    def make(self, job: JobCode, **parts: Any) -> AttemptRunner:
-        return self._make(load=lambda *_: LoadedJob(job, Params(), "1"), **parts)
-
-    def run_loaded(self, loaded: LoadedJob, **parts: Any) -> ExitCode:
-        self.number += 1
-        scratch = self._folder / str(self.number)
-        attempt = self._make(
-            load=lambda *_: loaded,
-            id=self._cloud.lease().id,
-            scratch=scratch,
-            area=DiskArea(self._cloud.s3, scratch, {}),
-            **self.parts,
-            **parts,
-        )
-        exit_code = attempt.run()
-        if exit_code is not ExitCode.OK:
-            self.settle()
-        return exit_code
-
-    def settle(self) -> None:
-        """Release the job, and claim its next attempt."""
-        now, timing = datetime.now(UTC), LeaseSettings()
-        before = self._cloud.lease()
-        result = before.attempt.result
-        verdict = Verdict(OutcomeClass.INTERRUPTED, "it ended")
-        if result is not None:
-            verdict = Verdict(OutcomeClass(result.kind), result.error)
-        after = after_verdict(before, verdict, stage(), timing, now, random.Random(1)).lease
-        after = self._cloud.leases.apply(transitions.settle(before, after))
-        assert after.state is State.RELEASED
-        claim = Claim(next_attempt(after, None, timing, now), replaces=after)
-        self._cloud.leases.apply(transitions.claim(claim, stage()))
+    records: bool = False
 
 
 @pytest.fixture
-def attempts(cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path) -> Attempts:
-    cloud.claim(inputs={})
-    return Attempts(cloud, make_attempt, tmp_path / "attempts")
+def s3_refuses(monkeypatch: pytest.MonkeyPatch) -> Outage:
+    outage, put = Outage(), S3SavedWork.put
 
+    def refusing(self: S3SavedWork, ref: str, record: Record) -> None:
+        if outage.records:
+            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
+        put(self, ref, record)
 
-def computed(spark: SparkSession, name: str, n: int, counter: Path) -> DataFrame:
-    """A frame of `n` rows whose computation leaves a line in the file."""
-    counter.parent.mkdir(parents=True, exist_ok=True)
-    text, file = f"{name}\n", str(counter)
-
-    def noting(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - Spark reads hints
-        with Path(file).open("a") as opened:
-            opened.write(text)
-        return value
-
-    frame = spark.range(n, numPartitions=1)
-    return frame.select(F.udf(noting, "long")("id").alias("n"), F.lit(name).alias("month"))
-
-
-def times(counter: Path, name: str) -> int:
-    return counter.read_text().splitlines().count(name) if counter.exists() else 0
+    monkeypatch.setattr(S3SavedWork, "put", refusing)
+    return outage
 
 
 def test_parts_that_are_stored_are_not_computed_again(
@@ -328,25 +257,16 @@ def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> Non
 
 
 def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
-    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+    attempts: Attempts, s3_refuses: Outage
 ) -> None:
-    refuses, notes = False, list[str]()
-    stock = S3SavedWork.put
-
-    def put(self: S3SavedWork, ref: str, record: Any) -> None:
-        if refuses:
-            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
-        stock(self, ref, record)
-
-    monkeypatch.setattr(S3SavedWork, "put", put)
+    notes = list[str]()
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
-        nonlocal refuses
         if job.attempt == 1:
-            refuses = True
+            s3_refuses.records = True
             assert job.write(spark.range(1), part="a") == 1
             notes.append(vars(job)["saving"].progress.note)
-            refuses = False
+            s3_refuses.records = False
             job.write(spark.range(2), part="b")
             raise DiesError
         assert job.write(spark.range(7), part="a") == 1
@@ -355,6 +275,19 @@ def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
     attempts.run(run)
     assert attempts.run(run) is ExitCode.OK
     assert notes == ["part a of dataset . is not stored yet: ClientError"]
+
+
+def test_a_record_that_no_attempt_could_read_is_refused(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, record = S3SavedWork(cloud.s3, BUCKET), Record(fingerprint="f", spark="3", code="c")
+    store.put("first", record)
+    assert store.load("first") == record
+    monkeypatch.setattr("longhaul.domain.footprint.MAX_FOOTPRINT", 100)
+    assert store.load("first") is None
+    with pytest.raises(PermanentJobError, match="too many files"):
+        store.put("second", record)
+    assert cloud.objects("second") == []
 
 
 def test_a_disk_too_small_for_what_is_restored_ends_the_attempt_before_anything_comes(
@@ -413,28 +346,6 @@ def test_the_files_of_an_output_are_counted_at_each_part(
             job.write(frame, part="a")
         with pytest.raises(PermanentJobError, match="4 files are more than an output may have"):
             job.write(frame, part="b")
-
-
-def test_more_files_than_a_folder_may_have_are_refused(
-    make_job: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("longhaul.runner.io.saved_files.MAX_FOLDER_FILES", 1)
-    job = make_job({})
-    for name in "ab":
-        job.folder("model").joinpath(name).touch()
-    with pytest.raises(PermanentJobError, match="more than 1 files: pack them together"):
-        job.save()
-
-
-def test_the_files_of_all_folders_are_counted_together(
-    make_job: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("longhaul.runner.saving.MAX_FOLDER_FILES", 1)
-    job = make_job({})
-    for name in "ab":
-        job.folder(name).joinpath("file").touch()
-    with pytest.raises(PermanentJobError, match="folders hold more than 1 files"):
-        job.save()
 
 
 def test_what_a_platform_asks_to_stop_may_save_in_the_time_that_is_left(
@@ -526,101 +437,13 @@ def test_a_script_has_folders_that_outlive_it(attempts: Attempts, tmp_path: Path
         assert attempts.run_loaded(loaded) is expected
 
 
-def test_parts_of_a_table_are_one_output(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
-) -> None:
-    path = TablePath("lake", "events")
-    cloud.claim(inputs={}, output=str(path), mode="append")
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    publisher = publisher_of(lambda: tables, SystemClock())
-    attempts.parts = {
-        "tables": lambda: tables,
-        "publisher": S3Publisher(cloud.s3, BUCKET, tables=publisher),
-    }
-    counter = tmp_path / "counter"
-
+def test_late_parts_of_two_datasets_are_both_stored(attempts: Attempts, s3_refuses: Outage) -> None:
     def run(spark: SparkSession, job: Job[Any]) -> None:
-        for n, month in enumerate(("2013-01", "2013-02", "2013-03"), 1):
-            frame = computed(spark, month, n, counter)
-            assert job.write(frame, part=month, partition_by=["month"]) == n
-            if job.attempt == n < 3:
-                raise DiesError
-
-    assert attempts.run(run) is ExitCode.FAILED
-    assert attempts.run(run) is ExitCode.FAILED
-    assert attempts.run(run) is ExitCode.OK
-    assert [times(counter, month) for month in ("2013-01", "2013-02", "2013-03")] == [1, 2, 3]
-    table = tables.load(path)
-    assert table is not None
-    rows = table.scan().to_arrow().to_pylist()
-    assert sorted((row["month"], row["n"]) for row in rows) == [
-        *[("2013-01", 0)],
-        *[("2013-02", n) for n in range(2)],
-        *[("2013-03", n) for n in range(3)],
-    ]
-    assert len(table.snapshots()) == 1
-
-
-def append(tables: Tables, path: TablePath, *numbers: int) -> None:
-    """Another writer's rows, in a snapshot of their own."""
-    rows = pa.table({"n": pa.array(numbers, pa.int64())})
-    table = tables.load(path)
-    if table is None:
-        table = tables.catalog.create_table(
-            f"{path.database}.{path.name}", rows.schema, location=path.location(BUCKET)
-        )
-    table.append(rows)
-
-
-@pytest.mark.parametrize("code", ["1", "2"], ids=["same code", "other code"])
-def test_a_table_is_read_as_it_was_when_something_was_stored(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path, code: str
-) -> None:
-    path = TablePath("lake", "events")
-    append(tables, path, 1, 2)
-    cloud.claim(inputs={"events": str(path)})
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    attempts.parts = {"tables": lambda: tables}
-    seen = []
-
-    def run(spark: SparkSession, job: Job[Any]) -> None:
-        frame = job.read("events", spark.read.format("parquet"))
-        seen.append(sorted(row["n"] for row in frame.collect()))
-        job.write(frame, part="all")
         if job.attempt == 1:
-            append(tables, path, 3)
-            raise DiesError
-
-    assert attempts.run(run) is ExitCode.FAILED
-    assert attempts.run(run, code=code) is ExitCode.OK
-    # Other code takes nothing over, so it reads the table as it is.
-    assert seen == [[1, 2], [1, 2] if code == "1" else [1, 2, 3]]
-    output = cloud.lease().attempt.output
-    assert output is not None
-    manifest, _ = read_manifest(cloud.s3, BUCKET, output.prefix.removeprefix(f"s3://{BUCKET}/"))
-    assert manifest is not None
-    assert manifest.rows == {".": len(seen[1])}
-
-
-def test_late_parts_of_two_datasets_are_both_stored(
-    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refuses, stock = False, S3SavedWork.put
-
-    def put(self: S3SavedWork, ref: str, record: Any) -> None:
-        if refuses:
-            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
-        stock(self, ref, record)
-
-    monkeypatch.setattr(S3SavedWork, "put", put)
-
-    def run(spark: SparkSession, job: Job[Any]) -> None:
-        nonlocal refuses
-        if job.attempt == 1:
-            refuses = True
+            s3_refuses.records = True
             job.write(spark.range(1), "x", part="a")
             job.write(spark.range(2), "y", part="a")
-            refuses = False
+            s3_refuses.records = False
             job.save()
             raise DiesError
         assert job.write(spark.range(7), "x", part="a") == 1
@@ -689,6 +512,8 @@ def test_a_wrong_name_is_refused_before_anything_is_computed(
         ({"x": object()}, "it takes what JSON has"),
         ({"x": float("nan")}, "it takes what JSON has"),
         ({"x": "y" * 70_000}, "put them into job.folder"),
+        ({2013: 1}, "the key 2013 is no text"),
+        ({"x": [{"y": {True: 1}}]}, "the key True is no text"),
     ],
 )
 def test_a_state_that_cannot_be_stored_is_refused(
@@ -698,89 +523,6 @@ def test_a_state_that_cannot_be_stored_is_refused(
     job.state.update(state)
     with pytest.raises(PermanentJobError, match=message):
         job.save()
-
-
-def test_unchanged_files_are_not_sent_again(tmp_path: Path) -> None:
-    sent: list[str] = []
-
-    class Noted:
-        def store(self, files: dict[str, Path]) -> None:
-            sent.extend(sorted(file.name for file in files.values()))
-
-        def bring(self, files: dict[str, Path]) -> None:
-            assert not files
-
-    folder = JobFolder(Noted(), tmp_path / "model")
-    folder.restore({})
-    for name in "abc":
-        (folder.folder / name).write_text(name)
-    folder.store("1-1/1/")
-    (folder.folder / "b").write_text("B")
-    (folder.folder / "c").touch()  # the same content
-    (folder.folder / "a").unlink()
-    files = folder.store("1-1/2/")
-    assert sent == ["a", "b", "c", "b"]
-    assert {path: file.object for path, file in files.items()} == {"b": "1-1/2/0", "c": "1-1/1/2"}
-
-
-class Folder:
-    """A job's folder, and what S3 has of it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.sent: dict[str, str] = {}
-        self.disk = folder
-        self.files = JobFolder(self, folder)
-        self.files.restore({})
-        self.while_sending: Callable[[], object] = lambda: None
-
-    def store(self, files: Mapping[str, Path]) -> None:
-        for name, file in files.items():
-            self.sent[name] = file.read_text()
-        self.while_sending()
-
-    def bring(self, files: Mapping[str, Path]) -> None:
-        for name, file in files.items():
-            file.write_text(self.sent[name])
-
-    def saved(self, n: int) -> dict[str, str]:
-        return {
-            path: self.sent[file.object] for path, file in self.files.store(f"1-1/{n}/").items()
-        }
-
-
-def test_a_file_that_changes_while_it_is_sent_is_sent_again(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "model")
-    (folder.disk / "w").write_text("HALF")
-    folder.while_sending = lambda: (folder.disk / "w").write_text("HALF-REST")
-    folder.saved(1)
-    folder.while_sending = lambda: None
-    assert folder.saved(2) == {"w": "HALF-REST"}
-    assert folder.saved(3) == {"w": "HALF-REST"}
-
-
-def test_a_write_within_the_clocks_tick_is_seen(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "model")
-    file = folder.disk / "w"
-    file.write_text("one")
-    status = file.stat()
-    folder.saved(1)
-    file.write_text("two")
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert folder.saved(2) == {"w": "two"}
-
-
-@pytest.mark.parametrize(
-    ("name", "message"), [("a\tb", "cannot list"), ("/".join(["x" * 200] * 11), "2,000 characters")]
-)
-def test_a_file_that_a_record_cannot_name_is_refused(
-    tmp_path: Path, name: str, message: str
-) -> None:
-    folder = Folder(tmp_path / "model")
-    file = folder.disk / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("x")
-    with pytest.raises(PermanentJobError, match=message):
-        folder.saved(1)
 
 
 def test_a_save_of_nothing_new_is_no_progress(cloud: Cloud, attempts: Attempts) -> None:
@@ -812,21 +554,6 @@ def test_a_state_that_no_attempt_could_read_is_refused(make_job: Any, state: Any
         job.save()
 
 
-def test_a_large_file_that_s3_refuses_makes_a_save_late(
-    make_job: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = make_job({})
-    job.folder("model").joinpath("w").write_text("x")
-
-    def refuse(_: object, __: object) -> None:
-        raise S3UploadFailedError("SlowDown")
-
-    monkeypatch.setattr(type(job.saving.objects), "store", refuse)
-    assert job.saving.save() is False
-    monkeypatch.undo()
-    assert job.saving.save() is True
-
-
 def test_a_script_whose_folder_cannot_be_stored_fails_by_its_own_error(
     cloud: Cloud, attempts: Attempts, tmp_path: Path
 ) -> None:
@@ -838,36 +565,6 @@ def test_a_script_whose_folder_cannot_be_stored_fails_by_its_own_error(
     loaded = LoadedJob(lambda _, job: run_script(file, job), params, code_digest(file))
     assert attempts.run_loaded(loaded) is ExitCode.FAILED
     assert "its own" in (cloud.lease().last_error or "")
-
-
-def test_a_table_is_read_with_the_columns_that_it_had(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
-) -> None:
-    path = TablePath("lake", "events")
-    append(tables, path, 1, 2)
-    append(tables, path, 100, 200)
-    # The filter leaves out a file, as long as the columns are those that the table has.
-    cloud.claim(inputs={"events": f"{path}?n > 50"})
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    attempts.parts = {"tables": lambda: tables}
-    seen, counter = [], tmp_path / "counter"
-
-    def run(spark: SparkSession, job: Job[Any]) -> None:
-        frame = job.read("events", spark.read.format("parquet"))
-        seen.append((frame.columns, sorted(row["n"] for row in frame.collect())))
-        job.checkpoint("c", computed(spark, "c", 1, counter))
-        job.write(frame, part="all")
-        if job.attempt == 1:
-            table = tables.load(path)
-            assert table is not None
-            with table.update_schema() as change:
-                change.add_column("more", LongType())
-            raise DiesError
-
-    assert attempts.run(run) is ExitCode.FAILED
-    assert attempts.run(run) is ExitCode.OK
-    assert seen == [(["n"], [100, 200])] * 2
-    assert times(counter, "c") == 1
 
 
 def test_an_attempt_says_why_it_begins_from_nothing(
@@ -970,6 +667,49 @@ def test_what_could_not_be_computed_may_be_tried_again(make_job: Any, spark: Spa
     assert job.checkpoint("c", spark.range(1)).count() == 1
 
 
+def test_a_dataset_is_written_whole_or_in_parts(
+    make_job: Any, spark: SparkSession, written: Any
+) -> None:
+    job = make_job({})
+    fails = spark.range(1).select(F.raise_error(F.lit("no")).cast("long").alias("id"))
+    with pytest.raises(Exception, match="no"):
+        job.write(fails, part="a")
+    job.write(spark.range(1))
+    with pytest.raises(ValueError, match="was written already, and not in parts"):
+        job.write(spark.range(1), part="b")
+    assert len(written(job)) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda job: job.write(None, part=2013), r"part: 2013 is no text: name it .* as '2013'"),
+        (lambda job: job.write(None, part="a", version=2), "version: 2 is no text"),
+        (lambda job: job.checkpoint(2013, None), "checkpoint: 2013 is no text"),
+        (lambda job: job.folder(2013), "folder: 2013 is no text"),
+    ],
+)
+def test_a_name_that_is_no_text_is_refused(
+    make_job: Any, call: Callable[[Any], object], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(make_job({}))
+
+
+def test_a_cursor_alone_is_said_to_be_taken_over(make_job: Any) -> None:
+    first = make_job({})
+    first.state["next"] = 41_000
+    first.save()
+    assert make_job({}, after=first).taken_over == "the state"
+
+
+def test_a_folder_has_one_version(make_job: Any) -> None:
+    job = make_job({})
+    assert job.folder("model", version="1") == job.folder("model", version="1")
+    with pytest.raises(ValueError, match="folder 'model' was opened with another version"):
+        job.folder("model", version="2")
+
+
 @pytest.mark.parametrize("version", ["", "x" * 201, "\udc00"])
 def test_a_version_that_cannot_be_stored_is_refused_before_anything_is_computed(
     make_job: Any, version: str
@@ -982,46 +722,6 @@ def test_a_version_that_cannot_be_stored_is_refused_before_anything_is_computed(
     ):
         with pytest.raises(ValueError, match="version: "):
             call()
-
-
-class _InMemory:
-    """Objects by name, with their content."""
-
-    def __init__(self) -> None:
-        self.stored: dict[str, bytes] = {}
-
-    def store(self, files: Mapping[str, Path]) -> None:
-        self.stored |= {name: file.read_bytes() for name, file in files.items()}
-
-    def bring(self, files: Mapping[str, Path]) -> None:
-        for name, file in files.items():
-            file.write_bytes(self.stored[name])
-
-
-def test_a_file_is_stored_as_it_is_whatever_its_times_say(tmp_path: Path) -> None:
-    """As who unpacks archives, and who writes through memory, leaves it."""
-    objects = _InMemory()
-    folder = JobFolder(objects, tmp_path / "model")
-    folder.restore({})
-    file = folder.folder / "w"
-    for number, content in enumerate(("first", "other", "third")):
-        file.write_text(content)
-        os.utime(file, (1, 1))
-        stored = folder.store(f"1-{number}/1/")["w"]
-        assert objects.stored[stored.object] == content.encode()
-
-
-def test_a_file_that_has_not_changed_is_read_for_one_more_save_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = JobFolder(_InMemory(), tmp_path / "model")
-    folder.restore({})
-    (folder.folder / "w").write_text("content")
-    folder.store("1-1/1/")
-    monkeypatch.setattr("longhaul.runner.io.saved_files._TICK_NS", -1)  # the tick is over
-    folder.store("1-1/2/")
-    monkeypatch.setattr("longhaul.runner.io.saved_files._digest", None)
-    assert folder.store("1-1/3/")["w"].object == "1-1/1/0"
 
 
 def test_a_broken_deploy_leaves_what_is_stored(
@@ -1059,38 +759,6 @@ def test_what_makes_a_job_fail_twice_is_left(cloud: Cloud, attempts: Attempts, w
     for is_left in (False, False, True):
         attempts.run(run)
         assert cloud.lease().started_afresh is is_left
-
-
-def test_parts_of_a_table_that_is_split_in_another_way_by_now_are_computed_again(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
-) -> None:
-    path = TablePath("lake", "events")
-    cloud.claim(inputs={}, output=str(path), mode="append")
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    attempts.parts = {
-        "tables": lambda: tables,
-        "publisher": S3Publisher(
-            cloud.s3, BUCKET, tables=publisher_of(lambda: tables, SystemClock())
-        ),
-    }
-
-    def run(spark: SparkSession, job: Job[Any]) -> None:
-        def frame(*months: str) -> DataFrame:
-            return spark.createDataFrame([*enumerate(months)], "n long, month string").coalesce(1)
-
-        job.write(frame("a", "b"), part="1")
-        if job.attempt == 1:
-            columns = pa.schema([pa.field("n", pa.int64()), pa.field("month", pa.string())])
-            location = path.location(BUCKET)
-            table = tables.catalog.create_table("lake.events", columns, location=location)
-            with table.update_spec() as update:
-                update.add_identity("month")
-            raise DiesError
-        job.write(frame("c"), part="2")
-
-    assert attempts.run(run) is ExitCode.FAILED
-    assert attempts.run(run) is ExitCode.OK
-    assert "taken_over" not in cloud.lease().attempt.progress
 
 
 def test_what_is_left_is_removed_with_the_next_save(

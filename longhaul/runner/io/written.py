@@ -225,6 +225,8 @@ def regular_files(folder: Path, what: str = "the output folder") -> Iterator[tup
     """
     if folder.is_symlink():
         raise NotAFileError(f"{what} is a link: write into the folder itself")
+    if folder.exists() and not folder.is_dir():
+        raise NotAFileError(f"{what} is a file: write files into the folder")
     for file in sorted(folder.rglob("*")):
         # The entry's own status: a link would publish what it leads to, and a pipe never ends.
         status = file.lstat()

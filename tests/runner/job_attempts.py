@@ -1,0 +1,97 @@
+"""One attempt after another of one job, for the tests of what jobs store."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+
+from longhaul.domain import transitions
+from longhaul.domain.claim import Claim, next_attempt
+from longhaul.domain.lease import State
+from longhaul.domain.settlement import after_verdict
+from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
+from longhaul.job import Job, Params
+from longhaul.runner.attempt import AttemptRunner
+from longhaul.runner.io.work_area import DiskArea
+from longhaul.runner.loading import LoadedJob
+from longhaul.settings import LeaseSettings
+from tests.builders import stage
+
+if TYPE_CHECKING:
+    from tests.runner.conftest import Cloud, MakeAttempt
+
+JobCode = Callable[[SparkSession, Job[Any]], None]
+
+
+class DiesError(Exception):
+    """In the place of a kill: nothing of the attempt goes on."""
+
+
+class Attempts:
+    """One attempt after another of one job; each has a disk of its own, which ends with it."""
+
+    def __init__(self, cloud: "Cloud", make: "MakeAttempt", folder: Path) -> None:
+        self._cloud = cloud
+        self._make = make
+        self._folder = folder
+        self.number = 0
+        self.parts: dict[str, Any] = {}
+        """Parts of the attempts, in the place of the usual ones."""
+
+    def run(self, job: JobCode, code: str = "1", **parts: Any) -> ExitCode:
+        return self.run_loaded(LoadedJob(job, Params(), code), **parts)
+
+    def make(self, job: JobCode, **parts: Any) -> AttemptRunner:
+        return self._make(load=lambda *_: LoadedJob(job, Params(), "1"), **parts)
+
+    def run_loaded(self, loaded: LoadedJob, **parts: Any) -> ExitCode:
+        self.number += 1
+        scratch = self._folder / str(self.number)
+        attempt = self._make(
+            load=lambda *_: loaded,
+            id=self._cloud.lease().id,
+            scratch=scratch,
+            area=DiskArea(self._cloud.s3, scratch, {}),
+            **self.parts,
+            **parts,
+        )
+        exit_code = attempt.run()
+        if exit_code is not ExitCode.OK:
+            self.settle()
+        return exit_code
+
+    def settle(self) -> None:
+        """Release the job, and claim its next attempt."""
+        now, timing = datetime.now(UTC), LeaseSettings()
+        before = self._cloud.lease()
+        result = before.attempt.result
+        verdict = Verdict(OutcomeClass.INTERRUPTED, "it ended")
+        if result is not None:
+            verdict = Verdict(OutcomeClass(result.kind), result.error)
+        after = after_verdict(before, verdict, stage(), timing, now, random.Random(1)).lease
+        after = self._cloud.leases.apply(transitions.settle(before, after))
+        assert after.state is State.RELEASED
+        claim = Claim(next_attempt(after, None, timing, now), replaces=after)
+        self._cloud.leases.apply(transitions.claim(claim, stage()))
+
+
+def computed(spark: SparkSession, name: str, n: int, counter: Path) -> DataFrame:
+    """A frame of `n` rows whose computation leaves a line in the file."""
+    counter.parent.mkdir(parents=True, exist_ok=True)
+    text, file = f"{name}\n", str(counter)
+
+    def noting(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - Spark reads hints
+        with Path(file).open("a") as opened:
+            opened.write(text)
+        return value
+
+    frame = spark.range(n, numPartitions=1)
+    return frame.select(F.udf(noting, "long")("id").alias("n"), F.lit(name).alias("month"))
+
+
+def times(counter: Path, name: str) -> int:
+    return counter.read_text().splitlines().count(name) if counter.exists() else 0

@@ -1,0 +1,152 @@
+"""A job's folder: which of its files are sent, and how they are known again."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from boto3.exceptions import S3UploadFailedError
+
+from longhaul.job import PermanentJobError
+from longhaul.runner.io.saved_files import JobFolder
+from longhaul.runner.io.written import NotAFileError
+
+
+def test_more_files_than_a_folder_may_have_are_refused(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.runner.io.saved_files.MAX_FOLDER_FILES", 1)
+    job = make_job({})
+    for name in "ab":
+        job.folder("model").joinpath(name).touch()
+    with pytest.raises(PermanentJobError, match="more than 1 files: pack them together"):
+        job.save()
+
+
+def test_the_files_of_all_folders_are_counted_together(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.runner.saving.MAX_FOLDER_FILES", 1)
+    job = make_job({})
+    for name in "ab":
+        job.folder(name).joinpath("file").touch()
+    with pytest.raises(PermanentJobError, match="folders hold more than 1 files"):
+        job.save()
+
+
+class Folder:
+    """A job's folder, and what S3 has of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sent: dict[str, str] = {}
+        self.disk = folder
+        self.files = JobFolder(self, folder)
+        self.files.restore({})
+        self.while_sending: Callable[[], object] = lambda: None
+
+    def store(self, files: Mapping[str, Path]) -> None:
+        for name, file in files.items():
+            self.sent[name] = file.read_text()
+        self.while_sending()
+
+    def bring(self, files: Mapping[str, Path]) -> None:
+        for name, file in files.items():
+            file.write_text(self.sent[name])
+
+    def saved(self, n: int) -> dict[str, str]:
+        """The files after the `n`th save, with their content."""
+        return {
+            path: self.sent[file.object] for path, file in self.files.store(f"1-1/{n}/").items()
+        }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "model")
+
+
+def test_unchanged_files_are_not_sent_again(folder: Folder) -> None:
+    for name in "abc":
+        (folder.disk / name).write_text(name)
+    folder.saved(1)
+    (folder.disk / "b").write_text("B")
+    (folder.disk / "c").touch()  # the same content
+    (folder.disk / "a").unlink()
+    assert folder.saved(2) == {"b": "B", "c": "c"}
+    assert [*folder.sent] == ["1-1/1/0", "1-1/1/1", "1-1/1/2", "1-1/2/0"]
+
+
+def test_a_file_that_changes_while_it_is_sent_is_sent_again(folder: Folder) -> None:
+    (folder.disk / "w").write_text("HALF")
+    folder.while_sending = lambda: (folder.disk / "w").write_text("HALF-REST")
+    folder.saved(1)
+    folder.while_sending = lambda: None
+    assert folder.saved(2) == {"w": "HALF-REST"}
+    assert folder.saved(3) == {"w": "HALF-REST"}
+
+
+def test_a_write_within_the_clocks_tick_is_seen(folder: Folder) -> None:
+    file = folder.disk / "w"
+    file.write_text("one")
+    status = file.stat()
+    folder.saved(1)
+    file.write_text("two")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert folder.saved(2) == {"w": "two"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("a\tb", "cannot list"), ("/".join(["x" * 200] * 11), "2,000 characters")]
+)
+def test_a_file_that_a_record_cannot_name_is_refused(
+    folder: Folder, name: str, message: str
+) -> None:
+    file = folder.disk / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("x")
+    with pytest.raises(PermanentJobError, match=message):
+        folder.saved(1)
+
+
+def test_a_large_file_that_s3_refuses_makes_a_save_late(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job({})
+    job.folder("model").joinpath("w").write_text("x")
+
+    def refuse(_: object, __: object) -> None:
+        raise S3UploadFailedError("SlowDown")
+
+    monkeypatch.setattr(type(job.saving.objects), "store", refuse)
+    assert job.saving.save() is False
+    monkeypatch.undo()
+    assert job.saving.save() is True
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(folder: Folder) -> None:
+    folder.disk.rmdir()
+    folder.disk.write_text("what the library takes for a folder's name")
+    with pytest.raises(NotAFileError, match="the job's folder is a file"):
+        folder.saved(1)
+
+
+def test_a_file_is_stored_as_it_is_whatever_its_times_say(folder: Folder) -> None:
+    """As who unpacks archives, and who writes through memory, leaves it."""
+    file = folder.disk / "w"
+    for number, content in enumerate(("first", "other", "third")):
+        file.write_text(content)
+        os.utime(file, (1, 1))
+        assert folder.saved(number) == {"w": content}
+
+
+def test_a_file_that_has_not_changed_is_read_for_one_more_save_alone(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder.disk / "w").write_text("content")
+    folder.saved(1)
+    monkeypatch.setattr("longhaul.runner.io.saved_files._TICK_NS", -1)  # the tick is over
+    folder.saved(2)
+    monkeypatch.setattr("longhaul.runner.io.saved_files._digest", None)
+    assert folder.saved(3) == {"w": "content"}
+    assert [*folder.sent] == ["1-1/1/0"]

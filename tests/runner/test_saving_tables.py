@@ -1,0 +1,187 @@
+"""What jobs store that read tables, or write them: with Spark, on moto."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.types import LongType
+from pyspark.sql import DataFrame, SparkSession
+
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.lazy_tables import publisher_of
+from longhaul.adapters.publisher import S3Publisher, read_manifest
+from longhaul.domain.tables import TablePath
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job
+from longhaul.runner.stopping import Stop, StopReason
+from tests.builders import BUCKET
+from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.job_attempts import Attempts, DiesError, computed, times
+
+
+def test_parts_of_a_table_are_one_output(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+) -> None:
+    path = TablePath("lake", "events")
+    cloud.claim(inputs={}, output=str(path), mode="append")
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    publisher = publisher_of(lambda: tables, SystemClock())
+    attempts.parts = {
+        "tables": lambda: tables,
+        "publisher": S3Publisher(cloud.s3, BUCKET, tables=publisher),
+    }
+    counter = tmp_path / "counter"
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        for n, month in enumerate(("2013-01", "2013-02", "2013-03"), 1):
+            frame = computed(spark, month, n, counter)
+            assert job.write(frame, part=month, partition_by=["month"]) == n
+            if job.attempt == n < 3:
+                raise DiesError
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.OK
+    assert [times(counter, month) for month in ("2013-01", "2013-02", "2013-03")] == [1, 2, 3]
+    table = tables.load(path)
+    assert table is not None
+    rows = table.scan().to_arrow().to_pylist()
+    assert sorted((row["month"], row["n"]) for row in rows) == [
+        *[("2013-01", 0)],
+        *[("2013-02", n) for n in range(2)],
+        *[("2013-03", n) for n in range(3)],
+    ]
+    assert len(table.snapshots()) == 1
+
+
+def append(tables: Tables, path: TablePath, *numbers: int) -> None:
+    """Another writer's rows, in a snapshot of their own."""
+    rows = pa.table({"n": pa.array(numbers, pa.int64())})
+    table = tables.load(path)
+    if table is None:
+        table = tables.catalog.create_table(
+            f"{path.database}.{path.name}", rows.schema, location=path.location(BUCKET)
+        )
+    table.append(rows)
+
+
+@pytest.mark.parametrize("code", ["1", "2"], ids=["same code", "other code"])
+def test_a_table_is_read_as_it_was_when_something_was_stored(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path, code: str
+) -> None:
+    path = TablePath("lake", "events")
+    append(tables, path, 1, 2)
+    cloud.claim(inputs={"events": str(path)})
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    attempts.parts = {"tables": lambda: tables}
+    seen = []
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        frame = job.read("events", spark.read.format("parquet"))
+        seen.append(sorted(row["n"] for row in frame.collect()))
+        job.write(frame, part="all")
+        if job.attempt == 1:
+            append(tables, path, 3)
+            raise DiesError
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run, code=code) is ExitCode.OK
+    # Other code takes nothing over, so it reads the table as it is.
+    assert seen == [[1, 2], [1, 2] if code == "1" else [1, 2, 3]]
+    output = cloud.lease().attempt.output
+    assert output is not None
+    manifest, _ = read_manifest(cloud.s3, BUCKET, output.prefix.removeprefix(f"s3://{BUCKET}/"))
+    assert manifest is not None
+    assert manifest.rows == {".": len(seen[1])}
+
+
+def test_a_table_is_read_with_the_columns_that_it_had(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+) -> None:
+    path = TablePath("lake", "events")
+    append(tables, path, 1, 2)
+    append(tables, path, 100, 200)
+    # The filter leaves out a file, as long as the columns are those that the table has.
+    cloud.claim(inputs={"events": f"{path}?n > 50"})
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    attempts.parts = {"tables": lambda: tables}
+    seen, counter = [], tmp_path / "counter"
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        frame = job.read("events", spark.read.format("parquet"))
+        seen.append((frame.columns, sorted(row["n"] for row in frame.collect())))
+        job.checkpoint("c", computed(spark, "c", 1, counter))
+        job.write(frame, part="all")
+        if job.attempt == 1:
+            table = tables.load(path)
+            assert table is not None
+            with table.update_schema() as change:
+                change.add_column("more", LongType())
+            raise DiesError
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.OK
+    assert seen == [(["n"], [100, 200])] * 2
+    assert times(counter, "c") == 1
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["before it reads", "when it has read"])
+def test_the_version_of_a_table_is_used_by_those_who_read_the_table(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path, *, reads: bool
+) -> None:
+    path = TablePath("lake", "events")
+    append(tables, path, 1, 2)
+    cloud.claim(inputs={"events": str(path)})
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    attempts.parts = {"tables": lambda: tables}
+    stop = Stop()
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        job.write(job.read("events", spark.read.format("parquet")), part="all", version="1")
+        stop.request(StopReason.TERMINATED, "asked to stop")
+        stop.check()
+
+    def broken(_session: SparkSession, job: Job[Any]) -> None:
+        if reads:  # what the new code wants may be missing in the old version
+            job.input("events")
+        raise NameError("name 'F' is not defined")
+
+    attempts.run(run, stop=stop)
+    append(tables, path, 3)
+    for is_left in (False, reads):
+        attempts.run(broken, code="2")
+        assert cloud.lease().started_afresh is is_left
+
+
+def test_parts_of_a_table_that_is_split_in_another_way_by_now_are_computed_again(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+) -> None:
+    path = TablePath("lake", "events")
+    cloud.claim(inputs={}, output=str(path), mode="append")
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    attempts.parts = {
+        "tables": lambda: tables,
+        "publisher": S3Publisher(
+            cloud.s3, BUCKET, tables=publisher_of(lambda: tables, SystemClock())
+        ),
+    }
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        def frame(*months: str) -> DataFrame:
+            return spark.createDataFrame([*enumerate(months)], "n long, month string").coalesce(1)
+
+        job.write(frame("a", "b"), part="1")
+        if job.attempt == 1:
+            columns = pa.schema([pa.field("n", pa.int64()), pa.field("month", pa.string())])
+            location = path.location(BUCKET)
+            table = tables.catalog.create_table("lake.events", columns, location=location)
+            with table.update_spec() as update:
+                update.add_identity("month")
+            raise DiesError
+        job.write(frame("c"), part="2")
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.OK
+    assert "taken_over" not in cloud.lease().attempt.progress
