@@ -11,6 +11,7 @@ from longhaul.domain.quoting import without_secrets
 from longhaul.domain.request import JobRequest
 from longhaul.domain.results import NOTHING, Results
 from longhaul.domain.saved import waits_for_next
+from longhaul.domain.waiting import Waits
 from longhaul.ports import Executions
 from longhaul.settings import RuntimeSettings
 
@@ -66,6 +67,8 @@ class JobStatus:
         error: Why, in a sentence.
         settled_at: When its latest attempt was settled.
         retry_at: Of a released job: the earliest start of its next attempt.
+        waits_for: Of a released job: `pause` of its stage, `back-off`, `slot` or `message`.
+        waits_until: When that is over at the latest; None for a pause and a slot.
         cancel_requested_at: When it was cancelled.
         owed: What is still to be done after its end.
         saved_at: When it last stored something for its next attempt (docs/checkpoints.md); None
@@ -116,6 +119,8 @@ class JobStatus:
     error: str | None = None
     settled_at: datetime | None = None
     retry_at: datetime | None = None
+    waits_for: str | None = None
+    waits_until: datetime | None = None
     cancel_requested_at: datetime | None = None
     owed: tuple[str, ...] = ()
     saved_at: datetime | None = None
@@ -140,9 +145,14 @@ class JobStatus:
 
 
 def job_status(
-    lease: Lease, settings: RuntimeSettings, executions: Executions, now: datetime
+    lease: Lease,
+    settings: RuntimeSettings,
+    executions: Executions,
+    now: datetime,
+    waits: Waits | None = None,
 ) -> JobStatus:
-    """Everything about a job that has a row."""
+    """Everything about a job that has a row. Without `waits` its stage's slots are not known."""
+    wait = (waits or Waits(now, settings.lease)).of(lease)
     execution = None if lease.is_mark else lease.input
     stream = log_stream(lease.attempt)
     saved_by = waits_for_next(lease, now)
@@ -177,6 +187,8 @@ def job_status(
         error=lease.last_error,
         settled_at=lease.settled_at,
         retry_at=lease.retry_at if lease.state is State.RELEASED else None,
+        waits_for=wait.what if wait else None,
+        waits_until=wait.until if wait else None,
         cancel_requested_at=lease.cancel_requested_at,
         owed=tuple(owed.value for owed in lease.owed),
         saved_at=lease.saved_at if saved_by else None,
@@ -194,10 +206,14 @@ def job_status(
 
 
 def job_record(
-    lease: Lease, settings: RuntimeSettings, executions: Executions, now: datetime
+    lease: Lease,
+    settings: RuntimeSettings,
+    executions: Executions,
+    now: datetime,
+    waits: Waits | None = None,
 ) -> dict[str, Any]:
     """`job_status` as a flat JSON object."""
-    return as_json(job_status(lease, settings, executions, now))
+    return as_json(job_status(lease, settings, executions, now, waits))
 
 
 def request_record(request: JobRequest) -> dict[str, Any]:

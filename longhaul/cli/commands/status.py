@@ -36,6 +36,7 @@ from longhaul.cli.terminal.selection import find_job
 from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.pipeline import Pipeline
+from longhaul.domain.waiting import Waits
 from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
@@ -124,10 +125,11 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)], only=only)
         return
     now = target.parts.clock.now()
+    waits = _waits_in(target, lease, now)
     members = family([lease, *(() if only else target.jobs.related(lease))], lease.key)
     if out.as_json:
         for member in members.all():
-            record = job_record(member.lease, target.settings, target.parts.executions, now)
+            record = job_record(member.lease, target.settings, target.parts.executions, now, waits)
             if member.lease.key == lease.key:
                 asked = request_of(lease, target.parts.requests)
                 record["request"] = request_record(asked) if asked else None
@@ -137,7 +139,7 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         succeeded = lease.state is State.SUCCEEDED
         reruns = target.rerunner.reruns(lease) if succeeded else []
         group = target.settings.job_log_group
-        out.fields(page_of(lease, now, target.parts.executions, group, asked, reruns))
+        out.fields(page_of(lease, now, target.parts.executions, group, asked, reruns, waits))
         if members.children:
             out.line("")
             if tree.children:
@@ -145,6 +147,16 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
             out.table(COLUMNS, rows_of(members, now, limit, Pipeline(target.settings.stages)))
     if watch and not tree.has_succeeded:
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _waits_in(target: Target, lease: Lease, now: datetime) -> Waits | None:
+    """The waits of the jobs of a stage, if this one is between two attempts."""
+    if lease.state is not State.RELEASED or lease.is_mark:
+        return None
+    uses = {}
+    if lease.stage in {each.name for each in target.settings.stages}:  # it may have been taken out
+        uses[lease.stage] = target.parts.slots.use(target.settings.stage(lease.stage))
+    return Waits(now, target.settings.lease, uses, target.jobs.unfinished([lease.stage]))
 
 
 @dataclass(frozen=True)
@@ -169,6 +181,7 @@ class _Seen(NamedTuple):
     ended: Sequence[Lease]
     stages: Sequence[StageCounts]
     is_cut: bool
+    waits: Waits
 
     def shown(self, limit: int) -> list[Lease]:
         return [*self.open[:limit], *self.ended[:limit]]
@@ -190,6 +203,7 @@ def _look(target: Target, which: _Which) -> _Seen:
                     break
     else:
         found = list(islice(ended, most))
+    counts = [target.stage_counter.count(stage, unfinished) for stage in which.stages]
     return _Seen(
         now=now,
         open=[
@@ -200,8 +214,14 @@ def _look(target: Target, which: _Which) -> _Seen:
             and which.names.include(row)
         ][:most],
         ended=found,
-        stages=[target.stage_counter.count(stage, unfinished) for stage in which.stages],
+        stages=counts,
         is_cut=looked_at == MAX_SEARCHED and len(found) < most,
+        waits=Waits(
+            now,
+            target.settings.lease,
+            {each.stage.name: each.slots for each in counts},
+            unfinished,
+        ),
     )
 
 
@@ -209,9 +229,10 @@ def _print(out: Output, target: Target, seen: _Seen, limit: int) -> None:
     shown = seen.shown(limit)
     if out.as_json:
         for lease in shown:
-            out.record(job_record(lease, target.settings, target.parts.executions, seen.now))
+            executions = target.parts.executions
+            out.record(job_record(lease, target.settings, executions, seen.now, seen.waits))
     elif shown:
-        out.table(COLUMNS, [row_of(lease, seen.now) for lease in shown])
+        out.table(COLUMNS, [row_of(lease, seen.now, seen.waits) for lease in shown])
     for line in _notes(seen, limit):
         out.note(line)
 
@@ -243,7 +264,7 @@ def _watch(out: Output, target: Target, which: _Which) -> None:
     with Live(console=out.data, screen=True, auto_refresh=False) as live:
         while True:
             seen = _look(target, which)
-            rows = [row_of(lease, seen.now) for lease in seen.shown(which.limit)]
+            rows = [row_of(lease, seen.now, seen.waits) for lease in seen.shown(which.limit)]
             notes = [Text(note, style="dim") for note in _notes(seen, which.limit)]
             head = Text(f"{target}, {seen.now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
             live.update(Group(head, table_of(COLUMNS, rows), *notes), refresh=True)

@@ -10,6 +10,7 @@ from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.request import JobRequest
 from longhaul.domain.saved import waits_for_next
+from longhaul.domain.waiting import Waits
 from longhaul.engines.aws_lambda.ends import LAMBDA, ends_by
 from longhaul.engines.listed import engine_of
 from longhaul.operations.find import moment_of
@@ -23,7 +24,7 @@ _MAX_INPUTS = 5
 _MAX_PARAMS = 2_000
 
 
-def row_of(lease: Lease, now: datetime) -> list[str]:
+def row_of(lease: Lease, now: datetime, waits: Waits | None = None) -> list[str]:
     """The cells of `COLUMNS`."""
     attempt = "" if lease.is_mark else str(lease.attempt.number)
     return [
@@ -34,7 +35,7 @@ def row_of(lease: Lease, now: datetime) -> list[str]:
         attempt,
         age(now, moment_of(lease)),
         progress_of(lease),
-        why_of(lease, now),
+        why_of(lease, now, waits),
     ]
 
 
@@ -86,19 +87,38 @@ def cancelled_as(lease: Lease) -> str:
     return f"has ended before: {lease.state.value}"
 
 
-def why_of(lease: Lease, now: datetime) -> str:
+def why_of(lease: Lease, now: datetime, waits: Waits | None = None) -> str:
     """The reason for its state: what it owes or waits for, and its last error."""
     if lease.owed:
         return f"still owes: {', '.join(owed.value for owed in lease.owed)}"
     if lease.state is State.RELEASED and not lease.is_mark:
-        seconds = (lease.retry_at - now).total_seconds() if lease.retry_at else 0
-        when = (
-            f"again in {format_duration(seconds)}"
-            if seconds > 0
-            else "again when its message comes and a slot is free"
-        )
-        return f"{when}; {_error(lease)}"
+        return f"{_wait_text(lease, now, waits)}; {_error(lease)}"
     return "" if lease.state is State.SUCCEEDED else _error(lease)
+
+
+def _wait_text(lease: Lease, now: datetime, waits: Waits | None) -> str:
+    """What a released job waits for, and until when."""
+    wait = waits.of(lease) if waits else None
+    if wait is None:  # nothing is known of its stage
+        if lease.retry_at and lease.retry_at > now:
+            return f"again in {format_duration((lease.retry_at - now).total_seconds())}"
+        return "waits for its message and a slot"
+    match wait.what:
+        case "pause":
+            return (
+                f"waits for its stage, paused since {moment_text(wait.since)}:"
+                " `longhaul resume` ends that"
+            )
+        case "back-off" if wait.until:
+            return f"again in {format_duration((wait.until - now).total_seconds())}"
+        case "slot":
+            order = f", number {wait.place} of {wait.others + 1} between attempts"
+            return f"waits for a slot: {wait.slots} of {wait.slots} taken{order}"
+    within = format_duration(waits.look_within.total_seconds()) if waits else ""
+    return (
+        f"waits for its message, which comes within {within}; were it lost, a copy is sent after"
+        f" {moment_text(wait.until)}"
+    )
 
 
 def _error(lease: Lease) -> str:
@@ -113,6 +133,7 @@ def page_of(
     log_group: str,
     request: JobRequest | None = None,
     reruns: Sequence[Lease] = (),
+    waits: Waits | None = None,
 ) -> list[tuple[str, str]]:
     """Everything that helps to understand the job: names and values, none of them empty.
 
@@ -150,7 +171,7 @@ def page_of(
             moment_text(lease.attempt.lease_expires_at) if lease.state is State.RUNNING else "",
         ),
         ("stored", _stored(lease, now)),
-        ("retry", _retry(lease, now)),
+        ("retry", _retry(lease, now, waits)),
         ("ended" if ended else "last outcome", _ago(lease.settled_at, now)),
         ("next run", _next_run(lease, now)),
         ("class", lease.last_class or ""),
@@ -224,10 +245,10 @@ def _next_run(lease: Lease, now: datetime) -> str:
     return f"if it was sent again, {waits}" if may_run else ""
 
 
-def _retry(lease: Lease, now: datetime) -> str:
+def _retry(lease: Lease, now: datetime, waits: Waits | None) -> str:
     if lease.state is not State.RELEASED:
         return ""
-    when, gone_by = why_of(lease, now).partition(";")[0], _gone_by(lease, now)
+    when, gone_by = _wait_text(lease, now, waits), _gone_by(lease, now)
     if gone_by is None or lease.retry_at is None or lease.retry_at < gone_by:
         return when
     return f"{when}, when the invocation of attempt {lease.attempt.number} has ended for certain"

@@ -11,6 +11,7 @@ from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.page.histories import Histories
 from longhaul.cli.target import Target
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.waiting import Waits
 from longhaul.operations.find import Ages, moment_of
 from longhaul.operations.stage_counts import StageCounts
 from longhaul.settings import Stage
@@ -41,6 +42,7 @@ class Board:
     ended: Sequence[Lease]
     lanes: Sequence[Lane]
     more: bool
+    waits: Waits
 
     @property
     def said(self) -> str:
@@ -89,6 +91,12 @@ class BoardReader:
             ended=[row for row in shown if row.state.is_terminal],
             lanes=[lane(row, attempts.get(row.key, ())) for row in shown],
             more=len(rows) > MAX_JOBS,
+            waits=Waits(
+                now,
+                target.settings.lease,
+                {each.counts.stage.name: each.counts.slots for each in of_stages},
+                unfinished,
+            ),
         )
 
     def _read_stage(self, stage: Stage) -> "_OfStage":

@@ -36,7 +36,9 @@ def test_the_first_page_works_without_scripts(world: World, visitor: Visitor) ->
     assert running.startswith("Running 5")
     assert "delays-hourly ▶ running 70 % running 2" in running
     assert "year main 02 ⊘ cancelling staging" in running
-    assert "weather-joined 0 of 3 1 again when its message comes" in words(section(page, "waiting"))
+    assert "weather-joined 0 of 3 1 waits for its message, which comes within 30m" in words(
+        section(page, "waiting")
+    )
     ended = words(section(page, "ended"))
     assert ended.index("flights-2012-13 ✗ dead") < ended.index("flights-2013-06 ✓ succeeded")
     assert "permanent: missing input: s3://longhaul-data/raw/2012-13.csv" in ended

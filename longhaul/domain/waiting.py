@@ -1,0 +1,82 @@
+"""What a job between two attempts waits for, and until when. Pure.
+
+In this order: its stage is paused; its back-off, or the end of a task that may still run; one of
+the stage's slots; its message.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.pace import SlotUse
+from longhaul.settings import LeaseSettings
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One wait.
+
+    `until`: when it is over at the latest; None for a pause, which a person ends, and for a slot,
+    which another job gives back. `since`: of a pause. `place`: of a job that waits for a slot,
+    from 1, among `others` of its stage that wait for one between two attempts.
+    """
+
+    what: Literal["pause", "back-off", "slot", "message"]
+    until: datetime | None = None
+    since: datetime | None = None
+    place: int = 0
+    others: int = 0
+    slots: int = 0
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The waits of the jobs of some stages at one moment.
+
+    `uses`: slots by stage; of a stage that is not there it is not known whether one is free.
+    """
+
+    now: datetime
+    timing: LeaseSettings
+    uses: Mapping[str, SlotUse] = field(default_factory=dict)
+    rows: Sequence[Lease] = ()
+
+    @property
+    def look_within(self) -> timedelta:
+        """The longest time for which a message that waits for a slot is hidden."""
+        return timedelta(seconds=self.timing.defer_max_s)
+
+    def of(self, row: Lease) -> Wait | None:
+        """None for a job that is not between two attempts."""
+        if row.state is not State.RELEASED or row.is_mark:
+            return None
+        use = self.uses.get(row.stage)
+        if use is not None and use.paused_at is not None:
+            return Wait("pause", since=use.paused_at)
+        if row.retry_at is not None and self.now < row.retry_at:
+            return Wait("back-off", until=row.retry_at)
+        if use is not None and use.running >= use.slots:
+            ahead = [each for each in self._due(row.stage) if _turn(each) < _turn(row)]
+            others = sum(each.key != row.key for each in self._due(row.stage))
+            return Wait("slot", place=len(ahead) + 1, others=others, slots=use.slots)
+        # A message that is lost is replaced by then, see `Sweeper`.
+        missing_after = timedelta(seconds=self.timing.missing_after_s)
+        return Wait("message", until=self.now - row.unseen_for(self.now) + missing_after)
+
+    def _due(self, stage: str) -> Iterable[Lease]:
+        """The jobs of a stage that may start as far as their back-off goes."""
+        return (
+            each
+            for each in self.rows
+            if each.stage == stage
+            and each.state is State.RELEASED
+            and not each.is_mark
+            and (each.retry_at is None or each.retry_at <= self.now)
+        )
+
+
+def _turn(row: Lease) -> tuple[datetime, str]:
+    """Retries are claimed in the order in which their back-offs passed."""
+    return row.retry_at or row.attempt.claimed_at, row.key
