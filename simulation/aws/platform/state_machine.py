@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from longhaul.engines.emr_serverless import ends
 from simulation.aws.ecs.tasks import Task
-from simulation.aws.emr_serverless.job_runs import JobRun
 from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import PLATFORM, Host
 from simulation.aws.platform.invocations import InvocationResult, Lambda
@@ -14,7 +13,7 @@ from simulation.aws.platform.job_function import JobFunction
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.timeline import Cancellable, Timeline
 from simulation.aws.stepfunctions.client import FakeStepFunctions
-from simulation.aws.stepfunctions.integration import Done, Failed, Tell
+from simulation.aws.stepfunctions.integration import Done, Failed, Integration, Tell
 from simulation.aws.stepfunctions.interpreter import Interpreter
 from simulation.aws.stepfunctions.run_task_sync import RunTaskSync, described
 from simulation.aws.stepfunctions.start_job_run_sync import StartJobRunSync
@@ -89,11 +88,15 @@ class LambdaInvoke:
         return SimpleNamespace(cancel=lambda: None)
 
 
-class RunTask:
-    """`ecs:runTask.sync`, where the plan decides what AWS leaves open.
+class _Sync:
+    """An integration that waits for an end, where the plan decides what AWS leaves open.
 
-    That is: how late Step Functions hears of a task's end, and whether a cancelled task is stopped.
+    That is: how late Step Functions hears of the end, and whether it stops what a cancelled state
+    has started. `starts` and `stops` are the calls that it makes, in the sites of a plan.
     """
+
+    starts: ClassVar[str]
+    stops: ClassVar[str]
 
     def __init__(
         self,
@@ -107,39 +110,56 @@ class RunTask:
         self._label_of = label_of
         self._injector = injector
         self._hosted = _Hosted(timeline, plan.seed)
-        self._run = RunTaskSync(self._hosted, sdk.client("ecs", config=TWICE))  # type: ignore[arg-type]  # as a Timeline
-        self._run.told_after_s = self._told_after_s
-        self._run.description = self._description
-        self._run.tries_to_stop = self._tries_to_stop
+        self._run = self._integration(sdk)
 
     def __call__(self, parameters: dict[str, Any], tell: Tell) -> Cancellable:
-        label = self._label(parameters["Overrides"])
-        self._hosted.label = f"runTask@{label}"
+        label = self._label(parameters)
+        self._hosted.label = f"{self.starts}@{label}"
         running = self._run(parameters, tell)
 
         def cancel() -> None:
-            self._hosted.label = f"stopTask@{label}"
+            self._hosted.label = f"{self.stops}@{label}"
             running.cancel()
 
         return SimpleNamespace(cancel=cancel)
 
-    def _label(self, overrides: Mapping[str, Any]) -> str:
-        """The label of the attempt that the container's environment names."""
-        names = {
-            each["Name"]: each["Value"]
-            for each in overrides["ContainerOverrides"][0]["Environment"]
-        }
-        return self._label_of(names["LONGHAUL_KEY"], names["LONGHAUL_ATTEMPT"])
+    def _integration(self, sdk: Sdk) -> Integration:
+        raise NotImplementedError
 
-    def _told_after_s(self, task: Task) -> float:
-        attempt = attempt_of(task)
-        site = f"told:{self._label_of(attempt.key, attempt.attempt)}"
+    def _label(self, parameters: Mapping[str, Any]) -> str:
+        """The label of the attempt that the parameters name."""
+        raise NotImplementedError
+
+    def _told_after_s(self, label: str) -> float:
+        site = f"told:{label}"
         late = self._injector.of_event(site, ("late",), self._plan.mix.events / 4)
         return _LATE_S if late else 1 + 3 * unit(self._plan.seed, site)
 
     def _tries_to_stop(self) -> bool:
         site = f"stop:{self._hosted.label}"
         return self._injector.of_event(site, ("not stopped",), self._plan.mix.events / 2) is None
+
+
+class RunTask(_Sync):
+    """`ecs:runTask.sync`. A RunTask whose response was lost is repeated: there are two tasks."""
+
+    starts, stops = "runTask", "stopTask"
+
+    def _integration(self, sdk: Sdk) -> Integration:
+        run = RunTaskSync(self._hosted, sdk.client("ecs", config=TWICE))  # type: ignore[arg-type]  # as a Timeline
+        run.told_after_s = self._task_told_after_s
+        run.description = self._description
+        run.tries_to_stop = self._tries_to_stop
+        return run
+
+    def _label(self, parameters: Mapping[str, Any]) -> str:
+        (override, *_) = parameters["Overrides"]["ContainerOverrides"]
+        names = {each["Name"]: each["Value"] for each in override["Environment"]}
+        return self._label_of(names["LONGHAUL_KEY"], names["LONGHAUL_ATTEMPT"])
+
+    def _task_told_after_s(self, task: Task) -> float:
+        attempt = attempt_of(task)
+        return self._told_after_s(self._label_of(attempt.key, attempt.attempt))
 
     def _description(self, task: Task) -> dict[str, Any]:
         """Some tasks that never started are described without containers.
@@ -161,54 +181,30 @@ class RunTask:
         return shown
 
 
-class StartJobRun:
-    """`emr-serverless:startJobRun.sync`, where the plan decides what AWS leaves open.
+class StartJobRun(_Sync):
+    """`emr-serverless:startJobRun.sync`.
 
-    As with `RunTask`. A StartJobRun whose response was lost is repeated, with the same token.
+    A StartJobRun whose response was lost is repeated with the same token: there is one job run.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        timeline: Timeline,
-        sdk: Sdk,
-        injector: Injector,
-        label_of: Callable[[str, int | str], str],
-    ) -> None:
-        self._plan = plan
-        self._label_of = label_of
-        self._injector = injector
-        self._hosted = _Hosted(timeline, plan.seed)
+    starts, stops = "startJobRun", "cancelJobRun"
+
+    def _integration(self, sdk: Sdk) -> Integration:
         emr = sdk.client("emr-serverless", config=TWICE)
-        self._run = StartJobRunSync(self._hosted, emr)  # type: ignore[arg-type]  # as a Timeline
-        self._run.told_after_s = self._told_after_s
-        self._run.tries_to_cancel = self._tries_to_cancel
+        run = StartJobRunSync(self._hosted, emr)  # type: ignore[arg-type]  # as a Timeline
+        run.told_after_s = lambda job_run: self._told_after_s(self._named(job_run.request["name"]))
+        run.tries_to_cancel = self._tries_to_stop
+        return run
 
-    def __call__(self, parameters: dict[str, Any], tell: Tell) -> Cancellable:
-        label = self._label(parameters["Name"])
-        self._hosted.label = f"startJobRun@{label}"
-        running = self._run(parameters, tell)
+    def _label(self, parameters: Mapping[str, Any]) -> str:
+        return self._named(parameters["Name"])
 
-        def cancel() -> None:
-            self._hosted.label = f"cancelJobRun@{label}"
-            running.cancel()
-
-        return SimpleNamespace(cancel=cancel)
-
-    def _label(self, name: str) -> str:
+    def _named(self, name: str) -> str:
+        """The label of the attempt after which a job run is named."""
         attempt = ends.attempt_of(name)
         if attempt is None:
             raise AssertionError(f"the job run {name!r} is named after no attempt")
         return self._label_of(attempt.key, attempt.attempt)
-
-    def _told_after_s(self, run: JobRun) -> float:
-        site = f"told:{self._label(run.request['name'])}"
-        late = self._injector.of_event(site, ("late",), self._plan.mix.events / 4)
-        return _LATE_S if late else 1 + 3 * unit(self._plan.seed, site)
-
-    def _tries_to_cancel(self) -> bool:
-        site = f"stop:{self._hosted.label}"
-        return self._injector.of_event(site, ("not stopped",), self._plan.mix.events / 2) is None
 
 
 class _Hosted:
