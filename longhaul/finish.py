@@ -41,6 +41,7 @@ from longhaul.domain.message import Message, follow_on
 from longhaul.domain.poison import INTERNAL_ERROR
 from longhaul.domain.verdict import shorten
 from longhaul.giving_up import GivingUp
+from longhaul.metrics import dimension
 from longhaul.publication import Publication
 from longhaul.settings import Stage
 
@@ -93,7 +94,19 @@ class Finisher:
             # After the strike: a target that hangs must not have the dead letters sent once more.
             for stage, reason in refused:
                 self.announcer.refused(stage, reason, until=until)
+            if owed is Owed.DELETE:
+                self._measure(lease)
         return lease
+
+    def _measure(self, lease: Lease) -> None:
+        """Put what the job of a success has measured into the metrics.
+
+        By the finisher that struck off the last act alone: its output is published, so it is not
+        void any more, and a repeat measures nothing twice.
+        """
+        found, job = lease.results, lease.input.job
+        if found is not None and found.metrics and job is not None:
+            self.context.metrics.put_of_job(found.metrics, stage=lease.stage, job=dimension(job))
 
     def release(self, lease: Lease, seconds: int) -> None:
         """Make the message visible in `seconds`.

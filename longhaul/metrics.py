@@ -1,10 +1,18 @@
 """The metrics by name, for handlers, alarms and dashboard.
 
 A metric with the dimension `stage` is paid for once for each stage, so there are few, and none has
-a job, a size or a tenant as its dimension.
+a job, a size or a tenant as its dimension. What a job itself measures (`job.metric`) has the
+dimensions `stage` and `job`, the name or path of its code.
 """
 
 from enum import StrEnum
+
+_MAX_DIMENSION_CHARS = 250  # of an alarm's description, and of CloudWatch's 1,024
+
+
+def dimension(job: str) -> str:
+    """The dimension `job` of what a job measures: CloudWatch takes ASCII alone."""
+    return "".join(each if "!" <= each <= "~" else "?" for each in job)[:_MAX_DIMENSION_CHARS]
 
 
 class Metric(StrEnum):

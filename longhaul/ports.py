@@ -303,6 +303,9 @@ class Metrics(Protocol):
     def put(self, values: Mapping[Metric, float], **dimensions: str) -> None:
         """Record these values, of now, under these dimensions. At least one of each."""
 
+    def put_of_job(self, values: Mapping[str, float], *, stage: str, job: str) -> None:
+        """Record what a job has measured, by names of its own. `job`: see `metrics.dimension`."""
+
 
 class Executions(Protocol):
     def ensure_started(self, name: str, execution_input: str) -> str | None:

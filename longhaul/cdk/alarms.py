@@ -11,6 +11,7 @@ that are late: a hundredth of a day's.)
 """
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Final
 
 from aws_cdk import Duration, Stack
@@ -23,8 +24,9 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from longhaul.cdk.metrics import PERIOD, of_stage, of_sweeper
+from longhaul.cdk.metrics import PERIOD, of_job, of_stage, of_sweeper
 from longhaul.cdk.queues import RETENTION, StageQueues
+from longhaul.config.metric_alarm import watched
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment, pascal
 from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
@@ -57,6 +59,12 @@ SILENCE_IS_BAD: Final = cloudwatch.TreatMissingData.BREACHING
 
 AT_LEAST: Final = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 BELOW: Final = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+_COMPARISONS: Final[Mapping[str, cloudwatch.ComparisonOperator]] = {
+    ">": cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+    ">=": AT_LEAST,
+    "<": BELOW,
+    "<=": cloudwatch.ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
+}
 
 
 class Alarms(Construct):
@@ -209,6 +217,27 @@ class Alarms(Construct):
             missing=SILENCE_IS_GOOD,
         )
 
+        for expression in stage.alarms:
+            self._watch_jobs(namespace, stage, expression)
+
+    def _watch_jobs(self, namespace: str, stage: StageDeployment, expression: str) -> None:
+        """An alarm of the settings: one value that compares so is enough."""
+        job, metric, comparison, threshold = watched(expression)
+        # Named by what it says: another place in the list must not replace the alarm.
+        digest = sha256(expression.encode()).hexdigest()[:8]
+        self._add(
+            f"{pascal(stage.name)}Jobs{digest}",
+            f"What a job of {stage.name} has measured: {expression}",
+            "what-jobs-measure",
+            of_job(
+                namespace, metric, stage.name, job, "Maximum" if ">" in comparison else "Minimum"
+            ),
+            threshold=threshold,
+            comparison=_COMPARISONS[comparison],
+            # A value comes when a job succeeds.
+            missing=SILENCE_IS_GOOD,
+        )
+
     def _add(
         self,
         id_: str,
@@ -216,7 +245,7 @@ class Alarms(Construct):
         anchor: str,
         metric: cloudwatch.Metric,
         *,
-        threshold: int,
+        threshold: float,
         missing: cloudwatch.TreatMissingData,
         comparison: cloudwatch.ComparisonOperator = AT_LEAST,
         of_periods: int = 1,

@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from longhaul.config.settings import SWEEP_PERIOD
-from longhaul.metrics import Metric, NoticeMetric, StageMetric, SweeperMetric
+from longhaul.metrics import Metric, NoticeMetric, StageMetric, SweeperMetric, dimension
 
 PERIOD: Duration = Duration.seconds(SWEEP_PERIOD.total_seconds())
 """Each period holds one value of every sweep."""
@@ -32,6 +32,11 @@ def of_stage(namespace: str, metric: Metric, stage: str, statistic: str) -> clou
 
 def of_sweeper(namespace: str, metric: SweeperMetric, statistic: str) -> cloudwatch.Metric:
     return _metric(namespace, metric.value, {"service": "sweeper"}, statistic)
+
+
+def of_job(namespace: str, name: str, stage: str, job: str, statistic: str) -> cloudwatch.Metric:
+    """What the jobs of a name or path measure under a name, in a stage."""
+    return _metric(namespace, name, {"stage": stage, "job": dimension(job)}, statistic)
 
 
 def statistic_of(metric: Metric) -> str:

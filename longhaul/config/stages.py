@@ -7,6 +7,7 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from longhaul.config.metric_alarm import MetricAlarm
 from longhaul.config.schedule import Schedule
 from longhaul.config.trigger import Trigger
 from longhaul.domain.lineage import MAX_OPENED
@@ -45,6 +46,8 @@ class StageDeployment(StageSettings):
     max_wait_s: int = Field(default=86_400, ge=300)
     # A job that recurs.
     schedule: Schedule | None = None
+    # Expressions over what its jobs measure, such as `parse: bad_rows > 100`.
+    alarms: Annotated[tuple[MetricAlarm, ...], Field(max_length=50)] = ()
     # A job for each object that is created below a prefix.
     on_object: Trigger | None = None
     # How the names of its queues begin, where that is not `<stack>-<stage>`. A stage with a hyphen

@@ -65,6 +65,7 @@ VARIED: dict[str, JsonValue] = {
             "queue_prefix": "Longhaul-clean-up",
             "slots": 3,
             "max_wait_s": 3600,
+            "alarms": ["flights_clean: bad_rows > 100", "flights_clean: share <= 0.5"],
             "limits": {
                 "max_size": "large",
                 "max_timeout_s": 28_800,

@@ -338,6 +338,19 @@ def test_only_cloudwatch_of_this_account_may_publish_and_only_with_tls(usual: Sy
     )
 
 
+def test_what_jobs_measure_rings_by_the_settings_expressions(varied: Synthesis) -> None:
+    found = {
+        each["MetricName"]: (each["ComparisonOperator"], each["Threshold"], each["Statistic"])
+        for each in varied.resources("AWS::CloudWatch::Alarm").values()
+        if {"Name": "job", "Value": "flights_clean"} in each.get("Dimensions", ())
+    }
+
+    assert found == {
+        "bad_rows": ("GreaterThanThreshold", 100, "Maximum"),
+        "share": ("LessThanOrEqualToThreshold", 0.5, "Minimum"),
+    }
+
+
 def test_every_alarm_names_a_section_of_the_operations_page(varied: Synthesis) -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
     sections = {
@@ -350,4 +363,4 @@ def test_every_alarm_names_a_section_of_the_operations_page(varied: Synthesis) -
         (anchor,) = re.findall(r"docs/operations\.md#([a-z-]+)$", each["AlarmDescription"])
         named.add(anchor)
     assert named <= sections
-    assert len(named) == 11
+    assert len(named) == 12

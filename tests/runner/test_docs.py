@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from gzip import compress
 from pathlib import Path
@@ -17,6 +18,7 @@ from longhaul.adapters.publisher import read_manifest
 from longhaul.cli.cli import app
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
+from longhaul.config.stages import StageDeployment
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.results import Results
@@ -101,7 +103,15 @@ def test_the_page_has_the_snippets_that_are_tested_here() -> None:
         "jobs/busy_days.py",
         "tests/test_busy_days.py",
     }
-    assert {kind for kind, _ in SNIPPETS} == {"console", "json", "python"}
+    assert {kind for kind, _ in SNIPPETS} == {"console", "json", "python", "toml"}
+
+
+def test_the_alarms_are_those_of_a_stage() -> None:
+    (text,) = (code for kind, code in SNIPPETS if kind == "toml")
+    (found,) = tomllib.loads(text)["stages"]
+    assert StageDeployment.model_validate(found).alarms == (
+        *("parse: bad_rows > 100", "parse: share <= 0.5"),
+    )
 
 
 def test_the_job_of_a_project(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:

@@ -11,7 +11,9 @@ from longhaul.domain.errors import LeaseChangedError, VoidCommitError
 from longhaul.domain.follow_ons import FollowOn
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, State
 from longhaul.domain.message import Message
+from longhaul.domain.results import Results
 from longhaul.finish import Finisher
+from longhaul.metrics import dimension
 from tests.builders import NOW, changed, running, stage
 from tests.unit.use_cases import alone
 
@@ -179,3 +181,25 @@ def test_a_dead_letter_says_where_the_log_is(task_arn: str | None, log: str | No
     explained = str(letter.attributes["longhaul"])
     assert ("/longhaul/jobs" in explained) is (log is not None)
     assert log is None or f'"{log}"' in explained
+
+
+def test_what_a_success_measured_is_told_once_after_all_else() -> None:
+    measured = replace(OUTPUT, results=Results(metrics={"bad_rows": 12}))
+    ended, metrics, queue = changed(PUBLISHED, output=measured), Mock(), Mock()
+    queue.delete.side_effect = [ConnectionError, None]
+    found = finisher(metrics=metrics, queue=queue, giving_up=Mock(is_due=Mock(return_value=False)))
+
+    with pytest.raises(ConnectionError):
+        found.finish(ended)
+    metrics.put_of_job.assert_not_called()
+    done = found.finish(ended)
+    found.finish(done)
+
+    job = ended.input.job
+    assert job is not None
+    metrics.put_of_job.assert_called_once_with({"bad_rows": 12}, stage="main", job=job)
+
+
+def test_a_dimension_is_ascii() -> None:
+    assert dimension("s3://b/jobs/\u00e4 b.py") == "s3://b/jobs/??b.py"
+    assert len(dimension("a" * 1_000)) == 250
