@@ -7,6 +7,7 @@ The import loads no Spark, so that editors, type checkers and tests of plain fun
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
@@ -23,7 +24,7 @@ Format = Literal["parquet", "csv", "json", "orc"]
 Request = Mapping[str, JsonValue]
 """The fields of a message's body."""
 
-__all__ = ["Format", "Input", "Job", "Params", "PermanentJobError", "Request"]
+__all__ = ["Format", "Input", "Job", "Params", "Parent", "PermanentJobError", "Request"]
 
 
 class Params(BaseModel):
@@ -47,6 +48,29 @@ class Input(Protocol):
         """The last extensions of its files, without the dot."""
 
 
+@dataclass(frozen=True)
+class Parent:
+    """The job that wrote an input, and its results (docs/jobs.md).
+
+    Attributes:
+        id: Its job id.
+        stage: Its stage.
+        run: Its run.
+        attempt: The attempt whose output it is.
+        result: What it returned, as JSON has it; None where that was not kept.
+        rows: The exact numbers of rows that it wrote, by dataset, where they are known.
+        metrics: What it measured, by name.
+    """
+
+    id: str
+    stage: str
+    run: int
+    attempt: int
+    result: JsonValue = None
+    rows: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
 class Job(Protocol[ParamsT_co]):
     """One attempt, as its job sees it."""
 
@@ -57,6 +81,15 @@ class Job(Protocol[ParamsT_co]):
     @property
     def inputs(self) -> Mapping[str, Input]:
         """The request's inputs by name."""
+
+    @property
+    def parents(self) -> Mapping[str, Parent]:
+        """By the input's name: the job that wrote it last, with its results.
+
+        Of inputs that are the prefix of an output: what follows from a job, and a join, have them.
+        It is the output that is read here, also when its job has run again since. Of an input from
+        elsewhere, or a table, nothing is known.
+        """
 
     def input(self, name: str) -> str:
         """Path of an input, for any of Spark's readers: local, or on a cluster `s3://…`.

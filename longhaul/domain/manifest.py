@@ -13,7 +13,7 @@ the first, and replaced by it.
 
 import re
 from enum import Enum, auto
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -108,6 +108,9 @@ class Manifest(Model):
     rows: Annotated[dict[Text, Count], Field(max_length=2 * MAX_FILES)] = Field(
         default_factory=dict
     )
+    # What the job of the latest publisher returned, counted and measured: `domain.results`. It may
+    # be forged.
+    results: dict[str, Any] | None = None
     # Token of the latest publication that was no append; None while there were only appends.
     base: Text | None = None
     # Tokens of this publication and of those before it, oldest first: a publisher that finds its

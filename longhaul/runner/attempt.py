@@ -26,6 +26,7 @@ from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import DeniedError, LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
+from longhaul.domain.manifest import Manifest
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable, require_writable
 from longhaul.domain.request import JobRequest, read_request
@@ -33,6 +34,7 @@ from longhaul.domain.results import results
 from longhaul.domain.saved import TableRead, Work, job_prefix
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
+from longhaul.job import Parent
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests
 from longhaul.runner import failures, json_logs
 from longhaul.runner.emitting import Emitter
@@ -46,7 +48,7 @@ from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.loading import LoadedJob, fetch_code
 from longhaul.runner.reporting import Phase, Progress, Reporter
-from longhaul.runner.running_job import About, RunningJob
+from longhaul.runner.running_job import About, RunningJob, parent_in
 from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
@@ -240,6 +242,7 @@ class AttemptRunner:
             about=self._about(lease),
             every=self.background.every,
             reports=self.scratch / "reports",
+            parents=_parents(inputs, listing.manifests),
         )
         self.stop.before_end = lambda: self._save_before_end(job, saving)
         try:
@@ -383,6 +386,10 @@ class AttemptRunner:
     def _commit(
         self, destination: Destination, job: RunningJob[Any], listing: InputListing
     ) -> CommittedOutput:
+        found = results(job.result, ((each.name, each.rows) for each in job.written), job.metrics)
+        if found.problem:
+            # Not what it returned: a log has none of a job's data that the job does not print.
+            logger.warning("what the job returned is not kept: %s", found.problem)
         uploader = Uploader(
             self.s3,
             self.settings.paths.data_bucket,
@@ -390,12 +397,9 @@ class AttemptRunner:
             begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
             advance=self.progress.advance,
             background=self.background,
+            results=found,
         )
         output = destination.upload(uploader, job.written, listing)
-        found = results(job.result, ((each.name, each.rows) for each in job.written), job.metrics)
-        if found.problem:
-            # Not what it returned: a log has none of a job's data that the job does not print.
-            logger.warning("what the job returned is not kept: %s", found.problem)
         output = replace(output, seal=self.new_seal(), results=found or None)
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
@@ -513,6 +517,14 @@ def _read_as_stored(
         and each.table in versions
         and pinned.get(str(each.table)) == versions[each.table]
     )
+
+
+def _parents(
+    inputs: Mapping[str, InputPath], manifests: Mapping[str, Manifest]
+) -> dict[str, Parent]:
+    """By input, what wrote it, where the input is an output of a job as its manifest has it."""
+    found = {name: manifests.get(f"{str(path).rstrip('/')}/") for name, path in inputs.items()}
+    return {name: parent_in(manifest) for name, manifest in found.items() if manifest is not None}
 
 
 def _why_nothing(lease: Lease, request: JobRequest) -> str | None:

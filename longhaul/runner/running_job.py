@@ -22,11 +22,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from pyspark.sql.types import StructType
 
 from longhaul.adapters.background import Threads
-from longhaul.domain.manifest import MAIN
+from longhaul.domain.manifest import MAIN, Manifest
 from longhaul.domain.paths import has_controls
-from longhaul.domain.results import MAX_METRICS, metric_problem
+from longhaul.domain.results import MAX_METRICS, metric_problem, read_results
 from longhaul.domain.saved import SavedDataset
-from longhaul.job import Format, PermanentJobError, Request
+from longhaul.job import Format, Parent, PermanentJobError, Request
 from longhaul.ports import Timer
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.splitting import partition_of_nulls, quoted, require_columns, split
@@ -97,6 +97,7 @@ class RunningJob(Generic[ParamsT]):
     has_ended: bool = False
     asks_for_stop: bool = False
     knows_of_stop: bool = False
+    parents: Mapping[str, Parent] = field(default_factory=dict)
     reports: Path = Path()  # a local folder for the files in which a script says its results
     result: Any = None  # what its `run` returned
     metrics: dict[str, float] = field(default_factory=dict)
@@ -462,6 +463,15 @@ class RunningJob(Generic[ParamsT]):
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:
         self.emitter.emit(requests, stage)
+
+
+def parent_in(manifest: Manifest) -> Parent:
+    """The job that a manifest says has published last."""
+    stage, _, job_id = manifest.key.partition("#")
+    found = read_results(manifest.results or {})
+    return Parent(
+        job_id, stage, manifest.run, manifest.attempt, found.value, found.rows, found.metrics
+    )
 
 
 def _finite(value: object) -> int | float | None:

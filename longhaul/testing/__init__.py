@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, JsonValue
     from pyspark.sql import SparkSession
 
-    from longhaul.job import Request
+    from longhaul.job import Parent, Request
     from longhaul.runner.emitting import Emitter
     from longhaul.runner.running_job import RunningJob
 
@@ -57,6 +57,7 @@ class MakeJob(Protocol):
         emitter: "Emitter | None" = None,
         stage: str | None = None,
         after: "RunningJob[Any] | None" = None,
+        parents: "Mapping[str, Parent] | None" = None,
     ) -> "RunningJob[Any]":
         """A job over local files.
 
@@ -67,6 +68,7 @@ class MakeJob(Protocol):
             stage: The stage that it runs in; by default the project's first.
             after: The attempt before, whose end this one goes on from: it finds the parts,
                 checkpoints, folders and state that the other has stored.
+            parents: The jobs that wrote its inputs, by the name of the input.
         """
 
 

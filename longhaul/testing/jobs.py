@@ -20,7 +20,7 @@ from longhaul.domain.paths import DataPath
 from longhaul.domain.request import JobRequest
 from longhaul.domain.results import kept_value
 from longhaul.domain.saved import Record, SavedFile, Work
-from longhaul.job import Params
+from longhaul.job import Params, Parent
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.saved_files import data_files
@@ -50,6 +50,7 @@ class JobMaker:
         emitter: Emitter | None = None,
         stage: str | None = None,
         after: RunningJob[Any] | None = None,
+        parents: Mapping[str, Parent] | None = None,
     ) -> RunningJob[Any]:
         # A test may make several jobs.
         number = next(self._numbers)
@@ -71,6 +72,7 @@ class JobMaker:
             emitter or _emitter(stage),
             saving=_saving(folder, number, after),
             reports=folder / "reports",
+            parents=parents or {},
             about=About("test", 1, number, "test-1", datetime.now(UTC) + timedelta(hours=1)),
         )
 

@@ -10,10 +10,11 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import RecordedResult
-from longhaul.domain.manifest import Manifest
+from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.results import Results
 from longhaul.domain.verdict import ExitCode
 from longhaul.runner.loading import MAX_CODE_BYTES
+from longhaul.runner.running_job import parent_in
 from longhaul.settings import LeaseSettings, PathPolicy
 from tests.builders import BUCKET, settings
 from tests.patience import DEADLINE_S
@@ -159,6 +160,46 @@ def test_a_result_that_cannot_be_kept_loses_no_work(
     assert committed.results == Results(None, why, {".": 3}, {})
     assert why in caplog.text
     assert "xxx" not in caplog.text
+
+
+def test_a_job_finds_the_results_of_those_that_wrote_its_inputs(cloud: Cloud, run: Run) -> None:
+    wrote = Manifest(
+        key="clean#a/clean/1",
+        run=7,
+        attempt=2,
+        files=(ManifestFile(path="a.csv", size=2),),
+        results={"value": {"days": 7}, "rows": {".": 3}, "metrics": {"bad_rows": 1}},
+    )
+    for key in ("clean/1/a.csv", "raw/a.csv"):
+        cloud.s3.put_object(Bucket=BUCKET, Key=key, Body=b"n\n")
+    manifest_text = wrote.model_dump_json().encode()
+    cloud.s3.put_object(Bucket=BUCKET, Key="clean/1/_SUCCESS", Body=manifest_text)
+    inputs = {"a": f"s3://{BUCKET}/clean/1", "b": f"s3://{BUCKET}/raw/"}
+    code = (
+        "from dataclasses import asdict\ndef run(spark, job):\n"
+        "    job.write(spark.range(1))\n    job.metric('ones', 1)\n"
+        "    return {name: asdict(each) for name, each in job.parents.items()}"
+    )
+
+    assert run(code, inputs=inputs) is ExitCode.OK
+
+    done = cloud.lease().attempt.output
+    assert done is not None
+    assert done.results is not None
+    assert done.results.value == {
+        "a": {
+            "id": "a/clean/1",
+            "stage": "clean",
+            "run": 7,
+            "attempt": 2,
+            "result": {"days": 7},
+            "rows": {".": 3},
+            "metrics": {"bad_rows": 1},
+        }
+    }
+    # Those that read the output find its own.
+    assert parent_in(manifest(cloud)).result == done.results.value
+    assert parent_in(manifest(cloud)).metrics == {"ones": 1}
 
 
 def test_a_script_may_write_several_datasets_and_files_without_spark(

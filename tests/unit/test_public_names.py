@@ -23,10 +23,11 @@ def test_what_a_job_imports() -> None:
         "Format": "",
         "Input": "path extensions",
         "Job": (
-            "params inputs input read write checkpoint folder state save on_stop is_stopping"
-            " id run attempt key deadline files progress quiet metric emit"
+            "params inputs parents input read write checkpoint folder state save on_stop"
+            " is_stopping id run attempt key deadline files progress quiet metric emit"
         ),
         "Params": "",
+        "Parent": "id stage run attempt result rows metrics",
         "PermanentJobError": "",
         "Request": "",
     }

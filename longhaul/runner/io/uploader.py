@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ from longhaul.domain.manifest import (
 )
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
+from longhaul.domain.results import NOTHING, Results
 from longhaul.ports import Background
 from longhaul.runner.io.staged import extension_of
 from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
@@ -47,6 +49,7 @@ class Uploader:
         begin: Callable[[int], None],
         advance: Callable[[int], None],
         background: Background = Threads(),  # noqa: B008 - stateless
+        results: Results = NOTHING,
     ) -> None:
         """`begin` gets the bytes to come, `advance` the bytes that went."""
         self._s3 = client
@@ -55,6 +58,7 @@ class Uploader:
         self.begin = begin
         self._advance = advance
         self._background = background
+        self._results = results
 
     def upload(
         self,
@@ -127,6 +131,7 @@ class Uploader:
                 ManifestFile(path=file.path, size=file.size, dataset=file.dataset) for file in files
             ),
             rows=_row_counts(datasets),
+            results=asdict(self._results) if self._results else None,
         )
         sent = self._send(bucket, key_prefix, files, uploads)
         self._list(
