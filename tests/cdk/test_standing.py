@@ -32,7 +32,13 @@ def test_alarms_metrics_and_dashboards_are_those_of_the_template(synthesis: Synt
     widgets = json.loads(dashboard["DashboardBody"])["widgets"]
     shown = [metric for each in widgets for metric in each["properties"].get("metrics", [])]
 
-    assert alarms(stages) == len(synthesis.resources("AWS::CloudWatch::Alarm"))
+    # Those of a stage's `alarms` are over metrics of jobs, which the functions do not know either.
+    ours = [
+        each
+        for each in synthesis.resources("AWS::CloudWatch::Alarm").values()
+        if all(dimension["Name"] != "job" for dimension in each.get("Dimensions", ()))
+    ]
+    assert alarms(stages) == len(ours)
     assert metrics(stages) == len(shown)
 
 

@@ -268,6 +268,7 @@ class PlannedSpark:
             layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None
             folder = self._container.output(planned.files, self._area.output)
             job.written.append(Dataset(MAIN, folder, 3, layout))
+        job.result = self._container.attempt.token
         if planned.fan_out is not None and job.emitter.following:
             bucket = self._around.settings().paths.data_bucket
             members = [self._around.jobs[name] for name in members_of(planned)]

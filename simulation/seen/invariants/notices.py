@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from longhaul.domain.lease import AttemptId
 from simulation.seen.invariants.table import invariant
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ def done_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
     key, run = _run_of(event)
     if event["outcome"] == "SUCCEEDED":
         outputs = [
-            seen.output_of(token)
+            (seen.output_of(token), AttemptId(*token).token)
             for token in seen.committed
             if token[:2] == (key, run) and seen.shows(token)
         ]
-        is_done = outputs[-1:] == [event["output"]]
+        is_done = outputs[-1:] == [(event["output"], event["result"])]
     elif event["outcome"] == "CANCELLED":
         is_done = "CANCELLED" in seen.ends[key, run]
     else:
@@ -67,4 +68,5 @@ def _run_of(event: dict[str, Any]) -> tuple[str, int | None]:
 
 
 def _essence(event: dict[str, Any]) -> dict[str, Any]:
-    return {name: event[name] for name in ("id", "stage", "job_id", "run", "outcome", "output")}
+    names = ("id", "stage", "job_id", "run", "outcome", "output", "result")
+    return {name: event[name] for name in names}

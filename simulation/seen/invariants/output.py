@@ -1,8 +1,10 @@
 """Outputs: committed once, by the latest attempt, visible only after that, and always whole."""
 
+import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from longhaul.domain.lease import AttemptId
 from simulation.seen.invariants.table import invariant
 
 if TYPE_CHECKING:
@@ -74,6 +76,15 @@ def _must_stay(seen: "Seen", token: "Token") -> bool:
         for each in seen.attempts[token].containers
     )
     return seen.is_to_be_published(token) and not is_ended
+
+
+@invariant("S2", "commit", "the result that is kept is what the attempt that commits returned")
+def own_result(_: "Seen", commit: "tuple[Token, Any]") -> str | None:
+    token, row = commit
+    results = json.loads(row["output"]["S"]).get("results") or {}
+    own = AttemptId(*token).token
+    found = results.get("value")
+    return None if found == own else f"{own} committed, with the result {found}"
 
 
 @invariant("S3", "commit", "only the latest attempt commits, while its row is RUNNING")

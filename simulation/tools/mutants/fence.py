@@ -29,6 +29,12 @@ FENCE: Final = (
         "",
     ),
     Mutant(
+        "the result of an earlier attempt is kept",
+        "longhaul/runner/attempt.py",
+        "results=found or None)",
+        'results=vars(self.s3).setdefault("kept", {}).setdefault(self.id.key, found))',
+    ),
+    Mutant(
         "a commit succeeds after the cancel mark",
         _TRANSITIONS,
         "also={Clause.UNCOMMITTED: None, Clause.NOT_CANCELLED: None}",
