@@ -316,7 +316,8 @@ def test_the_only_action_of_an_alarm_is_a_message_to_the_topic(varied: Synthesis
         )
         for each in alarms.values()
     } == {(("<AlarmsTopic>",), ())}
-    assert len(alarms) == 2 * 8 + 2 + 5  # eight for each stage, and five for the stack
+    # Eight for each stage, two of a stage's settings, and five for the stack.
+    assert len(alarms) == 2 * 8 + 2 + 5
 
 
 def test_only_cloudwatch_of_this_account_may_publish_and_only_with_tls(usual: Synthesis) -> None:
