@@ -10,7 +10,7 @@ makes moto as strict as AWS, and `iam` enforces the roles.
 """
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from threading import Event, Lock
@@ -20,16 +20,23 @@ from typing import Any, Self
 from moto.awslambda.models import lambda_backends
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
+from moto.stepfunctions.models import stepfunctions_backends
 
-from longhaul.local.assembly import Deployer
-from longhaul.local.credentials import Credentials, Lend, aws_client, lend_none
+from longhaul.local.assembly import Deployer, DeployError
+from longhaul.local.credentials import (
+    Credentials,
+    Lend,
+    NotTrustedError,
+    aws_client,
+    lend_none,
+)
 from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.emr_driver import EmrDriver
 from longhaul.local.esm_poller import EsmPoller
 from longhaul.local.event_driver import EventDriver
 from longhaul.local.http_services import LOOPBACK, HttpServices
 from longhaul.local.iam.gate import Gate
-from longhaul.local.iam.judge import Judge
+from longhaul.local.iam.judge import Access, Judge
 from longhaul.local.lambda_driver import LambdaDriver
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.moto_repairs import (
@@ -140,7 +147,7 @@ class EmbeddedAws:
             gate = (
                 Gate(self._judge, self.account, self.region, self.work_dir) if self._judge else None
             )
-            lend = gate.lend if gate else lend_none
+            lend = self._lend = gate.lend if gate else lend_none
             self._server = MotoServer(self._port, self._host, *((gate.around,) if gate else ()))
             self._port = self._server.port
             self._patches = Patches()
@@ -176,7 +183,10 @@ class EmbeddedAws:
                 lend=lend,
             )
             self._mappings = EsmPoller(
-                account=self.account, region=self.region, invoker=self.functions
+                account=self.account,
+                region=self.region,
+                invoker=self.functions,
+                **({"allows": _judged(gate)} if gate else {}),
             )
             self._events = EventDriver(
                 account=self.account, region=self.region, invoker=self.functions
@@ -203,6 +213,7 @@ class EmbeddedAws:
         )
         for function in lambda_backends[self.account][self.region].list_functions():
             self.functions.warm_up(function)
+        self._trust_state_machines()
         self._events.start()
         self._mappings.start()
         return outputs
@@ -241,9 +252,20 @@ class EmbeddedAws:
     ) -> None:
         self.stop()
 
+    def _trust_state_machines(self) -> None:
+        machines: Any = stepfunctions_backends[self.account][self.region].state_machines
+        for machine in machines:
+            try:
+                self._lend(machine.roleArn, "states", "states", machine.arn)
+            except NotTrustedError as error:
+                raise DeployError(
+                    "Neither the global service principal states.amazonaws.com, nor the regional "
+                    f"one is authorized to assume the provided role. ({machine.name}: {error})"
+                ) from error
+
     def _repair(self, lend: Lend) -> None:
         def lent(role: str) -> Credentials:
-            return lend(role, "states")
+            return lend(role, "states", "states", f"arn:aws:states:{self.region}:{self.account}:*")
 
         @cache
         def job_runs(region: str, role: str) -> Any:  # noqa: ANN401 - one of boto3's clients
@@ -284,3 +306,8 @@ class EmbeddedAws:
         sqs_receipts.apply(patches)
         sqs_receive.apply(patches, self._closing)
         sqs_trigger.apply(patches)
+
+
+def _judged(gate: Gate) -> Callable[[str, str, str], bool]:
+    """Whether Lambda may do something with a function's role."""
+    return lambda role, action, resource: gate.allows_role(role, "lambda", Access(action, resource))

@@ -4,9 +4,8 @@ No account knows the credentials. Those of a role are its session's, and `iam.ga
 done with them; anybody else is an administrator here.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import boto3
 
@@ -22,13 +21,34 @@ class Credentials:
 
 ADMINISTRATOR: Final = Credentials(FAKE_KEY, FAKE_KEY)
 
-Lend = Callable[[str, str], Credentials]
-"""Returns credentials of a role, by its ARN and the name of the session."""
+
+class NotTrustedError(PermissionError):
+    """A role does not trust the service that wants to use it."""
 
 
-def lend_none(role: str, session: str) -> Credentials:
+class Lend(Protocol):
+    """Lends roles to the services that run something with them."""
+
+    def __call__(
+        self, role: str, session: str, service: str, source: str | None = None
+    ) -> Credentials:
+        """Credentials of a role.
+
+        Args:
+            role: its ARN.
+            session: a name for what runs with it.
+            service: the one that assumes it, such as `ecs-tasks`.
+            source: the ARN of the resource for which it does, where AWS tells the role's trust
+                policy (`aws:SourceArn`, `aws:SourceAccount`).
+
+        Raises:
+            NotTrustedError: the trust policy of the role does not allow it.
+        """
+
+
+def lend_none(role: str, session: str, service: str, source: str | None = None) -> Credentials:
     """Where roles are not enforced, everybody is the administrator."""
-    del role, session
+    del role, session, service, source
     return ADMINISTRATOR
 
 

@@ -11,7 +11,14 @@ from pathlib import Path
 from threading import Lock, Timer
 from typing import Protocol
 
-from longhaul.local.credentials import ADMINISTRATOR, Lend, child_environment, lend_none
+from longhaul.local.credentials import (
+    ADMINISTRATOR,
+    Credentials,
+    Lend,
+    NotTrustedError,
+    child_environment,
+    lend_none,
+)
 from longhaul.local.http_services import HttpServices, QuietHandler
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.private_files import make_private_folder, write_private
@@ -178,6 +185,14 @@ class EcsDriver:
                     environment=self._environment(spec),
                     log=self.log_of(spec.arn),
                 )
+            except NotTrustedError as error:
+                return TaskEnd(
+                    "TaskFailedToStart",
+                    f"ECS was unable to assume the role '{spec.role}' that was provided for this "
+                    f"task: {error}",
+                    None,
+                    datetime.now(UTC),
+                )
             except OSError as error:
                 return TaskEnd(
                     "TaskFailedToStart",
@@ -202,14 +217,21 @@ class EcsDriver:
             datetime.now(UTC),
         )
 
+    def _lent(self, spec: TaskSpec) -> Credentials:
+        if spec.role is None:
+            return ADMINISTRATOR
+        # ECS names a pattern of its resources, and not the task.
+        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
+        source = f"{spec.arn.partition(':task/')[0]}:*"
+        return self._lend(spec.role, spec.id, "ecs-tasks", source)
+
     def _environment(self, spec: TaskSpec) -> dict[str, str]:
-        lent = self._lend(spec.role, spec.id) if spec.role else ADMINISTRATOR
         return (
             inherited_environment()
             | {"PYTHONUNBUFFERED": "1"}
             | self._image_environment
             | spec.environment
-            | child_environment(self._endpoint, self._region, lent)
+            | child_environment(self._endpoint, self._region, self._lent(spec))
             | {
                 METADATA_VARIABLE: f"http://{self._metadata.address}/v4/{spec.id}",
                 "TMPDIR": str(self._temporary_of(spec)),

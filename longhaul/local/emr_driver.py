@@ -20,6 +20,7 @@ from longhaul.local.credentials import (
     ADMINISTRATOR,
     Credentials,
     Lend,
+    NotTrustedError,
     aws_client,
     child_environment,
     lend_none,
@@ -37,6 +38,7 @@ from longhaul.local.spark_cluster import (
 from longhaul.local.spark_programs import NO_EXTERNAL_XML, spark_command
 from longhaul.local.supervisor import Supervisor
 
+_SERVICE: Final = "emr-serverless"
 _DRIVER_HEAP_MIB: Final = 512
 _DRIVER_ENVIRONMENT: Final = "spark.emr-serverless.driverEnv."
 _ARCHIVES: Final = "spark.archives"
@@ -154,6 +156,8 @@ class EmrDriver:
         folder = self._folder / run.spec.id
         try:
             code = self._submit(run, folder)
+        except NotTrustedError as error:
+            return "FAILED", f"Could not assume runtime role: {error}"
         except (ClusterError, OSError) as error:
             return "FAILED", f"The cluster did not start: {error}"
         finally:
@@ -167,7 +171,8 @@ class EmrDriver:
         master = self.cluster.start()
         options = _options(run.spec.parameters)
         role = run.spec.role
-        lent = self._lend(role, run.spec.id) if role else ADMINISTRATOR
+        source = run.spec.arn.partition("/jobruns/")[0]
+        lent = self._lend(role, run.spec.id, _SERVICE, source) if role else ADMINISTRATOR
         s3 = aws_client("s3", endpoint=self._endpoint, region=self._region, credentials=lent)
         entry = _fetch(s3, run.spec.entry_point, folder)
         archives = self._fetch_archives(s3, options.pop(_ARCHIVES, ""), folder)

@@ -11,6 +11,7 @@ function handles at once.
 import base64
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
@@ -18,15 +19,19 @@ from typing import Any
 from moto.awslambda.models import lambda_backends
 from moto.sqs.models import sqs_backends
 
+from longhaul.local.assembly import DeployError
 from longhaul.local.lambda_driver import Invoker
 
 LOG = logging.getLogger(__name__)
 
 LONG_POLL_S = 20
+REFUSED_S = 1.0  # between two polls that the role does not allow
 SWITCHED_OFF_S = 0.2  # between two looks at a mapping that is off
 # Lambda starts with five pollers for a mapping without MaximumConcurrency.
 DEFAULT_CONCURRENCY = 5
 MAX_RECEIVE = 10
+# https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+NEEDED = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
 NOT_DRIVEN = (
     "FilterCriteria",
     "MaximumBatchingWindowInSeconds",
@@ -74,13 +79,26 @@ class Mapping:
         )
 
 
+def _everything(*_: str) -> bool:
+    return True
+
+
 class EsmPoller:
     """Drives all SQS mappings of an account, with one thread per concurrent batch.
 
     An idle thread sleeps in a long poll. A mapping that is switched off starts no batch any more.
     """
 
-    def __init__(self, *, account: str, region: str, invoker: Invoker) -> None:
+    def __init__(
+        self,
+        *,
+        account: str,
+        region: str,
+        invoker: Invoker,
+        allows: Callable[[str, str, str], bool] = _everything,
+    ) -> None:
+        """`allows` judges what is done with a function's role: the role, the action, the queue."""
+        self._allows = allows
         self._account = account
         self._region = region
         self._invoker = invoker
@@ -88,10 +106,21 @@ class EsmPoller:
         self._threads: list[Thread] = []
 
     def start(self) -> None:
-        """Start to poll for the mappings that are deployed now."""
+        """Start to poll for the mappings that are deployed now.
+
+        Raises:
+            DeployError: the role of a function lacks what its mapping needs.
+        """
         functions: Any = lambda_backends[self._account][self._region]
         for esm in functions.list_event_source_mappings(None, None):
             mapping = Mapping.of(esm.get_configuration())
+            role = str(functions.get_function(mapping.function_arn).role)
+            for action in NEEDED:
+                if not self._allows(role, f"sqs:{action}", mapping.queue_arn):
+                    raise DeployError(
+                        "The provided execution role does not have permissions to call "
+                        f"{action} on SQS ({role}, {mapping.queue_arn})"
+                    )
             for number in range(mapping.concurrency):
                 thread = Thread(
                     target=self._poll,
@@ -119,6 +148,10 @@ class EsmPoller:
         while not self._closing.is_set():
             if not esm.enabled:
                 self._closing.wait(SWITCHED_OFF_S)
+                continue
+            # Lambda asks for it with the role at each poll, and stops when it is refused.
+            if not self._allows(str(function.role), "sqs:ReceiveMessage", mapping.queue_arn):
+                self._closing.wait(REFUSED_S)
                 continue
             visibility_s = backend.get_queue(mapping.queue_name).visibility_timeout
             batch = backend.receive_message(

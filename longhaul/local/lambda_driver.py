@@ -21,7 +21,13 @@ from threading import Condition, Event, Lock, Thread, current_thread
 from typing import Any, Protocol
 
 from longhaul.local.assembly import DeployError
-from longhaul.local.credentials import Lend, child_environment, lend_none
+from longhaul.local.credentials import (
+    Credentials,
+    Lend,
+    NotTrustedError,
+    child_environment,
+    lend_none,
+)
 from longhaul.local.http_services import HttpServices
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
 from longhaul.local.log_shipper import LogShipper
@@ -227,6 +233,15 @@ class LambdaDriver:
             archive.extractall(code)
         return code
 
+    def _lent(self, function: Any) -> Credentials:
+        try:
+            return self._lend(str(function.role), str(function.function_name), "lambda")
+        except NotTrustedError as error:
+            raise DeployError(
+                "The role defined for the function cannot be assumed by Lambda. "
+                f"({function.function_name}: {error})"
+            ) from error
+
     def _starter(self, function: Any) -> Callable[[str], Started]:
         name = str(function.function_name)
         is_image = function.package_type == "Image"
@@ -236,7 +251,7 @@ class LambdaDriver:
             inherited_environment()
             | (self._image_environment if is_image else {})
             | dict(function.environment_vars or {})
-            | child_environment(self._endpoint, self._region, self._lend(str(function.role), name))
+            | child_environment(self._endpoint, self._region, self._lent(function))
             | {
                 "_HANDLER": handler,
                 "AWS_EXECUTION_ENV": f"AWS_Lambda_{'Image' if is_image else function.run_time}",

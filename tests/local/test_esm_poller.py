@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from longhaul.local.assembly import DeployError
 from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.esm_poller import Mapping, items_to_keep
+from longhaul.local.esm_poller import EsmPoller, Mapping, items_to_keep
 from tests.local.support import eventually, function
 
 IDS = ["a", "b", "c"]
@@ -107,6 +108,26 @@ def queue(aws: EmbeddedAws, assembly: Callable[..., Path], events: Path) -> str:
         },
     }
     return aws.deploy(assembly(resources, CODE, {"Url": {"Ref": "Jobs"}}), "Tiny")["Url"]
+
+
+def test_a_mapping_is_refused_whose_functions_role_may_not_receive(
+    aws: EmbeddedAws, queue: str
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def allows(role: str, action: str, resource: str) -> bool:
+        assert role
+        asked.append((action, resource))
+        return action != "sqs:DeleteMessage"
+
+    poller = EsmPoller(account=aws.account, region=aws.region, invoker=aws.functions, allows=allows)
+    with pytest.raises(DeployError, match="does not have permissions to call DeleteMessage on SQS"):
+        poller.start()
+    name = queue.rpartition("/")[2]
+    assert asked == [
+        (f"sqs:{action}", f"arn:aws:sqs:{aws.region}:{aws.account}:{name}")
+        for action in ("ReceiveMessage", "DeleteMessage")
+    ]
 
 
 def records(events: Path) -> list[dict[str, Any]]:

@@ -85,6 +85,10 @@ class Call:
     account: str
 
 
+def _no_key(*_: str) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Known:
     """What the services' state tells about a call beyond its parameters.
@@ -92,10 +96,16 @@ class Known:
     Args:
         hash_key: the attribute that is the partition key of a table, or of its index.
         task_definition: the ARN of a task definition, and those of its roles.
+        object_key: the ARN of the customer's key with which an object is encrypted.
+        bucket_key: the one with which new objects of a bucket are.
+        queue_key: the one with which messages of a queue are.
     """
 
     hash_key: Callable[[str, str | None], str | None]
     task_definition: Callable[[str], tuple[str, tuple[str, ...]]]
+    object_key: Callable[[str, str], str | None] = _no_key
+    bucket_key: Callable[[str], str | None] = _no_key
+    queue_key: Callable[[str], str | None] = _no_key
 
 
 class Reference:
@@ -116,7 +126,7 @@ class Reference:
         found = list(self._accesses(call, known))
         if not found:
             raise UnknownCallError(f"{call.service}:{call.operation}")
-        return found
+        return [*found, *_uses_of_keys(call, known)]
 
     def _accesses(self, call: Call, known: Known) -> Iterator[Access]:
         match call.service, call.operation:
@@ -152,8 +162,7 @@ class Reference:
                 yield from self._plain(call, _action(call), of_key, _s3_context(call))
             return
         if call.operation in {"CopyObject", "UploadPartCopy"}:
-            source = unquote(call.headers["x-amz-copy-source"]).lstrip("/").partition("?")[0]
-            bucket, _, key = source.partition("/")
+            bucket, key = _source(call.headers["x-amz-copy-source"])
             yield from self._plain(call, "GetObject", {"Bucket": bucket, "Key": key}, {})
         yield from self._plain(call, _action(call), call.parameters, _s3_context(call))
 
@@ -205,6 +214,59 @@ class Reference:
     def _read(self, kind: str, prefix: str) -> dict[str, Any]:
         file = self._data / kind / f"{prefix}.json"
         return json.loads(file.read_text("utf-8")) if file.exists() else {}
+
+
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html and
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuAndPermissions.html
+_NEW_OBJECT: Final = {
+    "PutObject": ("GenerateDataKey",),
+    "CopyObject": ("GenerateDataKey",),
+    "CreateMultipartUpload": ("GenerateDataKey",),
+    "UploadPart": ("GenerateDataKey",),
+    "UploadPartCopy": ("GenerateDataKey",),
+    "CompleteMultipartUpload": ("Decrypt",),
+}
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+_QUEUE_KEY: Final = {
+    "SendMessage": ("GenerateDataKey", "Decrypt"),
+    "SendMessageBatch": ("GenerateDataKey", "Decrypt"),
+    "ReceiveMessage": ("Decrypt",),
+}
+
+
+def _uses_of_keys(call: Call, known: Known) -> Iterator[Access]:
+    """What S3 and SQS ask of KMS in the caller's name."""
+    if call.service == "s3":
+        yield from _keys_of_objects(call, known)
+    if call.service == "sqs" and (actions := _QUEUE_KEY.get(call.operation)):
+        queue = call.parameters.get("QueueUrl", "").rpartition("/")[2]
+        if key := known.queue_key(queue):
+            yield from _through("sqs", call, key, actions)
+
+
+def _keys_of_objects(call: Call, known: Known) -> Iterator[Access]:
+    bucket = call.parameters.get("Bucket", "")
+    if actions := _NEW_OBJECT.get(call.operation):
+        named = call.headers.get("x-amz-server-side-encryption-aws-kms-key-id")
+        if key := named or known.bucket_key(bucket):
+            yield from _through("s3", call, key, actions)
+    read = (bucket, call.parameters["Key"]) if call.operation == "GetObject" else None
+    if source := call.headers.get("x-amz-copy-source"):
+        read = _source(source)
+    if read is not None and (key := known.object_key(*read)):
+        yield from _through("s3", call, key, ("Decrypt",))
+
+
+def _through(service: str, call: Call, key: str, actions: tuple[str, ...]) -> Iterator[Access]:
+    arn = key if key.startswith("arn:") else f"arn:aws:kms:{call.region}:{call.account}:key/{key}"
+    via = {"kms:ViaService": f"{service}.{call.region}.amazonaws.com"}
+    yield from (Access(f"kms:{action}", arn, via) for action in actions)
+
+
+def _source(header: str) -> tuple[str, str]:
+    """The bucket and the key of what is copied."""
+    bucket, _, key = unquote(header).lstrip("/").partition("?")[0].partition("/")
+    return bucket, key
 
 
 def resources(

@@ -27,7 +27,7 @@ from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
 from moto.sts.models import sts_backends
 
-from longhaul.local.credentials import Credentials
+from longhaul.local.credentials import Credentials, NotTrustedError
 from longhaul.local.iam.calls import Call, Known, Reference, UnknownCallError
 from longhaul.local.iam.judge import Access, Judge, JudgeError, Policies, Verdict
 from longhaul.local.private_files import private
@@ -39,6 +39,8 @@ RECORD: Final = "iam-calls.jsonl"
 
 _SCOPE = re.compile(r"Credential=([^/,\s]+)/[^/]+/([^/]+)/([^/]+)/aws4_request")
 _A_DAY_S: Final = 86_400
+# On AWS every endpoint that is used has TLS.
+_SECURE: Final = {"aws:SecureTransport": "true"}
 _LOOPBACK_SUFFIX: Final = ".localhost"
 _CHANGES_POLICIES: Final = {"iam", "cloudformation"}
 
@@ -69,10 +71,20 @@ class Gate:
         self._sessions: dict[str, _Session] = {}
         self._policies: dict[str, tuple[tuple[str, ...], str | None]] = {}
         self._noted: set[str] = set()
-        self._known = Known(self._hash_key, self._task_definition)
+        self._known = Known(
+            self._hash_key,
+            self._task_definition,
+            self._object_key,
+            self._bucket_key,
+            self._queue_key,
+        )
 
-    def lend(self, role: str, session: str) -> Credentials:
-        """Credentials of a role, as a service gets them for what it runs."""
+    def lend(self, role: str, session: str, service: str, source: str | None = None) -> Credentials:
+        """Credentials of a role, as a service gets them for what it runs: see `Lend`."""
+        # https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html
+        told = {"aws:SourceAccount": self._account, "aws:SourceArn": source} if source else {}
+        if not self.allows_service(service, Access("sts:AssumeRole", role, told)):
+            raise NotTrustedError(f"{service}.amazonaws.com may not assume the role {role}")
         name = re.sub(r"[^\w+=,.@-]", "-", session)[:64]
         made: Any = sts_backends[self._account][PARTITION].assume_role(
             self._region, name, role, "", _A_DAY_S, ""
@@ -141,6 +153,37 @@ class Gate:
                 )
         return None
 
+    def allows_service(self, service: str, access: Access) -> bool:
+        """Whether the policy of a resource lets a service, by its own name, do something."""
+        verdict = self._judge.decide(
+            f"{service}.amazonaws.com",
+            self._account,
+            Access(access.action, access.resource, {**_SECURE, **access.context}),
+            Policies(resource=self._resource_policy(access.resource)),
+        )
+        if not verdict.allowed:
+            LOG.warning(
+                "denied: service %s, action %s, resource %s; its policy lacks: %s",
+                service,
+                access.action,
+                access.resource,
+                json.dumps(
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Service": f"{service}.amazonaws.com"},
+                        "Action": access.action,
+                    }
+                ),
+            )
+        return verdict.allowed
+
+    def allows_role(self, role: str, service: str, access: Access) -> bool:
+        """Whether a service may do something with a role, of which no request comes here."""
+        session = _Session(role, service)
+        verdict = self.decide(session, access)
+        self._note(session, access, verdict)
+        return verdict.allowed
+
     def decide(self, session: _Session, access: Access) -> Verdict:
         identity, boundary = self._policies_of(session.role)
         owner = access.resource.split(":")[4] if access.resource != "*" else ""
@@ -150,8 +193,7 @@ class Gate:
             "aws:PrincipalIsAWSService": "false",
             "aws:PrincipalType": "AssumedRole",
             "aws:RequestedRegion": self._region,
-            # On AWS every endpoint that is used has TLS.
-            "aws:SecureTransport": "true",
+            **_SECURE,
             **access.context,
         }
         return self._judge.decide(
@@ -179,7 +221,10 @@ class Gate:
     def _resource_policy(self, arn: str) -> str | None:
         service, name = ["", *arn.split(":")][3] if ":" in arn else "", arn.rsplit(":", 1)[-1]
         policy: Any = None
-        if service == "s3":
+        if service == "iam":
+            iam: Any = iam_backends[self._account][PARTITION]
+            policy = iam.get_role_by_arn(arn).assume_role_policy_document
+        elif service == "s3":
             bucket = s3_backends[self._account][PARTITION].buckets.get(name.partition("/")[0])
             policy = bucket.policy if bucket is not None else None
         elif service == "sqs":
@@ -261,6 +306,22 @@ class Gate:
         key: str = schema.hash_key_attr if index is None else schema.schema[0]["AttributeName"]
         return key
 
+    def _object_key(self, bucket: str, key: str) -> str | None:
+        found = s3_backends[self._account][PARTITION].buckets.get(bucket)
+        stored: Any = found.keys.get(key) if found is not None else None
+        return _customers(stored.kms_key_id) if stored is not None else None
+
+    def _bucket_key(self, bucket: str) -> str | None:
+        found: Any = s3_backends[self._account][PARTITION].buckets.get(bucket)
+        if found is None or not found.encryption:
+            return None
+        default = found.encryption["Rule"]["ApplyServerSideEncryptionByDefault"]
+        return _customers(default.get("KMSMasterKeyID"))
+
+    def _queue_key(self, queue: str) -> str | None:
+        found: Any = sqs_backends[self._account][self._region].queues.get(queue)
+        return _customers(found.kms_master_key_id) if found is not None else None
+
     def _task_definition(self, name: str) -> tuple[str, tuple[str, ...]]:
         found: Any = ecs_backends[self._account][self._region].describe_task_definition(name)
         roles = (getattr(found, f"{kind}_role_arn", None) for kind in ("task", "execution"))
@@ -327,6 +388,11 @@ def _keys(body: bytes) -> list[str]:
 def _document(policy: Any) -> str:
     """The default version of a managed policy."""
     return next(str(each.document) for each in policy.versions if each.is_default)
+
+
+def _customers(key: str | None) -> str | None:
+    """Unless it is AWS's own, whose policy lets every caller of the service use it."""
+    return key if key and "alias/aws/" not in key else None
 
 
 def _text(policy: Any) -> str:

@@ -11,15 +11,17 @@ import requests
 from botocore.exceptions import ClientError
 from moto.moto_api._internal.models import moto_api_backend
 
-from longhaul.local.credentials import Credentials, aws_client
+from longhaul.local.credentials import Credentials, NotTrustedError, aws_client
 from longhaul.local.http_services import LOOPBACK
 from longhaul.local.iam.gate import RECORD, Gate
-from longhaul.local.iam.judge import Judge
+from longhaul.local.iam.judge import Access, Judge
 from longhaul.local.moto_server import MotoServer
 from tests.local.support import ACCOUNT, REGION, error_code
 from tests.patience import DEADLINE_S
 
-TRUST = {"Version": "2012-10-17", "Statement": []}
+TRUSTED = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}}
+TRUST = {"Version": "2012-10-17", "Statement": [{**TRUSTED, "Action": "sts:AssumeRole"}]}
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/job"
 
 
 class Aws:
@@ -38,9 +40,7 @@ class Aws:
         )
 
     def as_role(self, service: str) -> Any:
-        return self.client(
-            service, credentials=self.gate.lend(f"arn:aws:iam::{ACCOUNT}:role/job", "one")
-        )
+        return self.client(service, credentials=self.gate.lend(ROLE, "one", "lambda"))
 
 
 def policy(*statements: dict[str, Any]) -> str:
@@ -222,3 +222,105 @@ def test_the_record_has_each_kind_of_call_once_and_no_credentials(aws: Aws) -> N
         {**read, "action": "s3:GetObject", "allowed": True},
         {**read, "action": "s3:DeleteObject", "allowed": False},
     ]
+
+
+def test_a_role_is_lent_to_the_services_alone_that_its_trust_policy_names(
+    aws: Aws, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(NotTrustedError, match=r"ecs-tasks\.amazonaws\.com may not assume the role"):
+        aws.gate.lend(ROLE, "one", "ecs-tasks", f"arn:aws:ecs:{REGION}:{ACCOUNT}:*")
+    assert "service ecs-tasks, action sts:AssumeRole" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_lent"),
+    [
+        ({"StringEquals": {"aws:SourceAccount": ACCOUNT}}, True),
+        ({"StringEquals": {"aws:SourceAccount": "999999999999"}}, False),
+        ({"ArnLike": {"aws:SourceArn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:*"}}, True),
+        (
+            {"ArnLike": {"aws:SourceArn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:other"}},
+            False,
+        ),
+    ],
+)
+def test_conditions_of_a_trust_policy_hold(
+    aws: Aws, condition: dict[str, Any], *, is_lent: bool
+) -> None:
+    statement = {**TRUSTED, "Action": "sts:AssumeRole", "Condition": condition}
+    aws.client("iam").update_assume_role_policy(RoleName="job", PolicyDocument=policy(statement))
+    function = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:f"
+    if is_lent:
+        aws.gate.lend(ROLE, "one", "lambda", function)
+    else:
+        with pytest.raises(NotTrustedError):
+            aws.gate.lend(ROLE, "one", "lambda", function)
+
+
+def test_a_role_assumes_another_one_only_if_that_trusts_it(aws: Aws) -> None:
+    aws.allow({"Action": "sts:AssumeRole"})
+    other = f"arn:aws:iam::{ACCOUNT}:role/other"
+    iam, sts = aws.client("iam"), aws.as_role("sts")
+    iam.create_role(RoleName="other", AssumeRolePolicyDocument=json.dumps(TRUST))
+    denied(sts.assume_role, RoleArn=other, RoleSessionName="own")
+    trusted = {"Effect": "Allow", "Principal": {"AWS": ROLE}, "Action": "sts:AssumeRole"}
+    iam.update_assume_role_policy(RoleName="other", PolicyDocument=policy(trusted))
+    sts.assume_role(RoleArn=other, RoleSessionName="own")
+
+
+def test_objects_of_a_bucket_with_a_key_need_the_key_through_s3(aws: Aws) -> None:
+    key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
+    default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
+    aws.client("s3").put_bucket_encryption(
+        Bucket="data",
+        ServerSideEncryptionConfiguration={
+            "Rules": [{"ApplyServerSideEncryptionByDefault": default}]
+        },
+    )
+    aws.allow({"Action": "s3:*"})
+    s3 = aws.as_role("s3")
+    assert "kms:GenerateDataKey" in denied(s3.put_object, Bucket="data", Key="k", Body=b"1")
+    aws.client("s3").put_object(Bucket="data", Key="k", Body=b"1")
+    assert f"kms:Decrypt on resource: {key}" in denied(s3.get_object, Bucket="data", Key="k")
+    assert s3.get_object(Bucket="data", Key="there")["ContentLength"] == 1  # older than the key
+
+    def through(service: str) -> dict[str, Any]:
+        via = {"StringEquals": {"kms:ViaService": f"{service}.{REGION}.amazonaws.com"}}
+        return {"Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": key, "Condition": via}
+
+    aws.allow({"Action": "s3:*"}, through("sqs"))
+    denied(s3.get_object, Bucket="data", Key="k")
+    aws.allow({"Action": "s3:*"}, through("s3"))
+    s3.put_object(Bucket="data", Key="k", Body=b"2")
+    assert s3.get_object(Bucket="data", Key="k")["Body"].read() == b"2"
+    parts = s3.create_multipart_upload(Bucket="data", Key="m")
+    named = {"Bucket": "data", "Key": "m", "UploadId": parts["UploadId"]}
+    etag = s3.upload_part(**named, PartNumber=1, Body=b"3")["ETag"]
+    s3.complete_multipart_upload(
+        **named, MultipartUpload={"Parts": [{"ETag": etag, "PartNumber": 1}]}
+    )
+
+
+def test_messages_of_a_queue_with_a_key_need_the_key(aws: Aws) -> None:
+    key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
+    queue = aws.client("sqs").create_queue(QueueName="sealed", Attributes={"KmsMasterKeyId": key})[
+        "QueueUrl"
+    ]
+    aws.allow({"Action": "sqs:*"})
+    sqs = aws.as_role("sqs")
+    said = denied(sqs.send_message, QueueUrl=queue, MessageBody="x")
+    assert "kms:GenerateDataKey" in said
+    assert "kms:Decrypt" in denied(sqs.receive_message, QueueUrl=queue)
+    aws.allow({"Action": ["sqs:*", "kms:Decrypt", "kms:GenerateDataKey"]})
+    sqs.send_message(QueueUrl=queue, MessageBody="x")
+    assert sqs.receive_message(QueueUrl=queue)["Messages"]
+
+
+def test_what_a_service_does_with_a_role_is_judged_and_recorded(aws: Aws) -> None:
+    queue = f"arn:aws:sqs:{REGION}:{ACCOUNT}:jobs"
+    received = Access("sqs:ReceiveMessage", queue)
+    assert not aws.gate.allows_role(ROLE, "lambda", received)
+    aws.allow({"Action": "sqs:ReceiveMessage"})
+    assert aws.gate.allows_role(ROLE, "lambda", received)
+    lines = (aws.work_dir / RECORD).read_text().splitlines()
+    assert [json.loads(line)["allowed"] for line in lines] == [False, True]
