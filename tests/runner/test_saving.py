@@ -748,17 +748,23 @@ def test_a_broken_deploy_leaves_what_is_stored(
 
 @pytest.mark.parametrize("what", ["state", "folder"])
 def test_what_makes_a_job_fail_twice_is_left(cloud: Cloud, attempts: Attempts, what: str) -> None:
-    def run(_session: SparkSession, job: Job[Any]) -> None:
+    def run(session: SparkSession, job: Job[Any]) -> None:
         if what == "state":
             job.state["poison"] = True
         else:
             (job.folder("work") / "poison").touch()
         job.save()
-        raise DiesError
+        if job.attempt < 4:
+            raise DiesError
+        job.write(session.range(1))
 
     for is_left in (False, False, True):
         attempts.run(run)
         assert cloud.lease().started_afresh is is_left
+    stored = set(cloud.objects(PREFIX))
+    assert attempts.run(run) is ExitCode.OK
+    assert cloud.objects(PREFIX)
+    assert not stored & set(cloud.objects(PREFIX))
 
 
 def test_what_is_left_is_removed_with_the_next_save(
