@@ -71,6 +71,7 @@ def body_of(job: Job, work: int, bucket: str) -> str:
         request["job_id"] = job.name
     if job.compacts:
         request["inputs"][OWN_OUTPUT] = request["output"]
+    request |= {"label": f"label of {job.name}", "tags": {"job": job.name}}
     return json.dumps(request | _wishes(job))
 
 
@@ -147,8 +148,10 @@ def _output_of(job: Job, bucket: str) -> str:
 
 
 def corrected_of(job: Job, work: int, bucket: str, job_id: str) -> str:
-    """A request by hand under the id of a job that died, without the lineage."""
-    return json.dumps(json.loads(body_of(job, work, bucket)) | {"job_id": job_id})
+    """A request by hand under the id of a job that died, without the lineage and the names."""
+    request = json.loads(body_of(job, work, bucket)) | {"job_id": job_id}
+    del request["label"], request["tags"]
+    return json.dumps(request)
 
 
 def _wishes(job: Job) -> dict[str, Any]:

@@ -18,8 +18,9 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
 }
 # Objects whose names are data: a field more would be a dataset or a column more.
 _BY_NAME = frozenset({"rows", "columns"})
-# Step Functions compares it byte for byte with what the execution was started with.
-_NEVER_REWRITTEN = frozenset({"execution_input"})
+# Step Functions compares it byte for byte with what the execution was started with. The names of
+# tags are data.
+_NEVER_REWRITTEN = frozenset({"execution_input", "tags"})
 
 
 def leave_newer_fields(world: "World", key: str) -> None:

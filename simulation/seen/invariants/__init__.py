@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S19 and L1 to L14 of docs/reliability.md.
+"""What must hold in every world: S1 to S20 and L1 to L14 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """
@@ -8,6 +8,7 @@ from simulation.seen.invariants import (
     code,
     ending,
     follow_ons,
+    labels,
     messages,
     notices,
     output,
@@ -24,6 +25,7 @@ __all__ = [
     "code",
     "ending",
     "follow_ons",
+    "labels",
     "messages",
     "notices",
     "output",
