@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -74,6 +75,7 @@ def test_the_page_names_every_right_that_the_calls_take(
     run_to_success(world, "done")
     ask(client.status, "done")
     ask(client.result, "done")
+    ask(partial(client.rerun, tree=True), "done")
     ask(client.cancel, "queued")
     world.end(world.claim("released"), OutcomeClass.FAILED)
     assert ask(client.cancel, "released").state == "CANCELLED"
