@@ -20,7 +20,6 @@ from typing import Any, Self
 from moto.awslambda.models import lambda_backends
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
-from moto.stepfunctions.models import stepfunctions_backends
 
 from longhaul.local.assembly import Deployer, DeployError
 from longhaul.local.credentials import (
@@ -253,14 +252,16 @@ class EmbeddedAws:
         self.stop()
 
     def _trust_state_machines(self) -> None:
-        machines: Any = stepfunctions_backends[self.account][self.region].state_machines
-        for machine in machines:
+        sfn = aws_client("stepfunctions", endpoint=self.endpoint, region=self.region)
+        for machine in sfn.list_state_machines()["stateMachines"]:
+            arn = machine["stateMachineArn"]
+            role = sfn.describe_state_machine(stateMachineArn=arn)["roleArn"]
             try:
-                self._lend(machine.roleArn, "states", "states", machine.arn)
+                self._lend(role, "states", "states", arn)
             except NotTrustedError as error:
                 raise DeployError(
                     "Neither the global service principal states.amazonaws.com, nor the regional "
-                    f"one is authorized to assume the provided role. ({machine.name}: {error})"
+                    f"one is authorized to assume the provided role. ({arn}: {error})"
                 ) from error
 
     def _repair(self, lend: Lend) -> None:

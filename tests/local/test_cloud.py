@@ -10,6 +10,7 @@ import pytest
 
 from longhaul.local.assembly import DeployError
 from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import Credentials, NotTrustedError
 from tests.local.support import eventually, function
 
 SLEEPING_TASK = {
@@ -100,6 +101,23 @@ def test_stop_leaves_no_process_and_no_thread(
 
 def _children() -> set[psutil.Process]:
     return set(psutil.Process().children(recursive=True))
+
+
+def test_a_state_machine_is_refused_whose_role_does_not_trust_the_service(
+    aws: EmbeddedAws, assembly: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+
+    def lend(role: str, session: str, service: str, source: str | None = None) -> Credentials:
+        asked.append(source)
+        raise NotTrustedError(f"{service} may not assume {role} as {session}")
+
+    monkeypatch.setattr(aws, "_lend", lend)
+    with pytest.raises(DeployError, match=r"Neither the global service principal states\."):
+        aws.deploy(assembly(TEMPLATE, "def echo(event, context): return event", OUTPUTS), "Tiny")
+    (source,) = asked
+    assert source is not None
+    assert ":stateMachine:" in source
 
 
 def test_second_embedded_aws_in_one_process_is_refused(aws: EmbeddedAws, tmp_path: Path) -> None:
