@@ -17,6 +17,7 @@ from longhaul.cli.preflight import account_checks
 from longhaul.cli.rehearsal import change_set, machine, patterns, policies, surroundings
 from longhaul.cli.rehearsal.answer import Answer, Question, unasked
 from longhaul.cli.rehearsal.template import Template
+from longhaul.cli.target import Target
 from longhaul.domain.errors import LonghaulError
 from longhaul.ports import Clock
 
@@ -75,6 +76,38 @@ PREFLIGHT: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 }
 
 
+# What is asked of the template alone, and makes nothing.
+_OF_THE_TEMPLATE: Final[
+    Sequence[tuple[str, str, Sequence[str], Callable[[Target, Template], Iterator[Answer]]]]
+] = (
+    (
+        "policies",
+        "what IAM Access Analyzer finds in each policy",
+        policies.VALIDATE,
+        policies.validated,
+    ),
+    (
+        "rights",
+        "whether each role may do what its statements say, within its boundary",
+        policies.SIMULATE,
+        policies.simulated,
+    ),
+    (
+        "definition",
+        "whether Step Functions takes the state machine",
+        machine.VALIDATE,
+        machine.validated,
+    ),
+    (
+        "states",
+        "whether each state ends as it should, with mocks of what it calls",
+        machine.TEST,
+        machine.tested,
+    ),
+    ("events", "whether the rules match their events", patterns.TEST, patterns.tested),
+)
+
+
 @dataclass(frozen=True)
 class Assembly:
     """A synthesized stack: its template, and the bucket of its assets."""
@@ -113,36 +146,8 @@ def questions(
         about, calls = PREFLIGHT[name]
         yield Question(name, about, calls, partial(_as_answers, about, check))
     yield from surroundings.questions(plan)
-    yield Question(
-        "policies",
-        "what IAM Access Analyzer finds in each policy",
-        policies.VALIDATE,
-        partial(policies.validated, target, template),
-    )
-    yield Question(
-        "rights",
-        "whether each role may do what its statements say, within its boundary",
-        policies.SIMULATE,
-        partial(policies.simulated, target, template),
-    )
-    yield Question(
-        "definition",
-        "whether Step Functions takes the state machine",
-        machine.VALIDATE,
-        partial(machine.validated, target, template),
-    )
-    yield Question(
-        "states",
-        "whether each state ends as it should, with mocks of what it calls",
-        machine.TEST,
-        partial(machine.tested, target, template),
-    )
-    yield Question(
-        "events",
-        "whether the rules match their events",
-        patterns.TEST,
-        partial(patterns.tested, target, template),
-    )
+    for name, about, calls, ask in _OF_THE_TEMPLATE:
+        yield Question(name, about, calls, partial(ask, target, template))
     yield Question(
         "change set",
         "whether CloudFormation could deploy it: properties, names, quotas, hooks",
