@@ -29,10 +29,10 @@ FENCE: Final = (
         "",
     ),
     Mutant(
-        "the result of an earlier attempt is kept",
+        "the commit leaves the job's result out",
         "longhaul/runner/attempt.py",
         "results=found or None)",
-        'results=vars(self.s3).setdefault("kept", {}).setdefault(self.id.key, found))',
+        "results=None)",
     ),
     Mutant(
         "a commit succeeds after the cancel mark",
