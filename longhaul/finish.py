@@ -104,8 +104,11 @@ class Finisher:
         By the finisher that struck off the last act alone: its output is published, so it is not
         void any more, and a repeat measures nothing twice.
         """
-        found, job = lease.results, lease.input.job
-        if found is not None and found.metrics and job is not None:
+        found = lease.results
+        # A job that was cancelled before its first claim has neither results nor an input.
+        if found is None or not found.metrics:
+            return
+        if (job := lease.input.job) is not None:
             self.context.metrics.put_of_job(found.metrics, stage=lease.stage, job=dimension(job))
 
     def release(self, lease: Lease, seconds: int) -> None:
