@@ -87,6 +87,7 @@ def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None
         "key": "main#january",
         "stage": "main",
         "job_id": "january",
+        "label": None,
         "run": str(claim.lease.run),
         "attempt": "1",
         "engine": "fargate",

@@ -107,7 +107,8 @@ ENDS: dict[str, list[tuple[Lease, Evidence]]] = {
         (running(), Evidence("ECS.ServerException", "")),
     ],
     "AWS refuses the task for another reason: a right, a name, a subnet, an image that is gone or "
-    "may not be pulled, or words that nobody knows": [
+    "may not be pulled, or words that nobody knows; or the task may not read its request": [
+        (changed(STARTED, result=RecordedResult(1, "refused", "AWS denies")), failed(75)),
         (running(), Evidence("ECS.AccessDeniedException", "not authorized")),
         (running(), failed(StopCode="TaskFailedToStart", StoppedReason="CannotPull: not found")),
         (running(), refused("words that nobody knows")),
