@@ -233,11 +233,16 @@ class Dispatcher:
         """End a cancelled job; returns its row. `covered`: the message that ends with it."""
         ended = cancel_waiting(waiting, self.context.clock.now())
         if covered is not None:
-            # A cancel mark made before the first claim has no lineage. Take the message's, so that
-            # a correction keeps its place in the join.
+            # A cancel mark made before the first claim has no lineage and no names. Take the
+            # message's, so that a correction keeps its place in the join, and is called alike.
             stage = self.context.settings.stage(waiting.stage)
             lineage = waiting.lineage or self.lineage_check.proven_lineage(covered, stage, waiting)
-            ended = replace(adopted(ended, covered), lineage=lineage)
+            ended = replace(
+                adopted(ended, covered),
+                lineage=lineage,
+                label=waiting.label or covered.request.label,
+                tags=waiting.tags or covered.request.tags,
+            )
         self.context.leases.apply(transitions.end_waiting(waiting, ended))
         return ended
 

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import RLock
 from typing import Any, cast
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from moto.core.botocore_stubber import BotocoreStubber
 from pyiceberg.manifest import ManifestEntryStatus
 
 from longhaul.adapters.iceberg.file_io import BotoFileIO
@@ -40,6 +42,14 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
         return
     patches = Patches()
     glue_versions.apply(patches)
+    # As moto's server in the embedded AWS: stock moto closes content while another thread reads it.
+    process, lock = BotocoreStubber.process_request, RLock()
+
+    def one_at_a_time(stubber: BotocoreStubber, request: Any) -> Any:
+        with lock:
+            return process(stubber, request)
+
+    patches.replace(BotocoreStubber, "process_request", one_at_a_time)
     with mock_aws():
         yield Lake(tmp_path, boto3.client)
     patches.undo()

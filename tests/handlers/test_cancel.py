@@ -75,6 +75,16 @@ def test_correction_of_a_cancelled_queued_job_runs_and_the_cancelled_message_doe
     assert life.stack.messages() == (0, 0)
 
 
+def test_correction_of_a_cancelled_queued_job_is_called_as_that_was(life: Life) -> None:
+    record = deferred(life, label="2013-01", tags={"team": "web"})
+    cancel(life)
+    life.dispatch([record])
+    life.send(JOB, **OTHER)
+    life.deliver()
+    row = life.row(JOB)
+    assert (row.state, row.label, row.tags) == (State.RUNNING, "2013-01", {"team": "web"})
+
+
 def test_cancelled_message_does_not_run_when_the_correction_has_died(life: Life) -> None:
     cancelled = deferred(life)
     cancel(life)
