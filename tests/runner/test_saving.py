@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -125,6 +125,26 @@ def test_a_checkpoint_is_computed_once(attempts: Attempts, tmp_path: Path) -> No
     attempts.run(run)
     assert attempts.run(run) is ExitCode.OK
     assert (times(counter, "all"), seen) == (4, [6, 6, 6])
+
+
+def test_a_job_knows_of_itself_what_its_row_says(attempts: Attempts, cloud: Cloud) -> None:
+    known = []
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        row = cloud.lease()
+        assert (job.id, job.run, job.attempt) == (row.job_id, row.run, row.attempt.number)
+        assert row.attempt.started_at is not None
+        assert job.deadline == row.attempt.started_at + timedelta(seconds=row.input.timeout_s)
+        known.append((job.run, job.key, job.attempt))
+        if job.attempt < 2:
+            raise DiesError
+        job.write(spark.range(1))
+
+    attempts.run(run)
+    assert attempts.run(run) is ExitCode.OK
+    (run_id, key, _), second = known
+    assert second == (run_id, key, 2)
+    assert key.endswith(f"-{run_id}")
 
 
 def test_an_empty_frame_is_a_checkpoint(attempts: Attempts) -> None:
