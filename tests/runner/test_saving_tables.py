@@ -21,17 +21,23 @@ from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import Attempts, DiesError, computed, times
 
 
-def test_parts_of_a_table_are_one_output(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
-) -> None:
-    path = TablePath("lake", "events")
-    cloud.claim(inputs={}, output=str(path), mode="append")
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+def attempts_on(tables: Tables, cloud: Cloud, make: MakeAttempt, folder: Path) -> Attempts:
+    """Attempts whose output goes to a table of these."""
+    attempts = Attempts(cloud, make, folder / "attempts")
     publisher = publisher_of(lambda: tables, SystemClock())
     attempts.parts = {
         "tables": lambda: tables,
         "publisher": S3Publisher(cloud.s3, BUCKET, tables=publisher),
     }
+    return attempts
+
+
+def test_parts_of_a_table_are_one_output(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+) -> None:
+    path = TablePath("lake", "events")
+    cloud.claim(inputs={}, output=str(path), mode="append")
+    attempts = attempts_on(tables, cloud, make_attempt, tmp_path)
     counter = tmp_path / "counter"
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -160,13 +166,7 @@ def test_parts_of_a_table_that_is_split_in_another_way_by_now_are_computed_again
 ) -> None:
     path = TablePath("lake", "events")
     cloud.claim(inputs={}, output=str(path), mode="append")
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    attempts.parts = {
-        "tables": lambda: tables,
-        "publisher": S3Publisher(
-            cloud.s3, BUCKET, tables=publisher_of(lambda: tables, SystemClock())
-        ),
-    }
+    attempts = attempts_on(tables, cloud, make_attempt, tmp_path)
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
         def frame(*months: str) -> DataFrame:

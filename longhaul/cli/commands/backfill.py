@@ -11,7 +11,16 @@ from longhaul.cli.checks.params import check_params
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import chosen
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
+from longhaul.cli.terminal.options import (
+    AsJson,
+    Only,
+    StageOption,
+    inputs_option,
+    job_option,
+    on_target,
+    params_option,
+    timeout_option,
+)
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, pairs
@@ -39,30 +48,12 @@ def backfill(  # noqa: PLR0913 - the fields of a request
             " A,B,C, or @FILE with a value a line.",
         ),
     ],
-    job: Annotated[
-        str | None, typer.Option("--job", help="A job of the stack.", rich_help_panel=_REQUEST)
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="NAME=PATH",
-            help="An input; may be repeated.",
-            rich_help_panel=_REQUEST,
-        ),
-    ] = None,
+    job: Annotated[str | None, job_option(_REQUEST)] = None,
+    inputs: Annotated[list[str] | None, inputs_option(_REQUEST)] = None,
     output: Annotated[
         str, typer.Option("--output", help="Where the output goes.", rich_help_panel=_REQUEST)
     ],
-    params: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            metavar="NAME=VALUE",
-            help="A parameter; its value is JSON, or else text. May be repeated.",
-            rich_help_panel=_REQUEST,
-        ),
-    ] = None,
+    params: Annotated[list[str] | None, params_option(_REQUEST)] = None,
     mode: Annotated[
         str | None,
         typer.Option("--mode", help="For an output that exists.", rich_help_panel=_REQUEST),
@@ -70,9 +61,7 @@ def backfill(  # noqa: PLR0913 - the fields of a request
     size: Annotated[
         str | None, typer.Option("--size", help="The tasks' size.", rich_help_panel=_REQUEST)
     ] = None,
-    timeout: Annotated[
-        str | None, typer.Option("--timeout", help="Such as 90s, 6h, 2d.", rich_help_panel=_REQUEST)
-    ] = None,
+    timeout: Annotated[str | None, timeout_option(_REQUEST)] = None,
     label: Annotated[
         str | None,
         typer.Option(

@@ -12,7 +12,15 @@ from longhaul.cli.checks.params import check_params
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import chosen
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import AsJson, StageOption, on_target
+from longhaul.cli.terminal.options import (
+    AsJson,
+    StageOption,
+    inputs_option,
+    job_option,
+    on_target,
+    params_option,
+    timeout_option,
+)
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, pairs
@@ -46,18 +54,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             allow_dash=True,
         ),
     ] = None,
-    job: Annotated[
-        str | None, typer.Option("--job", help="A job of the stack.", rich_help_panel=_REQUEST)
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="NAME=PATH",
-            help="An input; may be repeated.",
-            rich_help_panel=_REQUEST,
-        ),
-    ] = None,
+    job: Annotated[str | None, job_option(_REQUEST)] = None,
+    inputs: Annotated[list[str] | None, inputs_option(_REQUEST)] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -66,15 +64,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             rich_help_panel=_REQUEST,
         ),
     ] = None,
-    params: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            metavar="NAME=VALUE",
-            help="A parameter; its value is JSON, or else text. May be repeated.",
-            rich_help_panel=_REQUEST,
-        ),
-    ] = None,
+    params: Annotated[list[str] | None, params_option(_REQUEST)] = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -94,9 +84,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             "--size", help="tiny, small, medium, large or xlarge.", rich_help_panel=_REQUEST
         ),
     ] = None,
-    timeout: Annotated[
-        str | None, typer.Option("--timeout", help="Such as 90s, 6h, 2d.", rich_help_panel=_REQUEST)
-    ] = None,
+    timeout: Annotated[str | None, timeout_option(_REQUEST)] = None,
     stall_timeout: Annotated[
         str | None,
         typer.Option(

@@ -62,6 +62,37 @@ Afresh = Annotated[
 Only = Annotated[bool, typer.Option("--only", help="The job alone, without what descends from it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+
+def job_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
+    """`--job` of a request, under a heading of the help."""
+    return typer.Option("--job", help="A job of the stack.", rich_help_panel=panel)
+
+
+def inputs_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
+    """`--input` of a request, under a heading of the help."""
+    return typer.Option(
+        "--input",
+        metavar="NAME=PATH",
+        help="An input; may be repeated.",
+        rich_help_panel=panel,
+    )
+
+
+def params_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
+    """`--param` of a request, under a heading of the help."""
+    return typer.Option(
+        "--param",
+        metavar="NAME=VALUE",
+        help="A parameter; its value is JSON, or else text. May be repeated.",
+        rich_help_panel=panel,
+    )
+
+
+def timeout_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
+    """`--timeout` of a request, under a heading of the help."""
+    return typer.Option("--timeout", help="Such as 90s, 6h, 2d.", rich_help_panel=panel)
+
+
 WorkDir = Annotated[
     Path | None,
     typer.Option(help="The folder for logs and the synthesized stack.", show_default=".longhaul"),

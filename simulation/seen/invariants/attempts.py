@@ -46,10 +46,10 @@ def no_overlap(seen: "Seen", container: "JobProcess") -> str | None:
     "S5", "row written", "no attempt is given up while its execution runs and does not settle it"
 )
 def none_given_up_alive(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
-    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+    ended = _ended_by(written)
+    if ended is None:
         return None
-    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+    row, token = ended
     execution = seen.execution_of(token)
     if execution is None or not execution.is_running or token in seen.settling or seen.redriven:
         return None
@@ -60,12 +60,12 @@ def none_given_up_alive(seen: "Seen", written: "tuple[Row | None, Row]") -> str 
     "S5", "row written", "an outage ends no attempt that works: it goes on, and reports when it can"
 )
 def works_through_outages(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
-    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+    ended = _ended_by(written)
+    if ended is None:
         return None
+    row, token = ended
     if row.get("last_class", {}).get("S") not in ("stalled", "interrupted"):
         return None
-    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
     attempt, world = seen.attempts[token], seen.world
     faults = world.injector.fired_since(attempt.started_at - timedelta(seconds=1_000))
     if _is_stopped(seen) or seen.redriven or any(fault.kind != "outage" for fault in faults):
@@ -84,13 +84,13 @@ def works_through_outages(seen: "Seen", written: "tuple[Row | None, Row]") -> st
     "an attempt that AWS refuses for want of a right is told from one for which it has no room",
 )
 def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
-    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+    ended = _ended_by(written)
+    if ended is None:
         return None
+    row, token = ended
     injector = seen.world.injector
     if not injector.is_out("rights") or injector.is_out("capacity"):
         return None
-    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     if attempt.is_placed or _is_stopped(seen) or seen.redriven:
         return None
@@ -106,10 +106,10 @@ def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str
     "a task that is denied its request waits until that is mended, as a refusal",
 )
 def denied_requests_wait(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
-    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+    ended = _ended_by(written)
+    if ended is None:
         return None
-    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+    row, token = ended
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     faults = seen.world.injector.fired_since(attempt.started_at)
     if _is_stopped(seen) or seen.redriven or any(each.kind != "outage" for each in faults):
@@ -126,10 +126,10 @@ def denied_requests_wait(seen: "Seen", written: "tuple[Row | None, Row]") -> str
     "S9", "row written", "a driver that waits for executors has no room: nothing counts against it"
 )
 def waits_for_executors(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
-    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+    ended = _ended_by(written)
+    if ended is None:
         return None
-    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+    row, token = ended
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     faults = seen.world.injector.fired_since(attempt.started_at)
     if _is_stopped(seen) or seen.redriven or any(each.kind not in _OF_EMR for each in faults):
@@ -138,6 +138,14 @@ def waits_for_executors(seen: "Seen", written: "tuple[Row | None, Row]") -> str 
         return None
     waiting = [each.host.name for each in attempt.containers if each.waits_for_executors]
     return f"{waiting[0]} waits for executors, and its attempt ends as {kind}" if waiting else None
+
+
+def _ended_by(written: "tuple[Row | None, Row]") -> "tuple[Row, Token] | None":
+    """The row and its attempt, where the write is what ended that; else None."""
+    before, row = written
+    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+        return None
+    return row, Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
 
 
 def _is_of_request(call: "Call") -> bool:
