@@ -27,7 +27,7 @@ from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.training import BackgroundTraining
 from longhaul.cli.place import Place
 from longhaul.cli.project import local_context, make_ready
-from longhaul.cli.synth import synth
+from longhaul.cli.synth import kept_synth
 from longhaul.cli.tables.query import query
 from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.target import Target
@@ -116,7 +116,7 @@ def run(
             project = load_project(FOLDER)
             make_ready(project)
             context = local_context(project)
-            assembly = synth(work_dir / "cdk.out", context=context, project=FOLDER)
+            assembly = kept_synth(work_dir / "cdk.out", context=context, project=FOLDER)
             timing = LeaseSettings.model_validate(context[CONTEXT_KEY]["lease"])
             iam = roles_judge_if_any(show.say) if enforce_roles else None
             with embedded_aws(work_dir, project=project, iam=iam) as aws:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from longhaul.cli.synth import DEFAULT_WORK_DIR, PROFILE, synth
+from longhaul.cli.synth import DEFAULT_WORK_DIR, PROFILE, kept_synth
 from longhaul.config.job_files import check
 from longhaul.config.project import VARIABLE, Project, find, load_project
 from longhaul.config.requirements import install
@@ -91,18 +91,21 @@ def python_environment(project: Project) -> dict[str, str]:
 def local_synth(folder: Path, host: str = LOOPBACK) -> Path:
     """The assembly that `longhaul up --host` deploys: the chosen project's, or `cdk.json`'s.
 
-    On loopback its layer is empty: functions run in this environment. On Docker's bridge the layer
+    It is kept in the folder, and synthesized again once what it is made of has changed. On loopback
+    its layer is empty: functions run in this environment. On Docker's bridge the layer
     is built, because there `sam local invoke` mounts it.
     """
     project = chosen()
     context: dict[str, object] = {} if host == LOOPBACK else _BUNDLED
     if project is None:
-        return synth(folder, context=context)
-    return synth(folder, context=local_context(project) | context, project=project.folder)
+        return kept_synth(folder, context=context, project=None)
+    return kept_synth(folder, context=local_context(project) | context, project=project.folder)
 
 
 def local_context(project: Project) -> dict[str, Any]:
     """CDK context of the project on this machine: its own settings, with the profile's times.
+
+    The project's table `[local]` is laid over both.
 
     Raises:
         SettingsError: its settings are wrong.
@@ -114,10 +117,17 @@ def local_context(project: Project) -> dict[str, Any]:
         # Its archives would be built at each start, for an engine that the project does not have.
         del local["emr_serverless"]
     local["stages"] = [_local_stage(each) for each in _stages(project, settings)]
-    for buckets in ("input_buckets", "output_buckets"):
-        local[buckets] = sorted({*local[buckets], *getattr(settings, buckets)})
     # The embedded AWS has no alarms, and no optimizer of Glue's.
     local |= {"alarm_emails": [], "optimized_tables": []}
+    of_profile = {name: local[name] for name in ("input_buckets", "output_buckets")}
+    local |= {name: getattr(settings, name) for name in of_profile}
+    local = project.on_this_machine(local)
+    local |= {name: sorted({*usual, *local[name]}) for name, usual in of_profile.items()}
+    # It has no EventBridge Scheduler either.
+    local["stages"] = [
+        {name: value for name, value in stage.items() if name != "schedule"}
+        for stage in local["stages"]
+    ]
     # It is one account and region of its own.
     return profile | {CONTEXT_KEY: local | {"account": None, "region": None}}
 
@@ -129,9 +139,7 @@ def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
 
 def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
     usual: int = StageSettings.model_fields["slots"].default
-    # The embedded AWS has no EventBridge Scheduler.
-    kept = {name: value for name, value in stage.items() if name != "schedule"}
-    return {**kept, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}
+    return {**stage, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}
 
 
 def unscheduled(project: Project) -> str | None:

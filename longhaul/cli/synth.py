@@ -1,14 +1,18 @@
 """Synthesizes the CDK app, in a process of its own."""
 
+import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from longhaul.config.project import VARIABLE
+from longhaul.config.project import VARIABLE, demo, load_project
 from longhaul.config.settings import CONTEXT_KEY, SettingsError
 from longhaul.config.sources import sources, work_dir
 from longhaul.settings import Architecture
@@ -21,6 +25,11 @@ PROFILE = Path(__file__).with_name("profile.json")
 # jsii starts Node, which loads all of aws-cdk-lib: seconds, and more on a busy machine.
 SYNTH_LIMIT_S = 300
 _WRONG_SETTINGS = 2  # as the app documents
+# In a folder of `kept_synth`: a digest of what the assembly was made of, written last.
+_STAMP: Final = "longhaul-inputs"
+# What of `sources()` goes into templates and assets, or makes them.
+_SOURCES: Final = ("longhaul", "functions", "cdk.json", ".dockerignore", "pyproject.toml")
+_LIBRARIES: Final = ("aws-cdk-lib", "constructs", "jsii")
 # From `platform.machine()` to the names of the settings. Any other machine uses the default.
 ARCHITECTURES: Final[dict[str, Architecture]] = {
     "aarch64": "arm64",
@@ -92,6 +101,62 @@ def synth(
             raise WrongSettingsError(output)
         raise SynthError(f"the CDK app failed with exit code {done.returncode}:\n{output}")
     return output_dir
+
+
+def kept_synth(output_dir: Path, *, context: dict[str, object], project: Path | None) -> Path:
+    """Synthesize with the local profile, unless the folder has what that would write.
+
+    A synthesis takes 16 seconds of CPU. What the jobs of a project are is no part of what is
+    compared, only their names: on this machine they run from the project's folder. On EMR
+    Serverless they run from the assembly.
+
+    Args:
+        output_dir: the assembly's folder; it is replaced as a whole.
+        context: as for `synth`.
+        project: as for `synth`.
+
+    Raises:
+        WrongSettingsError: a setting or a job is wrong.
+        SynthError: the app failed, or took too long.
+    """
+    digest = _digest(context, project)
+    stamp = output_dir / _STAMP
+    if stamp.is_file() and stamp.read_text() == digest:
+        return output_dir
+    shutil.rmtree(output_dir, ignore_errors=True)
+    synth(output_dir, context=context, project=project)
+    stamp.write_text(digest)
+    return output_dir
+
+
+def _digest(context: dict[str, object], project: Path | None) -> str:
+    jobs = load_project(project) if project else demo()
+    given = _for_this_machine(json.loads(PROFILE.read_text()) | context)
+    parts: list[object] = [given, sys.version, *(version(name) for name in _LIBRARIES)]
+    files: list[tuple[str, Path]] = []
+    if jobs is not None:
+        parts += [jobs.text, jobs.job_names]
+        files.append(("requirements", jobs.requirements))
+        settings: dict[str, Any] = given[CONTEXT_KEY]
+        if settings.get("emr_serverless") is not None or "emr_serverless" in jobs.settings:
+            files += [(f"jobs/{name}", path) for name, path in _files(jobs.jobs)]
+    for name in _SOURCES:
+        files += [(f"{name}/{inner}", path) for inner, path in _files(sources() / name)]
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    for name, path in files:
+        content = path.read_bytes() if path.is_file() else b""
+        digest.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _files(root: Path) -> Iterator[tuple[str, Path]]:
+    """The files below a folder, or the file itself, in order; without Python's caches."""
+    if not root.is_dir():
+        yield "", root
+        return
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(root).as_posix(), path
 
 
 def _for_this_machine(context: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A team's project: a folder with `longhaul.toml`, the jobs, and what they import.
 
-The file holds the settings of `cdk.json`'s key `longhaul`, under the same names, and the version of
-Longhaul that the project is for. Imports no CDK.
+The file holds the settings of `cdk.json`'s key `longhaul`, under the same names, those that hold on
+this machine alone (`[local]`), and the version of Longhaul that the project is for. Imports no CDK.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,9 @@ FILE: Final = "longhaul.toml"
 VARIABLE: Final = "LONGHAUL_PROJECT"
 """Names the project's folder to the CDK app; the `longhaul` command sets it."""
 VERSION_KEY: Final = "version"
+LOCAL_KEY: Final = "local"
+# The embedded AWS is one account and region of its own, and commands find a stack by its name.
+_NOT_LOCAL: Final = ("account", "region", "stack_name")
 
 # The jobs of `longhaul/catalogue/`, which every project has: `longhaul verify` sends the first.
 BUILT_IN: Final = ("probe", "sql")
@@ -42,6 +45,8 @@ class Project:
     """Of Longhaul, when the project was made or last upgraded."""
     settings: Mapping[str, Any]
     """As they are written, not yet checked."""
+    local: Mapping[str, Any] = field(default_factory=dict)
+    """The table `[local]`, as it is written: it is laid over the settings on this machine."""
 
     @property
     def file(self) -> Path:
@@ -82,16 +87,65 @@ class Project:
     def checked(self, override: Any = None) -> Settings:  # noqa: ANN401 - JSON
         """The settings, overridden by those of the CDK's context.
 
+        `[local]` is checked too, and is no part of what is returned.
+
         Raises:
             SettingsError: some are wrong; all are named, with their lines.
         """
         result = read(merged(dict(self.settings), override))
         problems = self._unknown_jobs(result) if isinstance(result, Settings) else result
         if isinstance(result, Settings) and not problems:
-            return result
+            problems = self._wrong_local()
+            if not problems:
+                return result
         lines = [(line_of(self.text, each.location) or 0, each) for each in problems]
         lines.sort(key=lambda each: each[0])
         raise SettingsError("\n".join(self._placed(*each) for each in lines))
+
+    def on_this_machine(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings with `[local]` laid over them.
+
+        Objects merge; lists and scalars replace. A stage is laid over the one of its name.
+        """
+        over = dict(self.local)
+        stages = over.pop("stages", None)
+        result: dict[str, Any] = merged(dict(settings), over)
+        if isinstance(stages, list) and all(isinstance(each, dict) for each in stages):
+            by_name = {each.get("name"): each for each in stages}
+            below = result.get("stages") or [{"name": name} for name in by_name]
+            result["stages"] = [merged(each, by_name.get(each.get("name"))) for each in below]
+        elif stages is not None:
+            result["stages"] = stages
+        return result
+
+    def _wrong_local(self) -> Sequence[Problem]:
+        problems = [
+            Problem((LOCAL_KEY, name), "is the same everywhere: it cannot be set for this machine")
+            for name in _NOT_LOCAL
+            if name in self.local
+        ]
+        names = [each.get("name") for each in self.settings.get("stages", [{"name": "main"}])]
+        stages = self.local.get("stages", [])
+        for n, each in enumerate(stages if isinstance(stages, list) else []):
+            name = each.get("name") if isinstance(each, dict) else None
+            if isinstance(each, dict) and name not in names:
+                why = f"there is no stage {name!r}; there are: {', '.join(names)}"
+                problems.append(Problem((LOCAL_KEY, "stages", n, "name"), why))
+        if problems:
+            return problems
+        result = read(self.on_this_machine(self.settings))
+        wrong = self._unknown_jobs(result) if isinstance(result, Settings) else result
+        return [replace(each, location=self._in_local(each.location)) for each in wrong]
+
+    def _in_local(self, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        """Where `[local]` has what is at this place of the settings that it is laid over."""
+        match location:
+            case ("stages", int(n), *rest):
+                stages = self.on_this_machine(self.settings)["stages"]
+                own = [each["name"] for each in self.local.get("stages", [])]
+                if stages[n]["name"] in own:
+                    return (LOCAL_KEY, "stages", own.index(stages[n]["name"]), *rest)
+        return (LOCAL_KEY, *location)
 
     def placed(self, error: SettingsError) -> SettingsError:
         """What the CDK app says of a setting, such as `longhaul.stages.0.schedule: …`, by line."""
@@ -180,8 +234,8 @@ def load_project(folder: Path) -> Project:
         json.dumps(content)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        line = f":{found[1]}" if found else ""
-        raise SettingsError(f"{file}{line}: is no TOML: {error}") from None
+        place = f"{file}:{found[1]}" if found else str(file)
+        raise SettingsError(f"{place}: is no TOML: {error}") from None
     except TypeError as error:
         raise SettingsError(f"{file}: {error}; write it as a text, in quotes") from None
     version = content.pop(VERSION_KEY, None)
@@ -189,7 +243,11 @@ def load_project(folder: Path) -> Project:
         raise SettingsError(
             f'{file}:{line_of(text, (VERSION_KEY,))}: version: write it as a text, such as "0.1.0"'
         )
-    return Project(file.parent, text, version, content)
+    local = content.pop(LOCAL_KEY, {})
+    if not isinstance(local, dict):
+        line = line_of(text, (LOCAL_KEY, 0))
+        raise SettingsError(f"{file}:{line}: {LOCAL_KEY}: write it as a table, [{LOCAL_KEY}]")
+    return Project(file.parent, text, version, content, local)
 
 
 def demo() -> Project | None:

@@ -21,6 +21,7 @@ from longhaul.local.credentials import (
 )
 from longhaul.local.http_services import HttpServices, QuietHandler
 from longhaul.local.log_shipper import LogShipper
+from longhaul.local.memory_limits import MemoryLimits
 from longhaul.local.private_files import make_private_folder, write_private
 from longhaul.local.processes import ProcessGroup, inherited_environment
 from longhaul.local.supervisor import Supervisor
@@ -28,6 +29,9 @@ from longhaul.local.supervisor import Supervisor
 METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
 # ECS's default for a container without stopTimeout.
 DEFAULT_STOP_TIMEOUT_S = 30
+# https://docs.aws.amazon.com/AmazonECS/latest/developerguide/stopped-task-error-codes.html
+OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
+_MIB = 1024**2
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class TaskSpec:
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
     stop_timeout_s: int = DEFAULT_STOP_TIMEOUT_S
-    # Reported to the task by its metadata, as on Fargate. Nothing enforces them here.
+    # Reported to the task by its metadata, as on Fargate. Memory is limited, vCPUs are not.
     vcpu: float | None = None
     memory_mib: int | None = None
     # Group and stream prefix of the container's `awslogs` driver; None without one.
@@ -68,6 +72,7 @@ class TaskEnd:
     reason: str
     exit_code: int | None
     at: datetime
+    container_reason: str | None = None
 
 
 class TaskObserver(Protocol):
@@ -110,6 +115,7 @@ class EcsDriver:
         self._logs = work_dir / "tasks"
         self._cwd = cwd
         self._tasks: Supervisor[_Task] = Supervisor()
+        self._memory = MemoryLimits()
         self._metadata = services.open(_metadata_handler(self._spec_of))
 
     def run(self, spec: TaskSpec, observer: TaskObserver) -> None:
@@ -156,6 +162,7 @@ class EcsDriver:
         for arn in self._tasks:
             self.stop(arn, "the embedded AWS is stopping")
         self._tasks.join()
+        self._memory.close()
         self._metadata.close()
 
     def _run(self, task: _Task) -> None:
@@ -202,19 +209,23 @@ class EcsDriver:
                 )
         pid_file = self.log_of(spec.arn).with_suffix(".pid")
         write_private(pid_file, f"{task.process.pid}\n")
+        if spec.memory_mib is not None:
+            self._memory.put(task.process.pid, spec.memory_mib * _MIB)
         task.observer.started(datetime.now(UTC))
         exit_code = task.process.wait()
+        why = OUT_OF_MEMORY if self._memory.lift(task.process.pid) else None
         pid_file.unlink()
         with task.lock:
             if task.killer is not None:
                 task.killer.cancel()
             if task.stop_reason is not None:
-                return TaskEnd("UserInitiated", task.stop_reason, exit_code, datetime.now(UTC))
+                return TaskEnd("UserInitiated", task.stop_reason, exit_code, datetime.now(UTC), why)
         return TaskEnd(
             "EssentialContainerExited",
             "Essential container in task exited",
             exit_code,
             datetime.now(UTC),
+            why,
         )
 
     def _lent(self, spec: TaskSpec) -> Credentials:

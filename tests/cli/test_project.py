@@ -273,6 +273,76 @@ def test_on_this_machine_a_project_has_its_stages_and_buckets_and_short_times(
     assert settings.lease.beat_floor_s == 2
 
 
+OVERLAID = """
+stack_name = "Mine"
+input_buckets = ["theirs"]
+
+[sizes]
+small = { cpu = 1024, memory_mib = 4096, disk_gib = 30 }
+
+[[stages]]
+name = "main"
+slots = 40
+timeout_s = 21600
+
+[[stages]]
+name = "second"
+
+[local]
+log_level = "DEBUG"
+input_buckets = ["samples"]
+
+[local.lease]
+beat_floor_s = 5
+
+[[local.stages]]
+name = "main"
+slots = 6
+"""
+
+
+def test_the_table_local_is_laid_over_the_settings_on_this_machine_alone(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", **{"longhaul.toml": OVERLAID})
+    here = load(dict(project.settings), local_context(project)["longhaul"])
+    assert [(each.name, each.slots, each.timeout_s) for each in here.stages] == [
+        ("main", 6, 21600),
+        ("second", 2, here.stages[1].timeout_s),
+    ]
+    assert (here.log_level, here.lease.beat_floor_s) == ("DEBUG", 5)
+    assert here.lease.beat_ceiling_s == 10, "the profile's, below the table"
+    assert here.input_buckets == ("longhaul-data", "samples")
+
+    deployed = project.checked()
+    assert [each.slots for each in deployed.stages] == [40, deployed.stages[1].slots]
+    assert (deployed.log_level, deployed.input_buckets) == ("INFO", ("theirs",))
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("[local]\nlog_levle = 1", "longhaul.toml:5: local.log_levle: is not a setting; did you"),
+        (
+            '[local]\n[[local.stages]]\nname = "main"\nslots = 0',
+            "longhaul.toml:7: local.stages.0.slots: is 0; input should be greater",
+        ),
+        (
+            '[local]\n[[local.stages]]\nname = "mian"',
+            "longhaul.toml:6: local.stages.0.name: there is no stage 'mian'; there are: main",
+        ),
+        ('[local]\nregion = "eu-west-1"', "longhaul.toml:5: local.region: is the same everywhere"),
+        ("[[local]]\nslots = 3", "longhaul.toml:4: local: write it as a table, [local]"),
+    ],
+)
+def test_what_is_wrong_in_the_table_local_is_named_with_its_line(
+    folder: Path, table: str, said: str
+) -> None:
+    text = f'stack_name = "Mine"\n[[stages]]\nname = "main"\n{table}\n'
+    (folder / "longhaul.toml").write_text(text)
+    code, _, error = run("--project", str(folder), "synth")
+    assert code == ExitStatus.USAGE
+    assert said in re.sub(r"\s+", " ", error)
+
+
 SCHEDULED = """
 [[stages]]
 name = "main"

@@ -1,9 +1,89 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from longhaul.cli.synth import WrongSettingsError, synth
+from longhaul.cli import synth as synthesis
+from longhaul.cli.synth import WrongSettingsError, kept_synth, synth
+from tests.projects import make_project
+
+
+@pytest.fixture
+def synthesized(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that were synthesized, without the minute that it takes."""
+    folders: list[Path] = []
+
+    def stand_in(folder: Path, **_: Any) -> Path:
+        folder.mkdir(parents=True)
+        folders.append(folder)
+        return folder
+
+    monkeypatch.setattr(synthesis, "synth", stand_in)
+    return folders
+
+
+def test_an_assembly_is_kept_until_what_it_is_made_of_changes(
+    tmp_path: Path, synthesized: list[Path]
+) -> None:
+    project = make_project(tmp_path / "p")
+    given: dict[str, Any] = {"longhaul": {"stages": [{"name": "main"}]}}
+
+    def again(context: dict[str, Any] | None = None) -> bool:
+        before = len(synthesized)
+        kept_synth(tmp_path / "out", context=context or given, project=project.folder)
+        return len(synthesized) > before
+
+    assert again()
+    assert not again()
+    job = project.jobs / "count_rows.py"
+    job.write_text(job.read_text() + "# the next attempt runs it from here\n")
+    assert not again()
+    assert again({"longhaul": {"stages": [{"name": "other"}]}})
+    assert again()
+    (project.jobs / "second.py").write_text("def run(spark, job): ...\n")
+    assert again(), "the dispatcher knows the names of the jobs"
+    project.file.write_text(f"{project.text}\n# changed\n")
+    assert again()
+    assert not again()
+
+
+def test_a_change_of_our_own_code_or_of_the_cdk_is_synthesized(
+    tmp_path: Path, synthesized: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code := tmp_path / "checkout" / "longhaul").mkdir(parents=True)
+    (code / "a.py").write_text("A = 1\n")
+    monkeypatch.setattr(synthesis, "sources", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(synthesis, "demo", lambda: None)
+    out = tmp_path / "out"
+    for expected in (1, 1):
+        kept_synth(out, context={}, project=None)
+        assert len(synthesized) == expected
+    (code / "__pycache__").mkdir()
+    (code / "__pycache__" / "a.pyc").write_text("compiled")
+    kept_synth(out, context={}, project=None)
+    assert len(synthesized) == 1
+    (code / "a.py").write_text("A = 2\n")
+    kept_synth(out, context={}, project=None)
+    assert len(synthesized) == 2
+    monkeypatch.setattr(synthesis, "version", lambda name: f"{name} 99")
+    kept_synth(out, context={}, project=None)
+    assert len(synthesized) == 3
+
+
+def test_a_synthesis_that_ends_midway_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(folder: Path, **_: Any) -> Path:
+        folder.mkdir(parents=True)
+        (folder / "half.json").write_text("{")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(synthesis, "synth", dies)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            kept_synth(tmp_path / "out", context={}, project=None)
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["half.json"]
 
 
 def test_error_of_the_app_is_in_the_message(tmp_path: Path) -> None:

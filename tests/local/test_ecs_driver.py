@@ -74,6 +74,46 @@ def test_task_reads_its_arn_and_limits_from_the_metadata_endpoint(driver: EcsDri
     assert metadata["Limits"] == {"CPU": 1.0, "Memory": 4096}
 
 
+GREEDY = "import time; held = bytearray(b'x') * (300 << 20); time.sleep(60)"
+
+
+def test_task_with_more_memory_than_its_size_is_killed_in_the_words_of_ecs(
+    driver: EcsDriver,
+) -> None:
+    driver.run(spec(GREEDY, memory_mib=200), observer := Observer())
+    end = end_of(observer)
+    assert (end.stop_code, end.exit_code) == ("EssentialContainerExited", 137)
+    assert end.container_reason == "OutOfMemoryError: Container killed due to memory usage"
+
+
+def test_largest_process_of_a_task_is_killed_and_its_parent_can_say_so(driver: EcsDriver) -> None:
+    task = spec(
+        "import subprocess, sys; "
+        f"code = subprocess.run([sys.executable, '-c', {GREEDY!r}], process_group=0).returncode; "
+        "sys.exit(99 if code == -9 else 1)",
+        memory_mib=200,
+    )
+    driver.run(task, observer := Observer())
+    end = end_of(observer)
+    assert (end.exit_code, end.container_reason is not None) == (99, True)
+
+
+def test_memory_that_processes_share_and_files_that_they_map_count_once_or_not_at_all(
+    driver: EcsDriver, tmp_path: Path
+) -> None:
+    (tmp_path / "large").write_bytes(bytes(300 << 20))
+    task = spec(
+        "import mmap, os, time; held = bytearray(b'x') * (120 << 20); "
+        "file = mmap.mmap(os.open('large', os.O_RDONLY), 0, prot=mmap.PROT_READ); "
+        "touched = sum(file[n] for n in range(0, len(file), 4096)); "
+        "child = os.fork(); time.sleep(1.5); child and os.wait()",
+        memory_mib=200,
+    )
+    driver.run(task, observer := Observer())
+    end = end_of(observer)
+    assert (end.exit_code, end.container_reason) == (0, None)
+
+
 def test_task_gets_its_own_environment_only(
     driver: EcsDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

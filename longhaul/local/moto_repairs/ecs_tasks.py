@@ -74,6 +74,8 @@ class _MotoTask:
     def stopped(self, end: TaskEnd) -> None:
         container = self._task.containers[0]
         container.exitCode = end.exit_code
+        if end.container_reason is not None:
+            container.reason = end.container_reason
         container.last_status = "STOPPED"
         self._task.stop_code = end.stop_code
         self._task.stopped_reason = end.reason
