@@ -127,7 +127,7 @@ test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
 	@# In the order of the folders: the files with the longest tests have one or two, and would be last.
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m slow
 
-# Each embedded AWS of these tests records what its roles call.
+# Each embedded AWS of these tests records what its roles call. `verify` is one of tests/e2e.
 .PHONY: role-calls
 role-calls: .venv/.set-up-dev ## Record again what each role calls, and write docs/role-calls.md
 	@folder=$$(mktemp -d) && \

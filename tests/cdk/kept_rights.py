@@ -42,7 +42,7 @@ KEPT: Final[dict[str, list[Right]]] = {
         *rights(
             ("DispatcherRole", "SweeperRole"), "DescribeExecutions", "states:DescribeExecution"
         ),
-        *rights(("DispatcherRole", "SweeperRole"), "FindJobRuns", "emr-serverless:ListJobRuns"),
+        *rights(("DispatcherRole",), "FindJobRuns", "emr-serverless:ListJobRuns"),
         *rights(("DispatcherRole",), "FinishMessages", "sqs:SendMessage"),
         *rights(
             ("DispatcherRole", "SweeperRole"),
@@ -51,8 +51,7 @@ KEPT: Final[dict[str, list[Right]]] = {
             "dynamodb:Query",
         ),
         *rights(("DispatcherRole",), "ListOutputs", "s3:ListBucket"),
-        *rights(("DispatcherRole", "SweeperRole"), "NotifyEvents", "events:PutEvents"),
-        *rights(("DispatcherRole", "SettleRole"), "StopTasks", "ecs:StopTask"),
+        *rights(("SweeperRole",), "NotifyEvents", "events:PutEvents"),
         *rights(("DispatcherRole",), "WriteObjects", "s3:AbortMultipartUpload", "s3:DeleteObject"),
         *rights(
             FINISHERS,
@@ -62,9 +61,8 @@ KEPT: Final[dict[str, list[Right]]] = {
             "glue:GetTable",
             "glue:UpdateTable",
         ),
-        *rights(("SettleRole", "SweeperRole"), "DeadLetter", "sqs:SendMessage"),
+        *rights(("SweeperRole",), "DeadLetter", "sqs:SendMessage"),
         *rights(("SettleRole",), "WriteObjects", "s3:AbortMultipartUpload"),
-        *rights(("SweeperRole",), "DescribeTasks", "ecs:DescribeTasks"),
         *rights(("SweeperRole",), "FinishMessages", "sqs:DeleteMessage", "sqs:SendMessage"),
         *rights(("SweeperRole",), "StartExecutions", "states:StartExecution"),
         *rights(("SweeperRole",), "WriteObjects", "s3:AbortMultipartUpload", "s3:PutObject"),
@@ -84,7 +82,6 @@ KEPT: Final[dict[str, list[Right]]] = {
             "WriteObjects",
             "s3:AbortMultipartUpload",
             "s3:DeleteObject",
-            "s3:PutObject",
         ),
         *rights(("LambdaJobRole",), "WriteObjects", "s3:AbortMultipartUpload", "s3:DeleteObject"),
         *rights(("SparkTaskRole",), "WriteObjects", "s3:AbortMultipartUpload"),
