@@ -68,7 +68,7 @@ class LeaseChangedError(LonghaulError):
 
 
 class DeniedError(LonghaulError):
-    """AWS denies a task what each job of the stack needs, such as its request.
+    """AWS denies a task what each job of the stack needs: its request, or its own row.
 
     A policy of the account's, or one of a key, says so until people mend it.
     """

@@ -42,6 +42,7 @@ class ExitCode(IntEnum):
     SUPERSEDED = 73  # EX_CANTCREAT: another attempt owns the output
     OUT_OF_DISK = 74  # EX_IOERR
     INTERRUPTED = 75  # EX_TEMPFAIL: told to stop, through no fault of its own
+    DENIED = 77  # EX_NOPERM: a policy denies what each job needs
     OUT_OF_MEMORY = 137  # what the kernel's OOM killer leaves
 
 
@@ -133,6 +134,8 @@ def by_exit_code(code: int | None) -> OutcomeClass:
             return OutcomeClass.SUPERSEDED
         case ExitCode.OUT_OF_DISK:
             return OutcomeClass.OUT_OF_DISK
+        case ExitCode.DENIED:
+            return OutcomeClass.REFUSED
         case None | ExitCode.INTERRUPTED:
             return OutcomeClass.INTERRUPTED
         case _:

@@ -19,11 +19,11 @@ import pyspark
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
-from longhaul.adapters.errors import is_denied
+from longhaul.adapters.errors import is_denied, needed_by_each_job
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.errors import DeniedError, LeaseChangedError, PermanentJobError
+from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.manifest import Manifest
@@ -140,9 +140,11 @@ class AttemptRunner:
         except LeaseChangedError:
             logger.warning("another task or attempt owns this job: nothing to do")
             return ExitCode.SUPERSEDED
-        except (ClientError, BotoCoreError):
+        except (ClientError, BotoCoreError) as error:
             logger.exception("could not register: nothing was begun")
-            return ExitCode.INTERRUPTED
+            # The row cannot say so: settle goes by the exit code.
+            is_denial = isinstance(error, ClientError) and is_denied(error)
+            return ExitCode.DENIED if is_denial else ExitCode.INTERRUPTED
         if lease.label:
             json_logs.add_label(lease.label)
         try:
@@ -189,13 +191,8 @@ class AttemptRunner:
         """Everything up to the commit."""
         stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
-        try:
+        with needed_by_each_job("its request"):
             request = self._request(lease)
-        except ClientError as error:
-            if is_denied(error):
-                # Of no job's own: each has its request in the data bucket.
-                raise DeniedError(f"AWS denies the task its request: {error}") from error
-            raise
         self.params = request.params
         destination = self._destination(request, stage)
         destination.require_room()
@@ -409,7 +406,8 @@ class AttemptRunner:
         destination.require_room()
         self._may_be_committed = True
         try:
-            self.leases.report(transitions.commit(self.id, output))
+            with needed_by_each_job("the commit"):
+                self.leases.report(transitions.commit(self.id, output))
         except LeaseChangedError as error:
             self._may_be_committed = False
             if (

@@ -94,7 +94,7 @@ def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None
         case LeaseChangedError():
             return Failure(OutcomeClass.SUPERSEDED, text, ExitCode.SUPERSEDED)
         case DeniedError():
-            return Failure(OutcomeClass.REFUSED, text, ExitCode.INTERRUPTED)
+            return Failure(OutcomeClass.REFUSED, text, ExitCode.DENIED)
         case MemoryError():
             return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
         case OutOfDiskError() | OSError(errno=errno.ENOSPC):

@@ -80,4 +80,11 @@ GOVERNED_WORLDS: Mapping[str, Plan] = {
         _INTO_TABLE, _denied("glue", 84.0, 2 * _HOUR_S)
     ),
     "a policy denies the tasks what others may": _plan(_JOB, _denied("s3@task", 0.5, 6 * _HOUR_S)),
+    # More often than interruptions are forgiven. The first task registers, and may not commit.
+    **{
+        f"a policy denies the tasks their rows, {at_s:g} s after the start": _plan(
+            _JOB, _denied("dynamodb@task", at_s, 6 * _HOUR_S)
+        )
+        for at_s in (0.5, 60.0)
+    },
 }

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from threading import Timer
 from typing import Any
@@ -17,7 +17,7 @@ from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.transitions import Report
-from longhaul.domain.verdict import ExitCode
+from longhaul.domain.verdict import ExitCode, OutcomeClass, by_exit_code
 from longhaul.job import Job
 from longhaul.runner import attempt as attempt_module
 from longhaul.runner.stopping import Stop, StopReason
@@ -271,9 +271,50 @@ def test_a_request_that_may_not_be_read_is_no_fault_of_the_jobs(
 
     attempt.requests.get = denied  # type: ignore[method-assign]
 
-    assert attempt.run() is ExitCode.INTERRUPTED
+    assert attempt.run() is ExitCode.DENIED
 
     result = cloud.lease().attempt.result
     assert result is not None
     assert result.kind == "refused"
     assert "explicit deny in an SCP" in result.error
+
+
+@dataclass
+class Denied:
+    """The leases, where a policy denies each write that sets one of these attributes."""
+
+    leases: Any
+    attributes: set[str]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.leases, name)
+
+    def report(self, report: Report) -> Any:
+        if self.attributes & set(report.sets):
+            said = {"Error": {"Code": "AccessDeniedException", "Message": "explicit deny"}}
+            raise ClientError(said, "UpdateItem")  # type: ignore[arg-type]  # as above
+        return self.leases.report(report)
+
+
+def test_a_commit_that_a_policy_denies_is_no_fault_of_the_jobs(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+    attempt = make_attempt(write_one_row, leases=Denied(cloud.leases, {"output"}))
+
+    assert attempt.run() is ExitCode.DENIED
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.kind == "refused"
+    assert "AWS denies the task the commit" in result.error
+
+
+def test_a_task_that_may_not_register_says_so_with_its_exit_code(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+    leases = Denied(cloud.leases, {"task_arn"})
+
+    assert make_attempt(spark=NoSpark(), leases=leases).run() is ExitCode.DENIED
+    assert by_exit_code(ExitCode.DENIED) is OutcomeClass.REFUSED

@@ -33,8 +33,18 @@ def history(name: str) -> list[str]:
     return lines
 
 
-def test_a_task_that_is_denied_its_request_is_refused_and_costs_the_job_nothing() -> None:
-    lines = history("a policy denies the tasks what others may")
+@pytest.mark.parametrize(
+    "what",
+    [
+        "what others may",
+        "their rows, 0.5 s after the start",
+        "their rows, 60 s after the start",
+    ],
+)
+def test_a_task_that_is_denied_what_each_needs_is_refused_and_costs_the_job_nothing(
+    what: str,
+) -> None:
+    lines = history(f"a policy denies the tasks {what}")
 
     classes = re.findall(r"RELEASED.* last_class=(\w+)", "\n".join(lines))
     assert set(classes) == {"refused"}

@@ -79,6 +79,7 @@ CASES = {
     "killed": (STARTED, task(137), OutcomeClass.FAILED),
     "exit-1": (STARTED, task(1), OutcomeClass.FAILED),
     "exit-75": (STARTED, task(75), OutcomeClass.INTERRUPTED),
+    "exit-77": (STARTED, task(77), OutcomeClass.REFUSED),
     "timed-out-at-work": (AT_WORK, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT),
     "timed-out-cut-off-from-the-network": (
         changed(AT_WORK, reported_at=TIMES_OUT_AT - timedelta(minutes=4)),

@@ -263,7 +263,7 @@ def test_texts_and_numbers_that_other_versions_and_the_state_machine_read_stay()
         "succeeded no_output permanent out_of_memory out_of_disk failed timed_out stalled"
         " interrupted not_placed refused cancelled superseded"
     )
-    assert list(ExitCode) == [0, 1, 65, 73, 74, 75, 137]
+    assert list(ExitCode) == [0, 1, 65, 73, 74, 75, 77, 137]
 
 
 def test_nothing_is_counted_before_it_happens() -> None:

@@ -107,8 +107,10 @@ ENDS: dict[str, list[tuple[Lease, Evidence]]] = {
         (running(), Evidence("ECS.ServerException", "")),
     ],
     "AWS refuses the task for another reason: a right, a name, a subnet, an image that is gone or "
-    "may not be pulled, or words that nobody knows; or the task may not read its request": [
-        (changed(STARTED, result=RecordedResult(1, "refused", "AWS denies")), failed(75)),
+    "may not be pulled, or words that nobody knows; or the task may not read its request, "
+    "or not write to its row": [
+        (changed(STARTED, result=RecordedResult(1, "refused", "AWS denies")), failed(77)),
+        (running(), failed(77)),
         (running(), Evidence("ECS.AccessDeniedException", "not authorized")),
         (running(), failed(StopCode="TaskFailedToStart", StoppedReason="CannotPull: not found")),
         (running(), refused("words that nobody knows")),

@@ -128,7 +128,7 @@ class SdkGate:
             if what == "lost":
                 sdk.timeline.sleep(self._timeout_s)
             if what in DENIALS:
-                host.facts.setdefault("denied", call)
+                host.facts.setdefault("denied", []).append(call)
             if not is_retried(what) or tried == self._tries - 1:
                 break
             self._back_off(host, tried)

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, get_args
 
+from longhaul.domain.verdict import ExitCode
 from longhaul.settings import SizeName
 from simulation.seen.invariants.table import invariant
 from simulation.seen.sightings import Token
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _NO_EXCUSE = frozenset({"not stopped", "slow/6"})
 _RIGHTS = "outage:rights"
 _OF_EMR = frozenset({"no vCPU", "stopping"})  # come about by themselves
+# How a runner names its own end.
+_OWN_ENDS = frozenset(code.name.lower() for code in ExitCode)
 _FULL = frozenset({"oom_killed", "oom_in_jvm"})
 # Its time was up, or it was given up, before that was known.
 _OTHERWISE_ENDED = frozenset({"timed_out", "stalled"})
@@ -103,9 +106,9 @@ def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str
 @invariant(
     "S9",
     "row written",
-    "a task that is denied its request waits until that is mended, as a refusal",
+    "a task that is denied what each needs waits until that is mended, as a refusal",
 )
-def denied_requests_wait(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+def denials_wait(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
     ended = _ended_by(written)
     if ended is None:
         return None
@@ -114,12 +117,14 @@ def denied_requests_wait(seen: "Seen", written: "tuple[Row | None, Row]") -> str
     faults = seen.world.injector.fired_since(attempt.started_at)
     if _is_stopped(seen) or seen.redriven or any(each.kind != "outage" for each in faults):
         return None
-    if kind in ("refused", "cancelled", "superseded", "interrupted"):
+    if kind in ("refused", "cancelled", "superseded"):
         return None
-    denied = [each.host.facts.get("denied") for each in attempt.containers]
-    if not any(call and _is_of_request(call) for call in denied):
-        return None
-    return f"{token} was denied its request, and ends as {kind}"
+    for container in attempt.containers:
+        denied = next(filter(_is_of_each_job, container.host.facts.get("denied", ())), None)
+        is_told = container.end_kind in _OWN_ENDS and not _others_are_denied(seen)
+        if denied and (kind != "interrupted" or is_told):
+            return f"{token} was denied {denied.operation}, and ends as {kind}"
+    return None
 
 
 @invariant(
@@ -148,8 +153,17 @@ def _ended_by(written: "tuple[Row | None, Row]") -> "tuple[Row, Token] | None":
     return row, Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
 
 
-def _is_of_request(call: "Call") -> bool:
-    return str(call.arguments.get("Key", "")).startswith("longhaul/requests/")
+def _others_are_denied(seen: "Seen") -> bool:
+    """Whether settle may be denied as the task was: then nobody hears how the task ended."""
+    outages = (act for act in seen.world.plan.acts if act.kind == "outage")
+    return any(not act.service.endswith("@task") for act in outages)
+
+
+def _is_of_each_job(call: "Call") -> bool:
+    """Whether it reads the request, registers, or commits."""
+    is_request = str(call.arguments.get("Key", "")).startswith("longhaul/requests/")
+    sets = call.arguments.get("UpdateExpression", "").partition("REMOVE")[0]
+    return is_request or "#n_task_arn = " in sets or "#n_output = " in sets
 
 
 @invariant(

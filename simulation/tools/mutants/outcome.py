@@ -114,8 +114,20 @@ OUTCOME: Final = (
     Mutant(
         "a task that may not read its request has failed",
         "longhaul/runner/attempt.py",
-        "if is_denied(error):",
-        "if False:",
+        "with needed_by_each_job('its request'):",
+        "if True:",
+    ),
+    Mutant(
+        "a task that may not commit has failed",
+        "longhaul/runner/attempt.py",
+        "with needed_by_each_job('the commit'):",
+        "if True:",
+    ),
+    Mutant(
+        "a task that may not register was interrupted",
+        "longhaul/runner/attempt.py",
+        "return ExitCode.DENIED if is_denial else ExitCode.INTERRUPTED",
+        "return ExitCode.INTERRUPTED",
     ),
     Mutant(
         "a call that a policy denies is never taken",
