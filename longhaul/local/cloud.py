@@ -6,7 +6,7 @@
 The deployed template is the one that `cdk deploy` would send. moto keeps the state of all services.
 The drivers run what the template describes: functions (`lambda_driver`), tasks (`ecs_driver`), job
 runs (`emr_driver`), event source mappings (`esm_poller`) and rules (`event_driver`). `moto_repairs`
-makes moto as strict as AWS, and `iam` enforces the roles.
+makes moto as strict as AWS, `iam` enforces the roles, and `state` keeps what outlives a stop.
 """
 
 import shutil
@@ -76,6 +76,8 @@ from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.moto_server import MotoServer
 from longhaul.local.private_files import make_private_folder
 from longhaul.local.running import REGION
+from longhaul.local.state import catalog, executions, items, logs, messages, names, objects
+from longhaul.local.state.store import Store
 
 _one_at_a_time = Lock()
 
@@ -93,6 +95,7 @@ class EmbeddedAws:
         provided_archives: Collection[str] = (),
         task_environment: Mapping[str, str] | None = None,
         iam: Path | None = None,
+        store: Store | None = None,
     ) -> None:
         """Nothing runs before `start`.
 
@@ -108,6 +111,8 @@ class EmbeddedAws:
             task_environment: variables of tasks, and of functions that are images, in the place of
                 the image's ENV.
             iam: the folder with the installed `iam.judge.FILES`; without it no role is enforced.
+            store: keeps the state of the stack that is deployed, and has that of earlier starts; it
+                is open, and `stop` closes it. Without one all state is gone at the stop.
         """
         self.region = REGION
         self.account = DEFAULT_ACCOUNT_ID
@@ -118,7 +123,9 @@ class EmbeddedAws:
         self._provided_archives = provided_archives
         self._task_environment = task_environment or {}
         self._iam = iam
+        self._store = store
         self._running = False
+        self._is_stopping = False
 
     @property
     def endpoint(self) -> str:
@@ -210,12 +217,28 @@ class EmbeddedAws:
         outputs = Deployer(endpoint=self.endpoint, region=self.region, account=self.account).deploy(
             assembly_dir, stack_name
         )
+        aborted = self._restore()
         for function in lambda_backends[self.account][self.region].list_functions():
             self.functions.warm_up(function)
         self._trust_state_machines()
         self._events.start()
         self._mappings.start()
+        for execution in aborted:
+            self._events.execution_status_changed(execution)
         return outputs
+
+    def _restore(self) -> list[Any]:
+        """Put back what is kept, and keep what comes. Returns the executions that are now over."""
+        if self._store is None:
+            return []
+        place = (self._store, self.account, self.region)
+        for part in (objects, items, messages, catalog, logs):
+            part.restore(*place)
+        aborted = executions.restore(*place)
+        self._store.recording = True
+        for execution in aborted:
+            executions.keep(self._store, execution)
+        return aborted
 
     def stop(self) -> None:
         """End every process and thread, and undo every change to moto. Can be called again."""
@@ -228,12 +251,15 @@ class EmbeddedAws:
         self._events.close()
         self.functions.close()
         self._mappings.join()
+        self._is_stopping = True
         sfn_start_stop.stop_all_executions()
         self.tasks.close()
         self.job_runs.close()
         self._shipper.close()
         self._services.close()
         self._server.stop()
+        if self._store is not None:
+            self._store.close()
         if self._judge is not None:
             self._judge.close()
         self._patches.undo()
@@ -274,8 +300,11 @@ class EmbeddedAws:
                 "emr-serverless", endpoint=self.endpoint, region=region, credentials=lent(role)
             )
 
-        patches = self._patches
+        patches, store = self._patches, self._store
         cfn_unsupported.apply(patches)
+        if store is not None:
+            names.apply(patches)
+            items.apply(patches, store)
         dynamodb_atomic.apply(patches)
         ecs_resources.apply(patches)
         ecs_definitions.apply(patches)
@@ -299,7 +328,7 @@ class EmbeddedAws:
         sfn_limits.apply(patches)
         sfn_parameters.apply(patches)
         sfn_parse_once.apply(patches)
-        sfn_start_stop.apply(patches, self._events.execution_status_changed)
+        sfn_start_stop.apply(patches, self._execution_status_changed)
         sfn_templates.apply(patches)
         sfn_threads.apply(patches)
         sqs_limits.apply(patches)
@@ -307,6 +336,16 @@ class EmbeddedAws:
         sqs_receipts.apply(patches)
         sqs_receive.apply(patches, self._closing)
         sqs_trigger.apply(patches)
+        if store is not None:
+            for part in (messages, catalog, logs, objects):
+                part.apply(patches, store)
+
+    def _execution_status_changed(self, execution: Any) -> None:  # noqa: ANN401 - moto's
+        if self._store is not None:
+            if self._is_stopping:
+                return  # the next start aborts it, and says so
+            executions.keep(self._store, execution)
+        self._events.execution_status_changed(execution)
 
 
 def _judged(gate: Gate) -> Callable[[str, str, str], bool]:

@@ -26,6 +26,9 @@ def up(
     work_dir: WorkDir = None,
     *,
     iam: EnforceRoles = True,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin without what earlier starts have stored.")
+    ] = False,
 ) -> None:
     """Start the embedded AWS with the stack deployed, in the foreground, until Ctrl-C.
 
@@ -33,6 +36,9 @@ def up(
     deploys the project's jobs and settings, with at most two slots a stage and the short times of a
     machine without an account. A job that is changed is used from its next attempt on; a new one,
     or other settings, need a restart.
+
+    Objects, tables, messages, jobs and their logs outlive it, also when it is killed: the next
+    start has them, and goes on with the jobs that ran.
 
     Prints when it is ready what there is and what to type next; where stdout is no terminal, one
     JSON line: endpoint, region and the stack's outputs. The other commands find it while it runs,
@@ -50,4 +56,12 @@ def up(
     with work_in(folder):
         from longhaul.cli.local.serve import serve  # noqa: PLC0415 - moto is slow to load
 
-        serve(Output(), host=host, port=port, work_dir=folder, project=chosen(), enforce_roles=iam)
+        serve(
+            Output(),
+            host=host,
+            port=port,
+            work_dir=folder,
+            project=chosen(),
+            enforce_roles=iam,
+            fresh=fresh,
+        )

@@ -11,6 +11,7 @@ from longhaul.config.sources import sources
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.http_services import LOOPBACK
 from longhaul.local.iam.judge import FILES, PROGRAM
+from longhaul.local.state.store import Store
 
 # The archive of pinned wheels (`longhaul.engines.emr_serverless.construct`). They are for the
 # stack's architecture and the release's Python; this environment has the same packages.
@@ -25,11 +26,13 @@ def embedded_aws(
     task_dir: Path | None = None,
     project: Project | None = None,
     iam: Path | None = None,
+    store: Store | None = None,
 ) -> EmbeddedAws:
     """An embedded AWS for Longhaul's stack, not yet started.
 
     Tasks run in `task_dir`, by default in `sources()`. Without a project they find the jobs of a
-    checkout's demo. Roles are enforced with what `roles_judge` installs.
+    checkout's demo. Roles are enforced with what `roles_judge` installs. With a `store`, state
+    outlives the stop.
     """
     jobs = project or demo()
     return EmbeddedAws(
@@ -40,6 +43,7 @@ def embedded_aws(
         provided_archives=(_PACKAGES,),
         task_environment=python_environment(jobs) if jobs else {},
         iam=iam,
+        store=store,
     )
 
 

@@ -25,6 +25,7 @@ from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.private_files import write_private
 from longhaul.local.running import announce, withdraw
+from longhaul.local.state.store import FOLDER, StateError, Store, begin_anew
 from longhaul.settings import VARIABLE, RuntimeSettings
 
 SAM_ENVIRONMENT = "sam-env.json"
@@ -39,14 +40,18 @@ def serve(
     work_dir: Path,
     project: Project | None,
     enforce_roles: bool,
+    fresh: bool,
 ) -> None:
     """Serve until SIGINT or SIGTERM; what is on stdout says when it is ready.
 
     The address is one that `longhaul.cli.local.address` has checked, and the caller holds the work
     dir.
 
+    What an earlier start has stored is there again, unless `fresh` begins without it.
+
     Raises:
         SettingsError: something is wrong with the project; nothing was synthesized.
+        StateError: what an earlier start has stored is of another version, or damaged.
         KeyboardInterrupt: a signal came before there was anything to stop.
     """
     stderr = out.err
@@ -56,13 +61,16 @@ def serve(
             make_ready(project)
             if note := unscheduled(project):
                 stderr.print(note, soft_wrap=True)
-        stderr.print("synthesizing the stack …")
-        assembly = local_synth(work_dir / "cdk.out", host)
         stack = project.stack_name if project else DEFAULT_STACK
+        store = _opened(work_dir, stack, fresh=fresh)
+        stderr.print("synthesizing the stack, unless nothing has changed …")
+        assembly = local_synth(work_dir / "cdk.out", host)
         stopping = Event()
         at_stop(lambda *_: stopping.set())
         iam = roles_judge_if_any(partial(stderr.print, soft_wrap=True)) if enforce_roles else None
-        with embedded_aws(work_dir, port=port, host=host, project=project, iam=iam) as aws:
+        with embedded_aws(
+            work_dir, port=port, host=host, project=project, iam=iam, store=store
+        ) as aws:
             outputs = _deploy(aws, assembly, stack)
             # Before anything on stdout: its readers may run a command that looks for this file.
             announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=stack)
@@ -79,6 +87,15 @@ def serve(
             finally:
                 withdraw(aws.work_dir)
             stderr.print("stopping …")
+
+
+def _opened(work_dir: Path, stack: str, *, fresh: bool) -> Store:
+    if fresh:
+        begin_anew(work_dir)
+    try:
+        return Store(work_dir / FOLDER, stack).open()
+    except StateError as error:
+        raise StateError(f"{error}; `longhaul up --fresh` begins without it") from error
 
 
 def _deploy(aws: EmbeddedAws, assembly: Path, stack: str) -> dict[str, str]:
@@ -117,7 +134,9 @@ def _variables(aws: EmbeddedAws) -> list[dict[str, str]]:
 def make_buckets(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
     """Make the other buckets that requests may name. In an account they exist already."""
     s3 = aws_client("s3", endpoint=aws.endpoint, region=aws.region)
-    for bucket in sorted({*settings.paths.input_buckets, *settings.paths.output_buckets}):
+    present = {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
+    wanted = {*settings.paths.input_buckets, *settings.paths.output_buckets}
+    for bucket in sorted(wanted - present):
         s3.create_bucket(Bucket=bucket)
 
 
