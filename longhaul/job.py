@@ -87,8 +87,8 @@ class Job(Protocol[ParamsT_co]):
         """By the input's name: the job that wrote it last, with its results.
 
         Of inputs that are the prefix of an output: what follows from a job, and a join, have them.
-        It is the output that is read here, also when its job has run again since. Of an input from
-        elsewhere, or a table, nothing is known.
+        So have tables whose rows Longhaul wrote last. It is the output that is read here, also when
+        its job has run again since. Of an input from elsewhere nothing is known.
         """
 
     def input(self, name: str) -> str:

@@ -48,6 +48,7 @@ from longhaul.domain.manifest import (
 )
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import PREFIX, attempt_of, is_own, pending_ref
+from longhaul.domain.provenance import marks
 from longhaul.ports import Background, Clock
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class S3Publisher:
             if not self._is_switched(pending):
                 self._complete_all(pending, until, looks_only=looks_only)
                 if pending.tables:
-                    self._tables.publish(attempt, pending.tables, until)
+                    self._tables.publish(attempt, pending.tables, until, _marks(pending.manifest))
                 else:
                     self._switch(pending)
         except _NotToBeSwitchedError as error:
@@ -319,6 +320,15 @@ class S3Publisher:
         manifest, _ = read_manifest(self._s3, place.bucket, place.key)
         in_use = {file.path for file in manifest.files} if manifest else set()
         delete_keys(self._s3, place.bucket, [place.key + path for path in sorted(doomed - in_use)])
+
+
+def _marks(manifest: Manifest) -> dict[str, str]:
+    """What a table's snapshot gets, in the place of the manifest."""
+    return {
+        name: value
+        for origin in manifest.origins
+        for name, value in marks(origin, manifest.results).items()
+    }
 
 
 def _conflict_wait_s(token: str, tries: int) -> float:

@@ -19,6 +19,7 @@ from longhaul.cli.commands.doctor import doctor
 from longhaul.cli.commands.drain import drain
 from longhaul.cli.commands.history import history
 from longhaul.cli.commands.init import init
+from longhaul.cli.commands.lineage import lineage
 from longhaul.cli.commands.logs import logs
 from longhaul.cli.commands.new_job import new_job
 from longhaul.cli.commands.pause import pause, resume, slots
@@ -105,6 +106,7 @@ app.command(rich_help_panel=_JOBS)(cancel)
 app.command(rich_help_panel=_JOBS)(retry)
 app.command(rich_help_panel=_JOBS)(rerun)
 app.command(rich_help_panel=_JOBS)(backfill)
+app.command(rich_help_panel=_JOBS)(lineage)
 app.add_typer(table.app, name="table", rich_help_panel=_JOBS)
 app.command(rich_help_panel=_CARE)(console)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)

@@ -12,12 +12,14 @@ the first, and replaced by it.
 """
 
 import re
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.provenance import MAX_ORIGINS, Origin
 from longhaul.domain.tables import PendingTable, data_folder
 from longhaul.settings import Mode, Model
 
@@ -116,6 +118,8 @@ class Manifest(Model):
     # Tokens of this publication and of those before it, oldest first: a publisher that finds its
     # own is done, even if its files have been replaced since.
     published: Annotated[tuple[Text, ...], Field(max_length=_PUBLISHED_KEPT, fail_fast=True)] = ()
+    # The attempts whose files these are, with what they read, oldest first.
+    origins: Annotated[tuple[Origin, ...], Field(max_length=MAX_ORIGINS, fail_fast=True)] = ()
 
     @property
     def token(self) -> str:
@@ -223,12 +227,21 @@ def merged(pending: PendingOutput, current: Manifest | None) -> Manifest:
             "rows": _rows(pending.manifest, current, kept),
             "base": (current.base if current else None) if appends else pending.token,
             "published": ((*_published(current), pending.token))[-_PUBLISHED_KEPT:],
+            "origins": (*_origins(current, kept), *pending.manifest.origins)[-MAX_ORIGINS:],
         }
     )
 
 
 def _published(current: Manifest | None) -> tuple[str, ...]:
     return (current.published or (current.token,)) if current else ()
+
+
+def _origins(current: Manifest | None, kept: list[ManifestFile]) -> Iterator[Origin]:
+    """Those of the current manifest whose files are kept."""
+    tokens = {match[0] for file in kept if (match := _TOKEN.search(file.path.rpartition("/")[2]))}
+    for origin in current.origins if current else ():
+        if origin.id.token in tokens:
+            yield origin
 
 
 def _rows(ours: Manifest, current: Manifest | None, kept: list[ManifestFile]) -> dict[str, int]:

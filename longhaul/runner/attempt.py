@@ -8,7 +8,7 @@ register ──► stage, while Spark boots ──► run ──► upload, pend
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -26,15 +26,14 @@ from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
-from longhaul.domain.manifest import Manifest
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable, require_writable
+from longhaul.domain.provenance import InputRead, origin
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.results import results
 from longhaul.domain.saved import TableRead, Work, job_prefix
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
-from longhaul.job import Parent
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests
 from longhaul.runner import failures, json_logs
 from longhaul.runner.emitting import Emitter
@@ -47,8 +46,9 @@ from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.loading import LoadedJob, fetch_code
+from longhaul.runner.origins import parents, reads
 from longhaul.runner.reporting import Phase, Progress, Reporter
-from longhaul.runner.running_job import About, RunningJob, parent_in
+from longhaul.runner.running_job import About, RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
@@ -239,7 +239,7 @@ class AttemptRunner:
             about=self._about(lease),
             every=self.background.every,
             reports=self.scratch / "reports",
-            parents=_parents(inputs, listing.manifests),
+            parents=parents(inputs, listing),
         )
         self.stop.before_end = lambda: self._save_before_end(job, saving)
         try:
@@ -257,7 +257,7 @@ class AttemptRunner:
                 " {output}"
             )
         self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
-        return self._commit(destination, job, listing)
+        return self._commit(destination, job, listing, reads(inputs, staged, listing))
 
     def _saving(self, records: LeaseRecords, work: Work, why_nothing: str | None) -> Saving:
         """What is stored for the next attempt, with what is taken over from those before."""
@@ -381,7 +381,11 @@ class AttemptRunner:
         )
 
     def _commit(
-        self, destination: Destination, job: RunningJob[Any], listing: InputListing
+        self,
+        destination: Destination,
+        job: RunningJob[Any],
+        listing: InputListing,
+        inputs: Iterable[InputRead],
     ) -> CommittedOutput:
         found = results(job.result, ((each.name, each.rows) for each in job.written), job.metrics)
         if found.problem:
@@ -395,6 +399,7 @@ class AttemptRunner:
             advance=self.progress.advance,
             background=self.background,
             results=found,
+            origin=origin(self.id, self.clock.now(), inputs),
         )
         output = destination.upload(uploader, job.written, listing)
         output = replace(output, seal=self.new_seal(), results=found or None)
@@ -515,14 +520,6 @@ def _read_as_stored(
         and each.table in versions
         and pinned.get(str(each.table)) == versions[each.table]
     )
-
-
-def _parents(
-    inputs: Mapping[str, InputPath], manifests: Mapping[str, Manifest]
-) -> dict[str, Parent]:
-    """By input, what wrote it, where the input is an output of a job as its manifest has it."""
-    found = {name: manifests.get(f"{str(path).rstrip('/')}/") for name, path in inputs.items()}
-    return {name: parent_in(manifest) for name, manifest in found.items() if manifest is not None}
 
 
 def _why_nothing(lease: Lease, request: JobRequest) -> str | None:

@@ -22,9 +22,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from pyspark.sql.types import StructType
 
 from longhaul.adapters.background import Threads
-from longhaul.domain.manifest import MAIN, Manifest
+from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import has_controls
-from longhaul.domain.results import MAX_METRICS, metric_problem, read_results
+from longhaul.domain.results import MAX_METRICS, metric_problem
 from longhaul.domain.saved import SavedDataset
 from longhaul.job import Format, Parent, PermanentJobError, Request
 from longhaul.ports import Timer
@@ -463,15 +463,6 @@ class RunningJob(Generic[ParamsT]):
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:
         self.emitter.emit(requests, stage)
-
-
-def parent_in(manifest: Manifest) -> Parent:
-    """The job that a manifest says has published last."""
-    stage, _, job_id = manifest.key.partition("#")
-    found = read_results(manifest.results or {})
-    return Parent(
-        job_id, stage, manifest.run, manifest.attempt, found.value, found.rows, found.metrics
-    )
 
 
 def _finite(value: object) -> int | float | None:

@@ -1,7 +1,7 @@
 """Each command of docs/tasks.md works as it stands there.
 
 Those that start something for long, or ask AWS for more than a stack, are read by the parser alone:
-their own tests run them. Those about tables run in test_table.py.
+their own tests run them. Those about tables run in test_table.py and test_lineage.py.
 """
 
 import re
@@ -67,7 +67,7 @@ def test_a_command_of_the_page_is_one_of_the_command_line(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [each for each in LINES if each.split()[0] not in {*ELSEWHERE, "table"}]
+    "line", [each for each in LINES if each.split()[0] not in {*ELSEWHERE, "table", "lineage"}]
 )
 def test_a_command_of_the_page_runs(used: World, line: str) -> None:
     if "--wait" in line:

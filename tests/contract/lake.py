@@ -16,13 +16,15 @@ from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import AttemptId, CommittedOutput
-from longhaul.domain.request import Mode
+from longhaul.domain.provenance import Origin
+from longhaul.domain.results import Results
 from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_destination import TableDestination
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, TableLayout
 from longhaul.runner.stopping import Stop
+from longhaul.settings import Mode
 
 BUCKET, DATABASE = "data", "lake"
 PATH = TablePath(DATABASE, "flights")
@@ -44,6 +46,7 @@ class Lake:
 
     folder: Path
     client: Callable[..., Any]
+    origin: Origin | None = None  # what the outputs say of where they come from
 
     def __post_init__(self) -> None:
         self.s3, self.glue = self.client("s3"), self.client("glue")
@@ -70,7 +73,15 @@ class Lake:
             self._written(destination, attempt_id, name, rows, by, columns or COLUMNS)
             for name in datasets
         ]
-        uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+        uploader = Uploader(
+            self.s3,
+            BUCKET,
+            Stop(),
+            begin=lambda _: None,
+            advance=lambda _: None,
+            results=Results(value={"days": 7}),
+            origin=self.origin,
+        )
         return destination.upload(uploader, written, InputListing(self.s3, BUCKET))
 
     def publish(self, output: CommittedOutput, glue: Any = None) -> None:

@@ -95,7 +95,7 @@ class World:
         if meanwhile:
             glue = Glue(self.fake.glue, 0, "", before=meanwhile)
             tables_of = Tables(lambda: glue, self.fake.s3, "data")
-        TablePublisher(tables_of, self.fake.clock).publish(attempt, tables, until)
+        TablePublisher(tables_of, self.fake.clock).publish(attempt, tables, until, {})
         return attempt.token
 
     def switch(self, job: str, *tables: PendingTable) -> Switch:

@@ -18,8 +18,10 @@ from moto.core.botocore_stubber import BotocoreStubber
 from pyiceberg.manifest import ManifestEntryStatus
 
 from longhaul.adapters.iceberg.file_io import BotoFileIO
+from longhaul.adapters.iceberg.history import summary_of
 from longhaul.domain.errors import PermanentJobError, TooLargeError, VoidCommitError
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.provenance import InputRead, origin, origin_in, results_in
 from longhaul.domain.tables import TablePath
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
@@ -74,6 +76,22 @@ def test_a_snapshot_names_the_job_whose_output_it_is(lake: Lake) -> None:
     lake.add("flights/2013-02", [(1, "x")])
 
     assert lake.marks("longhaul.job") == ["main#flights/2013-01", "main#flights/2013-02"]
+
+
+def test_a_snapshot_says_what_its_attempt_had_read_and_what_its_job_returned(lake: Lake) -> None:
+    attempt = AttemptId("main#a", 1, 1)
+    read = InputRead(name="raw", path="s3://data/raw/", files=1, size_bytes=9, digest="ab12")
+    whole = origin(attempt, dt.datetime(2026, 10, 7, tzinfo=dt.UTC), [read])
+    lake.origin = whole
+    lake.add("a", [(1, "x")], datasets=(".", "days"))
+
+    for path in (PATH, PATH.of_dataset("days")):
+        table = lake.tables.load(path)
+        assert table is not None
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        assert origin_in(summary_of(snapshot)) == whole
+        assert results_in(summary_of(snapshot)).value == {"days": 7}
 
 
 def test_appends_at_once_lose_none(lake: Lake) -> None:
@@ -502,7 +520,7 @@ pending = PendingTable(
 publisher = TablePublisher(Tables(lambda: fake.glue, fake.s3, "data"), fake.clock)
 first, second = (AttemptId(f"main#{job}", 1, 1) for job in "ab")
 for attempt in (first, second, second):
-    publisher.publish(attempt, [pending], None)
+    publisher.publish(attempt, [pending], None, {})
 print(*(publisher.switch(each.token, [pending]).name for each in (first, second)))
 """
     done = subprocess.run(

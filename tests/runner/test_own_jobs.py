@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import RecordedResult
 from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.results import Results
+from longhaul.domain.provenance import Writer
+from longhaul.domain.results import Results, read_results
 from longhaul.domain.verdict import ExitCode
 from longhaul.runner.loading import MAX_CODE_BYTES
-from longhaul.runner.running_job import parent_in
 from longhaul.settings import LeaseSettings, PathPolicy
 from tests.builders import BUCKET, settings
 from tests.patience import DEADLINE_S
@@ -198,8 +198,41 @@ def test_a_job_finds_the_results_of_those_that_wrote_its_inputs(cloud: Cloud, ru
         }
     }
     # Those that read the output find its own.
-    assert parent_in(manifest(cloud)).result == done.results.value
-    assert parent_in(manifest(cloud)).metrics == {"ones": 1}
+    assert read_results(manifest(cloud).results or {}) == done.results
+
+
+def test_an_output_says_which_attempt_wrote_it_from_what(cloud: Cloud, run: Run) -> None:
+    wrote = Manifest(key="clean#1", run=7, attempt=2, files=(ManifestFile(path="a.csv", size=2),))
+    objects = {"clean/1/a.csv": b"n\n", "raw/a.csv": b"n\n", "raw/b.csv": b"n\n"}
+    objects |= {"clean/1/_SUCCESS": wrote.model_dump_json().encode()}
+    etags = {
+        key: cloud.s3.put_object(Bucket=BUCKET, Key=key, Body=body)["ETag"]
+        for key, body in objects.items()
+    }
+    inputs = {
+        "output": f"s3://{BUCKET}/clean/1",
+        "glob": f"s3://{BUCKET}/clean/*",
+        "folder": f"s3://{BUCKET}/raw/",
+        "one": f"s3://{BUCKET}/raw/a.csv",
+    }
+
+    code = "def run(spark, job):\n    job.write(spark.range(1))"
+    assert run(code, inputs=inputs) is ExitCode.OK
+
+    (origin,) = manifest(cloud).origins
+    assert origin.id == cloud.lease().id
+    assert origin.at is not None
+    found = {each.name: each for each in origin.inputs}
+    writer = Writer(place=f"s3://{BUCKET}/clean/1/", key="clean#1", run=7, attempt=2)
+    assert {name: each.writers for name, each in found.items()} == {
+        "output": (writer,),
+        "glob": (writer,),
+        "folder": (),
+        "one": (),
+    }
+    assert found["one"].version == etags["raw/a.csv"].strip('"')
+    assert (found["folder"].files, found["folder"].size_bytes) == (2, 4)
+    assert len({found[name].version for name in ("output", "folder", "one")}) == 3
 
 
 def test_a_script_may_write_several_datasets_and_files_without_spark(

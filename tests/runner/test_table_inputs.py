@@ -41,7 +41,9 @@ from pyspark.sql import SparkSession
 
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.policy import require_file_readable
+from longhaul.domain.provenance import JOB, marks, origin
 from longhaul.domain.tables import TablePath, input_of
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
@@ -50,6 +52,7 @@ from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.origins import parents, reads
 from longhaul.runner.stopping import Stop
 from longhaul.settings import PathPolicy
 from tests.builders import BUCKET, settings, stage
@@ -312,6 +315,33 @@ def test_all_inputs_from_a_table_are_of_one_version_which_an_overwrite_replaces(
 
     assert world.listing is not None
     assert world.listing.versions[PATH].snapshot == first.snapshot_id
+
+
+def test_what_wrote_a_tables_rows_is_known(world: World) -> None:
+    table = world.create()
+    attempt = AttemptId("clean#a/1", 7, 2)
+    whole = origin(attempt, dt.datetime(2026, 10, 7, tzinfo=dt.UTC), [])
+    results = {"value": {"days": 7}, "rows": {".": 1}}
+    summary = {JOB: attempt.key, **marks(whole, results)}
+    table.append(numbered(1), snapshot_properties=summary)
+    latest = table.current_snapshot()
+    assert latest is not None
+
+    staged = world.stage()
+
+    inputs = {"events": input_of(f"{PATH}?n = 1")}
+    assert world.listing is not None
+    (parent,) = parents(inputs, world.listing).values()
+    assert (parent.id, parent.stage, parent.run, parent.attempt) == ("a/1", "clean", 7, 2)
+    assert (parent.result, parent.rows) == ({"days": 7}, {".": 1})
+    (read,) = reads(inputs, {"events": staged}, world.listing)
+    assert read.version == str(latest.snapshot_id)
+    assert read.path == str(PATH)
+    assert [each.id for each in read.writers] == [attempt]
+
+    table.append(numbered(2))
+    world.stage()
+    assert parents(inputs, world.listing) == {}
 
 
 @pytest.mark.parametrize(

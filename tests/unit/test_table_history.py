@@ -27,6 +27,7 @@ from longhaul.adapters.iceberg.history import (
     is_published,
     place_of,
     to_replace,
+    written_by,
 )
 
 ADDED, DELETED = ManifestEntryStatus.ADDED, ManifestEntryStatus.DELETED
@@ -397,3 +398,17 @@ def test_a_token_counts_in_any_snapshot_and_among_those_kept() -> None:
         *[True] * 4,
         False,
     ]
+
+
+def test_a_compaction_leaves_the_rows_to_the_snapshot_that_brought_them() -> None:
+    table = Table()
+    table.commit([file("a")])
+    old = file("b")
+    wrote = table.commit([old])
+    table.commit([file("c")], [old], operation=Operation.REPLACE)
+    latest: Any = table.snapshots[-1]
+
+    assert written_by(table.metadata, latest).snapshot_id == wrote
+    # Where it has expired, all that is known is the compaction.
+    del table.snapshots[wrote - 1]
+    assert written_by(table.metadata, latest) is latest

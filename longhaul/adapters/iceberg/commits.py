@@ -11,7 +11,7 @@ that a try wrote is deleted, or a table could name what is gone. A try in vain l
 
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,7 +31,6 @@ from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tab
 from longhaul.adapters.iceberg.columns import evolve, require_same_ids
 from longhaul.adapters.iceberg.history import (
     BASE,
-    JOB,
     MODE,
     PUBLISHED,
     TOKEN,
@@ -44,6 +43,7 @@ from longhaul.adapters.iceberg.old_specs import Overwrite, schema_of
 from longhaul.domain.errors import ContendedError, TimeUpError, VoidCommitError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Switch
+from longhaul.domain.provenance import JOB
 from longhaul.domain.tables import PartitionBy, PendingTable, TableFile
 from longhaul.ports import Clock
 
@@ -81,9 +81,15 @@ class TablePublisher:
         return Switch.REPLACED if replaced == len(pending) else Switch.DONE
 
     def publish(
-        self, attempt: AttemptId, pending: Sequence[PendingTable], until: datetime | None
+        self,
+        attempt: AttemptId,
+        pending: Sequence[PendingTable],
+        until: datetime | None,
+        marks: Mapping[str, str],
     ) -> None:
         """Make the files of the attempt part of each table; repeatable.
+
+        `marks` are further properties of the summaries of their snapshots.
 
         Raises:
             TimeUpError: it was not done `until` then.
@@ -92,7 +98,7 @@ class TablePublisher:
         due, _ = self._due(attempt.token, pending)
         for each in due:
             try:
-                self._commit(attempt, each, until)
+                self._commit(attempt, each, until, marks)
             except OccupiedError as error:
                 raise self._never(attempt.token, pending, each, error) from error
 
@@ -143,7 +149,13 @@ class TablePublisher:
                 )
         return VoidCommitError(f"{which.path}: {error}")
 
-    def _commit(self, attempt: AttemptId, pending: PendingTable, until: datetime | None) -> None:
+    def _commit(
+        self,
+        attempt: AttemptId,
+        pending: PendingTable,
+        until: datetime | None,
+        marks: Mapping[str, str],
+    ) -> None:
         token = attempt.token
         for tries in range(TRIES):
             if tries:
@@ -154,7 +166,7 @@ class TablePublisher:
             if not is_due:
                 return
             try:
-                TableChange(self._tables, table, pending).commit(attempt)
+                TableChange(self._tables, table, pending).commit(attempt, marks)
             except ReplacedError:
                 logger.warning("another run has replaced the output of %s", token)
                 return
@@ -178,7 +190,7 @@ class TableChange:
         """Raises OccupiedError or ReplacedError if it must not be done."""
         self._begin_transaction()
 
-    def commit(self, attempt: AttemptId) -> None:
+    def commit(self, attempt: AttemptId, marks: Mapping[str, str]) -> None:
         """Try once.
 
         Raises:
@@ -188,11 +200,11 @@ class TableChange:
         transaction, files, doomed = self._begin_transaction()
         metadata = transaction.table_metadata
         token = attempt.token
-        marks = {TOKEN: token, JOB: attempt.key, MODE: self.pending.mode}
+        summary = {**marks, TOKEN: token, JOB: attempt.key, MODE: self.pending.mode}
         snapshot = (
-            Overwrite(Operation.OVERWRITE, transaction, self.table.io, snapshot_properties=marks)
+            Overwrite(Operation.OVERWRITE, transaction, self.table.io, snapshot_properties=summary)
             if self.table is not None and doomed
-            else transaction.update_snapshot(snapshot_properties=marks).fast_append()
+            else transaction.update_snapshot(snapshot_properties=summary).fast_append()
         )
         with snapshot:
             for file in doomed:

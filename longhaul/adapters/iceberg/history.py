@@ -10,14 +10,13 @@ from typing import Any, Final
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.delete_file_index import PATH_FIELD_ID
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from longhaul.adapters.iceberg.catalog import OccupiedError
 
 TOKEN: Final = "longhaul.token"  # noqa: S105 - a property's name
 """In a snapshot's summary: the attempt whose output it added."""
-JOB: Final = "longhaul.job"
-"""In a snapshot's summary, for people: the key of the job. A token has only its hash."""
 MODE: Final = "longhaul.mode"
 PUBLISHED: Final = "longhaul.published"
 """A property of the table: the latest tokens, for when their snapshots have expired."""
@@ -47,7 +46,7 @@ class SnapshotChange:
 
     @property
     def mode(self) -> str:
-        return _summary(self.snapshot).get(MODE, "")
+        return summary_of(self.snapshot).get(MODE, "")
 
     @property
     def is_compaction(self) -> bool:
@@ -62,7 +61,7 @@ def is_published(table: Table, token: str) -> bool:
     """
     kept = table.metadata.properties.get(PUBLISHED, "").split()
     return token in kept or any(
-        _summary(snapshot).get(TOKEN) == token for snapshot in table.metadata.snapshots
+        summary_of(snapshot).get(TOKEN) == token for snapshot in table.metadata.snapshots
     )
 
 
@@ -202,5 +201,16 @@ def _may_concern(deletes: DataFile, files: set[DataFile]) -> bool:
     return any(lower <= file.file_path.encode() <= upper for file in files)
 
 
-def _summary(snapshot: Snapshot) -> dict[str, str]:
+def written_by(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot:
+    """The snapshot that brought the latest rows: a compaction changes none."""
+    while snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE:
+        parent = metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
+        if parent is None:
+            break
+        snapshot = parent
+    return snapshot
+
+
+def summary_of(snapshot: Snapshot) -> dict[str, str]:
+    """What is in its summary beside the operation."""
     return snapshot.summary.additional_properties if snapshot.summary else {}

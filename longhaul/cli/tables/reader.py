@@ -12,6 +12,7 @@ from longhaul.adapters.objects import json_of
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.domain.footprint import MAX_BYTES
 from longhaul.domain.paths import DataPath
+from longhaul.domain.provenance import JOB
 from longhaul.domain.tables import SCHEME
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Version:
             at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
             operation=summary.operation.value if summary else "",
             output=properties.get("longhaul.token", ""),
-            job=properties.get("longhaul.job", "").partition("#")[2],
+            job=properties.get(JOB, "").partition("#")[2],
             added_rows=int(properties.get("added-records", 0)),
             rows=int(properties.get("total-records", 0)),
             files=int(properties.get("total-data-files", 0)),

@@ -16,7 +16,15 @@ from boto3.s3.transfer import TransferConfig
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
-from longhaul.runner.io.listing import InputListing, Source, digest_of, find, is_hidden, parted
+from longhaul.runner.io.listing import (
+    InputListing,
+    Source,
+    digest_of,
+    etag_of,
+    find,
+    is_hidden,
+    parted,
+)
 from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.io.written import S3Folder
@@ -105,6 +113,7 @@ class ClusterStager:
                 size_bytes=sum(source.size for source in files),
                 extensions=frozenset(extension_of(source.name) for source in files),
                 digest=digest_of(files),
+                etag=etag_of(files),
             )
             for name, files in sources.items()
         }

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -59,6 +59,11 @@ def digest_of(sources: Iterable[Source]) -> str:
     return hashlib.sha256("\n".join(each).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+def etag_of(sources: Collection[Source]) -> str:
+    """The ETag of an input that is one object; empty for any other."""
+    return next(iter(sources)).etag if len(sources) == 1 else ""
+
+
 class InputListing:
     """Finds the files of inputs. No path reaches the `longhaul/` prefix of the data bucket."""
 
@@ -79,6 +84,8 @@ class InputListing:
         """
         self.versions: dict[TablePath, TableRead] = {}
         """The same for tables that are read as they are now."""
+        self.tables: dict[str, PlannedTable] = {}
+        """The inputs that are tables, as they were planned last, by name."""
 
     def tables_of(self, inputs: Mapping[str, TableInput]) -> "dict[str, PlannedTable]":
         """The files of each table.
@@ -94,7 +101,8 @@ class InputListing:
                 f"input {next(iter(inputs))!r}: this engine reads no tables: send the job to engine"
                 " fargate"
             )
-        return self._planner().plan(inputs, self.versions)
+        self.tables = self._planner().plan(inputs, self.versions)
+        return self.tables
 
     def sources_of(self, path: DataPath) -> list[Source]:
         """The files of an input, in the order of their keys.

@@ -30,6 +30,7 @@ class StagedInput:
     # Of the names, sizes and ETags of its files, or of a table's version and filter: the same means
     # the same rows.
     digest: str = ""
+    etag: str = ""  # of an input that is one object; empty where a manifest or a table names it
 
 
 def staged_name(number: int, name: str) -> str:

@@ -14,7 +14,7 @@ from boto3.s3.transfer import TransferConfig
 
 from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.tables import InputPath
-from longhaul.runner.io.listing import InputListing, Source, digest_of, find, parted
+from longhaul.runner.io.listing import InputListing, Source, digest_of, etag_of, find, parted
 from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.stopping import Stop
@@ -120,6 +120,7 @@ class Stager:
                     size_bytes=sum(source.size for source in files.values()),
                     extensions=frozenset(extension_of(source.name) for source in files.values()),
                     digest=digest_of(files.values()),
+                    etag=etag_of(files.values()),
                 )
                 for name, files in places.items()
             },

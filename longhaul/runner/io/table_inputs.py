@@ -46,6 +46,7 @@ from pyiceberg.types import DecimalType, FloatType, IcebergType, IntegerType, Lo
 from pyparsing import ParseException
 
 from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables
+from longhaul.adapters.iceberg.history import summary_of, written_by
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import without_values
@@ -94,6 +95,9 @@ class PlannedTable:
     # The same means the same rows. Not made of the files: how many the filter leaves out depends
     # on the columns that the table has by now.
     digest: str
+    snapshot: int | None = None
+    # The summary of the snapshot whose rows these are: a compaction leaves them as they were.
+    summary: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -177,7 +181,15 @@ class TablePlanner:
             self._planned(table, task, _ALL if pruned == where and task.residual == _ALL else bound)
             for task in sorted(tasks, key=lambda task: task.file.file_path)
         )
-        return PlannedTable(name, schema, names, files, digest)
+        return PlannedTable(
+            name,
+            schema,
+            names,
+            files,
+            digest,
+            snapshot.snapshot_id,
+            summary_of(written_by(table.metadata, snapshot)),
+        )
 
     def _version(self, path: TablePath, table: Table) -> TableRead:
         """The version to read: as an attempt before has, if it did."""

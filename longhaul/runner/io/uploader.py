@@ -22,6 +22,7 @@ from longhaul.domain.manifest import (
 )
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
+from longhaul.domain.provenance import Origin
 from longhaul.domain.results import NOTHING, Results
 from longhaul.ports import Background
 from longhaul.runner.io.staged import extension_of
@@ -50,6 +51,7 @@ class Uploader:
         advance: Callable[[int], None],
         background: Background = Threads(),  # noqa: B008 - stateless
         results: Results = NOTHING,
+        origin: Origin | None = None,
     ) -> None:
         """`begin` gets the bytes to come, `advance` the bytes that went."""
         self._s3 = client
@@ -59,6 +61,7 @@ class Uploader:
         self._advance = advance
         self._background = background
         self._results = results
+        self._origin = origin
 
     def upload(
         self,
@@ -132,6 +135,7 @@ class Uploader:
             ),
             rows=_row_counts(datasets),
             results=asdict(self._results) if self._results else None,
+            origins=(self._origin,) if self._origin else (),
         )
         sent = self._send(bucket, key_prefix, files, uploads)
         self._list(

@@ -1,0 +1,90 @@
+"""What an attempt has read, as the manifest of its output says it."""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from longhaul.domain.manifest import Manifest
+from longhaul.domain.paths import DataPath, is_glob
+from longhaul.domain.provenance import (
+    InputRead,
+    Writer,
+    few_writers,
+    origin_in,
+    results_in,
+)
+from longhaul.domain.results import Results, read_results
+from longhaul.domain.tables import InputPath, TableInput
+from longhaul.job import Parent
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.staged import StagedInput
+
+
+def reads(
+    inputs: Mapping[str, InputPath], staged: Mapping[str, StagedInput], listing: InputListing
+) -> Iterator[InputRead]:
+    """Each input in the version in which it was staged."""
+    for name, path in inputs.items():
+        found = staged[name]
+        read = InputRead(
+            name=name,
+            path=str(path.table) if isinstance(path, TableInput) else str(path),
+            files=found.files,
+            size_bytes=found.size_bytes,
+            digest=found.digest,
+            etag=found.etag or None,
+        )
+        if isinstance(path, TableInput):
+            planned = listing.tables[name]
+            read = read.model_copy(update={"snapshot": planned.snapshot})
+            writers = _writer_of_table(path, planned.summary)
+        elif found.etag:  # an object by itself, which no manifest names
+            writers = ()
+        else:
+            writers = few_writers(_writers(path, listing.manifests))
+        yield read.model_copy(update={"writers": writers})
+
+
+def parents(inputs: Mapping[str, InputPath], listing: InputListing) -> dict[str, Parent]:
+    """By input, what wrote it, where it is a job's output, as its manifest or snapshot has it."""
+    found: dict[str, Parent] = {}
+    for name, path in inputs.items():
+        if isinstance(path, TableInput):
+            summary = listing.tables[name].summary
+            origin = origin_in(summary)
+            if origin is not None:
+                found[name] = _parent(origin.key, origin.run, origin.attempt, results_in(summary))
+        elif manifest := listing.manifests.get(f"{str(path).rstrip('/')}/"):
+            results = read_results(manifest.results or {})
+            found[name] = _parent(manifest.key, manifest.run, manifest.attempt, results)
+    return found
+
+
+def _parent(key: str, run: int, attempt: int, results: Results) -> Parent:
+    stage, _, job_id = key.partition("#")
+    return Parent(job_id, stage, run, attempt, results.value, results.rows, results.metrics)
+
+
+def _writer_of_table(path: TableInput, summary: Mapping[str, str]) -> tuple[Writer, ...]:
+    origin = origin_in(summary)
+    if origin is None:
+        return ()
+    place = str(path.table)
+    return (Writer(place=place, key=origin.key, run=origin.run, attempt=origin.attempt),)
+
+
+def _writers(path: DataPath, manifests: Mapping[str, Manifest]) -> Iterator[Writer]:
+    """The latest writers of the outputs that were followed to read the path."""
+    wanted = f"{str(path).rstrip('/')}/"
+    around = max((each for each in manifests if wanted.startswith(each)), key=len, default=None)
+    followed = [around] if around else []
+    if is_glob(str(path)):
+        patterns = wanted.split("/")[:-1]
+        followed = [place for place in manifests if _matches(place.split("/")[:-1], patterns)]
+    for place in sorted(followed):
+        manifest = manifests[place]
+        yield Writer(place=place, key=manifest.key, run=manifest.run, attempt=manifest.attempt)
+
+
+def _matches(segments: list[str], patterns: list[str]) -> bool:
+    """Whether one is, or may be, around the other."""
+    return all(map(fnmatchcase, segments, patterns))

@@ -1,0 +1,145 @@
+"""What an output says of where it comes from, in a manifest and in a table's snapshot."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import Manifest, ManifestFile, PendingOutput, merged
+from longhaul.domain.provenance import (
+    ATTEMPT,
+    INPUTS,
+    JOB,
+    LEFT_OUT,
+    MAX_INPUTS,
+    MAX_ORIGINS,
+    MAX_PROPERTY_CHARS,
+    RESULTS,
+    RUN,
+    InputRead,
+    Origin,
+    Writer,
+    marks,
+    origin,
+    origin_in,
+    results_in,
+)
+from longhaul.settings import Mode
+
+AT = datetime(2026, 10, 7, 5, tzinfo=UTC)
+RUN_AT = 1767323045000
+ATTEMPT_ID = AttemptId("main#daily/1", RUN_AT, 2)
+
+
+def read(n: int = 0, path: str = "s3://data/raw/") -> InputRead:
+    return InputRead(name=f"i{n}", path=path, files=3, size_bytes=99, digest="ab12")
+
+
+def test_a_snapshot_says_what_a_manifest_says() -> None:
+    writer = Writer(place="table://lake/raw", key="clean#a/1", run=7, attempt=1)
+    whole = origin(
+        ATTEMPT_ID,
+        AT,
+        [read(), read(1).model_copy(update={"snapshot": 4711, "writers": (writer,)})],
+    )
+
+    found = marks(whole, {"value": {"days": 7}, "rows": {".": 3}, "metrics": {"bad": 1}})
+
+    assert origin_in({JOB: ATTEMPT_ID.key, **found}) == whole
+    results = results_in(found)
+    assert (results.value, results.rows, results.metrics) == ({"days": 7}, {".": 3}, {"bad": 1})
+
+
+def test_as_many_inputs_are_named_as_there_is_room_for_and_the_others_are_counted() -> None:
+    many = origin(ATTEMPT_ID, AT, [read(n) for n in range(5_000)])
+    assert (len(many.inputs), many.left_out) == (MAX_INPUTS, 5_000 - MAX_INPUTS)
+
+    long = origin(ATTEMPT_ID, AT, [read(n, f"s3://data/{'x' * 2_000}/") for n in range(50)])
+    assert 5 < len(long.inputs) < 10
+    assert long.left_out == 50 - len(long.inputs)
+
+    found = marks(many, {"value": "x" * 5_000})
+    assert all(len(text) <= MAX_PROPERTY_CHARS for text in found.values())
+    named = json.loads(found[INPUTS])
+    assert int(found[LEFT_OUT]) == 5_000 - len(named)
+    assert RESULTS not in found
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        {},
+        {JOB: "main#a"},
+        {JOB: "main#a", RUN: "x", ATTEMPT: "1"},
+        {JOB: "main#a", RUN: "1", ATTEMPT: "1", INPUTS: "{"},
+        {JOB: "main#a", RUN: "1", ATTEMPT: "1", INPUTS: "[" * 100_000},
+        {JOB: "main#a", RUN: "-1", ATTEMPT: "1"},
+        {JOB: "main#a", RUN: "1", ATTEMPT: "1", INPUTS: '[{"name": 1}]'},
+    ],
+)
+def test_a_summary_that_others_wrote_says_nothing(summary: dict[str, str]) -> None:
+    assert origin_in(summary) is None
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"x"', "[" * 100_000])
+def test_results_that_others_wrote_are_none(text: str) -> None:
+    assert not results_in({RESULTS: text})
+
+
+def publish(number: int, current: Manifest | None, mode: Mode = "append") -> Manifest:
+    attempt = AttemptId(f"main#job-{number}", RUN_AT, 1)
+    replaced = current if mode == "overwrite" else None
+    return merged(
+        PendingOutput(
+            token=attempt.token,
+            prefix="s3://data/out/",
+            mode=mode,
+            replaces=tuple(file.path for file in replaced.files) if replaced else (),
+            manifest=Manifest(
+                key=attempt.key,
+                run=RUN_AT,
+                attempt=1,
+                files=(ManifestFile(path=f"day=1/part-{attempt.token}.csv", size=1),),
+                origins=(origin(attempt, AT, [read(number)]),),
+            ),
+        ),
+        current,
+    )
+
+
+def origins(manifest: Manifest) -> list[str]:
+    return [each.key for each in manifest.origins]
+
+
+def test_an_output_names_each_attempt_whose_files_are_in_it() -> None:
+    first = publish(1, None)
+    both = publish(2, first)
+    assert origins(both) == ["main#job-1", "main#job-2"]
+
+    assert origins(publish(3, both, "overwrite")) == ["main#job-3"]
+    # An overwrite that saw the first keeps what came after.
+    late = PendingOutput.model_validate(
+        {
+            "token": AttemptId("main#late", 1, 1).token,
+            "prefix": "s3://data/out/",
+            "replaces": [file.path for file in first.files],
+            "manifest": Manifest(
+                key="main#late",
+                run=1,
+                attempt=1,
+                files=(),
+                origins=(Origin(key="main#late", run=1, attempt=1),),
+            ),
+        }
+    )
+    assert origins(merged(late, both)) == ["main#job-2", "main#late"]
+
+
+def test_of_many_appends_the_latest_are_named() -> None:
+    manifest = None
+    for number in range(MAX_ORIGINS + 5):
+        manifest = publish(number, manifest)
+    assert manifest is not None
+    assert origins(manifest) == [f"main#job-{n}" for n in range(5, MAX_ORIGINS + 5)]
+    assert Manifest.model_validate_json(manifest.model_dump_json()) == manifest
