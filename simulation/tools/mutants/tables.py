@@ -12,14 +12,14 @@ TABLES: Final = (
     Mutant(
         "a publication does not look for its own commit",
         _HISTORY,
-        "return token in kept or any(_summary(snapshot).get(TOKEN) == token for snapshot in table.metadata.snapshots)",
+        "return token in kept or any(summary_of(snapshot).get(TOKEN) == token for snapshot in table.metadata.snapshots)",
         "return False",
     ),
     Mutant(
         "the look for one's own commit stops at the current snapshot",
         _HISTORY,
-        "return token in kept or any(_summary(snapshot).get(TOKEN) == token for snapshot in table.metadata.snapshots)",
-        "return any(_summary(snapshot).get(TOKEN) == token for snapshot in [table.current_snapshot()] if snapshot)",
+        "return token in kept or any(summary_of(snapshot).get(TOKEN) == token for snapshot in table.metadata.snapshots)",
+        "return any(summary_of(snapshot).get(TOKEN) == token for snapshot in [table.current_snapshot()] if snapshot)",
     ),
     Mutant(
         "a commit whose snapshot has expired was never made",
