@@ -28,13 +28,15 @@ class TreeJob:
     Attributes:
         key: `stage#job_id`.
         lease: Its row; None while it is queued, or a join that waits.
-        waits_for: Of a join without a row: for how many jobs it waits.
+        waits_for: Of a join without a row: for how many jobs it waits, as far as they are known.
+        collects: Of such a join: how many it collects, those that it has among them.
         children: The jobs that its success has led to, in the order of their places.
     """
 
     key: str
     lease: Lease | None
     waits_for: int = 0
+    collects: int = 0
     children: "list[TreeJob]" = field(default_factory=list)
 
     @property
@@ -103,7 +105,7 @@ class Trees:
         for job in top.all():
             for child in job.children:
                 if child.lease is None and self._is_join(job.lease, child.stage):
-                    child.waits_for = _left(job, child.stage, pipeline)
+                    child.waits_for, child.collects = _waits(job, child.stage, pipeline)
         return top
 
     def _follow(self, lease: Lease | None) -> Iterator[str]:
@@ -131,14 +133,18 @@ def _child(lease: Lease, stage: str, n: int | str) -> str:
     return job_key(stage, child_id(lease.root, stage, lease.key, lease.run, n))
 
 
-def _left(job: TreeJob, join: str, pipeline: Pipeline) -> int:
-    """For how many jobs a join of the job waits, as far as they are known."""
+def _waits(job: TreeJob, join: str, pipeline: Pipeline) -> tuple[int, int]:
+    """For how many jobs a join of the job waits, and of how many; as far as they are known.
+
+    Jobs in the stage before the join count, and in their place those that have not got there.
+    """
     if job.state != State.SUCCEEDED:
-        return 1
+        return 1, 1
     if join not in pipeline.joins or job.stage == pipeline.collected(join):
-        return 0
+        return 0, 1
     leading = (child for child in job.children if pipeline.leads(child.stage, join))
-    return sum(_left(child, join, pipeline) for child in leading)
+    below = [_waits(child, join, pipeline) for child in leading]
+    return sum(left for left, _ in below), sum(size for _, size in below)
 
 
 def progress(tree: TreeJob) -> str:

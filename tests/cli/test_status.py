@@ -8,12 +8,12 @@ from longhaul.cli.page.board import BoardReader
 from longhaul.cli.target import Target
 from longhaul.domain import transitions
 from longhaul.domain.lease import Owed, State
-from longhaul.domain.lineage import Group, Lineage
+from longhaul.domain.lineage import Lineage, child_id
 from longhaul.domain.message import Message
 from longhaul.domain.saved import record_ref
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.aws_lambda.ends import ends_by
-from tests.builders import BODY, BUCKET, QUEUE_URL, stage
+from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage
 from tests.cli.conftest import World
 
 
@@ -331,14 +331,14 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     stages = (main, clean, stage(name="total", join=True))
     known = world.settings.model_copy(update={"stages": stages})
     replace(world, settings=known).deploy()
-    root = world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
-
-    def lineage(n: int) -> Lineage:
-        return Lineage(
-            root=root.key, parent=root.key, groups=(Group(of=root.key, run=root.run, n=n, size=40),)
-        )
-
-    first, second, _ = (world.claim(f"year/{n}", of=clean, lineage=lineage(n)) for n in range(3))
+    row = world.claim("year", opens=("total",))
+    output = replace(OUTPUT, emitted_ref="emitted", emitted={"clean": 40})
+    root = world.end(
+        world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
+    )
+    lineage = Lineage(root=root.key, parent=root.key)
+    members = [child_id(root.key, "clean", root.key, root.run, n) for n in range(40)]
+    first, second, _ = (world.claim(each, of=clean, lineage=lineage) for each in members[:3])
     world.end(first, OutcomeClass.SUCCEEDED)
     world.end(second, OutcomeClass.PERMANENT, "no such column: month")
     shown = [
@@ -346,25 +346,29 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     ]
     assert [(cells[0], cells[2], cells[-1]) for cells in shown] == [
         ("year", "SUCCEEDED", ""),
-        ("├─ year/0", "SUCCEEDED", ""),
-        ("├─ year/1", "DEAD", "permanent: no such column: month"),
-        ("├─ year/2", "RUNNING", ""),
+        (f"├─ {members[0]}", "SUCCEEDED", ""),
+        (f"├─ {members[1]}", "DEAD", "permanent: no such column: month"),
+        (f"├─ {members[2]}", "RUNNING", ""),
         ("├─ … 37 more", "", "37 QUEUED"),
         ("└─ waits for 39 of 40", "", ""),
     ]
     assert shown[-1][3] == "total"
     # The urgent ones are shown when there is no room for all.
     brief = world.run("status", "year", "--limit", "2").stdout.splitlines()[-4:-1]
-    assert [line.split("\t")[0] for line in brief] == ["├─ year/1", "├─ year/2", "├─ … 38 more"]
+    assert [line.split("\t")[0] for line in brief] == [
+        f"├─ {members[1]}",
+        f"├─ {members[2]}",
+        "├─ … 38 more",
+    ]
     assert brief[-1].endswith("37 QUEUED, 1 SUCCEEDED")
     records = [
         json.loads(line) for line in world.run("status", "year", "--json").stdout.splitlines()
     ]
     assert [(each["job_id"], each["parent"], each["root"]) for each in records[:2]] == [
         ("year", None, "year"),
-        ("year/0", "year", "year"),
+        (members[0], "year", "year"),
     ]
     of_member = dict(
-        line.split(maxsplit=1) for line in world.run("status", "year/1").stdout.splitlines()
+        line.split(maxsplit=1) for line in world.run("status", members[1]).stdout.splitlines()
     )
     assert (of_member["follows"], of_member["state"]) == ("year", "DEAD")

@@ -42,6 +42,9 @@ def test_a_tree_knows_its_queued_jobs_and_for_how_many_its_join_waits(context: C
         assert progress(walked(stack, root)) == (
             "main 1 of 1, fetch 2 of 3, clean 0 of 2, delays waits for 3"
         )
+        run_all(stack, "clean", context)
+        join = walked(stack, root).children[-1]
+        assert (join.waits_for, join.collects) == (1, 3)
         commit(stack, rows[2], {"clean": requests(0)}, seal="5ea1")
         settled(rows[2], context)
         run_all(stack, "clean", context)

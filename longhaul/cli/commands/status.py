@@ -12,11 +12,10 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from longhaul.cli.display.family_tree import rows_of
 from longhaul.cli.display.job import COLUMNS, page_of, row_of
 from longhaul.cli.display.slots import slots_of
+from longhaul.cli.display.tree import rows_of
 from longhaul.cli.errors import ExitStatus
-from longhaul.cli.insight.family import family
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import (
     MANY,
@@ -35,7 +34,6 @@ from longhaul.cli.terminal.output import Output, table_of
 from longhaul.cli.terminal.selection import find_job
 from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.waiting import Waits
 from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
@@ -126,11 +124,12 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         return
     now = target.parts.clock.now()
     waits = _waits_in(target, lease, now)
-    members = family([lease, *(() if only else target.jobs.related(lease))], lease.key)
     if out.as_json:
-        for member in members.all():
-            record = job_record(member.lease, target.settings, target.parts.executions, now, waits)
-            if member.lease.key == lease.key:
+        for job in tree.all():
+            if job.lease is None:
+                continue
+            record = job_record(job.lease, target.settings, target.parts.executions, now, waits)
+            if job.key == lease.key:
                 asked = request_of(lease, target.parts.requests)
                 record["request"] = request_record(asked) if asked else None
             out.record(record)
@@ -140,11 +139,9 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         reruns = target.rerunner.reruns(lease) if succeeded else []
         group = target.settings.job_log_group
         out.fields(page_of(lease, now, target.parts.executions, group, asked, reruns, waits))
-        if members.children:
-            out.line("")
-            if tree.children:
-                out.line(f"{progress(tree)}\n")
-            out.table(COLUMNS, rows_of(members, now, limit, Pipeline(target.settings.stages)))
+        if tree.children:
+            out.line(f"\n{progress(tree)}\n")
+            out.table(COLUMNS, rows_of(tree, now, limit))
     if watch and not tree.has_succeeded:
         raise typer.Exit(ExitStatus.FAILED)
 

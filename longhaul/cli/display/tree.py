@@ -1,0 +1,64 @@
+"""A job and its follow-ons as a tree of lines."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+
+from longhaul.cli.display.job import row_of
+from longhaul.operations.tree import TreeJob
+
+# Jobs that need attention are shown before others.
+_URGENCY = ("DEAD", "CANCELLING", "RUNNING", "RELEASED", "CANCELLED", "SUCCEEDED")
+
+
+def rows_of(job: TreeJob, now: datetime, limit: int) -> Iterator[list[str]]:
+    """The cells of `COLUMNS`, a row for each line: the job itself, then its follow-ons.
+
+    Of the siblings in a stage at most `limit` have a line; one more line counts the rest, and one
+    says for how many a join waits.
+    """
+    yield _line(job, now)
+    yield from _below(job, now, limit, "")
+
+
+def _below(job: TreeJob, now: datetime, limit: int, indent: str) -> Iterator[list[str]]:
+    lines: list[tuple[TreeJob | None, list[str]]] = []
+    for _, siblings in groupby(job.children, key=lambda child: child.stage):
+        lines += _of_stage(list(siblings), now, limit)
+    for n, (child, (name, *cells)) in enumerate(lines):
+        branch, below = ("└─ ", "   ") if n == len(lines) - 1 else ("├─ ", "│  ")
+        yield [f"{indent}{branch}{name}", *cells]
+        if child is not None:
+            yield from _below(child, now, limit, indent + below)
+
+
+def _of_stage(
+    siblings: Sequence[TreeJob], now: datetime, limit: int
+) -> Iterator[tuple[TreeJob | None, list[str]]]:
+    """The lines of the siblings of one stage, each with the job below which others stand."""
+    shown = _most_urgent([each for each in siblings if each.state in _URGENCY], limit)
+    yield from ((each, _line(each, now)) for each in shown)
+    stage = siblings[0].stage
+    rest = Counter(each.state for each in siblings if each not in shown and not each.waits_for)
+    if rest:
+        states = ", ".join(f"{count:,} {state}" for state, count in rest.most_common())
+        yield None, [f"… {rest.total():,} more", "", "", stage, "", "", "", states]
+    for each in siblings:
+        if each.waits_for:
+            waits = f"waits for {each.waits_for:,} of {each.collects:,}"
+            yield None, [waits, "", "", stage, "", "", "", ""]
+
+
+def _line(job: TreeJob, now: datetime) -> list[str]:
+    if job.lease is not None:
+        return row_of(job.lease, now)
+    return [job.job_id, "", job.state, job.stage, "", "", "", ""]
+
+
+def _most_urgent(siblings: Sequence[TreeJob], limit: int) -> list[TreeJob]:
+    """At most `limit` of them, in their own order."""
+    if len(siblings) <= limit:
+        return list(siblings)
+    first = sorted(range(len(siblings)), key=lambda n: (_URGENCY.index(siblings[n].state), n))
+    return [siblings[n] for n in sorted(first[:limit])]
