@@ -21,6 +21,7 @@ from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.log_context import about
 from longhaul.metrics import Metric, StageMetric
+from longhaul.refusing import note_refused
 from longhaul.settings import Stage
 
 logger = Logger(child=True)
@@ -146,6 +147,7 @@ class Messages:
 
     def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         """Send first, delete afterwards: a crash in between sends it twice, and loses nothing."""
+        note_refused(self.context, batch.stage.name, content.body, reason)
         self.context.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
         batch.struck_off(message_id, reason)
         logger.warning(
@@ -244,6 +246,7 @@ class Guard:
                 batch.kept.discard(message.message_id)
 
     def _dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
+        note_refused(self.context, batch.stage.name, content.body, reason)
         self.giving_up.send(batch.stage.dead_letter_queue_url, lambda: content, reason)
         batch.struck_off(message_id, reason)
 

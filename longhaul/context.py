@@ -15,6 +15,7 @@ from longhaul.ports import (
     Metrics,
     Notices,
     Publisher,
+    Refusals,
     Requests,
     SavedWork,
     Slots,
@@ -38,6 +39,7 @@ class Context:
     joins: Joins
     index: LeaseIndex
     troubles: Troubles
+    refusals: Refusals
     queue: JobQueue
     executions: Executions
     tasks: Tasks

@@ -42,6 +42,7 @@ from longhaul.domain.verdict import Evidence
 from longhaul.finish import Finisher
 from longhaul.lineage_check import LineageCheck
 from longhaul.log_context import about
+from longhaul.refusing import CONFLICTING
 from longhaul.settings import Stage
 from longhaul.settle import Settler
 from longhaul.starting import Starter
@@ -223,9 +224,7 @@ class Dispatcher:
                     f"job_id {other.job_id!r} belongs to a different request "
                     f"(run {other.run}, {other.state.value}); give this one another job_id"
                 )
-                reason = refusal(
-                    "conflicting_job_id", text, message.sent_at, message.key, message.request
-                )
+                reason = refusal(CONFLICTING, text, message.sent_at, message.key, message.request)
                 self.messages.dead_letter(batch, message.message_id, message.content, reason)
         return None
 

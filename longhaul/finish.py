@@ -43,6 +43,7 @@ from longhaul.domain.verdict import shorten
 from longhaul.giving_up import GivingUp
 from longhaul.metrics import dimension
 from longhaul.publication import Publication
+from longhaul.refusing import note_refused
 from longhaul.settings import Stage
 
 logger = Logger(child=True)
@@ -272,12 +273,19 @@ class Finisher:
             if stage.is_removed:
                 logger.warning("no queue for a dead letter: both stages were removed")
             else:
-                refused.append((stage, self._dead_letter_unsendable(stage, message, why)))
+                reason = self._dead_letter_unsendable(stage, message, why, of=name)
+                refused.append((stage, reason))
 
-    def _dead_letter_unsendable(self, stage: Stage, message: Message, why: str) -> Reason:
-        """A follow-on that can never be sent must neither stay owed nor be forgotten."""
+    def _dead_letter_unsendable(
+        self, stage: Stage, message: Message, why: str, of: str | None = None
+    ) -> Reason:
+        """A follow-on that can never be sent must neither stay owed nor be forgotten.
+
+        `of`: its own stage, where that was taken out.
+        """
         key = job_key(stage.name, json.loads(message.body)["job_id"])
         reason = Reason(kind="unsendable", reason=shorten(why), key=key)
+        note_refused(self.context, of or stage.name, message.body, reason)
         self.giving_up.send(stage.dead_letter_queue_url, lambda: message, reason)
         logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})
         return reason
@@ -319,10 +327,9 @@ class Finisher:
     def _refuse(self, join: Joined, why: str) -> tuple[Stage, Reason]:
         """Dead-letter a join that lacks inputs: it must neither start nor be forgotten."""
         reason = Reason(kind="incomplete_join", reason=why, key=join.key)
-        stage = self.context.settings.stage(join.job.stage)
-        self.context.queue.send(
-            stage.dead_letter_queue_url, dead_letter(Message(join.job.body, {}), reason)
-        )
+        stage, message = self.context.settings.stage(join.job.stage), Message(join.job.body, {})
+        note_refused(self.context, stage.name, message.body, reason)
+        self.context.queue.send(stage.dead_letter_queue_url, dead_letter(message, reason))
         logger.warning("a join cannot start: dead-lettered", extra={"lease": join.key})
         return stage, reason
 

@@ -11,6 +11,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.joins import DynamoJoins
 from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.dynamodb.refusals import DynamoRefusals
 from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.adapters.dynamodb.troubles import DynamoTroubles
 from longhaul.adapters.emf import EmfMetrics
@@ -155,6 +156,11 @@ class Wiring:
         return DynamoTroubles(self._dynamodb, self.settings.leases_table)
 
     @cached_property
+    def refusals(self) -> DynamoRefusals:
+        table, most = self.settings.leases_table, self._most_rows
+        return DynamoRefusals(self._dynamodb, table, self.clock, self.rng, most)
+
+    @cached_property
     def context(self) -> Context:
         return Context(
             settings=self.settings,
@@ -166,6 +172,7 @@ class Wiring:
             joins=self.joins,
             index=self.index,
             troubles=self.troubles,
+            refusals=self.refusals,
             queue=self.queue,
             executions=self.executions,
             tasks=self.tasks,

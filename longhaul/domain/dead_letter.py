@@ -7,9 +7,11 @@ from datetime import datetime
 
 from longhaul.domain import attributes
 from longhaul.domain.attributes import Attributes
+from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import Named
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
+from longhaul.domain.request import parse_job_id
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,15 @@ class Reason:
         )
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """What is known of a job whose message became a dead letter before the job had a row."""
+
+    kind: str
+    reason: str
+    refused_at: datetime
+
+
 def refusal(
     kind: str, text: str, sent_at: datetime, key: str | None = None, names: Named | None = None
 ) -> Reason:
@@ -75,6 +86,15 @@ def reason_of(lease: Lease, execution_arn: str, log_location: str | None) -> Rea
         label=lease.label,
         tags=lease.tags,
     )
+
+
+def id_in(body: str) -> str | None:
+    """The job id in a body that may be no request."""
+    try:
+        document = json.loads(body)
+        return parse_job_id(document["job_id"])
+    except (ValueError, RecursionError, TypeError, KeyError, InvalidRequestError):
+        return None
 
 
 def without_ours(content: Message) -> Attributes:

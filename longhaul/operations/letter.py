@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any
 
 from longhaul.domain import attributes
-from longhaul.domain.dead_letter import Reason, without_ours
+from longhaul.domain.dead_letter import Reason, id_in, without_ours
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message
 from longhaul.domain.poison import INTERNAL_ERROR
 from longhaul.domain.removed_stage import STAGE_REMOVED
-from longhaul.domain.request import JobRequest, parse_job_id, read_request, sent_again
+from longhaul.domain.request import JobRequest, read_request, sent_again
 from longhaul.domain.verdict import OutcomeClass
 
 UNEXPLAINED = "unexplained"
@@ -56,7 +56,7 @@ class DeadLetter:
         """
         if self.reason and self.reason.key:
             return self.reason.key.partition("#")[2]
-        return _id_in(self.content.body) or attributes.value_of(
+        return id_in(self.content.body) or attributes.value_of(
             self.content.attributes, attributes.JOB_ID
         )
 
@@ -73,14 +73,6 @@ class DeadLetter:
             return read_request(self.content.body)
         except InvalidRequestError:
             return None
-
-
-def _id_in(body: str) -> str | None:
-    try:
-        document = json.loads(body)
-        return parse_job_id(document["job_id"])
-    except (ValueError, RecursionError, TypeError, KeyError, InvalidRequestError):
-        return None
 
 
 def explanation_of(content: Message) -> Reason | None:

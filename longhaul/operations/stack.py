@@ -208,7 +208,8 @@ class Stack:
 
     @cached_property
     def trees(self) -> Trees:
-        return Trees(self.settings, self.parts.leases, self.parts.requests)
+        parts = self.parts
+        return Trees(self.settings, parts.leases, parts.refusals, parts.requests)
 
     @cached_property
     def tree_canceller(self) -> TreeCanceller:
@@ -240,9 +241,8 @@ class Stack:
 
     @cached_property
     def dead_letters(self) -> DeadLetterOffice:
-        return DeadLetterOffice(
-            self.parts.clock, SqsDeadLetters(self.client("sqs")), self.parts.queue
-        )
+        letters, parts = SqsDeadLetters(self.client("sqs")), self.parts
+        return DeadLetterOffice(parts.clock, letters, parts.queue, parts.refusals)
 
     @cached_property
     def logs(self) -> LogReader:

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from longhaul.domain.dead_letter import Refusal
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.lineage import child_id
 from longhaul.domain.pipeline import Pipeline
 from longhaul.operations.cancel import Canceller
-from longhaul.operations.view import QUEUED, JobState, shown_state
-from longhaul.ports import Leases, Requests
+from longhaul.operations.view import QUEUED, JobState, JobStatus, shown_state
+from longhaul.ports import Leases, Refusals, Requests
 from longhaul.settings import RuntimeSettings
 
 WAITS: Literal["WAITS"] = "WAITS"
@@ -27,7 +28,8 @@ class TreeJob:
 
     Attributes:
         key: `stage#job_id`.
-        lease: Its row; None while it is queued, or a join that waits.
+        lease: Its row; None while it is queued, a join that waits, or refused.
+        refusal: Why it was refused before it had a row.
         waits_for: Of a join without a row: for how many jobs it waits, as far as they are known.
         collects: Of such a join: how many it collects, those that it has among them.
         children: The jobs that its success has led to, in the order of their places.
@@ -35,6 +37,7 @@ class TreeJob:
 
     key: str
     lease: Lease | None
+    refusal: Refusal | None = None
     waits_for: int = 0
     collects: int = 0
     children: "list[TreeJob]" = field(default_factory=list)
@@ -48,15 +51,40 @@ class TreeJob:
         return self.key.partition("#")[2]
 
     @property
+    def root_id(self) -> str:
+        """The id of the first job of its pipeline; of a job without a row its own."""
+        return self.lease.root.partition("#")[2] if self.lease else self.job_id
+
+    @property
     def state(self) -> JobState | Literal["WAITS"]:
         if self.lease is not None:
             return shown_state(self.lease)
+        if self.refusal is not None:
+            return "DEAD"
         return WAITS if self.waits_for else QUEUED
 
     @property
     def is_open(self) -> bool:
         """Whether something is still to come of it by itself."""
         return self.state == QUEUED or (self.lease is not None and not self.lease.is_finished)
+
+    def status(self, root: str) -> JobStatus:
+        """How a job without a row stands; `root`: the id of the first job of its pipeline."""
+        state: JobState = "DEAD" if self.refusal else QUEUED
+        kind, error, at = (
+            (self.refusal.kind, self.refusal.reason, self.refusal.refused_at)
+            if self.refusal
+            else (None, None, None)
+        )
+        return JobStatus(
+            job_id=self.job_id,
+            stage=self.stage,
+            state=state,
+            root=root,
+            kind=kind,
+            error=error,
+            settled_at=at,
+        )
 
     def all(self) -> "Iterator[TreeJob]":
         """This job and everything below it."""
@@ -87,6 +115,7 @@ class Trees:
 
     settings: RuntimeSettings
     leases: Leases
+    refusals: Refusals
     requests: Requests
 
     def walk(self, lease: Lease) -> TreeJob:
@@ -101,10 +130,13 @@ class Trees:
                 child = TreeJob(key, rows.get(key))
                 parent.children.append(child)
                 level.append(child)
+        absent = {job.key: job for job in top.all() if job.lease is None}
+        for key, refusal in self.refusals.find_refusals(absent).items():
+            absent[key].refusal = refusal
         pipeline = Pipeline(self.settings.stages)
         for job in top.all():
             for child in job.children:
-                if child.lease is None and self._is_join(job.lease, child.stage):
+                if child.state == QUEUED and self._is_join(job.lease, child.stage):
                     child.waits_for, child.collects = _waits(job, child.stage, pipeline)
         return top
 

@@ -6,8 +6,10 @@ from functions import settle
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
 from longhaul.operations.cancel import Canceller
+from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.find import Jobs
 from longhaul.operations.rerun import Rerunner
+from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.tree import TreeCanceller, TreeJob, Trees, progress
 from tests.builders import body
 from tests.events import event
@@ -19,7 +21,12 @@ from tests.handlers.test_stages import begun, commit, dispatched, settled
 def walked(stack: Stack, root: Lease) -> TreeJob:
     row = stack.parts.leases.load(root.key)
     assert row is not None
-    return Trees(stack.settings, stack.parts.leases, stack.parts.requests).walk(row)
+    return trees_of(stack).walk(row)
+
+
+def trees_of(stack: Stack) -> Trees:
+    parts = stack.parts
+    return Trees(stack.settings, parts.leases, parts.refusals, parts.requests)
 
 
 def rerunner(stack: Stack) -> Rerunner:
@@ -145,7 +152,7 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
         root = begun(stack, context, {"fetch": requests(3)})
         stack.aws.clock.advance(1)
         parts = stack.parts
-        trees = Trees(stack.settings, parts.leases, parts.requests)
+        trees = trees_of(stack)
         row = parts.leases.load(root.key)
         assert row is not None
         marked = TreeCanceller(trees, Canceller(parts.leases, parts.finisher)).cancel(row)
@@ -156,3 +163,31 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
         tree = walked(stack, root)
         assert (tree.has_ended, tree.has_succeeded) == (True, False)
         assert progress(tree) == "main 1 of 1, fetch 0 of 3 (3 CANCELLED), delays waits for 3"
+
+
+def test_a_follow_on_that_is_refused_is_dead_until_its_letter_is_sent_again(
+    context: Context,
+) -> None:
+    """Without a row it looked queued, and who waited for the tree waited for ever."""
+    with deployed(check=True, stages=BY_DATE) as stack:
+        too_long = {"timeout": "14d", "params": {"query": "SELECT 1"}}
+        root = begun(stack, context, {"fetch": [*requests(1), too_long]})
+        (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
+        commit(stack, row, {"clean": requests(0)}, seal="5ea1")
+        settled(row, context)
+
+        tree = walked(stack, root)
+        assert tree.has_ended
+        assert progress(tree) == "main 1 of 1, fetch 1 of 2 (1 DEAD), delays waits for 1"
+        refused = tree.children[1].refusal
+        assert refused is not None
+        assert (refused.kind, "timeout" in refused.reason) == ("invalid_request", True)
+
+        parts = stack.parts
+        fetch = stack.settings.stage("fetch")
+        letters = SqsDeadLetters(stack.aws.sqs)
+        office = DeadLetterOffice(parts.clock, letters, parts.queue, parts.refusals)
+        assert office.redrive(fetch, Which()).done == 1
+        assert walked(stack, root).children[1].state == "QUEUED"
+        dispatched(stack, fetch, context)
+        assert walked(stack, root).children[1].state == "DEAD"

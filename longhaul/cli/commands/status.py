@@ -38,8 +38,8 @@ from longhaul.domain.waiting import Waits
 from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
-from longhaul.operations.tree import TreeJob, progress
-from longhaul.operations.view import job_record, request_record
+from longhaul.operations.tree import WAITS, TreeJob, progress
+from longhaul.operations.view import as_json, job_record, request_record
 from longhaul.operations.wait import Awaited
 from longhaul.settings import Stage
 
@@ -127,6 +127,8 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
     if out.as_json:
         for job in tree.all():
             if job.lease is None:
+                if job.state != WAITS:
+                    out.record(as_json(job.status(tree.root_id)))
                 continue
             record = job_record(job.lease, target.settings, target.parts.executions, now, waits)
             if job.key == lease.key:

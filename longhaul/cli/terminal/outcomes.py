@@ -108,14 +108,27 @@ def _tell_tree(out: Output, target: Target, tree: TreeJob) -> None:
     """Report the outcome of what descends from a job: as JSON every job, else the bad ones."""
     now = target.parts.clock.now()
     for job in tree.all():
-        if job.lease is None or job.key == tree.key:
+        if job.key == tree.key:
             continue
-        if out.as_json:
+        if job.lease is None:
+            _tell_absent(out, job, tree)
+        elif out.as_json:
             out.record(job_record(job.lease, target.settings, target.parts.executions, now))
         elif job.lease.state is not State.SUCCEEDED:
             out.note(f"{job.job_id}: {job.state}: {why_of(job.lease, now)}", style="red")
     style = "green" if tree.has_succeeded else "red"
     out.note(f"{tree.job_id}: {progress(tree)}", style=style)
+
+
+def _tell_absent(out: Output, job: TreeJob, tree: TreeJob) -> None:
+    """Report a job that never had a row: it was refused, or is a join that waits for the dead."""
+    if job.refusal is None:
+        return
+    if out.as_json:
+        out.record(as_json(job.status(tree.root_id)))
+    else:
+        why = f"{job.refusal.kind}: {job.refusal.reason}"
+        out.note(f"{job.job_id}: {job.state}: {why}", style="red")
 
 
 def _picture(target: Target, standings: Mapping[str, Standing]) -> Group:
