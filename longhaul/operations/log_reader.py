@@ -4,6 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _PERIOD_S = 1.0
 # The last lines of a task arrive a little after its end.
-_GRACE_S = 3.0
+GRACE = timedelta(seconds=3)
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,16 @@ class LogReader:
         events = self._events(stream.name, runs)
         return _invocation(events, stream.request_id) if stream.request_id else events
 
+    def since(self, stream: str, token: str | None) -> tuple[list[LogEvent], str | None]:
+        """The lines behind a token, and the token behind them; None begins at the start."""
+        found: list[LogEvent] = []
+        while True:
+            events, following = self.logs.read(self.group, stream, token)
+            found += events
+            if following is None or following == token:
+                return found, token
+            token = following
+
     def _events(self, stream: str, runs: Callable[[], bool] | None) -> Iterator[LogEvent]:
         token: str | None = None
         ended_at: datetime | None = None
@@ -78,15 +89,36 @@ class LogReader:
             now = self.clock.now()
             if ended_at is None and not runs():
                 ended_at = now
-            if ended_at is not None and (now - ended_at).total_seconds() >= _GRACE_S:
+            if ended_at is not None and now - ended_at >= GRACE:
                 return
             self.clock.sleep(_PERIOD_S)
+
+    def cursor(self, stream: LogStream) -> "LogCursor":
+        """Reads a stream bit by bit, where several are followed at a time."""
+        return LogCursor(self, stream)
 
     def tail(self, stream: LogStream, count: int) -> Sequence[LogEvent]:
         """The last lines so far."""
         if stream.request_id:
             return [*deque(self.lines(stream), maxlen=count)]
         return self.logs.tail(self.group, stream.name, count)
+
+
+@dataclass
+class LogCursor:
+    reader: LogReader
+    stream: LogStream
+    token: str | None = None
+    lines: int = 0
+
+    def read_on(self) -> Sequence[LogEvent]:
+        """The lines since the last call."""
+        if self.stream.request_id:  # a tiny job's are few, and only its whole stream is read
+            events = list(self.reader.lines(self.stream))
+            new, self.lines = events[self.lines :], len(events)
+            return new
+        new, self.token = self.reader.since(self.stream.name, self.token)
+        return new
 
 
 def _begins(request_id: str, text: str) -> bool:

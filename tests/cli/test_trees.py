@@ -167,3 +167,40 @@ def test_the_log_of_a_success_goes_on_with_those_below_it(tree: World) -> None:
     assert (line["job_id"], line["text"]) == (row.job_id, "read 7 files")
     assert "attempt 1 of job year" in done.stderr
     assert tree.run("logs", "year", "--only").exit_code == 3
+
+
+def test_following_a_success_goes_on_with_all_that_descends_from_it(tree: World) -> None:
+    def begin(n: int) -> Lease:
+        row = member(tree, n)
+        task = f"arn:aws:ecs:us-east-1:1:task/Longhaul/t{n}"
+        return tree.parts.leases.report(transitions.register_task(row.id, task, tree.clock.now()))
+
+    def write(n: int, text: str) -> None:
+        tree.aws.logs.write("/longhaul/jobs", f"job/job/t{n}", text)
+
+    rows = [begin(0), begin(1)]
+    write(0, "zero begins")
+
+    def both() -> None:
+        write(0, "zero ends")
+        write(1, "one begins")
+        succeed(tree, rows[0])
+
+    def rest() -> None:
+        tree.end(rows[1], why="no room")
+        tree.end(member(tree, 2))
+        write(1, "one, a little late")
+
+    tree.clock.meanwhile.extend([both, rest])
+    done = tree.run("logs", "year", "--follow", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["job_id"] == rows[0].job_id, each["text"]) for each in lines] == [
+        (True, "zero begins"),
+        (True, "zero ends"),
+        (False, "one begins"),
+        (False, "one, a little late"),
+    ]
+    assert done.stderr.splitlines()[-1] == (
+        "year: main 1 of 1, clean 1 of 3 (2 DEAD), total waits for 2"
+    )
+    assert tree.run("logs", "year", "--follow", "--only").stdout == ""

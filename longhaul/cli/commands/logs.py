@@ -1,6 +1,8 @@
 """`longhaul logs`."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -13,12 +15,15 @@ from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job, job_id, unknown
 from longhaul.domain.history import latest
-from longhaul.domain.lease import Lease
-from longhaul.operations.log_reader import LogStream
+from longhaul.domain.lease import AttemptId, Lease
+from longhaul.operations.log_reader import GRACE, LogCursor, LogStream
 from longhaul.operations.ports import LogEvent
+from longhaul.operations.tree import TreeJob, progress
 from longhaul.operations.view import iso
 
 _PERIOD_S = 1.0
+# A look at a tree reads all its rows, a hundred in a call.
+_S_PER_JOB = 0.005
 
 
 @on_target
@@ -34,7 +39,8 @@ def logs(
         typer.Option(
             "--follow",
             "-f",
-            help="Go on with new lines, attempt after attempt, until the job ends.",
+            help="Go on with new lines, attempt after attempt, until the job and all that"
+            " descends from it have ended.",
         ),
     ] = False,
     only: Only = False,
@@ -64,7 +70,7 @@ def logs(
             ExitStatus.NOT_FOUND,
         )
     if follow and attempt is None:
-        _follow(out, target, lease)
+        _follow(out, target, lease, only=only)
         return
     below = [] if only or follow or attempt else list(_below(target, lease))
     if below:
@@ -128,25 +134,46 @@ def _await_row(out: Output, target: Target, job: str, stage: str | None) -> Leas
     return find_job(target, job, stage)
 
 
-def _follow(out: Output, target: Target, lease: Lease) -> None:
-    """Print attempt after attempt, from the one that runs, until the job has ended."""
-    printed: set[int] = set()
+def _follow(out: Output, target: Target, lease: Lease, *, only: bool) -> None:
+    """Print attempt after attempt, from those that run, until the job's tree has ended."""
+    followed: dict[AttemptId, _Followed] = {}
+    named: str | None = None
     while True:
-        stream = target.logs.stream(latest(lease)) if lease.attempt.number not in printed else None
-        if stream is not None:
-            printed.add(lease.attempt.number)
-            out.note(f"attempt {lease.attempt.number} of {lease.job_id}")
-            _print(
-                out,
-                lease.attempt.number,
-                target.logs.lines(stream, partial(_runs, target, lease, lease.attempt.number)),
-            )
-        elif lease.state.is_terminal:
-            out.note(f"{lease.job_id}: {lease.state.value}")
-            return
-        else:
-            target.parts.clock.sleep(_PERIOD_S)
         lease = target.parts.leases.load(lease.key) or lease
+        tree = TreeJob(lease.key, lease) if only else target.trees.walk(lease)
+        now, is_alone = target.parts.clock.now(), not tree.children
+        for row in (job.lease for job in tree.all()):
+            if row is None or row.is_mark:
+                continue
+            if row.id not in followed and (stream := target.logs.stream(latest(row))):
+                followed[row.id] = _Followed(target.logs.cursor(stream))
+            for attempt, each in followed.items():
+                if attempt.key == row.key and (attempt != row.id or row.has_settled(row.id)):
+                    each.ended_at = each.ended_at or now
+        for attempt, each in followed.items():
+            if each.is_over:
+                continue
+            name = attempt.key.partition("#")[2]
+            if lines := each.cursor.read_on():
+                title = f"attempt {attempt.attempt} of {name}"
+                if named != title:
+                    named = title
+                    out.note(title)
+                _print(out, attempt.attempt, iter(lines), None if is_alone else name)
+            each.is_over = each.ended_at is not None and now - each.ended_at >= GRACE
+        if tree.has_ended and all(each.is_over for each in followed.values()):
+            out.note(f"{lease.job_id}: {progress(tree) if tree.children else lease.state.value}")
+            return
+        target.parts.clock.sleep(max(_PERIOD_S, _S_PER_JOB * sum(1 for _ in tree.all())))
+
+
+@dataclass
+class _Followed:
+    """The log of an attempt, which is read on for a moment after its end."""
+
+    cursor: LogCursor
+    ended_at: datetime | None = None
+    is_over: bool = False
 
 
 def _runs(target: Target, lease: Lease, attempt: int) -> bool:
