@@ -233,6 +233,19 @@ class Refusals(Protocol):
         """Forget this refusal, because the letter was sent again; a later one stays."""
 
 
+class Reruns(Protocol):
+    """Which request was sent to run a job again, until its run begins."""
+
+    def take_place(
+        self, key: str, run: int, fingerprint: str, now: datetime, cancelled_at: datetime | None
+    ) -> bool:
+        """Note that a request is sent under the key; False if another one waits there.
+
+        `run`: the run that it replaces, 0 of a job without a row. `cancelled_at`: when what waits
+        was last cancelled.
+        """
+
+
 class LeaseIndex(Protocol):
     """Keys of rows, through the table's indexes: a little late, so the rows must be read."""
 

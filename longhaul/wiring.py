@@ -12,6 +12,7 @@ from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.joins import DynamoJoins
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.refusals import DynamoRefusals
+from longhaul.adapters.dynamodb.reruns import DynamoReruns
 from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.adapters.dynamodb.troubles import DynamoTroubles
 from longhaul.adapters.emf import EmfMetrics
@@ -159,6 +160,10 @@ class Wiring:
     def refusals(self) -> DynamoRefusals:
         table, most = self.settings.leases_table, self._most_rows
         return DynamoRefusals(self._dynamodb, table, self.clock, self.rng, most)
+
+    @cached_property
+    def reruns(self) -> DynamoReruns:
+        return DynamoReruns(self._dynamodb, self.settings.leases_table)
 
     @cached_property
     def context(self) -> Context:

@@ -28,7 +28,7 @@ from longhaul.operations.handles import UnsentRequest
 from longhaul.operations.retry import why_not
 from longhaul.operations.submission import WHOLE, Submission
 from longhaul.operations.wait import Awaited
-from longhaul.ports import JobQueue, Leases, Requests
+from longhaul.ports import Clock, JobQueue, Leases, Requests, Reruns
 from longhaul.settings import RuntimeSettings, Stage
 
 _PAGE: Final = 25
@@ -66,13 +66,15 @@ class Rerun:
         return Awaited(key, self.submission.request.fingerprint(), before)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rerunner:
     settings: RuntimeSettings
+    clock: Clock
     leases: Leases
     jobs: Jobs
     queue: JobQueue
     requests: Requests
+    sent: Reruns
 
     def root(self, lease: Lease) -> Lease:
         """The row of the job with which the tree began.
@@ -144,13 +146,31 @@ class Rerunner:
         """Send it, and return the message's id. Doing it twice is harmless: it runs once.
 
         Raises:
+            NotRetriableError: it was sent with other changes, and that run has not begun.
             NotSentError: SQS did not take it.
         """
+        self._take_place(rerun)
         (answer,) = self.queue.send_batch(rerun.stage.queue_url, [rerun.message])
         if answer.message_id is None:
             unsent = UnsentRequest(json.loads(rerun.message.body), answer.reason)
             raise NotSentError(f"the request was not sent: {answer.reason}", (), [unsent])
         return answer.message_id
+
+    def _take_place(self, rerun: Rerun) -> None:
+        """Both would have one id, and the dispatcher would dead-letter the second."""
+        before, job_id = None if rerun.is_new_job else rerun.of, rerun.submission.job_id
+        is_first = self.sent.take_place(
+            job_key(rerun.stage.name, job_id),
+            before.run if before else 0,
+            rerun.submission.request.fingerprint(),
+            self.clock.now(),
+            before.cancelled_at if before else None,
+        )
+        if not is_first:
+            raise NotRetriableError(
+                f"{job_id} was sent with other changes a moment ago, and that run has not begun: "
+                f"wait for it, or stop it first (`longhaul cancel {job_id}`)"
+            )
 
     def reruns(self, lease: Lease) -> list[Lease]:
         """The rows of the jobs that ran this success again, in their order."""

@@ -204,7 +204,15 @@ class Stack:
     @cached_property
     def rerunner(self) -> Rerunner:
         parts = self.parts
-        return Rerunner(self.settings, parts.leases, self.jobs, parts.queue, parts.requests)
+        return Rerunner(
+            settings=self.settings,
+            clock=parts.clock,
+            leases=parts.leases,
+            jobs=self.jobs,
+            queue=parts.queue,
+            requests=parts.requests,
+            sent=parts.reruns,
+        )
 
     @cached_property
     def trees(self) -> Trees:

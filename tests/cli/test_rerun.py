@@ -167,3 +167,26 @@ def test_a_long_id_is_cut_and_stays_its_own(world: World) -> None:
     again = {world.run("rerun", each).stdout.strip() for each in ids}
     assert (len(again), max(map(len, again)) <= 128) == (2, True)
     assert all(world.state(each) is State.SUCCEEDED for each in ids)
+
+
+@pytest.mark.parametrize("kind", [OutcomeClass.SUCCEEDED, OutcomeClass.PERMANENT])
+def test_a_rerun_with_other_changes_is_refused_until_the_first_has_begun(
+    world: World, kind: OutcomeClass
+) -> None:
+    """Both have one id: the second became a dead letter, unseen by who had sent it."""
+    lease = world.end(world.claim("day-7"), kind)
+    id_ = "day-7-rerun-1" if kind is OutcomeClass.SUCCEEDED else "day-7"
+    world.clock.advance(1)
+    for _ in range(2):  # the same twice is a duplicate
+        assert world.run("rerun", "day-7", "--size", "large").stdout == f"{id_}\n"
+    other = world.run("rerun", "day-7", "--size", "medium")
+    assert other.exit_code == 1
+    assert f"{id_} was sent with other changes a moment ago" in other.stderr
+    assert f"longhaul cancel {id_}" in other.stderr
+
+    world.clock.advance(1)
+    world.run("cancel", id_, "--stage", "main", "--only")
+    world.clock.advance(1)
+    after = world.run("rerun", "day-7", "--size", "medium")
+    assert after.exit_code == 0, after.stderr
+    assert lease.run > 0

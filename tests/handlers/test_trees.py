@@ -32,7 +32,15 @@ def trees_of(stack: Stack) -> Trees:
 def rerunner(stack: Stack) -> Rerunner:
     parts = stack.parts
     jobs = Jobs(parts.clock, parts.leases, parts.index)
-    return Rerunner(stack.settings, parts.leases, jobs, parts.queue, parts.requests)
+    return Rerunner(
+        settings=stack.settings,
+        clock=parts.clock,
+        leases=parts.leases,
+        jobs=jobs,
+        queue=parts.queue,
+        requests=parts.requests,
+        sent=parts.reruns,
+    )
 
 
 def test_a_tree_knows_its_queued_jobs_and_for_how_many_its_join_waits(context: Context) -> None:
