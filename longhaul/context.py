@@ -18,6 +18,7 @@ from longhaul.ports import (
     Refusals,
     Requests,
     SavedWork,
+    Schedules,
     Slots,
     Tasks,
     Troubles,
@@ -47,6 +48,7 @@ class Context:
     publisher: Publisher
     saved: SavedWork
     notices: Notices
+    schedules: Schedules
     metrics: Metrics
 
     @property

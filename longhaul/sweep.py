@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
+from longhaul.catching_up import CatchingUp
 from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
@@ -59,6 +60,7 @@ class SweepReport:
     started: int = 0
     finished: int = 0
     renewed: int = 0
+    caught_up: int = 0
     stopped: int = 0
     discarded: int = 0
     removed: int = 0
@@ -73,7 +75,14 @@ class SweepReport:
 
     @property
     def repairs(self) -> int:
-        return self.settled + self.started + self.finished + self.renewed + self.stopped
+        return (
+            self.settled
+            + self.started
+            + self.finished
+            + self.renewed
+            + self.caught_up
+            + self.stopped
+        )
 
 
 Check = Callable[[Lease, SweepReport], None]
@@ -86,6 +95,7 @@ class Sweeper:
     settler: Settler
     finisher: Finisher
     giving_up: GivingUp
+    catching_up: CatchingUp
 
     def execution_ended(
         self, execution_input: str, status: str, error: str | None, until: datetime | None = None
@@ -112,6 +122,7 @@ class Sweeper:
         order = Random(self.context.clock.now().isoformat())  # noqa: S311 - no secret
         parts: list[Callable[[Random, SweepReport], None]] = [
             *(partial(self._check_stage, stage) for stage in self._stages()),
+            self._catch_up,
             self._stop_orphans,
             self._clear_pending,
             self._clear_saved,
@@ -308,6 +319,18 @@ class Sweeper:
                     with self._guard(report, until):
                         self.context.saved.remove(until)
                         report.removed += 1
+
+    def _catch_up(self, _: Random, report: SweepReport) -> None:
+        for stage in self.context.settings.stages:
+            if stage.catch_up is None:
+                continue
+            try:
+                report.caught_up += self.catching_up.send_missed(stage, stage.catch_up)
+            except Exception:  # the other stages go on; the next sweep tries this one again
+                report.failed += 1
+                logger.exception(
+                    "could not send what this stage's schedule missed", extra={"stage": stage.name}
+                )
 
     def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:

@@ -21,11 +21,13 @@ from longhaul.adapters.notices import AwsNotices
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.adapters.saved_work import S3SavedWork
+from longhaul.adapters.scheduler import AwsSchedules
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.adapters.stepfunctions import SfnExecutions
 from longhaul.adapters.tasks import AllTasks
 from longhaul.announcing import Announcer
 from longhaul.batch import Guard, Messages
+from longhaul.catching_up import CatchingUp
 from longhaul.claiming import Claimer
 from longhaul.context import Context
 from longhaul.dispatch import Dispatcher
@@ -185,6 +187,7 @@ class Wiring:
             publisher=self.publisher,
             saved=S3SavedWork(self._s3, self.settings.paths.data_bucket),
             notices=self.notices,
+            schedules=AwsSchedules(self._clients.client("scheduler")),
             metrics=self.metrics,
         )
 
@@ -237,6 +240,7 @@ class Wiring:
             settler=self.settler,
             finisher=self.finisher,
             giving_up=self.giving_up,
+            catching_up=CatchingUp(context=self.context),
         )
 
 

@@ -13,6 +13,7 @@ from longhaul.cdk.queues import StageQueues
 from longhaul.config.known import known_paths, known_stage, task_sizes
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.stages import StageDeployment, queue_prefix
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.policy import parse_request
@@ -20,6 +21,7 @@ from longhaul.domain.tables import place_of
 from longhaul.engines.emr_serverless.construct import EmrServerless
 from longhaul.engines.fargate.construct import SparkRuntime
 from longhaul.settings import (
+    CatchUp,
     EmrApplication,
     RuntimeSettings,
     TaskSettings,
@@ -62,6 +64,7 @@ def runtime_settings(
                 data.absolute,
                 queue_url=queues[stage.name].jobs.queue_url,
                 dead_letter_queue_url=queues[stage.name].dead_letters.queue_url,
+                catch_up=_catch_up(settings, stage),
             )
             for stage in settings.stages
         ),
@@ -92,6 +95,13 @@ def runtime_settings(
     content = known.model_dump(mode="json", exclude_defaults=True)
     _check_length(content)
     return json.dumps(content, separators=(",", ":"))
+
+
+def _catch_up(settings: Settings, stage: StageDeployment) -> CatchUp | None:
+    if stage.schedule is None or not stage.schedule.catch_up_s:
+        return None
+    name = queue_prefix(settings.stack_name, stage)
+    return CatchUp(schedule=name, within_s=stage.schedule.catch_up_s)
 
 
 def _emr_application(emr: EmrServerless) -> EmrApplication:

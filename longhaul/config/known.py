@@ -9,6 +9,7 @@ from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
 from longhaul.domain.pipeline import Pipeline
 from longhaul.settings import (
+    CatchUp,
     EmrApplication,
     PathPolicy,
     RequestLimits,
@@ -31,6 +32,7 @@ def known_stage(
     *,
     queue_url: str = "queue",
     dead_letter_queue_url: str = "dead-letters",
+    catch_up: CatchUp | None = None,
 ) -> Stage:
     """The stage as deployed; `absolute` gives a prefix its bucket."""
     return Stage(
@@ -42,6 +44,7 @@ def known_stage(
         limits=_limits(stage, absolute),
         queue_url=queue_url,
         dead_letter_queue_url=dead_letter_queue_url,
+        catch_up=catch_up,
     )
 
 

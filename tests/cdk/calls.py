@@ -49,6 +49,7 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "send_message_batch": ("sqs:SendMessage",),
     "receive_message": ("sqs:ReceiveMessage",),
     "get_queue_attributes": ("sqs:GetQueueAttributes",),
+    "get_schedule": ("scheduler:GetSchedule",),
     "publish": ("sns:Publish",),
     "put_events": ("events:PutEvents",),
     "start_execution": ("states:StartExecution",),

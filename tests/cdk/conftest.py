@@ -11,11 +11,17 @@ from tests.synthesized import once
 NIGHTLY: JsonValue = {
     "expression": "cron(30 2 ? * MON-FRI *)",
     "timezone": "Europe/Berlin",
+    "catch_up_s": 86_400,
     "request": {
         "job": "flights_clean",
         "inputs": {"flights": "s3://their-input/<aws.scheduler.scheduled-time>.csv"},
         "output": "s3://<data-bucket>/nightly/",
     },
+}
+EACH_HOUR: JsonValue = {
+    "expression": "cron(0 * * * ? *)",
+    "catch_up_s": 86_400,
+    "request": {"job": "sql", "output": "s3://<data-bucket>/<aws.scheduler.scheduled-time>/"},
 }
 INCOMING: JsonValue = {
     "bucket": "their-input",
@@ -43,7 +49,9 @@ WITH_ALL: dict[str, JsonValue] = {
     **WITH_EMR,
     "own_database": False,
     "table_databases": ["their_lake"],
-    "stages": [{"name": name, "notify": target} for name, target in NOTIFIED.items()],
+    "stages": [
+        {"name": name, "notify": target, "schedule": EACH_HOUR} for name, target in NOTIFIED.items()
+    ],
 }
 KEYS = {
     "their-input": "arn:aws:kms:eu-central-1:210987654321:key/in",

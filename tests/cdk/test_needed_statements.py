@@ -20,6 +20,7 @@ from tests.cdk.kept_rights import (
     JOBS,
     KEPT,
     OF_A_TRIGGER,
+    OF_CATCHING_UP,
     Right,
 )
 from tests.cdk.role_calls_page import PAGE, page
@@ -181,10 +182,10 @@ def test_each_right_that_other_settings_bring_is_needed(
         for right in unneeded(roles, judge, map(roles.named, FURTHER[settings]))
         if right[:2] not in known
     }
-    assert idle == (
-        {("CleanUpQueueJobs", *right[1:]) for right in OF_A_TRIGGER}
-        if settings == "varied"
-        else set()
+    of_triggers = {("CleanUpQueueJobs", *right[1:]) for right in OF_A_TRIGGER}
+    has_schedules = settings in ("varied", "with_all")
+    assert idle == (of_triggers if settings == "varied" else set()) | (
+        set(OF_CATCHING_UP) if has_schedules else set()
     )
 
 

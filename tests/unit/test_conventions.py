@@ -208,7 +208,7 @@ def test_functions_import_only_what_their_layer_holds() -> None:
     lines = (ROOT / "functions" / "requirements.txt").read_text().splitlines()
     layer = {line.split("==")[0].replace("-", "_") for line in lines if "==" in line}
     # The layer's packages bring these with them. `psutil` is there for drivers of jobs.
-    layer = (layer - {"psutil"}) | {"botocore", "pydantic_core", "zstandard"}
+    layer = (layer - {"psutil"}) | {"botocore", "dateutil", "pydantic_core", "zstandard"}
     allowed = {*sys.stdlib_module_names, *PACKAGES, *layer}
     for file in [*files_of("functions"), *files_of("core")]:
         for name in imports(file):

@@ -23,6 +23,7 @@ from longhaul.adapters.dynamodb.item import (
 )
 from longhaul.adapters.dynamodb.writes import Conflicts
 from longhaul.adapters.errors import code_of
+from longhaul.domain.firings import CaughtUp
 from longhaul.domain.pace import Pace, Room, SlotUse
 from longhaul.domain.turns import Turns
 from longhaul.ports import Clock
@@ -133,6 +134,16 @@ class DynamoSlots:
             "attribute_not_exists(limit_changed_at) OR limit_changed_at <= :long_ago",
             serialized({":long_ago": milliseconds(now - CALM)}),
         )
+
+    def caught_up(self, stage: Stage) -> CaughtUp | None:
+        item = self._item(stage)
+        if "caught_up_to" not in item:
+            return None
+        return CaughtUp(time_of(item["caught_up_to"]), deserialize(item["caught_up_plan"]))
+
+    def note_caught_up(self, stage: Stage, caught_up: CaughtUp) -> None:
+        values = {"caught_up_to": milliseconds(caught_up.until), "caught_up_plan": caught_up.plan}
+        self._update(stage, **update_expression(serialized(values)))
 
     def taken(self, stage: Stage, pace: Pace | None) -> dict[str, Any]:
         """The part of a transaction that takes a slot, if one is free."""
