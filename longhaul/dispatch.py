@@ -112,13 +112,14 @@ class Dispatcher:
     def _read(self, deliveries: Iterable[Delivery], batch: Batch) -> list[JobMessage]:
         """The deliveries that are requests. A body that is none is dead-lettered at once."""
         messages: list[JobMessage] = []
+        bucket = self.context.settings.paths.data_bucket
         for delivery in deliveries:
             now = self.context.clock.now()
             if batch.is_over(now):
                 break
             with self.guard.delivery(batch, delivery):
                 try:
-                    messages.append(read(delivery, batch.stage, now))
+                    messages.append(read(delivery, batch.stage, now, bucket))
                 except InvalidRequestError as error:
                     reason = refusal("invalid_request", str(error), delivery.sent_at)
                     self.messages.dead_letter(batch, delivery.message_id, delivery.content, reason)

@@ -99,18 +99,21 @@ class JobMessage:
         return age_s / max(1, self.receive_count) >= timing.renew_age_s / 7
 
 
-def read(delivery: Delivery, stage: Stage, now: datetime) -> JobMessage:
-    """The job that a delivery asks for.
+def read(
+    delivery: Delivery, stage: Stage, now: datetime, data_bucket: str | None = None
+) -> JobMessage:
+    """The job that a delivery asks for. `data_bucket` is what `data:` in its paths means.
 
     Raises:
         InvalidRequestError: its body is no request; `problems` says why.
     """
-    message = _read(delivery, stage, now)
+    message = _read(delivery, stage, now, data_bucket)
     before = attributes.in_new_names(delivery.content.attributes)
     if before is None:
         return message
     content = replace(delivery.content, attributes=before)
-    return replace(message, as_before=_read(replace(delivery, content=content), stage, now))
+    before_ours = _read(replace(delivery, content=content), stage, now, data_bucket)
+    return replace(message, as_before=before_ours)
 
 
 def believed(message: JobMessage, row: Lease | None) -> JobMessage:
@@ -128,12 +131,12 @@ def believed(message: JobMessage, row: Lease | None) -> JobMessage:
     return before if is_proven else message
 
 
-def _read(delivery: Delivery, stage: Stage, now: datetime) -> JobMessage:
+def _read(delivery: Delivery, stage: Stage, now: datetime, data_bucket: str | None) -> JobMessage:
     given = delivery.content.attributes
     renews = attributes.value_of(given, attributes.RENEWS)
     if renews and len(renews) > _MAX_MESSAGE_ID:  # untrusted input: it goes into the row
         renews = None
-    request = read_request(delivery.content.body)
+    request = read_request(delivery.content.body, data_bucket)
     attribute = attributes.value_of(given, attributes.JOB_ID)
     job_id = request.job_id or (
         parse_job_id(attribute) if attribute is not None else delivery.message_id

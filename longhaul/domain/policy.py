@@ -35,7 +35,7 @@ def parse_request(body: str, settings: RuntimeSettings, stage: Stage) -> JobRequ
     Raises:
         InvalidRequestError: it cannot run; `problems` says why, without quoting the body.
     """
-    request = read_request(body)
+    request = read_request(body, settings.paths.data_bucket)
     check_policy(request, settings, stage)
     return request
 

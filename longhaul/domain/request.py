@@ -74,6 +74,8 @@ JobId = Annotated[str, AfterValidator(_job_id)]
 Duration = Annotated[int, BeforeValidator(_duration)]
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
+DATA: Final = "data:"
+"""How a path in the stack's data bucket begins, whatever the bucket is called."""
 OBJECT: Final = "{object}"
 """In the inputs and the output of a request with an `object`: the object's path."""
 _OBJECT_ID: Final = "{object.id}"
@@ -203,8 +205,13 @@ class JobRequest(Model):
         ).hexdigest()[:32]
 
 
-def read_request(body: str) -> JobRequest:
+def read_request(body: str, data_bucket: str | None = None) -> JobRequest:
     """The request in a body, whatever the settings allow.
+
+    Args:
+        body: JSON.
+        data_bucket: takes the place of `data:` in the paths. Without it they stay as they are sent,
+            which is for people: no job can read them.
 
     Raises:
         InvalidRequestError: it is no request; `problems` says why, without quoting the body.
@@ -222,6 +229,8 @@ def read_request(body: str) -> JobRequest:
             raise InvalidRequestError(
                 [f"the body must be a JSON object, not {_json_type(document)}"]
             )
+        if data_bucket is not None:
+            document = _with_bucket(document, data_bucket)
         return JobRequest.model_validate(document)
     except ValidationError as error:
         raise InvalidRequestError(
@@ -236,6 +245,20 @@ def read_request(body: str) -> JobRequest:
             else ""
         )
         raise InvalidRequestError([f"the body is not valid JSON{where}"]) from None
+
+
+def _with_bucket(document: Mapping[str, Any], bucket: str) -> dict[str, Any]:
+    """A request with the bucket's name: the same work as one that was sent with it."""
+
+    def named(text: object) -> object:
+        if not isinstance(text, str) or not text.startswith(DATA):
+            return text
+        return f"s3://{bucket}/{text.removeprefix(DATA)}"
+
+    fields = {name: named(document[name]) for name in ("job", "output") if name in document}
+    if isinstance(inputs := document.get("inputs"), dict):
+        fields["inputs"] = {name: named(text) for name, text in inputs.items()}
+    return {**document, **fields}
 
 
 def sent_again(body: str, *, afresh: bool) -> str:

@@ -354,7 +354,8 @@ class AttemptRunner:
         return make
 
     def _request(self, lease: Lease) -> JobRequest:
-        request = read_request(self.requests.get(lease.request_ref).body)
+        body = self.requests.get(lease.request_ref).body
+        request = read_request(body, self.settings.paths.data_bucket)
         if request.lineage is None or request.lineage.inputs_ref is None:
             return request
         return with_stored(request, self.requests.get_inputs(request.lineage.inputs_ref) or {})

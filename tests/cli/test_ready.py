@@ -48,7 +48,7 @@ def test_a_person_gets_what_there_is_and_what_to_type_next(
         "\n"
         "next, in another terminal:\n"
         "  longhaul submit --job sql --param 'query=SELECT 1 AS one'"
-        " --output s3://data/one/ --wait\n"
+        " --output data:one/ --wait\n"
         "  longhaul status\n"
         "  longhaul logs JOB\n"
         "  longhaul console     (a page in the browser)\n"

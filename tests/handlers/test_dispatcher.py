@@ -8,6 +8,7 @@ from functions.dispatcher import lambda_handler
 from longhaul.config.schedule import SCHEDULED_TIME, Schedule
 from longhaul.domain import transitions
 from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.request import read_request
 from longhaul.domain.transitions import Change
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
@@ -70,6 +71,19 @@ def test_job_id_is_read_from_a_message_attribute_and_defaults_to_the_message_id(
     dispatch("no-job-id", context)
     assert stack.row("flights-2013-01").state is State.RUNNING
     assert stack.row("00000006-0000-4000-8000-000000000000").state is State.RUNNING
+
+
+def test_request_that_says_data_is_the_same_work_as_one_with_the_buckets_name(
+    stack: Stack, context: Context
+) -> None:
+    batch = event("dispatcher", "new-job")
+    record = batch["Records"][0]
+    named = {**json.loads(record["body"]), "output": f"s3://{BUCKET}/named/"}
+    record["body"] = json.dumps({**named, "output": "data:named/"})
+    assert dispatch(batch, context)
+    row = stack.row()
+    assert row.fingerprint == read_request(json.dumps(named)).fingerprint()
+    assert stack.parts.requests.get(row.request_ref).body == record["body"], "as it was sent"
 
 
 def test_row_has_the_label_and_tags_of_its_request_and_who_sent_it(
@@ -227,7 +241,7 @@ def test_firing_of_a_schedule_is_one_job_however_often_it_is_delivered(
 ) -> None:
     request: dict[str, Any] = {
         **BODY,
-        "output": "s3://<data-bucket>/nightly/<aws.scheduler.scheduled-time>/",
+        "output": "data:nightly/<aws.scheduler.scheduled-time>/",
     }
     schedule = Schedule(expression="rate(1 day)", request=request)
     fired = [

@@ -38,9 +38,9 @@ def fan_out(*sizes: int) -> tuple[Group, ...]:
 def test_requests_are_kept_by_stage_in_the_order_in_which_they_came() -> None:
     made = emitter()
     made.emit([REQUEST], "clean")
-    made.emit([{**REQUEST, "size": "large"}], "clean")
+    made.emit([{**REQUEST, "output": "data:large/"}], "clean")
     made.emit([], "other")
-    assert made.requests == {"clean": [REQUEST, {**REQUEST, "size": "large"}], "other": []}
+    assert made.requests == {"clean": [REQUEST, {**REQUEST, "output": "data:large/"}], "other": []}
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,33 @@ def test_valid_body_is_parsed_with_durations_in_seconds() -> None:
     assert request.params == {"limit": 3}
 
 
+def test_data_is_the_stacks_own_bucket_and_asks_for_the_same_work_as_its_name() -> None:
+    short = {"inputs": {"a": "data:raw/*.csv", "b": "s3://theirs/x"}, "output": "data:out/"}
+    named = {"inputs": {"a": f"s3://{BUCKET}/raw/*.csv", "b": "s3://theirs/x"}}
+    known = settings(paths=PathPolicy(data_bucket=BUCKET, input_buckets=("theirs",)))
+
+    request = parse_request(body(**short), known, stage())
+    assert request.inputs == named["inputs"]
+    assert request.output == f"s3://{BUCKET}/out/"
+    same = parse_request(body(**named, output=f"s3://{BUCKET}/out/"), known, stage())
+    assert request.fingerprint() == same.fingerprint()
+    assert read_request(body(**short)).output == "data:out/", "as it was sent"
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"output": "data:longhaul/x/"}, "output: "),
+        ({"output": "data:"}, "output: "),
+        ({"output": "data:/x/"}, "output: "),
+        ({"inputs": {"flights": "data:longhaul/"}}, "inputs.flights: "),
+        ({"job": "data:elsewhere/x.py"}, "job: "),
+    ],
+)
+def test_data_opens_nothing_that_the_name_does_not(fields: dict[str, Any], problem: str) -> None:
+    assert [each[: len(problem)] for each in problems_of(body(**fields))] == [problem]
+
+
 def test_engine_of_the_stack_is_accepted_and_any_other_is_refused_by_name() -> None:
     application = EmrApplication(
         application_arn="arn:aws:emr-serverless:…:/applications/a", work_area="s3://data/w/"

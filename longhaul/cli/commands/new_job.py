@@ -270,8 +270,8 @@ def new_job(
     job, test = write_job(name, project, in_parts=parts)
     example = {
         "job": name,
-        "inputs": {"rows": "s3://BUCKET/raw/rows.csv"},
-        "output": f"s3://BUCKET/{name}/",
+        "inputs": {"rows": "data:raw/rows.csv"},
+        "output": f"data:{name}/",
         "params": _PARTS_PARAMS if parts else _PARAMS,
     }
     say = Console(stderr=True, soft_wrap=True, highlight=False).print

@@ -60,7 +60,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         str | None,
         typer.Option(
             "--output",
-            help="Where the output goes: s3://bucket/prefix/, or table://DATABASE/NAME.",
+            help="Where the output goes: s3://bucket/prefix/, data:prefix/ in the stack's own "
+            "bucket, or table://DATABASE/NAME.",
             rich_help_panel=_REQUEST,
         ),
     ] = None,
@@ -169,7 +170,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     can be submitted again: none is lost, and none runs twice.
 
     Example: longhaul submit --job sql --param 'query=SELECT 1 AS one' --output
-    s3://longhaul-data/one/ --wait
+    data:one/ --wait
 
     Example: generate-requests | longhaul submit --stage main
     """

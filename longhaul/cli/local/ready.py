@@ -49,8 +49,7 @@ def _name(queue_url: str) -> str:
 def _next(settings: RuntimeSettings) -> Iterator[str]:
     if "sql" in settings.jobs:
         yield (
-            "longhaul submit --job sql --param 'query=SELECT 1 AS one' "
-            f"--output s3://{settings.paths.data_bucket}/one/ --wait"
+            "longhaul submit --job sql --param 'query=SELECT 1 AS one' --output data:one/ --wait"
         )
     else:
         yield "longhaul submit --help"
