@@ -25,6 +25,10 @@ ADMINISTRATOR: Final = Credentials(FAKE_KEY, FAKE_KEY)
 class NotTrustedError(PermissionError):
     """A role does not trust the service that wants to use it."""
 
+    def __init__(self, role: str, service: str) -> None:
+        super().__init__(f"{service}.amazonaws.com may not assume the role {role}")
+        self.role = role
+
 
 class Lend(Protocol):
     """Lends roles to the services that run something with them."""

@@ -15,7 +15,6 @@ from longhaul.local.credentials import (
     ADMINISTRATOR,
     Credentials,
     Lend,
-    NotTrustedError,
     child_environment,
     lend_none,
 )
@@ -53,6 +52,7 @@ class TaskSpec:
     log_group: str | None = None
     log_prefix: str = ""
     role: str | None = None
+    execution_role: str | None = None
 
     @property
     def id(self) -> str:
@@ -84,8 +84,9 @@ class TaskObserver(Protocol):
 
 
 class _Task:
-    def __init__(self, spec: TaskSpec, observer: TaskObserver) -> None:
+    def __init__(self, spec: TaskSpec, credentials: Credentials, observer: TaskObserver) -> None:
         self.spec = spec
+        self.credentials = credentials
         self.observer = observer
         self.lock = Lock()
         self.process: ProcessGroup | None = None
@@ -119,8 +120,15 @@ class EcsDriver:
         self._metadata = services.open(_metadata_handler(self._spec_of))
 
     def run(self, spec: TaskSpec, observer: TaskObserver) -> None:
-        """Start the task."""
-        self._tasks.start(spec.arn, _Task(spec, observer), self._run)
+        """Start the task.
+
+        Raises:
+            NotTrustedError: a role of the task does not trust ECS, and nothing was started.
+        """
+        if spec.execution_role is not None:
+            self._lent(spec, spec.execution_role)
+        credentials = self._lent(spec, spec.role) if spec.role is not None else ADMINISTRATOR
+        self._tasks.start(spec.arn, _Task(spec, credentials, observer), self._run)
 
     def stop(self, arn: str, reason: str) -> None:
         """Send SIGTERM to the task's process group, and SIGKILL after its stop timeout.
@@ -189,16 +197,8 @@ class EcsDriver:
                 task.process = ProcessGroup(
                     [program, *arguments],
                     cwd=self._cwd,
-                    environment=self._environment(spec),
+                    environment=self._environment(task),
                     log=self.log_of(spec.arn),
-                )
-            except NotTrustedError as error:
-                return TaskEnd(
-                    "TaskFailedToStart",
-                    f"ECS was unable to assume the role '{spec.role}' that was provided for this "
-                    f"task: {error}",
-                    None,
-                    datetime.now(UTC),
                 )
             except OSError as error:
                 return TaskEnd(
@@ -228,21 +228,20 @@ class EcsDriver:
             why,
         )
 
-    def _lent(self, spec: TaskSpec) -> Credentials:
-        if spec.role is None:
-            return ADMINISTRATOR
+    def _lent(self, spec: TaskSpec, role: str) -> Credentials:
         # ECS names a pattern of its resources, and not the task.
         # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
         source = f"{spec.arn.partition(':task/')[0]}:*"
-        return self._lend(spec.role, spec.id, "ecs-tasks", source)
+        return self._lend(role, spec.id, "ecs-tasks", source)
 
-    def _environment(self, spec: TaskSpec) -> dict[str, str]:
+    def _environment(self, task: _Task) -> dict[str, str]:
+        spec = task.spec
         return (
             inherited_environment()
             | {"PYTHONUNBUFFERED": "1"}
             | self._image_environment
             | spec.environment
-            | child_environment(self._endpoint, self._region, self._lent(spec))
+            | child_environment(self._endpoint, self._region, task.credentials)
             | {
                 METADATA_VARIABLE: f"http://{self._metadata.address}/v4/{spec.id}",
                 "TMPDIR": str(self._temporary_of(spec)),

@@ -84,7 +84,7 @@ class Gate:
         # https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html
         told = {"aws:SourceAccount": self._account, "aws:SourceArn": source} if source else {}
         if not self.allows_service(service, Access("sts:AssumeRole", role, told)):
-            raise NotTrustedError(f"{service}.amazonaws.com may not assume the role {role}")
+            raise NotTrustedError(role, service)
         name = re.sub(r"[^\w+=,.@-]", "-", session)[:64]
         made: Any = sts_backends[self._account][PARTITION].assume_role(
             self._region, name, role, "", _A_DAY_S, ""

@@ -2,7 +2,7 @@
 
 AWS: RunTask starts the container. DescribeTasks reports its state (PROVISIONING, RUNNING, STOPPED),
 exit code, stop code and times, and lists unknown tasks under `failures`. StopTask stops the task,
-which takes time.
+which takes time. RunTask is refused where a role of the task does not trust ECS.
 
 Stock moto: starts nothing. Each DescribeTasks moves the task to its next state, and the exit code
 is always 0. StopTask of an unknown task is a 500.
@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moto.core.responses import ActionResult
-from moto.ecs.exceptions import InvalidParameterException
+from moto.ecs.exceptions import EcsClientException, InvalidParameterException
 from moto.ecs.models import EC2ContainerServiceBackend
 from moto.ecs.responses import EC2ContainerServiceResponse
 
+from longhaul.local.credentials import NotTrustedError
 from longhaul.local.ecs_driver import DEFAULT_STOP_TIMEOUT_S, EcsDriver, TaskEnd, TaskSpec
 from longhaul.local.moto_repairs.patching import Patches
 
@@ -32,13 +33,16 @@ def apply(patches: Patches, driver: EcsDriver) -> None:
         tasks = stock_run(backend, *args, **kwargs)
         try:
             specs = [_spec(backend, task) for task in tasks]
-        except InvalidParameterException:
+            for task, spec in zip(tasks, specs, strict=True):
+                _provision(task)
+                # The tasks of a call have the same roles: the first one is refused, or none.
+                driver.run(spec, _MotoTask(task))
+        except (InvalidParameterException, NotTrustedError) as error:
             for task in tasks:
                 del backend.tasks[task.cluster_name][task.task_arn]
+            if isinstance(error, NotTrustedError):
+                raise EcsClientException(_not_assumed(error.role)) from error
             raise
-        for task, spec in zip(tasks, specs, strict=True):
-            _provision(task)
-            driver.run(spec, _MotoTask(task))
         return tasks
 
     def stop_task(backend: Any, cluster_str: str, task_str: str, reason: str | None) -> Any:
@@ -92,6 +96,14 @@ def _provision(task: Any) -> None:
     task.containers[0].exitCode = None
 
 
+def _not_assumed(role: str) -> str:
+    return (
+        f"ECS was unable to assume the role '{role}' that was provided for this task. Please "
+        "verify that the role being passed has the proper trust relationship and permissions and "
+        "that your IAM user has permissions to pass this role."
+    )
+
+
 def _spec(backend: Any, task: Any) -> TaskSpec:
     definition = backend.describe_task_definition(task.task_definition_arn)
     (container,) = definition.container_definitions
@@ -123,6 +135,8 @@ def _spec(backend: Any, task: Any) -> TaskSpec:
         log_group=logging.get("awslogs-group"),
         log_prefix=logging.get("awslogs-stream-prefix", ""),
         role=task.overrides.get("taskRoleArn") or getattr(definition, "task_role_arn", None),
+        execution_role=task.overrides.get("executionRoleArn")
+        or getattr(definition, "execution_role_arn", None),
         vcpu=int(definition.cpu) / _CPU_UNITS if definition.cpu else None,
         memory_mib=int(definition.memory) if definition.memory else None,
     )
