@@ -89,12 +89,6 @@ KEPT: Final[dict[str, list[Right]]] = {
         *rights(("SparkTaskRole",), "WriteObjects", "s3:AbortMultipartUpload"),
     ],
     (
-        "For a bootstrap with a customer's key. The judge does not know the encryption "
-        "context, which the statement asks for."
-    ): [
-        *rights(("EmrServerlessJobRole",), "DecryptItself", "kms:Decrypt"),
-    ],
-    (
         "EMR's page asks for it on the account's log groups. AWS's reference names no "
         "resource for it, so the judge refuses the question."
     ): [

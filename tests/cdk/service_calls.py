@@ -171,6 +171,9 @@ ENGINES: Final = [
         _ASSETS,
         f"{DOCS}/emr/latest/EMR-Serverless-UserGuide/security-iam-runtime-role.html",
     ),
+    through_s3(
+        "EmrServerlessJobRole", ("kms:Decrypt",), f"arn:aws:kms:{HERE}:key/bootstrap", _ASSETS
+    ),
     Use("<EmrServerlessJobRole.Arn>", _LOG_CALLS, _stream("<SparkLogs>"), _EMR_LOGS),
     Use(
         "<EmrServerlessJobRole.Arn>",

@@ -28,7 +28,7 @@ from moto.sqs.models import sqs_backends
 from moto.sts.models import sts_backends
 
 from longhaul.local.credentials import Credentials, NotTrustedError
-from longhaul.local.iam.calls import Call, Known, Reference, UnknownCallError
+from longhaul.local.iam.calls import Call, Known, Reference, S3Key, UnknownCallError
 from longhaul.local.iam.judge import Access, Judge, JudgeError, Policies, Verdict
 from longhaul.local.private_files import private
 
@@ -306,17 +306,19 @@ class Gate:
         key: str = schema.hash_key_attr if index is None else schema.schema[0]["AttributeName"]
         return key
 
-    def _object_key(self, bucket: str, key: str) -> str | None:
+    def _object_key(self, bucket: str, key: str) -> S3Key | None:
         found = s3_backends[self._account][PARTITION].buckets.get(bucket)
         stored: Any = found.keys.get(key) if found is not None else None
-        return _customers(stored.kms_key_id) if stored is not None else None
+        arn = _customers(stored.kms_key_id) if stored is not None else None
+        return S3Key(arn, _is_set(stored.bucket_key_enabled)) if arn else None
 
-    def _bucket_key(self, bucket: str) -> str | None:
+    def _bucket_key(self, bucket: str) -> S3Key | None:
         found: Any = s3_backends[self._account][PARTITION].buckets.get(bucket)
         if found is None or not found.encryption:
             return None
-        default = found.encryption["Rule"]["ApplyServerSideEncryptionByDefault"]
-        return _customers(default.get("KMSMasterKeyID"))
+        rule = found.encryption["Rule"]
+        arn = _customers(rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID"))
+        return S3Key(arn, _is_set(rule.get("BucketKeyEnabled"))) if arn else None
 
     def _queue_key(self, queue: str) -> str | None:
         found: Any = sqs_backends[self._account][self._region].queues.get(queue)
@@ -393,6 +395,11 @@ def _document(policy: Any) -> str:
 def _customers(key: str | None) -> str | None:
     """Unless it is AWS's own, whose policy lets every caller of the service use it."""
     return key if key and "alias/aws/" not in key else None
+
+
+def _is_set(flag: Any) -> bool:
+    """A flag as moto keeps it: a text, or as it was in a template."""
+    return str(flag).lower() == "true"
 
 
 def _text(policy: Any) -> str:

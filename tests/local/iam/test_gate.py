@@ -293,12 +293,33 @@ def test_objects_of_a_bucket_with_a_key_need_the_key_through_s3(aws: Aws) -> Non
     aws.allow({"Action": "s3:*"}, through("s3"))
     s3.put_object(Bucket="data", Key="k", Body=b"2")
     assert s3.get_object(Bucket="data", Key="k")["Body"].read() == b"2"
+    for_objects = {"kms:EncryptionContext:aws:s3:arn": "arn:aws:s3:::data/*"}
+    for_others = {"kms:EncryptionContext:aws:s3:arn": "arn:aws:s3:::data"}
+    aws.allow({"Action": "s3:*"}, {**through("s3"), "Condition": {"StringLike": for_others}})
+    denied(s3.get_object, Bucket="data", Key="k")
+    aws.allow({"Action": "s3:*"}, {**through("s3"), "Condition": {"StringLike": for_objects}})
+    s3.get_object(Bucket="data", Key="k")
     parts = s3.create_multipart_upload(Bucket="data", Key="m")
     named = {"Bucket": "data", "Key": "m", "UploadId": parts["UploadId"]}
     etag = s3.upload_part(**named, PartNumber=1, Body=b"3")["ETag"]
     s3.complete_multipart_upload(
         **named, MultipartUpload={"Parts": [{"ETag": etag, "PartNumber": 1}]}
     )
+
+
+def test_a_bucket_key_is_asked_for_in_the_name_of_the_bucket(aws: Aws) -> None:
+    key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
+    default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
+    rule = {"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}
+    aws.client("s3").put_bucket_encryption(
+        Bucket="data", ServerSideEncryptionConfiguration={"Rules": [rule]}
+    )
+    context = {"kms:EncryptionContext:aws:s3:arn": "arn:aws:s3:::data"}
+    for_bucket = {"StringEquals": context}
+    aws.allow({"Action": "s3:*"}, {"Action": "kms:*", "Resource": key, "Condition": for_bucket})
+    s3 = aws.as_role("s3")
+    s3.put_object(Bucket="data", Key="k", Body=b"1")
+    assert s3.get_object(Bucket="data", Key="k")["Body"].read() == b"1"
 
 
 def test_messages_of_a_queue_with_a_key_need_the_key(aws: Aws) -> None:
@@ -311,7 +332,9 @@ def test_messages_of_a_queue_with_a_key_need_the_key(aws: Aws) -> None:
     said = denied(sqs.send_message, QueueUrl=queue, MessageBody="x")
     assert "kms:GenerateDataKey" in said
     assert "kms:Decrypt" in denied(sqs.receive_message, QueueUrl=queue)
-    aws.allow({"Action": ["sqs:*", "kms:Decrypt", "kms:GenerateDataKey"]})
+    of_queue = {"kms:EncryptionContext:aws:sqs:arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:sealed"}
+    uses = {"Action": ["kms:Decrypt", "kms:GenerateDataKey"]}
+    aws.allow({"Action": "sqs:*"}, {**uses, "Condition": {"StringEquals": of_queue}})
     sqs.send_message(QueueUrl=queue, MessageBody="x")
     assert sqs.receive_message(QueueUrl=queue)["Messages"]
 
