@@ -32,13 +32,14 @@ from longhaul.local.credentials import (
 from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.emr_driver import EmrDriver
 from longhaul.local.esm_poller import EsmPoller
-from longhaul.local.event_driver import EventDriver
+from longhaul.local.event_driver import Allows, EventDriver, allow_all
 from longhaul.local.http_services import LOOPBACK, HttpServices
 from longhaul.local.iam.gate import Gate
 from longhaul.local.iam.judge import Access, Judge
 from longhaul.local.lambda_driver import LambdaDriver
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.moto_repairs import (
+    cfn_policies,
     cfn_unsupported,
     dynamodb_atomic,
     ecs_definitions,
@@ -46,6 +47,7 @@ from longhaul.local.moto_repairs import (
     ecs_tasks,
     emr_applications,
     emr_job_runs,
+    events_permissions,
     events_schedules,
     glue_databases,
     glue_versions,
@@ -194,8 +196,12 @@ class EmbeddedAws:
                 invoker=self.functions,
                 **({"allows": _judged(gate)} if gate else {}),
             )
+            self._allows_rule = _judged_by_resource(gate) if gate else allow_all
             self._events = EventDriver(
-                account=self.account, region=self.region, invoker=self.functions
+                account=self.account,
+                region=self.region,
+                invoker=self.functions,
+                allows=self._allows_rule,
             )
             self._repair(lend)
         except BaseException:
@@ -301,6 +307,7 @@ class EmbeddedAws:
             )
 
         patches, store = self._patches, self._store
+        cfn_policies.apply(patches)
         cfn_unsupported.apply(patches)
         if store is not None:
             names.apply(patches)
@@ -311,6 +318,7 @@ class EmbeddedAws:
         ecs_tasks.apply(patches, self.tasks)
         emr_applications.apply(patches)
         emr_job_runs.apply(patches, self.job_runs)
+        events_permissions.apply(patches, self._allows_rule)
         events_schedules.apply(patches)
         glue_databases.apply(patches)
         glue_versions.apply(patches)
@@ -351,3 +359,14 @@ class EmbeddedAws:
 def _judged(gate: Gate) -> Callable[[str, str, str], bool]:
     """Whether Lambda may do something with a function's role."""
     return lambda role, action, resource: gate.allows_role(role, "lambda", Access(action, resource))
+
+
+def _judged_by_resource(gate: Gate) -> Allows:
+    """Whether the policy of a function or queue lets EventBridge use it for a rule."""
+
+    def allows(action: str, resource: str, rule: str) -> bool:
+        account = rule.split(":")[4]
+        context = {"aws:SourceArn": rule, "aws:SourceAccount": account}
+        return gate.allows_service("events", Access(action, resource, context))
+
+    return allows

@@ -11,6 +11,7 @@ import json
 import re
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -25,12 +26,23 @@ from longhaul.local.lambda_driver import Invoker
 _VARIABLE = re.compile(r"<([\w-]+)>")
 SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
 
+Allows = Callable[[str, str, str], bool]
+"""Whether EventBridge may do something for a rule: an action, a resource's ARN, the rule's."""
+
+
+def allow_all(action: str, resource: str, rule: str) -> bool:
+    """Where roles are not enforced."""
+    del action, resource, rule
+    return True
+
 
 @dataclass(frozen=True)
 class Target:
     arn: str
     constant: str | None
     transformer: dict[str, Any] | None
+    # The queue that takes what the target does not.
+    dead_letters: str | None = None
 
     def input_of(self, event: dict[str, Any]) -> str:
         if self.transformer is not None:
@@ -47,8 +59,11 @@ class Rule:
 
 
 class EventDriver:
-    def __init__(self, *, account: str, region: str, invoker: Invoker) -> None:
+    def __init__(
+        self, *, account: str, region: str, invoker: Invoker, allows: Allows = allow_all
+    ) -> None:
         self._account = account
+        self._allows = allows
         self._region = region
         self._invoker = invoker
         self._rules: list[Rule] = []
@@ -119,13 +134,33 @@ class EventDriver:
 
     def _send(self, rule: Rule, event: dict[str, Any]) -> None:
         for target in rule.targets:
-            text = target.input_of(event)
-            if ":sqs:" in target.arn:
-                queue = target.arn.rpartition(":")[2]
-                sqs_backends[self._account][self._region].send_message(queue, text)
+            is_queue = ":sqs:" in target.arn
+            action = "sqs:SendMessage" if is_queue else "lambda:InvokeFunction"
+            if not self._allows(action, target.arn, rule.arn):
+                self._send_to_dead_letters(rule, target, event)
+            elif is_queue:
+                self._queues.send_message(_name_in(target.arn), target.input_of(event))
             else:
-                functions = lambda_backends[self._account][self._region]
-                self._invoker.invoke_later(functions.get_function(target.arn), text.encode())
+                function = lambda_backends[self._account][self._region].get_function(target.arn)
+                self._invoker.invoke_later(function, target.input_of(event).encode())
+
+    def _send_to_dead_letters(self, rule: Rule, target: Target, event: dict[str, Any]) -> None:
+        """What a target may not get is not tried again.
+
+        https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
+        """
+        letters = target.dead_letters
+        if letters is None or not self._allows("sqs:SendMessage", letters, rule.arn):
+            return
+        texts = {"RULE_ARN": rule.arn, "TARGET_ARN": target.arn, "ERROR_CODE": "NO_PERMISSIONS"}
+        attributes = {
+            name: {"DataType": "String", "StringValue": text} for name, text in texts.items()
+        }
+        self._queues.send_message(_name_in(letters), json.dumps(event), attributes)
+
+    @property
+    def _queues(self) -> Any:
+        return sqs_backends[self._account][self._region]
 
     def _event(
         self, source: str, detail_type: str, detail: dict[str, Any], resources: list[str]
@@ -141,6 +176,10 @@ class EventDriver:
             "resources": resources,
             "detail": detail,
         }
+
+
+def _name_in(queue: str) -> str:
+    return queue.rpartition(":")[2]
 
 
 def matches(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
@@ -204,7 +243,8 @@ def _rule_of(rule: Any) -> Rule:
             raise NotImplementedError(
                 f"rule {rule.name}: a variable within a text, which AWS does not escape"
             )
-        targets.append(Target(target["Arn"], target.get("Input"), transformer))
+        letters = target.get("DeadLetterConfig", {}).get("Arn")
+        targets.append(Target(target["Arn"], target.get("Input"), transformer, letters))
     return Rule(rule.arn, pattern, _period_s(rule.scheduled_expression, rule.name), tuple(targets))
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape, unescape
 
+from moto.awslambda.models import lambda_backends
 from moto.core.request import Request
 from moto.core.routing import get_service_router
 from moto.dynamodb.models import dynamodb_backends
@@ -24,6 +25,7 @@ from moto.ecs.models import ecs_backends
 from moto.iam.models import iam_backends
 from moto.kms.models import kms_backends
 from moto.s3.models import s3_backends
+from moto.sns.models import sns_backends
 from moto.sqs.models import sqs_backends
 from moto.sts.models import sts_backends
 
@@ -43,6 +45,8 @@ _A_DAY_S: Final = 86_400
 _SECURE: Final = {"aws:SecureTransport": "true"}
 _LOOPBACK_SUFFIX: Final = ".localhost"
 _CHANGES_POLICIES: Final = {"iam", "cloudformation"}
+
+_OF_A_STATEMENT: Final = ("Effect", "Principal", "Action", "Resource", "Condition")
 
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -230,12 +234,26 @@ class Gate:
         elif service == "sqs":
             queue = sqs_backends[self._account][self._region].queues.get(name)
             policy = queue.policy if queue is not None else None
+        elif service == "sns":
+            topic: Any = sns_backends[self._account][self._region].topics.get(arn)
+            policy = topic.policy if topic is not None else None
+        elif service == "lambda":
+            policy = self._policy_of_function(arn)
         elif service == "kms":
             key = kms_backends[self._account][self._region].keys.get(name.rpartition("/")[2])
             policy = key.policy if key is not None else None
         if not policy:
             return None
         return policy.decode() if isinstance(policy, bytes) else _text(policy)
+
+    def _policy_of_function(self, arn: str) -> Any:
+        functions = lambda_backends[self._account][self._region].list_functions()
+        kept = next((each.policy.statements for each in functions if each.function_arn == arn), ())
+        # Beside a statement's own members moto keeps those of the template.
+        statements = [
+            {name: each[name] for name in _OF_A_STATEMENT if name in each} for each in kept
+        ]
+        return {"Version": "2012-10-17", "Statement": statements} if statements else None
 
     def _note(self, session: _Session, access: Access, verdict: Verdict) -> None:
         entry = {

@@ -29,9 +29,6 @@ SKIPPED = frozenset(
         "AWS::Logs::MetricFilter",
         "AWS::Logs::QueryDefinition",
         "AWS::Logs::ResourcePolicy",
-        "AWS::S3::BucketPolicy",
-        "AWS::SNS::TopicPolicy",
-        "AWS::SQS::QueuePolicy",
     }
 )
 

@@ -1,0 +1,67 @@
+"""A queue, bucket or topic has the policy that a template gives it.
+
+AWS: a policy of a template is that of each resource that it names. A Deny in a bucket's policy
+holds where its conditions do.
+
+Stock moto: skips these resources of a template. Of a bucket's policy it heeds the statements for
+everybody, without their conditions: one that denies requests without TLS denies all.
+"""
+# ruff: noqa: ANN401 - moto's insides, which have no types worth naming
+
+import json
+from typing import Any, Self
+
+from moto.cloudformation import parsing
+from moto.iam.access_control import PermissionResult
+from moto.s3.models import FakeBucket, s3_backends
+from moto.sns.models import sns_backends
+from moto.sqs.models import sqs_backends
+
+from longhaul.local.moto_repairs.patching import Patches
+
+
+class _ResourcePolicy:
+    """What moto's CloudFormation needs of a resource."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.physical_resource_id = name
+        self.type = kind
+
+    def is_created(self) -> bool:
+        return True
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls, name: str, template: Any, account: str, region: str, **_: Any
+    ) -> Self:
+        properties = template["Properties"]
+        document = json.dumps(properties["PolicyDocument"])
+        for url in properties.get("Queues", ()):
+            sqs_backends[account][region].get_queue(url.rpartition("/")[2]).policy = document
+        for arn in properties.get("Topics", ()):
+            sns_backends[account][region].topics[arn].policy = document
+        if bucket := properties.get("Bucket"):
+            s3_backends[account]["aws"].put_bucket_policy(bucket, document.encode())
+        return cls(name, template["Type"])
+
+    @classmethod
+    def delete_from_cloudformation_json(cls, *_: Any) -> None:
+        """The stack's own resources go with it, and their policies with them."""
+
+
+TYPES = frozenset({"AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::QueuePolicy"})
+
+
+def apply(patches: Patches) -> None:
+    stock_class = parsing.resource_class_from_type
+    stock_permission = FakeBucket.get_permission
+
+    def resource_class_from_type(resource_type: str) -> Any:
+        return _ResourcePolicy if resource_type in TYPES else stock_class(resource_type)
+
+    def get_permission(bucket: Any, action: str, resource: str) -> Any:
+        said = stock_permission(bucket, action, resource)
+        return PermissionResult.NEUTRAL if said == PermissionResult.DENIED else said
+
+    patches.replace(parsing, "resource_class_from_type", resource_class_from_type)
+    patches.replace(FakeBucket, "get_permission", get_permission)

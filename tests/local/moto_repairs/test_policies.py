@@ -1,0 +1,110 @@
+"""`cfn_policies` and `events_permissions`: policies of resources hold."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from longhaul.local.moto_repairs import cfn_policies, events_permissions
+from tests.local.support import Moto
+
+
+def policy(effect: str, action: str, **more: Any) -> dict[str, Any]:
+    statement = {"Effect": effect, "Principal": "*", "Action": action, "Resource": "*", **more}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+OVER_HTTP = {"Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+OF_QUEUE = policy("Deny", "sqs:SendMessage")
+OF_TOPIC = policy("Allow", "sns:Publish")
+OF_BUCKET = policy("Deny", "s3:*", **OVER_HTTP)
+TEMPLATE = {
+    "Queue": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "jobs"}},
+    "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "alarms"}},
+    "Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}},
+    "OfQueue": {
+        "Type": "AWS::SQS::QueuePolicy",
+        "Properties": {"Queues": [{"Ref": "Queue"}], "PolicyDocument": OF_QUEUE},
+    },
+    "OfTopic": {
+        "Type": "AWS::SNS::TopicPolicy",
+        "Properties": {"Topics": [{"Ref": "Topic"}], "PolicyDocument": OF_TOPIC},
+    },
+    "OfBucket": {
+        "Type": "AWS::S3::BucketPolicy",
+        "Properties": {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": OF_BUCKET},
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore:Tried to parse")
+def test_resources_of_a_template_have_the_policies_that_it_gives_them(
+    moto: Moto, *, repaired: bool
+) -> None:
+    if repaired:
+        cfn_policies.apply(moto.patches)
+    moto.client("cloudformation").create_stack(
+        StackName="tiny", TemplateBody=json.dumps({"Resources": TEMPLATE})
+    )
+    sqs, sns = moto.client("sqs"), moto.client("sns")
+    url = sqs.get_queue_url(QueueName="jobs")["QueueUrl"]
+    queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    (topic,) = (each["TopicArn"] for each in sns.list_topics()["Topics"])
+    of_topic = json.loads(sns.get_topic_attributes(TopicArn=topic)["Attributes"]["Policy"])
+    if not repaired:
+        assert "Policy" not in queue
+        assert of_topic != OF_TOPIC
+        return
+    assert json.loads(queue["Policy"]) == OF_QUEUE
+    assert of_topic == OF_TOPIC
+    s3 = moto.client("s3")
+    assert json.loads(s3.get_bucket_policy(Bucket="data")["Policy"]) == OF_BUCKET
+
+
+def test_a_buckets_policy_that_denies_requests_without_tls_denies_no_others(
+    moto: Moto, *, repaired: bool
+) -> None:
+    if repaired:
+        cfn_policies.apply(moto.patches)
+    s3 = moto.client("s3")
+    s3.create_bucket(Bucket="data")
+    s3.put_bucket_policy(Bucket="data", Policy=json.dumps(OF_BUCKET))
+    if not repaired:
+        with pytest.raises(ClientError, match="403"):
+            s3.put_object(Bucket="data", Key="k", Body=b"1")
+        return
+    s3.put_object(Bucket="data", Key="k", Body=b"1")
+    assert s3.get_object(Bucket="data", Key="k")["Body"].read() == b"1"
+
+
+def test_a_rule_sends_nothing_to_a_queue_that_does_not_let_it(
+    moto: Moto, *, repaired: bool
+) -> None:
+    events, sqs = moto.client("events"), moto.client("sqs")
+    for name in ("open", "closed"):
+        url = sqs.create_queue(QueueName=name)["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+        events.put_rule(Name=name, EventPattern=json.dumps({"source": ["ours"]}))
+        events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn["QueueArn"]}])
+    asked: list[tuple[str, str, str]] = []
+
+    def allows(action: str, resource: str, rule: str) -> bool:
+        asked.append((action, resource, rule))
+        return resource.endswith(":open")
+
+    if repaired:
+        events_permissions.apply(moto.patches, allows)
+    events.put_events(Entries=[{"Source": "ours", "DetailType": "ended", "Detail": "{}"}])
+
+    def received(name: str) -> int:
+        url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+        return len(sqs.receive_message(QueueUrl=url).get("Messages", []))
+
+    assert (received("open"), received("closed")) == (1, 0 if repaired else 1)
+    here = "us-east-1:123456789012"
+    expected = [
+        ("sqs:SendMessage", f"arn:aws:sqs:{here}:{name}", f"arn:aws:events:{here}:rule/{name}")
+        for name in ("open", "closed")
+    ]
+    assert asked == (expected if repaired else [])
