@@ -95,9 +95,10 @@ class Judge:
         """
         context = json.dumps(access.context, sort_keys=True)
         key = (principal, account, access.action, access.resource, context, policies)
+        # Five of six decisions are known, and need not wait for the engine.
+        if (known := self._decisions.get(key)) is not None:
+            return known
         with self._lock:
-            if (known := self._decisions.get(key)) is not None:
-                return known
             said = self._ask(
                 {
                     "principal": principal,
