@@ -13,7 +13,10 @@ from longhaul.context import Context
 from longhaul.domain import notice
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.errors import NoticeRefusedError, NotNotifiedError, TimeUpError
-from longhaul.domain.lease import Lease
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.openlineage import Place, run_events
+from longhaul.domain.provenance import origin, requested
+from longhaul.domain.request import read_request
 from longhaul.metrics import NoticeMetric
 from longhaul.settings import Stage
 
@@ -55,6 +58,10 @@ class Announcer:
             return
         try:
             self._send(stage.notify, notice.ended(lease), until)
+            # A cancel before the first claim ended no run.
+            if stage.openlineage and not lease.is_mark:
+                for event in self._run_events(lease):
+                    self._send(stage.notify, event, until)
         except TimeUpError:
             raise
         except Exception as error:
@@ -69,6 +76,22 @@ class Announcer:
                 raise NotNotifiedError(str(error)) from error
             logger.exception("a notice is lost", extra={"lease": lease.key})
             self._count(stage)
+
+    def _run_events(self, lease: Lease) -> list[notice.Notice]:
+        """The run as OpenLineage says it.
+
+        Of a success with the inputs as its attempt read them, while its pending list has them; else
+        with the paths that the request names.
+        """
+        output = lease.attempt.output if lease.state is State.SUCCEEDED else None
+        read = self.context.publisher.origin(output) if output else None
+        if read is None:
+            asked = read_request(self.context.requests.get(lease.request_ref).body)
+            named = (requested(name, path) for name, path in asked.inputs.items())
+            read = origin(lease.id, lease.ended_at, named)
+        settings = self.context.settings
+        place = Place.of(settings.state_machine_arn, settings.metrics_namespace)
+        return run_events(lease, read, place)
 
     def refused(
         self,

@@ -26,6 +26,7 @@ from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
 from longhaul.domain.notice import Notice
 from longhaul.domain.pace import Room, SlotUse
+from longhaul.domain.provenance import Origin
 from longhaul.domain.transitions import Change, Report
 from longhaul.domain.verdict import StoppedTask
 from longhaul.metrics import Metric
@@ -438,6 +439,9 @@ class Publisher(Protocol):
         created and before the first part is sent. Without a list there is nothing to do; the
         bucket's lifecycle rule removes what a crash in between leaves.
         """
+
+    def origin(self, output: CommittedOutput) -> Origin | None:
+        """What the attempt of a committed output had read; None: it is not known any more."""
 
     def listed(self) -> Iterator[AttemptId]:
         """The attempts that have a pending list."""

@@ -209,6 +209,9 @@ class StageSettings(Model):
     # Gets an event when a run of a job has ended: the ARN of an SQS queue, an SNS topic or an
     # EventBridge bus, also of another stack, account or region (docs/events.md).
     notify: NotifyArn | None = None
+    # `notify` also gets OpenLineage's events about each run: what it read and wrote, for Marquez,
+    # DataHub and others.
+    openlineage: bool = False
     # Nothing new starts, as during a pause: what runs finishes, and what waits stays in the queue.
     # The step before the stage is taken out of the settings.
     retired: bool = False

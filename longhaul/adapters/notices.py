@@ -13,7 +13,6 @@ from longhaul.domain.errors import LonghaulError, NoticeRefusedError
 from longhaul.domain.notice import Notice
 
 SOURCE: Final = "longhaul"
-DETAIL_TYPE: Final = "Longhaul Job Ended"
 
 _REFUSED = (
     "AccessDenied",
@@ -77,7 +76,7 @@ def _put(client: Any, bus: str, notice: Notice) -> None:  # noqa: ANN401 - any c
     event = {
         "EventBusName": bus,
         "Source": SOURCE,
-        "DetailType": DETAIL_TYPE,
+        "DetailType": notice.detail_type,
         "Detail": notice.body,
     }
     answer = client.put_events(Entries=[event])

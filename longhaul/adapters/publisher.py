@@ -48,7 +48,7 @@ from longhaul.domain.manifest import (
 )
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import PREFIX, attempt_of, is_own, pending_ref
-from longhaul.domain.provenance import marks
+from longhaul.domain.provenance import Origin, marks
 from longhaul.ports import Background, Clock
 
 if TYPE_CHECKING:
@@ -156,6 +156,12 @@ class S3Publisher:
         pending = self._load(pending_ref(attempt))
         if pending is not None:
             self._withdraw(pending)
+
+    def origin(self, output: CommittedOutput) -> Origin | None:
+        """What its attempt had read; None once the list is struck off, or where it does not say."""
+        pending = self._load(output.pending_ref)
+        manifest = pending.manifest if pending else None
+        return manifest.origins[-1] if manifest and manifest.origins else None
 
     def listed(self) -> Iterator[AttemptId]:
         """Attempts whose pending list is there, a thousand with each call."""

@@ -21,7 +21,8 @@ def with_targets(settings: Settings, targets: Mapping[str, NotifyTarget], where:
         where: the construct's path, for messages.
 
     Raises:
-        SettingsError: there is no such stage, or its settings name a target too.
+        SettingsError: there is no such stage, its settings name a target too, or one has
+            `openlineage` and no target.
     """
     stages = {stage.name: stage for stage in settings.stages}
     for name, target in targets.items():
@@ -35,6 +36,12 @@ def with_targets(settings: Settings, targets: Mapping[str, NotifyTarget], where:
             )
         # Not checked again: CloudFormation's references are no names yet.
         stages[name] = stages[name].model_copy(update={"notify": _arn(target)})
+    for stage in stages.values():
+        if stage.openlineage and stage.notify is None:
+            raise SettingsError(
+                f"{where}: stage {stage.name!r} has openlineage, and nothing to send its events to:"
+                " name a queue, a topic or a bus in notify"
+            )
     return settings.model_copy(update={"stages": tuple(stages.values())})
 
 

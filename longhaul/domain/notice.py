@@ -13,6 +13,9 @@ from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import Lease, State, key_hash
 from longhaul.domain.results import NOTHING, Results
 
+DETAIL_TYPE = "Longhaul Job Ended"
+"""Of an event on a bus."""
+
 REFUSED = "REFUSED"
 """The outcome of a message that started no run."""
 
@@ -22,12 +25,13 @@ class Notice:
     """An event about one end.
 
     `id` is the same however often it is sent. In a FIFO target the notices of one `subject`, a job,
-    stay in their order.
+    stay in their order. A bus tells kinds of events apart by their detail type.
     """
 
     id: str
     subject: str
     body: str
+    detail_type: str = DETAIL_TYPE
 
 
 def ended(lease: Lease) -> Notice:

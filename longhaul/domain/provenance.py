@@ -17,6 +17,7 @@ from pydantic import Field
 
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.results import NOTHING, Results, read_results
+from longhaul.domain.tables import is_table
 from longhaul.settings import Model
 
 MAX_ORIGINS: Final = 50
@@ -68,8 +69,8 @@ class InputRead(Model):
 
     name: Text
     path: Text
-    files: Count
-    size_bytes: Count
+    files: Count = 0
+    size_bytes: Count = 0
     digest: Text = ""
     etag: Text | None = None  # of a single object
     snapshot: Count | None = None  # of a table
@@ -98,6 +99,11 @@ class Origin(Model):
     @property
     def id(self) -> AttemptId:
         return AttemptId(self.key, self.run, self.attempt)
+
+
+def requested(name: str, path: str) -> InputRead:
+    """An input of which only the request is known, without a table's filter."""
+    return InputRead(name=name, path=path.partition("?")[0] if is_table(path) else path)
 
 
 def few_writers(writers: Iterable[Writer]) -> tuple[Writer, ...]:

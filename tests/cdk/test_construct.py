@@ -292,6 +292,13 @@ def test_a_stage_that_notifies_is_known_and_notifies_one(stage: str, message: st
         Longhaul(stack, "Longhaul", stages=[told], notify={stage: sns.Topic(stack, "Topic")})
 
 
+def test_openlineage_needs_somebody_to_notify() -> None:
+    stack = theirs()
+    told = StageDeployment(name="main", openlineage=True)
+    with pytest.raises(SettingsError, match="stage 'main' has openlineage, and nothing to send"):
+        Longhaul(stack, "Longhaul", stages=[told])
+
+
 def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None:
     stack = theirs()
     raw = s3.Bucket(stack, "Raw", event_bridge_enabled=True)

@@ -15,6 +15,7 @@ from typing import Any, Self
 from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, Lease
+from longhaul.domain.provenance import InputRead, origin
 from longhaul.operations.cancel import Canceller
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
@@ -152,8 +153,14 @@ class Life:
 
         `output` is the job's own prefix, unless it is given.
         """
+        read = InputRead(name="flights", path=f"s3://{BUCKET}/raw/", digest="ab12")
         uploader = Uploader(
-            self.stack.aws.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None
+            self.stack.aws.s3,
+            BUCKET,
+            Stop(),
+            begin=lambda _: None,
+            advance=lambda _: None,
+            origin=origin(row.id, self.stack.aws.clock.now(), [read]),
         )
         prefix = output or f"s3://{BUCKET}/out/{row.job_id}/"
         return uploader.upload(row.id, prefix, [Dataset(".", self.output, 1)])

@@ -442,6 +442,58 @@ def test_a_queue_and_a_bus_are_told_the_same(output: Path, target: str) -> None:
         assert (event["job_id"], event["outcome"]) == (JOB, State.SUCCEEDED)
 
 
+def run_events(stack: Stack) -> list[dict[str, Any]]:
+    return [
+        json.loads(entry["Detail"])
+        for entry in stack.aws.events.events[BUS]
+        if entry["DetailType"] == "OpenLineage Run Event"
+    ]
+
+
+def test_a_run_is_told_as_openlineage_says_it_too(output: Path) -> None:
+    with deployed(check=True, notify=BUS, openlineage=True, max_attempts=1) as stack:
+        life = Life(stack, output)
+        succeed(life)
+        (started, done) = run_events(stack)
+        assert (started["eventType"], done["eventType"]) == ("START", "COMPLETE")
+        (read,), (wrote,) = done["inputs"], done["outputs"]
+        assert read["facets"]["version"]["datasetVersion"] == "ab12"
+        assert wrote["facets"]["version"]["datasetVersion"] == life.row(JOB).id.token
+        assert len(stack.aws.events.events[BUS]) == 3
+
+        life.send("dies")
+        life.deliver()
+        assert life.settle(life.row("dies"), "exit-1") == "DEAD"
+        died = run_events(stack)[-1]
+        # Nothing was read in any version: these are the paths of the request.
+        assert (died["eventType"], died["outputs"]) == ("FAIL", [])
+        assert [each.keys() for each in died["inputs"]] == [{"namespace", "name"}]
+
+
+def test_a_cancel_before_the_first_claim_is_no_run(output: Path) -> None:
+    with deployed(check=True, notify=BUS, openlineage=True) as stack:
+        life = Life(stack, output)
+        life.send(JOB)
+        stack.aws.clock.advance(2)
+        life.cancel(JOB)
+        stack.aws.clock.advance(1_000)
+        life.deliver()
+        assert [e["DetailType"] for e in stack.aws.events.events[BUS]] == ["Longhaul Job Ended"]
+
+
+def test_of_a_list_that_is_gone_the_request_names_the_inputs(output: Path) -> None:
+    with deployed(check=True, notify=BUS, openlineage=True) as stack:
+        life = Life(stack, output)
+        stack.aws.events.entry_error = "InternalFailure"
+        succeed(life)
+        row = life.row(JOB)
+        assert row.owed == (Owed.DELETE,)
+        stack.parts.publisher.strike_off([row.id])
+        life.sweep()
+        (_, done) = run_events(stack)
+        assert [each.keys() for each in done["inputs"]] == [{"namespace", "name"}]
+
+
 @pytest.mark.parametrize(
     ("code", "after_refusals"),
     [("InternalFailure", False), ("ThrottlingException", False), ("MalformedDetail", True)],
