@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from moto.awslambda.models import lambda_backends
 from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.ecs.models import ecs_backends
 from moto.moto_api._internal.models import moto_api_backend
 
 from longhaul.local.assembly import Deployer, DeployError
@@ -245,6 +246,29 @@ class EmbeddedAws:
         for execution in aborted:
             executions.keep(self._store, execution)
         return aborted
+
+    def change_variable(self, name: str, change: Callable[[str], str]) -> None:
+        """Change a variable of the functions and task definitions that have it.
+
+        Invocations and tasks that run keep what they have; the next ones have the new value.
+        """
+        for function in lambda_backends[self.account][self.region].list_functions():
+            variables = function.environment_vars or {}
+            if name in variables:
+                variables[name] = change(variables[name])
+                self.functions.renew(function)
+        families = ecs_backends[self.account][self.region].task_definitions
+        containers: list[Any] = [
+            container
+            for revisions in families.values()
+            for definition in revisions.values()
+            for container in definition.container_definitions
+        ]
+        for variable in (
+            each for container in containers for each in container.get("environment", [])
+        ):
+            if variable["name"] == name:
+                variable["value"] = change(variable["value"])
 
     def stop(self) -> None:
         """End every process and thread, and undo every change to moto. Can be called again."""

@@ -84,6 +84,7 @@ class FunctionPool:
         self._idle: list[Sandbox] = []
         self._all: set[Sandbox] = set()
         self._closed = False
+        self._retired = False
 
     def invoke(self, payload: bytes) -> InvocationResult:
         """Run the function in an idle process or a new one; at the limit, wait for an idle one."""
@@ -102,6 +103,14 @@ class FunctionPool:
         sandbox = self._acquire()
         if sandbox is not None:
             self._release(sandbox)
+
+    def retire(self) -> None:
+        """End each process once it has nothing to do: another pool takes what comes."""
+        with self._changed:
+            self._retired = True
+            idle, self._idle = self._idle, []
+        for sandbox in idle:
+            sandbox.kill()
 
     def close(self) -> None:
         """Kill every process and wait for its end."""
@@ -130,6 +139,9 @@ class FunctionPool:
 
     def _release(self, sandbox: Sandbox) -> None:
         with self._changed:
+            if self._retired:
+                sandbox.kill()
+                return
             # A process killed at its timeout is not used again, even before its end is noticed.
             if sandbox in self._all and sandbox.alive:
                 self._idle.append(sandbox)
@@ -169,6 +181,7 @@ class LambdaDriver:
         self._services = services
         self._lock = Lock()
         self._pools: dict[str, FunctionPool] = {}
+        self._retired: list[FunctionPool] = []
         self._closing = Event()
         self._later: set[Thread] = set()
 
@@ -198,10 +211,19 @@ class LambdaDriver:
         require_runtime_client()
         self._pool(function).warm_up()
 
+    def renew(self, function: Any) -> None:
+        """Start the function's next invocations in new processes, with its environment of now."""
+        with self._lock:
+            pool = self._pools.pop(str(function.function_name), None)
+            if pool is None:
+                return
+            self._retired.append(pool)
+        pool.retire()
+
     def close(self) -> None:
         self._closing.set()
         with self._lock:
-            pools, later = list(self._pools.values()), list(self._later)
+            pools, later = [*self._pools.values(), *self._retired], list(self._later)
         for pool in pools:
             pool.close()
         for thread in later:
@@ -228,7 +250,8 @@ class LambdaDriver:
 
     def _unpacked(self, function: Any) -> Path:
         code = self._work_dir / str(function.function_name)
-        shutil.rmtree(code, ignore_errors=True)
+        if code.is_dir():  # processes of a pool that is retired may still read it
+            return code
         with zipfile.ZipFile(io.BytesIO(function.code_bytes)) as archive:
             archive.extractall(code)
         return code

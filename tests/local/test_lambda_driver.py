@@ -63,6 +63,22 @@ CODE = """
 """
 
 
+TASK = {
+    "Type": "AWS::ECS::TaskDefinition",
+    "Properties": {
+        "Family": "small",
+        "ContainerDefinitions": [
+            {
+                "Name": "job",
+                "Image": "any",
+                "Memory": 512,
+                "Environment": [{"Name": "GIVEN", "Value": "by the template"}],
+            }
+        ],
+    },
+}
+
+
 @pytest.fixture
 def invoke(
     aws: EmbeddedAws, assembly: Callable[..., Path], client: Callable[[str], Any]
@@ -75,7 +91,13 @@ def invoke(
             Environment={"Variables": {"GIVEN": "by the template", "AWS_REGION": "elsewhere"}},
         ),
         "Meet": function("meet", FunctionName="meet"),
-        "Hang": function("hang", FunctionName="hang", Timeout=1),
+        "Hang": function(
+            "hang",
+            FunctionName="hang",
+            Timeout=1,
+            Environment={"Variables": {"GIVEN": "by the template"}},
+        ),
+        "Task": TASK,
         "Die": function("die", FunctionName="die"),
         "Killed": function("killed", FunctionName="killed"),
         "Tick": function("tick", FunctionName="tick"),
@@ -115,6 +137,22 @@ def test_function_runs_in_a_warm_process_with_the_context_and_environment_of_lam
         "AWS_ENDPOINT_URL": aws.endpoint,
         "AWS_XRAY_SDK_ENABLED": "false",
     }
+
+
+def test_variable_that_is_changed_holds_from_the_next_invocation_and_task_and_ends_none(
+    aws: EmbeddedAws, invoke: Callable[..., Any], client: Callable[[str], Any]
+) -> None:
+    first, _ = invoke("echo")
+    with ThreadPoolExecutor() as threads:
+        running = threads.submit(invoke, "hang", {"seconds": 0.5})
+        aws.change_variable("GIVEN", str.upper)
+        second, _ = invoke("echo")
+        assert running.result() == ("done", None)
+    assert second["env"]["GIVEN"] == "BY THE TEMPLATE"
+    eventually(lambda: not psutil.pid_exists(first["pid"]), "the process before is gone")
+    described = client("ecs").describe_task_definition(taskDefinition="small")
+    (container,) = described["taskDefinition"]["containerDefinitions"]
+    assert container["environment"] == [{"name": "GIVEN", "value": "BY THE TEMPLATE"}]
 
 
 def test_environment_is_frozen_between_invocations(

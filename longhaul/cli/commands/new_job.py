@@ -278,5 +278,5 @@ def new_job(
     say(f"written: {job.relative_to(top)}")
     say(f"         {test.relative_to(top)}", markup=False)
     say(f"test it: longhaul test {test.relative_to(top)}", markup=False)
-    say("a message for it, once `longhaul up` is restarted or the stack deployed:")
+    say("a message for it, for a `longhaul up` that runs, or once the stack is deployed:")
     typer.echo(json.dumps(example))

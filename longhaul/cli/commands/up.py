@@ -34,8 +34,8 @@ def up(
 
     In a project it installs what the jobs import (requirements.txt) into .longhaul/packages, and
     deploys the project's jobs and settings, with at most two slots a stage and the short times of a
-    machine without an account. A job that is changed is used from its next attempt on; a new one,
-    or other settings, need a restart.
+    machine without an account. A job that is changed is used from its next attempt on, and a new
+    one a second after it is there. Other settings need a restart, which takes seconds.
 
     Objects, tables, messages, jobs and their logs outlive it, also when it is killed: the next
     start has them, and goes on with the jobs that ran.

@@ -2,6 +2,8 @@
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -11,6 +13,7 @@ from rich.console import Console
 from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.ready import say_ready
 from longhaul.cli.local.training import BackgroundTraining
+from longhaul.cli.local.watching import Watch
 from longhaul.cli.project import (
     DEFAULT_STACK,
     default_work_dir,
@@ -83,10 +86,21 @@ def serve(
                     outputs=outputs,
                 )
                 _say_where(stderr, aws)
-                stopping.wait()
+                with _watched(project, aws, partial(stderr.print, soft_wrap=True, markup=False)):
+                    stopping.wait()
             finally:
                 withdraw(aws.work_dir)
             stderr.print("stopping …")
+
+
+def _watched(
+    project: Project | None, aws: EmbeddedAws, say: Callable[[str], object]
+) -> AbstractContextManager[object]:
+    def change(name: str, change: Callable[[str], str]) -> None:
+        aws.change_variable(name, change)
+        write_sam_environment(aws, deployed_settings(aws))
+
+    return nullcontext() if project is None else Watch(project, change, say)
 
 
 def _opened(work_dir: Path, stack: str, *, fresh: bool) -> Store:
