@@ -123,11 +123,6 @@ def local_context(project: Project) -> dict[str, Any]:
     local |= {name: getattr(settings, name) for name in of_profile}
     local = project.on_this_machine(local)
     local |= {name: sorted({*usual, *local[name]}) for name, usual in of_profile.items()}
-    # It has no EventBridge Scheduler either.
-    local["stages"] = [
-        {name: value for name, value in stage.items() if name != "schedule"}
-        for stage in local["stages"]
-    ]
     # It is one account and region of its own.
     return profile | {CONTEXT_KEY: local | {"account": None, "region": None}}
 
@@ -140,22 +135,3 @@ def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
 def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
     usual: int = StageSettings.model_fields["slots"].default
     return {**stage, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}
-
-
-def unscheduled(project: Project) -> str | None:
-    """Which schedules do not fire on this machine, in a sentence; None if there are none.
-
-    Raises:
-        SettingsError: its settings are wrong.
-    """
-    left_out = [
-        f"{stage.name} {stage.schedule.expression}"
-        for stage in project.checked().stages
-        if stage.schedule is not None
-    ]
-    if not left_out:
-        return None
-    return (
-        f"schedules fire on AWS alone (here: {', '.join(left_out)}); "
-        "`longhaul submit` sends such a job now"
-    )

@@ -5,8 +5,9 @@
 
 The deployed template is the one that `cdk deploy` would send. moto keeps the state of all services.
 The drivers run what the template describes: functions (`lambda_driver`), tasks (`ecs_driver`), job
-runs (`emr_driver`), event source mappings (`esm_poller`) and rules (`event_driver`). `moto_repairs`
-makes moto as strict as AWS, `iam` enforces the roles, and `state` keeps what outlives a stop.
+runs (`emr_driver`), event source mappings (`esm_poller`), rules (`event_driver`) and schedules
+(`schedule_driver`). `moto_repairs` makes moto as strict as AWS, `iam` enforces the roles, and
+`state` keeps what outlives a stop.
 """
 
 import shutil
@@ -58,6 +59,7 @@ from longhaul.local.moto_repairs import (
     s3_events,
     s3_ranges,
     s3_uploads,
+    scheduler_schedules,
     sfn_clients,
     sfn_ecs_sync,
     sfn_emr_sync,
@@ -79,6 +81,7 @@ from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.moto_server import MotoServer
 from longhaul.local.private_files import make_private_folder
 from longhaul.local.running import REGION
+from longhaul.local.schedule_driver import ScheduleDriver
 from longhaul.local.state import catalog, executions, items, logs, messages, names, objects
 from longhaul.local.state.store import Store
 
@@ -195,7 +198,7 @@ class EmbeddedAws:
                 account=self.account,
                 region=self.region,
                 invoker=self.functions,
-                **({"allows": _judged(gate)} if gate else {}),
+                **({"allows": _judged(gate, "lambda")} if gate else {}),
             )
             self._allows_rule = _judged_by_resource(gate) if gate else allow_all
             self._events = EventDriver(
@@ -203,6 +206,11 @@ class EmbeddedAws:
                 region=self.region,
                 invoker=self.functions,
                 allows=self._allows_rule,
+            )
+            self._schedules = ScheduleDriver(
+                account=self.account,
+                region=self.region,
+                **({"allows": _judged(gate, "scheduler")} if gate else {}),
             )
             self._repair(lend)
         except BaseException:
@@ -230,6 +238,7 @@ class EmbeddedAws:
         self._trust_state_machines()
         self._events.start()
         self._mappings.start()
+        self._schedules.start()
         for execution in aborted:
             self._events.execution_status_changed(execution)
         return outputs
@@ -279,6 +288,7 @@ class EmbeddedAws:
         self._closing.set()
         sqs_receive.wake_long_polls()
         self._events.close()
+        self._schedules.close()
         self.functions.close()
         self._mappings.join()
         self._is_stopping = True
@@ -352,6 +362,7 @@ class EmbeddedAws:
         s3_events.apply(patches, self._events.publish)
         s3_ranges.apply(patches)
         s3_uploads.apply(patches)
+        scheduler_schedules.apply(patches)
         sfn_clients.apply(patches, self.endpoint, lent)
         sfn_ecs_sync.apply(patches, self.tasks.on_end)
         sfn_emr_sync.apply(patches, job_runs, self.job_runs.on_end)
@@ -380,9 +391,9 @@ class EmbeddedAws:
         self._events.execution_status_changed(execution)
 
 
-def _judged(gate: Gate) -> Callable[[str, str, str], bool]:
-    """Whether Lambda may do something with a function's role."""
-    return lambda role, action, resource: gate.allows_role(role, "lambda", Access(action, resource))
+def _judged(gate: Gate, service: str) -> Callable[[str, str, str], bool]:
+    """Whether the service may do something with a role."""
+    return lambda role, action, resource: gate.allows_role(role, service, Access(action, resource))
 
 
 def _judged_by_resource(gate: Gate) -> Allows:

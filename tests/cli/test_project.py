@@ -19,7 +19,6 @@ from longhaul.cli.project import (
     default_stack,
     default_work_dir,
     local_context,
-    unscheduled,
 )
 from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
@@ -353,15 +352,9 @@ request = { job = "count_rows", output = "s3://<data-bucket>/<aws.scheduler.sche
 """
 
 
-def test_on_this_machine_a_stage_has_no_schedule_and_a_sentence_says_so(tmp_path: Path) -> None:
+def test_on_this_machine_a_stage_has_its_schedule(tmp_path: Path) -> None:
     project = make_project(tmp_path / "p", **{"longhaul.toml": SCHEDULED})
     settings = load(dict(project.settings), local_context(project)["longhaul"])
-    assert [each.schedule for each in settings.stages] == [None]
-    assert unscheduled(project) == (
-        "schedules fire on AWS alone (here: main cron(30 2 * * ? *)); "
-        "`longhaul submit` sends such a job now"
-    )
-
-
-def test_without_a_schedule_nothing_is_said(folder: Path) -> None:
-    assert unscheduled(load_project(folder)) is None
+    (schedule,) = [each.schedule for each in settings.stages]
+    assert schedule is not None
+    assert schedule.expression == "cron(30 2 * * ? *)"

@@ -19,7 +19,6 @@ from longhaul.cli.project import (
     default_work_dir,
     local_synth,
     make_ready,
-    unscheduled,
 )
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import stop_signals
@@ -62,8 +61,6 @@ def serve(
         if project is not None:
             stderr.print("looking after the project and what its jobs import …")
             make_ready(project)
-            if note := unscheduled(project):
-                stderr.print(note, soft_wrap=True)
         stack = project.stack_name if project else DEFAULT_STACK
         store = _opened(work_dir, stack, fresh=fresh)
         stderr.print("synthesizing the stack, unless nothing has changed …")

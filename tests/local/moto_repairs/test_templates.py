@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.core.config import default_user_config
 
-from longhaul.local.moto_repairs import cfn_unsupported, sfn_templates
+from longhaul.local.moto_repairs import cfn_unsupported, scheduler_schedules, sfn_templates
 from tests.local.support import Moto
 
 ALARM = {"Type": "AWS::CloudWatch::Alarm", "Properties": {}}
@@ -72,3 +72,27 @@ def test_state_machine_of_a_template_is_executed_with_its_substitutions(
                 "definition"
             ]
         )
+
+
+@pytest.mark.filterwarnings("ignore:Tried to parse AWS")
+def test_a_schedule_of_a_template_is_made_with_its_arn(moto: Moto, *, repaired: bool) -> None:
+    if repaired:
+        scheduler_schedules.apply(moto.patches)
+    target = {"Arn": "arn:aws:sqs:us-east-1:123456789012:jobs", "RoleArn": "role", "Input": "{}"}
+    schedule = {
+        "Type": "AWS::Scheduler::Schedule",
+        "Properties": {
+            "Name": "nightly",
+            "ScheduleExpression": "cron(30 2 * * ? *)",
+            "ScheduleExpressionTimezone": "Europe/Berlin",
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": target,
+        },
+    }
+    create(moto, {"Nightly": schedule})
+    made = moto.client("scheduler").list_schedules()["Schedules"]
+    assert [each["Name"] for each in made] == (["nightly"] if repaired else [])
+    if repaired:
+        answer = moto.client("scheduler").get_schedule(Name="nightly")
+        assert answer["ScheduleExpressionTimezone"] == "Europe/Berlin"
+        assert answer["Target"]["Input"] == "{}"

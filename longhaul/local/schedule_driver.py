@@ -1,0 +1,149 @@
+"""EventBridge Scheduler on this machine: schedules of a template, and those that the API makes.
+
+A schedule is `at(…)`, `cron(…)` or `rate(…)` without a flexible window, and sends its input to a
+queue. What fires is judged by the schedule's role, as on AWS, and what that may not send goes to
+the schedule's dead-letter queue. AWS tries for a day first. Nothing fires that was due while the
+embedded AWS did not run.
+"""
+# ruff: noqa: ANN401 - moto's objects, which have no types worth naming
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from threading import Event, Thread
+from typing import Any, Final
+
+from aws_croniter import AwsCroniter
+from dateutil import tz
+from moto.scheduler.models import scheduler_backends
+from moto.sqs.models import sqs_backends
+
+from longhaul.local.event_driver import SECONDS
+
+LOG = logging.getLogger(__name__)
+_LOOK_EVERY_S: Final = 1.0
+
+Allows = Callable[[str, str, str], bool]
+"""Whether a role may do an action on a resource."""
+
+
+class ScheduleDriver:
+    def __init__(self, *, account: str, region: str, allows: Allows = lambda *_: True) -> None:
+        self._account = account
+        self._region = region
+        self._allows = allows
+        self._closing = Event()
+        self._thread: Thread | None = None
+        # By ARN and plan: its next firing.
+        self._next: dict[tuple[str, ...], datetime | None] = {}
+
+    def start(self) -> None:
+        """Fire what is due from now on."""
+        self._thread = Thread(target=self._keep, name="schedules", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def fire_due(self, now: datetime) -> None:
+        """Fire what is due at `now`; a schedule begins when it was made or changed."""
+        seen: dict[tuple[str, ...], datetime | None] = {}
+        for schedule in self._schedules():
+            plan = (
+                schedule.arn,
+                schedule.schedule_expression,
+                schedule.schedule_expression_timezone,
+                schedule.state,
+            )
+            try:
+                due = self._next[plan] if plan in self._next else _following(schedule)
+                while due is not None and due <= now:
+                    self._send(schedule, due)
+                    due = _following(schedule, due)
+            except Exception:
+                LOG.exception("schedule %s does not fire", schedule.name)
+                due = None
+            seen[plan] = due
+            if due is None and schedule.schedule_expression.startswith("at("):
+                self._complete(schedule, now)
+        self._next = seen
+
+    def _keep(self) -> None:
+        while not self._closing.wait(_LOOK_EVERY_S):
+            self.fire_due(datetime.now(UTC))
+
+    def _schedules(self) -> Iterator[Any]:
+        for group in list(scheduler_backends[self._account][self._region].schedule_groups.values()):
+            yield from list(group.schedules.values())
+
+    def _complete(self, schedule: Any, now: datetime) -> None:
+        is_over = _once(schedule) <= now
+        if is_over and schedule.action_after_completion == "DELETE":
+            scheduler_backends[self._account][self._region].delete_schedule(
+                schedule.group_name, schedule.name
+            )
+
+    def _send(self, schedule: Any, at: datetime) -> None:
+        target = schedule.target
+        text = target.get("Input", "{}")
+        for keyword, value in (
+            ("<aws.scheduler.scheduled-time>", at.strftime("%Y-%m-%dT%H:%M:%SZ")),
+            ("<aws.scheduler.schedule-arn>", schedule.arn),
+        ):
+            text = text.replace(keyword, value)
+        arn = target["Arn"]
+        if not self._allows(target["RoleArn"], "sqs:SendMessage", arn):
+            LOG.warning("schedule %s: its role may not send to %s", schedule.name, arn)
+            arn = target.get("DeadLetterConfig", {}).get("Arn")
+            if arn is None:
+                return
+        queue = arn.rpartition(":")[2]
+        sqs_backends[self._account][self._region].send_message(queue, text)
+
+
+def _following(schedule: Any, after: datetime | None = None) -> datetime | None:
+    """The first firing after then, or since the schedule is as it is; None: there is none.
+
+    Raises:
+        ValueError: the schedule is of a kind that is not driven here, or its time zone is unknown.
+    """
+    if ":sqs:" not in schedule.target["Arn"]:
+        raise ValueError("the embedded AWS sends to queues alone")
+    if schedule.flexible_time_window.get("Mode") != "OFF":
+        raise ValueError("the embedded AWS has no flexible windows")
+    if schedule.state != "ENABLED":
+        return None
+    after = after or datetime.fromtimestamp(schedule.last_modified_date, UTC)
+    kind, _, rest = schedule.schedule_expression.removesuffix(")").partition("(")
+    if kind == "at":
+        at = _once(schedule)
+        return at if at > after else None
+    if kind == "cron":
+        return _following_cron(rest, tz.gettz(schedule.schedule_expression_timezone), after)
+    match = re.fullmatch(r"(\d+) (minute|hour|day)s?", rest)
+    if match is None:
+        raise ValueError(f"{schedule.schedule_expression!r} is no schedule")
+    period = timedelta(seconds=int(match[1]) * SECONDS[match[2]])
+    made_at = datetime.fromtimestamp(schedule.creation_date, UTC)
+    return made_at + ((after - made_at) // period + 1) * period
+
+
+def _following_cron(fields: str, zone: Any, after: datetime) -> datetime | None:
+    """The next time at which the zone's clocks show what fits; one that they skip is none."""
+    cron = AwsCroniter(fields)
+    # The library counts in UTC: it is given what the clocks show. A day more than they are moved.
+    shown = (after - timedelta(days=1)).astimezone(zone).replace(tzinfo=UTC)
+    while (shown := cron.get_next(shown)[0]) is not None:
+        local: datetime = shown.replace(tzinfo=zone)
+        if local.astimezone(UTC) > after and tz.datetime_exists(local):
+            return local.astimezone(UTC)
+    return None
+
+
+def _once(schedule: Any) -> datetime:
+    zone = tz.gettz(schedule.schedule_expression_timezone)
+    text = schedule.schedule_expression.removeprefix("at(").removesuffix(")")
+    return datetime.fromisoformat(text).replace(tzinfo=zone).astimezone(UTC)

@@ -1,0 +1,142 @@
+"""Schedules of the embedded AWS: when they fire, and what becomes of it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.core.models import DEFAULT_ACCOUNT_ID
+
+from longhaul.local.schedule_driver import ScheduleDriver
+
+REGION = "us-east-1"
+NAME = "Longhaul-main"
+
+
+@pytest.fixture
+def cloud() -> Iterator["Cloud"]:
+    with mock_aws():
+        yield Cloud()
+
+
+class Cloud:
+    """A queue, its dead-letter queue, and schedules that send to it."""
+
+    def __init__(self) -> None:
+        self.sqs = boto3.client("sqs", REGION)
+        self.scheduler = boto3.client("scheduler", REGION)
+        self.queue = self.sqs.create_queue(QueueName="jobs")["QueueUrl"]
+        self.undelivered = self.sqs.create_queue(QueueName="undelivered")["QueueUrl"]
+        self.driver = ScheduleDriver(account=DEFAULT_ACCOUNT_ID, region=REGION)
+        self.made_at = datetime.now(UTC)
+
+    def schedule(self, expression: str, timezone: str = "UTC", **more: Any) -> None:
+        arn = f"arn:aws:sqs:{REGION}:{DEFAULT_ACCOUNT_ID}"
+        window = more.pop("window", {"Mode": "OFF"})
+        self.scheduler.create_schedule(
+            Name=NAME,
+            ScheduleExpression=expression,
+            ScheduleExpressionTimezone=timezone,
+            FlexibleTimeWindow=window,
+            Target={
+                "Arn": f"{arn}:jobs",
+                "RoleArn": "arn:aws:iam::123456789012:role/r",
+                "Input": "<aws.scheduler.scheduled-time>",
+                "DeadLetterConfig": {"Arn": f"{arn}:undelivered"},
+            },
+            **more,
+        )
+
+    def look(self, after: timedelta) -> list[str]:
+        """What is in the queue when the driver has looked so long after the beginning."""
+        self.driver.fire_due(self.made_at + after)
+        return self.texts(self.queue)
+
+    def texts(self, queue: str) -> list[str]:
+        answer = self.sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)
+        for each in answer.get("Messages", []):
+            self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+        return sorted(each["Body"] for each in answer.get("Messages", []))
+
+    def names(self) -> list[str]:
+        return [each["Name"] for each in self.scheduler.list_schedules()["Schedules"]]
+
+
+def test_a_rate_fires_at_each_of_its_times_once(cloud: Cloud) -> None:
+    cloud.schedule("rate(5 minutes)")
+    minute = timedelta(minutes=1)
+    assert cloud.look(1 * minute) == []
+    assert len(cloud.look(6 * minute)) == 1
+    assert cloud.look(7 * minute) == []
+    assert len(cloud.look(16 * minute)) == 2
+
+
+def test_a_cron_expression_is_read_in_its_time_zone(cloud: Cloud) -> None:
+    cloud.schedule("cron(0 12 * * ? *)", "Asia/Tokyo")
+    times = cloud.look(timedelta(days=2))
+    assert len(times) == 2
+    assert all(each.endswith("T03:00:00Z") for each in times)
+
+
+def test_a_single_start_fires_once_and_is_deleted_if_it_says_so(cloud: Cloud) -> None:
+    at = cloud.made_at.replace(microsecond=0) + timedelta(hours=1)
+    cloud.schedule(f"at({at:%Y-%m-%dT%H:%M:%S})", ActionAfterCompletion="DELETE")
+    assert cloud.look(timedelta(minutes=59)) == []
+    assert cloud.names() == [NAME]
+    assert cloud.look(timedelta(minutes=61)) == [f"{at:%Y-%m-%dT%H:%M:%SZ}"]
+    assert (cloud.look(timedelta(minutes=62)), cloud.names()) == ([], [])
+
+
+def test_a_single_start_stays_if_it_does_not_say_so(cloud: Cloud) -> None:
+    at = cloud.made_at + timedelta(hours=1)
+    cloud.schedule(f"at({at:%Y-%m-%dT%H:%M:%S})")
+    assert len(cloud.look(timedelta(hours=2))) == 1
+    assert (cloud.look(timedelta(hours=3)), cloud.names()) == ([], [NAME])
+
+
+def test_a_disabled_schedule_does_not_fire(cloud: Cloud) -> None:
+    cloud.schedule("rate(1 minute)", State="DISABLED")
+    assert cloud.look(timedelta(hours=1)) == []
+
+
+def test_a_deleted_schedule_does_not_fire(cloud: Cloud) -> None:
+    cloud.schedule("rate(1 minute)")
+    cloud.look(timedelta(0))
+    cloud.scheduler.delete_schedule(Name=NAME)
+    assert cloud.look(timedelta(hours=1)) == []
+
+
+def test_what_its_role_may_not_send_goes_to_the_dead_letter_queue(cloud: Cloud) -> None:
+    asked = []
+
+    def allows(*access: str) -> bool:
+        asked.append(access)
+        return False
+
+    cloud.driver = ScheduleDriver(account=DEFAULT_ACCOUNT_ID, region=REGION, allows=allows)
+    cloud.schedule("rate(1 hour)")
+    assert cloud.look(timedelta(hours=1, minutes=1)) == []
+    assert len(cloud.texts(cloud.undelivered)) == 1
+    queue = f"arn:aws:sqs:{REGION}:{DEFAULT_ACCOUNT_ID}:jobs"
+    assert asked == [("arn:aws:iam::123456789012:role/r", "sqs:SendMessage", queue)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "more"),
+    [
+        ("every(day)", {}),
+        ("cron(0 2 * * * *)", {}),
+        ("rate(1 hour)", {"window": {"Mode": "FLEXIBLE", "MaximumWindowInMinutes": 5}}),
+    ],
+)
+def test_what_is_not_driven_is_logged_and_leaves_the_others_alone(
+    cloud: Cloud, caplog: pytest.LogCaptureFixture, expression: str, more: dict[str, Any]
+) -> None:
+    cloud.schedule(expression, **more)
+    assert cloud.look(timedelta(days=1)) == []
+    assert f"schedule {NAME} does not fire" in caplog.text
+    caplog.clear()
+    cloud.look(timedelta(days=2))
+    assert caplog.text == ""
