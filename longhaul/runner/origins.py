@@ -75,7 +75,10 @@ def _writer_of_table(path: TableInput, summary: Mapping[str, str]) -> tuple[Writ
 def _writers(path: DataPath, manifests: Mapping[str, Manifest]) -> Iterator[Writer]:
     """The latest writers of the outputs that were followed to read the path."""
     wanted = f"{str(path).rstrip('/')}/"
-    around = max((each for each in manifests if wanted.startswith(each)), key=len, default=None)
+    # A join has thousands of inputs, and as many manifests: each input looks along its own path.
+    segments = wanted.split("/")[:-1]
+    places = ("/".join(segments[:n]) + "/" for n in range(len(segments), 3, -1))
+    around = next((each for each in places if each in manifests), None)
     followed = [around] if around else []
     if is_glob(str(path)):
         patterns = wanted.split("/")[:-1]
