@@ -159,9 +159,10 @@ class RequestLimits(Model):
     # Names of the catalogue, and prefixes `s3://…/` of code within `job_prefixes`. None: all of
     # them.
     jobs: tuple[str, ...] | None = None
-    # `s3://bucket/…/`. None: wherever the settings of the stack allow.
+    # `s3://bucket/…/`. None: wherever the settings of the stack allow. The role of the stage opens
+    # these alone, and what the stages before it may write.
     input_prefixes: tuple[str, ...] | None = None
-    # As `input_prefixes`.
+    # As `input_prefixes`, to write and to read.
     output_prefixes: tuple[str, ...] | None = None
 
 

@@ -140,14 +140,13 @@ def integrations() -> Iterator[tuple[str, str, tuple[str, ...]]]:
         },
     }
     emr = EmrJobRun(
-        run=dict.fromkeys(
-            ("ApplicationId", "ExecutionRoleArn", "EntryPoint", "EntryPointArguments"), "x"
-        ),
+        run=dict.fromkeys(("ApplicationId", "EntryPoint", "EntryPointArguments"), "x"),
+        roles={"main": "x"},
         spark="x",
         workers={"small": "x"},
     )
     machine = definition(
-        engines=[fargate_states(run, "x", "aws"), emr_states(emr, "aws")],
+        engines=[fargate_states(run, "x", {"main": "x"}, "aws"), emr_states(emr, "aws")],
         heartbeat_arn="x",
         heartbeat_timeout_s=1,
         settle_arn="x",

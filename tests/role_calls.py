@@ -45,9 +45,10 @@ _CHOSEN: Final = tuple(
 )
 
 
-# The rows and queues of any stage stand as those of the stage `main`.
+# The rows, queues and roles of any stage stand as those of the stage `main`.
 _OTHER_KEYS: Final = {"slots", "join"}
 _QUEUE: Final = re.compile(r"<\w+Queue(Jobs|DeadLetters)>")
+_ROLE: Final = re.compile(r"<(Spark|Lambda|EmrServerless)[A-Z]\w*?(TaskRole|JobRole|Function)>")
 
 
 class RoleCall(NamedTuple):
@@ -123,7 +124,7 @@ class _Names:
     def _text(self, text: str) -> str:
         for pattern, readable in self._patterns:
             text = pattern.sub(readable, text)
-        return _QUEUE.sub(r"<MainQueue\1>", text)
+        return _ROLE.sub(r"<\1\2>", _QUEUE.sub(r"<MainQueue\1>", text))
 
     def _arn(self, arn: str) -> str:
         arn = self._text(arn)

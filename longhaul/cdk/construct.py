@@ -3,7 +3,7 @@
 Another app's stack may hold it, beside parts of its own; `longhaul.cdk.stack` is it with outputs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, cast
@@ -25,6 +25,7 @@ from longhaul.cdk.dashboard import Dashboard
 from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.functions import PythonFunction, SharedCode
 from longhaul.cdk.leases import Leases
+from longhaul.cdk.nag import acknowledge_wildcards
 from longhaul.cdk.network import Network
 from longhaul.cdk.notify_targets import NotifyTarget
 from longhaul.cdk.queues import StageQueues
@@ -35,11 +36,12 @@ from longhaul.cdk.triggers import Triggers
 from longhaul.cdk.workflow import Workflow
 from longhaul.config.arguments import SettingsArguments, from_arguments, project_in
 from longhaul.config.project import BUILT_IN, Project
+from longhaul.config.rights import DATA_BUCKET, access_of, bucket_in, statements
 from longhaul.config.settings import SettingsError
 from longhaul.config.sources import sources
-from longhaul.config.stages import pascal, queue_prefix
+from longhaul.config.stages import StageDeployment, pascal, queue_prefix
 from longhaul.config.version import version
-from longhaul.domain.lease import JOINED_PREFIX, REQUESTS_PREFIX
+from longhaul.domain.lease import JOINED_PREFIX, REQUESTS_PREFIX, stage_folders
 from longhaul.engines.aws_lambda.construct import LambdaJobs
 from longhaul.engines.emr_serverless.construct import EmrServerless
 from longhaul.engines.fargate.construct import SparkRuntime
@@ -149,18 +151,26 @@ class Longhaul(Construct):
         """The setting `stack_name`: how physical names begin, and the namespace of the metrics."""
         return self._settings.stack_name
 
-    @property
-    def job_roles(self) -> Mapping[str, iam.IRole]:
-        """By engine, the roles with which jobs run. What one job needs, each role needs."""
-        return MappingProxyType({each.meaning.name: each.job_role for each in self._engines})
+    def job_roles(self, stage: str) -> Mapping[str, iam.IRole]:
+        """By engine, the roles with which jobs of a stage run. A job may run on each of them.
 
-    def job_role(self, engine: EngineName = "fargate") -> iam.IRole:
-        """The role with which jobs run on an engine.
+        A role that the settings name (`role`) is returned as it is: nothing adds to it.
 
         Raises:
-            ValueError: the settings have no such engine.
+            ValueError: the settings have no such stage.
         """
-        return _look_up(self.job_roles, engine, "engine")
+        _look_up(self._queues, stage, "stage")
+        return MappingProxyType(
+            {each.meaning.name: each.job_roles[stage] for each in self._engines}
+        )
+
+    def job_role(self, stage: str, engine: EngineName = "fargate") -> iam.IRole:
+        """The role with which jobs of a stage run on an engine.
+
+        Raises:
+            ValueError: the settings have no such stage or engine.
+        """
+        return _look_up(self.job_roles(stage), engine, "engine")
 
     def queue(self, stage: str) -> sqs.IQueue:
         """The queue of jobs of a stage.
@@ -276,6 +286,7 @@ class Longhaul(Construct):
         }
         self._leases = Leases(self, "Leases")
         self._data = DataBucket(self, "Data", settings=settings)
+        self._buckets: dict[str, s3.IBucket] = {"": self._data}
         self._databases = TableDatabases(self, "Tables", settings=settings, data=self._data)
         self._spark = SparkRuntime(
             self,
@@ -412,13 +423,8 @@ class Longhaul(Construct):
         queues = list(self._queues.values())
         table = self._leases.table
         machine = self._workflow.machine
-        inputs = self._buckets("In", self._settings.input_buckets)
-        outputs = [self._data, *self._buckets("Out", self._settings.output_buckets)]
         settings = self._settings
-        input_keys = settings.keys_of((*settings.input_buckets, *settings.code_buckets))
-        own_key = [settings.kms_key] if settings.kms_key else []
-        output_keys = [*own_key, *settings.keys_of(settings.output_buckets)]
-
+        outputs = [grants.Place(self._bucket(name)) for name in ("", *settings.output_buckets)]
         code = [self._data.absolute(prefix) for prefix in settings.job_prefixes]
         # What a job is asked to do: functions write it, and a lifecycle rule deletes it.
         asked = [self._data.absolute(prefix) for prefix in (REQUESTS_PREFIX, JOINED_PREFIX)]
@@ -437,7 +443,7 @@ class Longhaul(Construct):
             for target in self._notify.values():
                 notify_targets.grant(target, role)
             grants.write_objects(role, outputs, never=code, kept=asked)
-            grants.use_keys(role, read=(), write=output_keys)
+            grants.use_keys(role, read=(), write=self._keys(settings.output_buckets))
             self._databases.open_to(role, function.node.id)
             for engine in self._engines:
                 engine.grant_stopping(role)
@@ -458,20 +464,64 @@ class Longhaul(Construct):
         for engine in self._engines:
             engine.grant_finding(sweeper.execution_role)
 
-        # A job does the same on every engine.
-        for engine in self._engines:
-            role = engine.job_role
-            grants.report_to_leases(role, table, self._queues)
-            grants.read_objects(role, inputs)
-            grants.write_objects(role, outputs, never=[*code, *asked])
-            grants.use_keys(role, read=input_keys, write=output_keys)
-            grants.read_code(role, code)
-            if engine.meaning.has_tables:
-                self._databases.open_to(role, pascal(engine.meaning.name))
+        for stage in settings.stages:
+            self._grant_jobs(stage, never=[*code, *asked])
 
-    def _buckets(self, id_: str, names: Sequence[str]) -> list[s3.IBucket]:
-        # Counted, because a name may be a token, which no id can have.
-        return [s3.Bucket.from_bucket_name(self, f"{id_}{n}", name) for n, name in enumerate(names)]
+    def _grant_jobs(self, stage: StageDeployment, *, never: Sequence[str]) -> None:
+        """Give the roles of a stage what its jobs need, on every engine the same."""
+        settings, access = self._settings, access_of(stage, self._settings)
+        others = [each.name for each in settings.stages if each is not stage]
+        reads = [self._place(prefix) for prefix in access.reads_only()]
+        writes = [self._place(prefix) for prefix in access.writes]
+        if DATA_BUCKET not in access.writes:
+            writes.append(grants.Place(self._data, stage_folders(stage.name)))
+        if DATA_BUCKET not in (*access.reads, *access.writes):
+            reads += [grants.Place(self._data, each) for each in (REQUESTS_PREFIX, JOINED_PREFIX)]
+        read_keys = settings.keys_of(map(bucket_in, (*access.reads, *access.code)))
+        write_keys = self._keys(map(bucket_in, access.writes))
+        for engine in self._engines:
+            role = engine.job_roles[stage.name]
+            grants.report_to_leases(role, self._leases.table, stage.name)
+            grants.read_objects(role, reads)
+            grants.write_objects(role, writes, never=never)
+            grants.keep_apart(role, self._data, others)
+            grants.use_keys(role, read=read_keys, write=write_keys)
+            grants.read_code(role, [self._data.absolute(each) for each in access.code])
+            if engine.meaning.has_tables:
+                who = roles.stage_id(stage.name, pascal(engine.meaning.name))
+                self._databases.open_to(role, who, writes=access.writes, reads=access.reads)
+        if stage.policies:
+            # Apart from our own part, with which it would share names of statements.
+            policy = iam.Policy(
+                self,
+                f"{pascal(stage.name)}Policies",
+                statements=[iam.PolicyStatement.from_json(each) for each in statements(stage)],
+                roles=[each.job_roles[stage.name] for each in self._engines],
+            )
+            for each in stage.policies:
+                acknowledge_wildcards(
+                    policy, each.Resource, "The settings of the stage ask for it."
+                )
+
+    def _place(self, prefix: str) -> grants.Place:
+        """Where a prefix of the settings is."""
+        name = bucket_in(prefix)
+        return grants.Place(
+            self._bucket(name), prefix.removeprefix(f"s3://{name}/") if name else prefix
+        )
+
+    def _bucket(self, name: str) -> s3.IBucket:
+        """The bucket of that name; the data bucket without one."""
+        if name not in self._buckets:
+            # Counted, because a name may be a token, which no id can have.
+            id_ = f"Bucket{len(self._buckets)}"
+            self._buckets[name] = s3.Bucket.from_bucket_name(self, id_, name)
+        return self._buckets[name]
+
+    def _keys(self, buckets: Iterable[str]) -> Sequence[str]:
+        """The keys with which the data bucket and these are encrypted."""
+        own = [self._settings.kms_key] if self._settings.kms_key else []
+        return [*own, *self._settings.keys_of(buckets)]
 
 
 _T = TypeVar("_T")

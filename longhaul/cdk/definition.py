@@ -1,8 +1,8 @@
 """The state machine as data: one execution is one attempt at one job.
 
     RunUnderLease (Parallel)
-      the job; Settle runs as soon as it ends, however it ends:
-      RunOnFargate ──────────────────► Settle
+      the job, with the rights of its stage; Settle runs as soon as it ends, however it ends:
+      Rights ► MainRights ► RunOnFargate ──► Settle
       the lease; ends at the first beat after the job settled:
       FirstWait ► Beat ► AfterBeat ─┬─► Wait ► Beat
                                     ├─► Settled
@@ -15,13 +15,14 @@ The heartbeat *returns* a kill instead of raising it: a kill is a decision and n
 no retrier can swallow it and the function's Errors metric counts errors only. Executions live for
 days: a deploy changes this definition for new executions only.
 
-If the stack has other engines than Fargate, the job's branch begins with a choice between them
+If the stack has other engines than Fargate, the job's branch has a choice between them
 (`longhaul.engines`). Imports no CDK.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
+from longhaul.config.stages import pascal
 from longhaul.engines.states import JobStates, StateJson, when
 
 # With these a beat ends the job. Each is a Fail state of that name, and the Parallel's Catch lists
@@ -162,7 +163,50 @@ def _job_branch(engines: Sequence[JobStates], settle: StateJson) -> StateJson:
         chosen = when("$.engine", {each.engine: each.start for each in others})
         engine = {"Type": "Choice", "Choices": chosen, "Default": default.start}
         states = {"Engine": engine} | states
-    return {"StartAt": start, "States": states | {"Settle": {**settle, "OutputPath": "$.outcome"}}}
+    states = _rights(engines, start) | states
+    return {
+        "StartAt": "Rights",
+        "States": states | {"Settle": {**settle, "OutputPath": "$.outcome"}},
+    }
+
+
+def _rights(engines: Sequence[JobStates], following: str) -> dict[str, StateJson]:
+    """Whose rights the job gets: by the stage whose queue its message came through.
+
+    Decided here and not by the dispatcher: roles and machine are one deployment, every version of
+    the input has the stage, and nothing that a message says can be a role.
+    """
+    stages = list(engines[0].rights)
+    return {
+        # JSONPath has no map lookup: each stage is a Pass state that adds what is its own.
+        "Rights": {
+            "Type": "Choice",
+            "Choices": when("$.stage", {stage: _rights_of(stage) for stage in stages}),
+            "Default": "UnknownStage",
+        },
+        "UnknownStage": {
+            "Type": "Fail",
+            "Error": "UnknownStage",
+            "Cause": (
+                "The job was claimed in a stage that this execution's definition does not know."
+            ),
+        },
+        **{
+            _rights_of(stage): {
+                "Type": "Pass",
+                "Result": {
+                    name: arn for each in engines for name, arn in each.rights[stage].items()
+                },
+                "ResultPath": "$.rights",
+                "Next": following,
+            }
+            for stage in stages
+        },
+    }
+
+
+def _rights_of(stage: str) -> str:
+    return f"{pascal(stage)}Rights"
 
 
 def _lease_branch(beat: StateJson, beat_ceiling_s: int) -> StateJson:

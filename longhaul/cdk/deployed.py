@@ -15,7 +15,6 @@ from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.stages import StageDeployment, queue_prefix
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.policy import parse_request
 from longhaul.domain.tables import place_of
 from longhaul.engines.emr_serverless.construct import EmrServerless
@@ -32,6 +31,9 @@ ROOM_FOR_SETTINGS: Final = 4096 - 128
 # What a token may become: CloudFormation's names have at most 80 characters, and a queue's URL or
 # an ARN adds 53; a region has at most 14.
 LONGEST_NAME: Final = 133
+LONGEST_BUCKET: Final = 63
+# Of a queue's URL, the part before its name.
+BEFORE_A_QUEUE: Final = len("https://sqs.cn-northwest-1.amazonaws.com.cn/123456789012/")
 LONGEST_PSEUDO: Final = 14
 _PSEUDO: Final = re.compile(r"\$\{Token\[AWS[^]]*]}")
 _NAME: Final = re.compile(r"\$\{Token\[[^]]*]}")
@@ -54,13 +56,12 @@ def runtime_settings(
             would refuse, or the JSON does not fit a function's environment.
     """
     stack = Stack.of(leases)
-    pipeline = Pipeline(settings.stages)
     known = RuntimeSettings(
         leases_table=leases.table.table_name,
         stages=tuple(
             known_stage(
                 stage,
-                pipeline,
+                settings.stages,
                 data.absolute,
                 queue_url=queues[stage.name].jobs.queue_url,
                 dead_letter_queue_url=queues[stage.name].dead_letters.queue_url,
@@ -93,7 +94,7 @@ def runtime_settings(
     _check_requests(settings, known)
     # Without defaults, to save room in the environment.
     content = known.model_dump(mode="json", exclude_defaults=True)
-    _check_length(content)
+    _check_length(content, _lengths(settings, queues, data))
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -153,8 +154,26 @@ def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
                     )
 
 
-def _check_length(content: Mapping[str, Any]) -> None:
-    text = _PSEUDO.sub("x" * LONGEST_PSEUDO, json.dumps(content))
+def _lengths(
+    settings: Settings, queues: Mapping[str, StageQueues], data: DataBucket
+) -> dict[str, int]:
+    """Token → its length at most, where more is known than of any: names that are fixed or short.
+
+    They are most of the text where a stack has many stages, each with prefixes of its own.
+    """
+    lengths = {data.bucket_name: LONGEST_BUCKET}
+    for stage in settings.stages:
+        prefix, own = queue_prefix(settings.stack_name, stage), queues[stage.name]
+        lengths[own.jobs.queue_url] = BEFORE_A_QUEUE + len(f"{prefix}-jobs")
+        lengths[own.dead_letters.queue_url] = BEFORE_A_QUEUE + len(f"{prefix}-dead-letters")
+    return lengths
+
+
+def _check_length(content: Mapping[str, Any], lengths: Mapping[str, int]) -> None:
+    text = json.dumps(content)
+    for token, length in lengths.items():
+        text = text.replace(token, "x" * length)
+    text = _PSEUDO.sub("x" * LONGEST_PSEUDO, text)
     length = len(_NAME.sub("x" * LONGEST_NAME, text))
     if length > ROOM_FOR_SETTINGS:
         raise SettingsError(

@@ -1,6 +1,7 @@
 """Rights by what they are for. The stack says which part gets which."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,10 +15,14 @@ from constructs import IConstruct
 from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS, OPEN
 from longhaul.cdk.nag import acknowledge_wildcards
 from longhaul.cdk.queues import StageQueues
+from longhaul.domain.lease import stage_folders
 from longhaul.domain.paths import TABLES_PREFIX
 
 # Why some resources need a wildcard.
 WHY_ANY_KEY: Final = "Keys are the producers' to choose; whole buckets are what the settings open."
+_WHY_ANY_TABLE: Final = (
+    "Tables are the requests' to name; the databases are what the settings open."
+)
 WHY_ANY_TASK: Final = "A task's id is known only once it runs; the cluster is ours alone."
 
 
@@ -77,15 +82,17 @@ def beat_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) 
     allow(role, "BeatLeases", actions, [table.table_arn], conditions=_rows_of(stages))
 
 
-def report_to_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) -> None:
+def report_to_leases(role: iam.IRole, table: dynamodb.ITable, stage: str) -> None:
     """Write what an attempt reports into its row; the write itself says what the row is.
+
+    A row of its own stage alone: IAM knows no condition for the row of one task.
 
     Not `ttl`, for one, at which DynamoDB deletes a row.
     """
     # Of these AWS looks at the names in the request, and not at what it returns. So the writes can
     # return the whole row, which they do, and no condition keeps a job's code from reading it.
     names = {"ForAllValues:StringEquals": {"dynamodb:Attributes": list(NAMED_BY_TASKS)}}
-    actions, conditions = ["dynamodb:UpdateItem"], {**_rows_of(stages), **names}
+    actions, conditions = ["dynamodb:UpdateItem"], {**_rows_of([stage]), **names}
     allow(role, "ReportToLeases", actions, [table.table_arn], conditions=conditions)
 
 
@@ -156,9 +163,22 @@ def notify(role: iam.IRole, targets: Iterable[str]) -> None:
             allow(role, f"Notify{service.capitalize()}", [action], named)
 
 
+@dataclass(frozen=True)
+class Place:
+    """What is below a prefix of a bucket; the empty one is the whole bucket."""
+
+    bucket: s3.IBucket
+    prefix: str = ""
+
+    @property
+    def objects(self) -> str:
+        """The ARN pattern of what is there; a prefix may end with a wildcard of its own."""
+        return self.bucket.arn_for_objects(f"{self.prefix.removesuffix('*')}*")
+
+
 def write_objects(
     role: iam.IRole,
-    buckets: Iterable[s3.IBucket],
+    places: Iterable[Place],
     *,
     never: Sequence[str],
     kept: Sequence[str] = (),
@@ -169,21 +189,21 @@ def write_objects(
 
     Args:
         role: gets the rights.
-        buckets: all of them, apart from
+        places: where, apart from
         never: prefixes `s3://bucket/…/` below which the role may not write: what would be written
             there could be run, or taken for somebody's request.
         kept: prefixes below which it may not delete: a job's code says what a function deletes.
     """
-    buckets = list(buckets)
+    places = list(places)
     writes = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
     allow(
         role,
         "WriteObjects",
         ["s3:GetObject", *writes],
-        [bucket.arn_for_objects("*") for bucket in buckets],
+        [place.objects for place in places],
         wildcards=WHY_ANY_KEY,
     )
-    allow(role, "ListOutputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
+    allow(role, "ListOutputs", ["s3:ListBucket"], _buckets_of(places))
     for sid, actions, prefixes in (
         ("NeverWrite", writes, never),
         ("NeverDelete", ["s3:DeleteObject"], kept),
@@ -198,31 +218,65 @@ def write_objects(
 
 
 def _objects_below(role: iam.IRole, prefix: str) -> str:
-    return f"arn:{Stack.of(role).partition}:s3:::{prefix.removeprefix('s3://')}*"
+    return f"{_object_at(role, prefix)}*"
 
 
-def read_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
-    """Stage inputs."""
-    buckets = list(buckets)
-    if buckets:
+def _object_at(role: iam.IRole, place: str) -> str:
+    return f"arn:{Stack.of(role).partition}:s3:::{place.removeprefix('s3://')}"
+
+
+def keep_apart(role: iam.IRole, data: s3.IBucket, stages: Iterable[str]) -> None:
+    """Of Longhaul's own prefix, deny what belongs to the jobs of these stages.
+
+    A `Deny`, because whole buckets are what the settings open, and so are the statements of users.
+    """
+    if folders := [data.arn_for_objects(stage_folders(stage)) for stage in stages]:
+        role.add_to_principal_policy(
+            iam.PolicyStatement(
+                sid="NotOfOtherStages",
+                effect=iam.Effect.DENY,
+                actions=[
+                    "s3:GetObject",
+                    "s3:PutObject",
+                    "s3:DeleteObject",
+                    "s3:AbortMultipartUpload",
+                ],
+                resources=folders,
+            )
+        )
+
+
+def read_objects(role: iam.IRole, places: Iterable[Place]) -> None:
+    """Stage inputs. Names of objects are listed in the whole bucket.
+
+    With `s3:prefix` as a condition, S3 returns 403 instead of 404 for a missing file.
+    """
+    if places := list(places):
         allow(
             role,
             "ReadObjects",
             ["s3:GetObject"],
-            [bucket.arn_for_objects("*") for bucket in buckets],
+            [place.objects for place in places],
             wildcards=WHY_ANY_KEY,
         )
-        allow(role, "ListInputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
+        allow(role, "ListInputs", ["s3:ListBucket"], _buckets_of(places))
 
 
-def read_code(role: iam.IRole, prefixes: Sequence[str]) -> None:
-    """Fetch the job's code that a message names."""
-    if prefixes:
+def _buckets_of(places: Iterable[Place]) -> list[str]:
+    return list(dict.fromkeys(place.bucket.bucket_arn for place in places))
+
+
+def read_code(role: iam.IRole, places: Sequence[str]) -> None:
+    """Fetch the job's code that a message names: one file, or one below a prefix."""
+    if places:
         allow(
             role,
             "ReadCode",
             ["s3:GetObject"],
-            [_objects_below(role, prefix) for prefix in prefixes],
+            [
+                _objects_below(role, place) if place.endswith("/") else _object_at(role, place)
+                for place in places
+            ],
             wildcards=(
                 "Names of jobs are their authors' to choose; "
                 "the prefixes are what the settings open."
@@ -264,18 +318,29 @@ def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> N
             )
 
 
-def write_tables(role: iam.IRole, databases: Sequence[str]) -> None:
-    """Read, make and change the tables of these Glue databases."""
-    if not databases:
-        return
-    allow(
-        role,
-        "WriteTables",
-        # pyiceberg asks for the database at each commit.
-        ["glue:GetDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"],
-        _arns_of_tables(role, databases, [f"{each}/*" for each in databases]),
-        wildcards="Tables are the requests' to name; the databases are what the settings open.",
-    )
+def write_tables(role: iam.IRole, tables: Sequence[tuple[str, str]]) -> None:
+    """Read, make and change these tables, each by its database and its name, or `*` for all."""
+    if tables:
+        allow(
+            role,
+            "WriteTables",
+            # pyiceberg asks for the database at each commit.
+            ["glue:GetDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"],
+            _arns_of_tables(role, tables),
+            wildcards=_WHY_ANY_TABLE,
+        )
+
+
+def read_tables(role: iam.IRole, tables: Sequence[tuple[str, str]]) -> None:
+    """Read these tables, as `write_tables` has them."""
+    if tables:
+        allow(
+            role,
+            "ReadTables",
+            ["glue:GetTable"],
+            _arns_of_tables(role, tables),
+            wildcards=_WHY_ANY_TABLE,
+        )
 
 
 def use_catalog_key(role: iam.IRole, key: str) -> None:
@@ -294,18 +359,19 @@ def use_catalog_key(role: iam.IRole, key: str) -> None:
     )
 
 
-def _arns_of_tables(
-    scope: IConstruct, databases: Sequence[str], tables: Sequence[str]
-) -> list[str]:
-    """A right to a table, given as `database/table`, is also one to its database and the catalog.
+def _arns_of_tables(scope: IConstruct, tables: Sequence[tuple[str, str]]) -> list[str]:
+    """A right to a table is also one to its database and the catalog.
 
     https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
     """
     arn = partial(Stack.of(scope).format_arn, service="glue")
     return [
         arn(resource="catalog"),
-        *(arn(resource="database", resource_name=each) for each in databases),
-        *(arn(resource="table", resource_name=each) for each in tables),
+        *(
+            arn(resource="database", resource_name=each)
+            for each in dict.fromkeys(db for db, _ in tables)
+        ),
+        *(arn(resource="table", resource_name="/".join(each)) for each in tables),
     ]
 
 
@@ -320,7 +386,7 @@ def optimize_tables(
         role,
         "OptimizeTables",
         ["glue:GetTable", "glue:UpdateTable"],
-        _arns_of_tables(role, [database], [f"{database}/{each}" for each in tables]),
+        _arns_of_tables(role, [(database, each) for each in tables]),
     )
     allow(
         role,

@@ -1,4 +1,4 @@
-"""What an account may ask of every role: a permissions boundary, a name, a path."""
+"""The roles of stages, and what an account may ask of every role: a boundary, a name, a path."""
 
 from hashlib import sha256
 from typing import Final
@@ -7,7 +7,10 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from longhaul.cdk.nag import acknowledge
 from longhaul.config.settings import Settings
+from longhaul.config.stages import pascal
+from longhaul.settings import StageSettings
 
 _LONGEST: Final = 64
 _LONGEST_REGION: Final = 14
@@ -16,17 +19,63 @@ _DIGEST: Final = 8
 _UNSAID: Final = ("Default", "Resource")
 
 
+def stage_id(stage: str, id_: str) -> str:
+    """The id of a stage's own construct, where there is one for each stage.
+
+    The stage `main` has the plain one, which was that of all stages: a stack with that stage alone
+    keeps its role when it is upgraded, and what runs keeps its rights.
+    """
+    return id_ if stage == StageSettings().name else f"{pascal(stage)}{id_}"
+
+
+def job_roles(
+    scope: Construct, id_: str, settings: Settings, *, what: str, assumed_by: iam.IPrincipal
+) -> dict[str, iam.IRole]:
+    """By stage, the role with which its jobs run on one engine.
+
+    Args:
+        scope: gets the roles.
+        id_: how their ids end.
+        settings: those of the stages.
+        what: that runs with it, for people.
+        assumed_by: the service that runs it.
+    """
+    roles: dict[str, iam.IRole] = {}
+    for stage in settings.stages:
+        own = stage_id(stage.name, id_)
+        if stage.role is not None:
+            # What their team has written is not changed: no grant adds to it.
+            roles[stage.name] = iam.Role.from_role_arn(scope, own, stage.role, mutable=False)
+            continue
+        roles[stage.name] = role = iam.Role(
+            scope,
+            own,
+            assumed_by=assumed_by,
+            description=f"What {what} of the stage {stage.name} may do",
+            managed_policies=[
+                _managed(scope, f"{own}Policy{n}", each)
+                for n, each in enumerate(stage.managed_policies)
+            ],
+        )
+        for each in stage.managed_policies:
+            if each.startswith("arn:"):
+                acknowledge(role, f"IAM4[Policy::{each}]", "The settings of the stage ask for it.")
+    return roles
+
+
+def _managed(scope: Construct, id_: str, policy: str) -> iam.IManagedPolicy:
+    """The managed policy of that name or ARN."""
+    of = iam.ManagedPolicy
+    if policy.startswith("arn:"):
+        return of.from_managed_policy_arn(scope, id_, policy)
+    return of.from_managed_policy_name(scope, id_, policy)
+
+
 def apply_boundary(scope: Construct, policy: str | None) -> None:
     """Bound every role below `scope` by the managed policy of that name or ARN."""
     if policy is None:
         return
-    of = iam.ManagedPolicy
-    boundary = (
-        of.from_managed_policy_arn(scope, "Boundary", policy)
-        if policy.startswith("arn:")
-        else of.from_managed_policy_name(scope, "Boundary", policy)
-    )
-    iam.PermissionsBoundary.of(scope).apply(boundary)
+    iam.PermissionsBoundary.of(scope).apply(_managed(scope, "Boundary", policy))
 
 
 def apply_names(scope: Construct, settings: Settings) -> None:

@@ -1,6 +1,6 @@
 """The Glue databases of tables: jobs write them where they name one as their output."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from aws_cdk import Aws, CfnResource, RemovalPolicy
@@ -11,6 +11,7 @@ from constructs import Construct
 
 from longhaul.cdk import grants
 from longhaul.cdk.data_bucket import DataBucket
+from longhaul.config.rights import DATA_BUCKET, tables_below
 from longhaul.config.settings import Settings, database_name
 from longhaul.domain.paths import TABLES_PREFIX
 
@@ -21,6 +22,9 @@ _ORPHAN_DAYS: Final = 14
 # What a role needs in a database that Lake Formation governs, to read and commit to its tables.
 _IN_A_DATABASE: Final = ("CREATE_TABLE", "DESCRIBE")
 _IN_TABLES: Final = ("ALTER", "DELETE", "DESCRIBE", "INSERT", "SELECT")
+# The same to read alone.
+_READING_A_DATABASE: Final = ("DESCRIBE",)
+_READING_TABLES: Final = ("DESCRIBE", "SELECT")
 
 
 class TableDatabases(Construct):
@@ -36,13 +40,30 @@ class TableDatabases(Construct):
         if settings.own_database:
             self._make(settings, data)
 
-    def open_to(self, role: iam.IRole, who: str) -> None:
-        """Let a role read, make and change tables; `who` tells its grants from those of others."""
-        grants.write_tables(role, self._names)
-        if self._key:
+    def open_to(
+        self,
+        role: iam.IRole,
+        who: str,
+        *,
+        writes: Iterable[str] = (DATA_BUCKET,),
+        reads: Iterable[str] = (),
+    ) -> None:
+        """Let a role read, make and change tables; `who` tells its grants from those of others.
+
+        `writes` and `reads` are prefixes of the data bucket, below which the tables are.
+        """
+        written = list(tables_below(writes, self._names))
+        read = [each for each in tables_below(reads, self._names) if each not in written]
+        grants.write_tables(role, written)
+        grants.read_tables(role, read)
+        if self._key and (written or read):
             grants.use_catalog_key(role, self._key)
         if self._is_governed:
-            self._grant(role, who, _IN_A_DATABASE, _IN_TABLES)
+            self._grant(
+                role, who, _IN_A_DATABASE, _IN_TABLES, {database for database, _ in written}
+            )
+            only_read = {database for database, _ in read} - {database for database, _ in written}
+            self._grant(role, who, _READING_A_DATABASE, _READING_TABLES, only_read)
 
     def _make(self, settings: Settings, data: DataBucket) -> None:
         name = database_name(settings.stack_name)
@@ -76,7 +97,7 @@ class TableDatabases(Construct):
         if self._key:
             grants.use_catalog_key(role, self._key)
         if self._is_governed:
-            self._grant(role, "Optimizer", ("DESCRIBE",), _IN_TABLES)
+            self._grant(role, "Optimizer", ("DESCRIBE",), _IN_TABLES, {*self._names})
         grants.use_keys(role, read=(), write=[settings.kms_key] if settings.kms_key else [])
         for table in tables:
             for kind, configuration in _configurations(role.role_arn).items():
@@ -92,10 +113,18 @@ class TableDatabases(Construct):
                 optimizer.node.add_dependency(role, *self._before)
 
     def _grant(
-        self, role: iam.IRole, who: str, database: Sequence[str], tables: Sequence[str]
+        self,
+        role: iam.IRole,
+        who: str,
+        database: Sequence[str],
+        tables: Sequence[str],
+        names: Collection[str],
     ) -> None:
+        """Grant these permissions in databases of these names, and in all tables of each."""
         of = lakeformation.CfnPrincipalPermissions
         for n, name in enumerate(self._names):
+            if name not in names:
+                continue
             in_database = of.ResourceProperty(
                 database=of.DatabaseResourceProperty(catalog_id=Aws.ACCOUNT_ID, name=name)
             )

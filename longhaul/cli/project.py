@@ -134,4 +134,8 @@ def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
 
 def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
     usual: int = StageSettings.model_fields["slots"].default
-    return {**stage, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}
+    # The embedded AWS has neither roles nor policies of the account.
+    kept = {
+        name: value for name, value in stage.items() if name not in ("role", "managed_policies")
+    }
+    return {**kept, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}

@@ -1,9 +1,10 @@
 """What functions, tasks and a project's tests know of a stage. Imports no CDK."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from longhaul.config.project import Project
+from longhaul.config.rights import input_prefixes
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
@@ -27,21 +28,22 @@ TEST_BUCKET: Final = "data"
 
 def known_stage(
     stage: StageDeployment,
-    pipeline: Pipeline,
+    stages: Sequence[StageDeployment],
     absolute: Callable[[str], str],
     *,
     queue_url: str = "queue",
     dead_letter_queue_url: str = "dead-letters",
     catch_up: CatchUp | None = None,
 ) -> Stage:
-    """The stage as deployed; `absolute` gives a prefix its bucket."""
+    """The stage as deployed, among all; `absolute` gives a prefix its bucket."""
+    pipeline = Pipeline(stages)
     return Stage(
         **stage.model_dump(include=set(StageSettings.model_fields) - {"limits", "join"}),
         # A version that knows of no openers takes these settings, too, at a deploy or a rollback.
         join=bool(stage.join),
         # A retired one may have no stage before it any more.
         opener=pipeline.opener(stage.name) if stage.name in pipeline.joins else None,
-        limits=_limits(stage, absolute),
+        limits=_limits(stage, stages, absolute),
         queue_url=queue_url,
         dead_letter_queue_url=dead_letter_queue_url,
         catch_up=catch_up,
@@ -73,7 +75,6 @@ def known_in_tests(project: Project) -> RuntimeSettings:
         SettingsError: its settings are wrong.
     """
     settings = project.checked()
-    pipeline = Pipeline(settings.stages)
 
     def absolute(prefix: str) -> str:
         return prefix if prefix.startswith("s3://") else f"s3://{TEST_BUCKET}/{prefix}"
@@ -83,7 +84,7 @@ def known_in_tests(project: Project) -> RuntimeSettings:
     emr = EmrApplication(application_arn="application", work_area=work_area) if has_emr else None
     return RuntimeSettings(
         leases_table="leases",
-        stages=tuple(known_stage(each, pipeline, absolute) for each in settings.stages),
+        stages=tuple(known_stage(each, settings.stages, absolute) for each in settings.stages),
         paths=known_paths(settings, TEST_BUCKET, absolute),
         jobs=project.job_names,
         tasks=TaskSettings(sizes=task_sizes(settings.sizes)),
@@ -94,9 +95,12 @@ def known_in_tests(project: Project) -> RuntimeSettings:
     )
 
 
-def _limits(stage: StageDeployment, absolute: Callable[[str], str]) -> RequestLimits:
+def _limits(
+    stage: StageDeployment, stages: Sequence[StageDeployment], absolute: Callable[[str], str]
+) -> RequestLimits:
     """The stage's limits, with whole prefixes."""
     limits = stage.limits.model_dump()
+    limits["input_prefixes"] = input_prefixes(stage, stages)
     for name in ("jobs", "input_prefixes", "output_prefixes"):
         if limits[name] is not None:
             # A name of the catalogue is no prefix.

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, model_validator
 
 from longhaul.config.beat_limits import check_beats, check_hand_over
+from longhaul.config.rights import TO_COME, PolicyName, bucket_in
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix
 from longhaul.domain.tables import TablePath
@@ -29,24 +30,12 @@ MAX_QUEUE_NAME: Final = 80
 MAX_SCHEDULE_NAME: Final = 64
 
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
-# What the CDK has in the place of a name that CloudFormation will give.
-_TO_COME: Final = r"\$\{Token\[[^\]]+\]\}"
-
-BucketName = Annotated[str, Field(pattern=rf"^([a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]|{_TO_COME})$")]
+BucketName = Annotated[str, Field(pattern=rf"^([a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]|{TO_COME})$")]
 
 # A key's ARN, and no alias: a policy on an alias grants nothing.
 KeyArn = Annotated[
     str,
-    Field(pattern=rf"^(arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{{12}}:key/[A-Za-z0-9-]+|{_TO_COME})$"),
-]
-
-# By its name, with a path if it has one, or by its ARN.
-PolicyName = Annotated[
-    str,
-    Field(
-        pattern=r"^(arn:aws[a-z-]*:iam::(\d{12}|aws):policy/)?"
-        r"([A-Za-z0-9._+=,@-]+/)*[A-Za-z0-9._+=,@-]{1,128}$"
-    ),
+    Field(pattern=rf"^(arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{{12}}:key/[A-Za-z0-9-]+|{TO_COME})$"),
 ]
 
 DatabaseName = Annotated[str, Field(pattern=f"^{DATABASE_NAME}$")]
@@ -134,7 +123,7 @@ class Settings(Model):
     # first job before.
     optimized_tables: tuple[TableName, ...] = ()
     # Where a message may take a job's code from: `s3://our-code/production/`, or `jobs/` in the
-    # data bucket. Who can write there can run code under the task's role. Empty: only the catalogue
+    # data bucket. Who can write there can run code under a stage's role. Empty: only the catalogue
     # runs.
     job_prefixes: tuple[Prefix, ...] = ()
     # Bucket → the customer's KMS keys with which its objects are encrypted: those of today, and of
@@ -233,6 +222,38 @@ class Settings(Model):
                 raise ValueError(
                     f"stage {stage.name!r} has an on_object for the bucket {bucket!r}, which jobs "
                     "may not read; add it to input_buckets"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _prefixes_known(self) -> "Settings":
+        writable = self.output_buckets
+        for stage in self.stages:
+            for name, prefixes, known, setting in (
+                (
+                    "input_prefixes",
+                    stage.limits.input_prefixes,
+                    (*self.input_buckets, *writable),
+                    "input_buckets or output_buckets",
+                ),
+                ("output_prefixes", stage.limits.output_prefixes, writable, "output_buckets"),
+            ):
+                for prefix in prefixes or ():
+                    if (bucket := bucket_in(prefix)) and bucket not in known:
+                        raise ValueError(
+                            f"stage {stage.name!r} has {prefix!r} in limits.{name}, and jobs may "
+                            f"not use the bucket {bucket!r}; add it to {setting}"
+                        )
+        return self
+
+    @model_validator(mode="after")
+    def _roles_here(self) -> "Settings":
+        for stage in self.stages:
+            account = stage.role and stage.role.startswith("arn:") and stage.role.split(":")[4]
+            if account and self.account not in (None, account):
+                raise ValueError(
+                    f"stage {stage.name!r} has a role of the account {account}, and the stack is "
+                    f"in {self.account}: services take roles of their own account alone"
                 )
         return self
 

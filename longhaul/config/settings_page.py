@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from longhaul.config.rights import Statement
 from longhaul.config.schedule import Schedule
 from longhaul.config.settings import NetworkSettings, Settings
 from longhaul.config.sizes import Size, Sizes, TinySize
@@ -33,6 +34,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "A stage: `stages[]`": StageDeployment,
     "What a request may ask for: `stages[].limits`": StageLimits,
     "Where follow-ons write: `stages[].follow_on`": FollowOnSettings,
+    "A right of its jobs: `stages[].policies[]`": Statement,
     "A recurring job: `stages[].schedule`": Schedule,
     "A job for each object: `stages[].on_object`": Trigger,
     "The lease: `lease`": LeaseSettings,

@@ -8,10 +8,11 @@ from typing import Annotated, Final, get_args
 from pydantic import Field, field_validator, model_validator
 
 from longhaul.config.metric_alarm import MetricAlarm
+from longhaul.config.rights import PolicyName, RoleArn, Statement
 from longhaul.config.schedule import Schedule
 from longhaul.config.trigger import Trigger
 from longhaul.domain.lineage import MAX_OPENED
-from longhaul.domain.paths import FOLLOW_ONS_PREFIX, TABLES_PREFIX
+from longhaul.domain.paths import TABLES_PREFIX, follow_ons_prefix
 from longhaul.domain.pipeline import MAX_LENGTH, Pipeline
 from longhaul.domain.tables import TablePath
 from longhaul.engines.listed import engine_named
@@ -50,6 +51,14 @@ class StageDeployment(StageSettings):
     alarms: Annotated[tuple[MetricAlarm, ...], Field(max_length=50)] = ()
     # A job for each object that is created below a prefix.
     on_object: Trigger | None = None
+    # What its jobs may do beside what its limits open to them: statements in IAM's own words
+    # (docs/stages.md#rights).
+    policies: tuple[Statement, ...] = ()
+    # For the same, managed policies: of the account by name, AWS's own by ARN.
+    managed_policies: tuple[PolicyName, ...] = ()
+    # The ARN of a role of yours, in the place of the one that the stack makes for the stage. What
+    # it must allow and whom it must trust: docs/stages.md#a-role-of-your-own.
+    role: RoleArn | None = None
     # How the names of its queues begin, where that is not `<stack>-<stage>`. A stage with a hyphen
     # in its name needs it: `a-b` of the stack `c` and `b` of the stack `c-a` would share queues.
     queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
@@ -63,6 +72,15 @@ class StageDeployment(StageSettings):
                 " it another name"
             )
         return name
+
+    @model_validator(mode="after")
+    def _rights_of_one_kind(self) -> "StageDeployment":
+        if self.role is not None and (self.policies or self.managed_policies):
+            raise ValueError(
+                f"the stage {self.name!r} has a role of its own, which the stack does not change: "
+                "put what is in policies and managed_policies into that role"
+            )
+        return self
 
     @model_validator(mode="after")
     def _defaults_within_limits(self) -> "StageDeployment":
@@ -205,14 +223,14 @@ def _check_upstream(stage: StageSettings, sources: Sequence[str]) -> None:
 
 def _check_outputs(stage: StageDeployment, sources: Sequence[str]) -> None:
     """Check that a follow-on that names no output may write where it is given one."""
-    prefixes = stage.limits.output_prefixes
+    prefixes, place = stage.limits.output_prefixes, follow_ons_prefix(stage.name)
     if stage.follow_on.output:
         return
-    if sources and prefixes is not None and FOLLOW_ONS_PREFIX not in prefixes:
+    if sources and prefixes is not None and not place.startswith(prefixes):
         raise ValueError(
             f"stage {stage.name!r} follows {', '.join(sources)}, and jobs that follow write below "
-            f"{FOLLOW_ONS_PREFIX} of the data bucket, unless they name another output; add "
-            f"{FOLLOW_ONS_PREFIX!r} to its limits.output_prefixes"
+            f"{place} of the data bucket, unless they name another output; add {place!r} to its "
+            "limits.output_prefixes"
         )
 
 

@@ -13,7 +13,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import named_after
 from longhaul.domain.lease import Lease, job_key, joined_ref
 from longhaul.domain.lineage import MAX_GROUP, Group, Lineage, child_id
-from longhaul.domain.paths import FOLLOW_ONS_PREFIX
+from longhaul.domain.paths import follow_ons_prefix
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.request import JobRequest
 from longhaul.settings import RuntimeSettings, Stage
@@ -406,7 +406,7 @@ def with_output(
         return request
     if target.follow_on.output:
         return {**target.follow_on.model_dump(), **request}
-    prefix = f"s3://{settings.paths.data_bucket}/{FOLLOW_ONS_PREFIX}{job_id}/"
+    prefix = f"s3://{settings.paths.data_bucket}/{follow_ons_prefix(target.name)}{job_id}/"
     return {"output": prefix, **request}
 
 

@@ -462,6 +462,14 @@ def job_key(stage: str, job_id: str) -> str:
     return f"{stage}#{job_id}"
 
 
+def stage_folders(stage: str) -> str:
+    """Pattern of the keys in the data bucket below which a stage's jobs have what is their own.
+
+    Each begins `longhaul/KIND/` and the job's `folder_name`. Roles are bounded by it.
+    """
+    return f"{INTERNAL_PREFIX}*/{stage}{_SEPARATOR}*"
+
+
 def folder_name(key: str) -> str:
     """The job's key as one folder of an object's key, from which `key_of_folder` reads it."""
     return key.replace("#", _SEPARATOR).replace("/", _SEPARATOR)
@@ -482,7 +490,8 @@ def key_hash(key: str) -> str:
 
 def emitted_ref(attempt: AttemptId) -> str:
     """Key of the object in the data bucket with the requests that an attempt emitted."""
-    return f"{INTERNAL_PREFIX}emitted/{attempt.key_hash}/{attempt.run}-{attempt.attempt}.json"
+    folder = folder_name(attempt.key)
+    return f"{INTERNAL_PREFIX}emitted/{folder}/{attempt.run}-{attempt.attempt}.json"
 
 
 def joined_ref(key: str) -> str:
@@ -495,4 +504,4 @@ def request_ref(key: str, message_id: str) -> str:
 
     The same message always names the same object, so a repeated claim leaves nothing behind.
     """
-    return f"{REQUESTS_PREFIX}{key_hash(key)}/{message_id}.json"
+    return f"{REQUESTS_PREFIX}{folder_name(key)}/{message_id}.json"

@@ -16,9 +16,6 @@ from longhaul.settings import PathPolicy
 INTERNAL_PREFIX = "longhaul/"
 """Prefix of the data bucket for requests and pending outputs; no request may name it."""
 
-FOLLOW_ONS_PREFIX = "stages/"
-"""Prefix of the data bucket for the outputs of follow-ons that name none."""
-
 TABLES_PREFIX = "tables/"
 """Prefix of the data bucket for tables: `tables/DATABASE/NAME/`."""
 
@@ -53,6 +50,11 @@ class DataPath:
 
     def __str__(self) -> str:
         return f"file://{self.key}" if self.scheme == "file" else f"s3://{self.bucket}/{self.key}"
+
+
+def follow_ons_prefix(stage: str) -> str:
+    """Prefix of the data bucket for the outputs of a stage's follow-ons that name none."""
+    return f"stages/{stage}/"
 
 
 def has_controls(text: str) -> bool:

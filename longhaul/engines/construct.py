@@ -1,5 +1,6 @@
 """What the stack asks of the construct of every engine."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from aws_cdk import aws_iam as iam
@@ -11,8 +12,8 @@ from longhaul.engines.states import JobStates
 class EngineConstruct(Protocol):
     meaning: Engine
     """What it is to functions and tasks."""
-    job_role: iam.Role
-    """What a job may do."""
+    job_roles: Mapping[str, iam.IRole]
+    """What a job may do, by its stage."""
 
     def configure(self, runtime_settings: str) -> None:
         """Take the settings of its jobs.

@@ -12,11 +12,13 @@ class JobStates:
     """The states of the job's branch that belong to one engine.
 
     `engine`: the value of the execution's `engine` that chooses them.
+    `rights`: by stage, what they find at `$.rights`: whose rights the job gets.
     """
 
     engine: str
     start: str
     states: Mapping[str, StateJson]
+    rights: Mapping[str, Mapping[str, str]]
 
 
 def run_job(resource: str, parameters: Mapping[str, object]) -> StateJson:

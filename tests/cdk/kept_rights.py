@@ -18,15 +18,7 @@ OF_A_TRIGGER: Final = rights(
 )
 # The end-to-end tests' stacks have no schedule: `tests/handlers/test_missed_firings.py` calls it.
 OF_CATCHING_UP: Final = rights(("SweeperRole",), "ReadSchedules", "scheduler:GetSchedule")
-IN_THE_DATA_BUCKET: Final = [
-    right
-    for statement, action in (
-        ("ReadObjects", "s3:GetObject"),
-        ("ListInputs", "s3:ListBucket"),
-        ("ReadCode", "s3:GetObject"),
-    )
-    for right in rights(JOBS, statement, action)
-]
+IN_THE_DATA_BUCKET: Final = rights(JOBS, "ReadCode", "s3:GetObject")
 KEPT: Final[dict[str, list[Right]]] = {
     (
         "Two statements allow it: one is for the mapping, which deletes what the dispatcher "
@@ -70,8 +62,8 @@ KEPT: Final[dict[str, list[Right]]] = {
         *rights(("SweeperRole",), "WriteObjects", "s3:AbortMultipartUpload", "s3:PutObject"),
     ],
     (
-        "In the recorded stack inputs and code are in the data bucket, which another "
-        "statement opens. Where they are in other buckets, a test shows the need."
+        "In the recorded stack code is in the data bucket, which another statement opens. "
+        "Where it is in another bucket, a test shows the need."
     ): [
         *IN_THE_DATA_BUCKET,
     ],

@@ -79,7 +79,7 @@ def test_a_bare_cdk_deploy_names_the_checks_that_it_leaves_out(
 
 
 def test_settings_too_long_for_a_function_are_refused_at_synthesis(tmp_path: Path) -> None:
-    stages = [{"name": f"stage{number}"} for number in range(12)]
+    stages = [{"name": f"stage{number}"} for number in range(14)]
 
     with pytest.raises(SettingsError, match="use fewer stages or buckets") as refused:
         build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})

@@ -362,7 +362,7 @@ def test_parts_are_found_by_stage_and_engine(stack: Stack) -> None:
     assert stack.resolve(nightly.dead_letter_queue("reports").queue_arn) != stack.resolve(
         nightly.queue("reports").queue_arn
     )
-    assert nightly.job_role() is nightly.job_roles["fargate"]
+    assert nightly.job_role("reports") is nightly.job_roles("reports")["fargate"]
     assert nightly.data_bucket.node.path == "Theirs/Nightly/Data"
     assert nightly.leases_table.node.path == "Theirs/Nightly/Leases/Table"
     assert nightly.state_machine.node.path == "Theirs/Nightly/Workflow/Machine"
@@ -370,7 +370,7 @@ def test_parts_are_found_by_stage_and_engine(stack: Stack) -> None:
     with pytest.raises(ValueError, match=r"no stage 'nightly'; there are: main, reports"):
         nightly.queue("nightly")
     with pytest.raises(ValueError, match=r"no engine 'lambda'; there are: fargate"):
-        nightly.job_role("lambda")
+        nightly.job_role("main", "lambda")
 
 
 @pytest.mark.parametrize("metric", [*StageMetric, *NoticeMetric])
@@ -407,7 +407,7 @@ def test_drivers_may_read_no_more_of_the_apps_assets_than_their_own_stacks() -> 
         if statement.get("Sid") == "FetchItself"
     )
     assert fetched.endswith("/theirs/prefixed/*")
-    assert longhaul.job_role("emr-serverless") is longhaul.job_roles["emr-serverless"]
+    assert longhaul.job_role("main", "emr-serverless") is not longhaul.job_role("main")
     with pytest.raises(SettingsError, match=r"^Theirs/Longhaul/EmrServerless: .*\(bucket_prefix="):
         Longhaul(theirs(), "Longhaul", emr_serverless={})
 

@@ -6,6 +6,7 @@ services do by themselves (`tests/cdk/service_calls.py`). Without the action som
 `kept_rights` says why it stays.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -162,10 +163,23 @@ FURTHER = {
         Use("<SparkTaskRole.Arn>", ("s3:GetObject",), "arn:aws:s3:::their-input/…", ""),
         Use("<SparkTaskRole.Arn>", ("s3:ListBucket",), "arn:aws:s3:::their-input", ""),
         Use("<SparkTaskRole.Arn>", ("s3:GetObject",), "arn:aws:s3:::their-code/production/…", ""),
+        *(
+            Use("<SparkCleanUpTaskRole.Arn>", (action,), f"arn:aws:s3:::{target}", "")
+            for action, target in (
+                ("s3:GetObject", "their-input/…"),
+                ("s3:ListBucket", "their-input"),
+                ("s3:GetObject", "<Data>/jobs/nightly/…"),
+            )
+        ),
+        through_s3("SparkCleanUpTaskRole", ("kms:Decrypt",), KEYS["their-input"], ""),
         *scheduled("CleanUp"),
         *triggered("CleanUp"),
     ],
 }
+
+
+# Its jobs do what those of any stage do; `test_rights` has what tells stages apart.
+_OF_A_STAGE = re.compile(r"(Topic|Bus|CleanUp)(?=TaskRole|JobRole)")
 
 
 @pytest.mark.parametrize("settings", FURTHER)
@@ -180,7 +194,7 @@ def test_each_right_that_other_settings_bring_is_needed(
     idle = {
         right
         for right in unneeded(roles, judge, map(roles.named, FURTHER[settings]))
-        if right[:2] not in known
+        if (_OF_A_STAGE.sub("", right[0]), right[1]) not in known
     }
     of_triggers = {("CleanUpQueueJobs", *right[1:]) for right in OF_A_TRIGGER}
     has_schedules = settings in ("varied", "with_all")

@@ -73,7 +73,7 @@ def test_what_follows_may_write_where_it_is_sent() -> None:
         {"name": "main", "next": ["clean"]},
         {"name": "clean", "job": "flights_clean", "limits": {"output_prefixes": ["clean/"]}},
     ]
-    with pytest.raises(SettingsError, match="add 'stages/' to its limits"):
+    with pytest.raises(SettingsError, match="add 'stages/clean/' to its limits"):
         load(None, {"stages": stages})
 
 

@@ -106,7 +106,8 @@ def test_the_claim_decides_whether_a_job_is_an_invocation(states: dict[str, Any]
     }
     run = states["RunOnLambda"]
     assert run["Resource"] == "arn:<AWS::Partition>:states:::lambda:invoke"
-    assert run["Parameters"] == {"FunctionName": f"<{FUNCTION}.Arn>", "Payload.$": "$"}
+    assert run["Parameters"] == {"FunctionName.$": "$.rights.function", "Payload.$": "$"}
+    assert states["MainRights"]["Result"]["function"] == f"<{FUNCTION}.Arn>"
     assert (run["TimeoutSecondsPath"], "Retry" in run) == ("$.timeout_s", False)
 
 

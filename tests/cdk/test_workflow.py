@@ -89,6 +89,7 @@ def test_step_functions_waits_for_the_end_of_the_jobs_task(job: dict[str, Any]) 
     assert "LaunchType" not in run["Parameters"]  # ECS takes one or the other
     assert run["Parameters"]["Cluster"] == "<SparkCluster.Arn>"
     assert run["Parameters"]["Overrides"] == {
+        "TaskRoleArn.$": "$.rights.task_role",
         "ContainerOverrides": [
             {
                 "Name": "job",
@@ -98,7 +99,7 @@ def test_step_functions_waits_for_the_end_of_the_jobs_task(job: dict[str, Any]) 
                     {"Name": "LONGHAUL_ATTEMPT", "Value.$": "$.attempt"},
                 ],
             }
-        ]
+        ],
     }
 
 

@@ -68,6 +68,32 @@ def test_a_sound_deployment_has_only_ok_findings(bare: World) -> None:
     assert bare.aws.iam.simulated[0] == "arn:aws:iam::123456789012:role/path/Operator"
 
 
+def test_it_says_what_the_jobs_of_a_stage_may_do(bare: World) -> None:
+    managed = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":iam::1:policy/readers"]]}
+    statements = [
+        {"Effect": "Allow", "Action": "ssm:GetParameter", "Resource": "arn:aws:ssm:x"},
+        {"Effect": "Deny", "Action": ["s3:GetObject"], "Resource": "arn:aws:s3:::x/*"},
+    ]
+    roles = {
+        "SparkTaskRoleF5D82B02": {
+            "Type": "AWS::IAM::Role",
+            "Properties": {"ManagedPolicyArns": [managed]},
+        },
+        "MainPolicies0123ABCD": {
+            "Type": "AWS::IAM::Policy",
+            "Properties": {"PolicyDocument": {"Statement": statements}},
+        },
+    }
+    bare.deploy(template={"Resources": {**TEMPLATE["Resources"], **roles}})
+
+    _, found = examine(bare)
+
+    (said,) = (each for each in found["ok"] if each.startswith("rights: stage main"))
+    assert said.startswith("rights: stage main reads s3://")
+    assert "; writes s3://" in said
+    assert said.endswith("; may ssm:GetParameter; may never s3:GetObject; has readers")
+
+
 @pytest.mark.parametrize(
     ("deployed", "project", "said"),
     [

@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
+from longhaul.domain.lease import AttemptId, folder_name
 from longhaul.domain.manifest import Manifest, ManifestFile, Upload
 from longhaul.domain.paths import DataPath
 from longhaul.runner.io.cluster_staging import reads_alike
@@ -23,7 +23,7 @@ from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder,
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
-PREFIX = f"longhaul/work/{ATTEMPT.key_hash}/1767323045000-2/"
+PREFIX = f"longhaul/work/{folder_name(ATTEMPT.key)}/1767323045000-2/"
 UUID = "0123abcd-0123-0123-0123-0123456789ab"
 
 

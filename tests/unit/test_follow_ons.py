@@ -60,7 +60,7 @@ def test_output_is_the_input_of_the_next_stage_when_nothing_is_emitted() -> None
     request = parse_request(follow_on.body, PIPELINE, PIPELINE.stage("clean"))
     assert follow_on.stage == "clean"
     assert request.inputs == {"months": f"s3://{BUCKET}/out/months/"}
-    assert request.output == f"s3://{BUCKET}/stages/{request.job_id}/"
+    assert request.output == f"s3://{BUCKET}/stages/clean/{request.job_id}/"
     assert request.lineage == Lineage(root="months#2013", parent="months#2013")
 
 

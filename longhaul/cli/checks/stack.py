@@ -144,7 +144,7 @@ def drift(target: Target) -> Iterator[Finding]:
     if why := lacking("deploy", "aws_cdk"):
         yield skipped(f"template: a comparison {why}")
         return
-    body = _template(
+    body = parsed_template(
         target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"]
     )
     if body is None:
@@ -179,7 +179,8 @@ def drift(target: Target) -> Iterator[Finding]:
     )
 
 
-def _template(body: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - boto3 parses a JSON template
+def parsed_template(body: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - boto3 parses a JSON template
+    """The template that CloudFormation returns; None for one that is no JSON."""
     if isinstance(body, str):
         try:
             body = json.loads(body)

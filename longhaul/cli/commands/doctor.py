@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.cli.checks import account, deploying, jobs, stack, versions
+from longhaul.cli.checks import account, deploying, jobs, rights, stack, versions
 from longhaul.cli.checks.finding import Finding, Level, skipped
 from longhaul.cli.display.text import counted
 from longhaul.cli.errors import ExitStatus, translated
@@ -24,6 +24,7 @@ _REST: tuple[Callable[[Target], Iterator[Finding]], ...] = (
     stack.functions,
     stack.mappings,
     stack.slots,
+    rights.rights,
     stack.rules,
     jobs.sweeps,
     jobs.leases,
@@ -48,9 +49,9 @@ def doctor(target: Target, *, as_json: AsJson = False) -> None:
     functions, mappings, slots (a paused stage is named) and rules, the sweeper, stuck jobs, dead
     letters and alarms, whether the stack is the one that would be deployed from here, whether
     stack, project and tool are of one version, and what the next deployment needs: the CDK's
-    bootstrap, the role of ECS, and Docker for the image's architecture. It changes nothing; dead
-    letters are invisible to others while they are counted. The exit code is 1 if there is a
-    problem.
+    bootstrap, the role of ECS, and Docker for the image's architecture. It says what the jobs of
+    each stage may do. It changes nothing; dead letters are invisible to others while they are
+    counted. The exit code is 1 if there is a problem.
 
     Example: longhaul doctor --profile production
     """

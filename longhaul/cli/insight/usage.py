@@ -13,9 +13,9 @@ from longhaul.domain.pace import LOOKS, MEAN_JITTER
 from longhaul.engines.aws_lambda.ends import SIZE
 from longhaul.settings import LeaseSettings, RuntimeSettings, TaskSize
 
-# Each state entered is a transition: RunUnderLease, RunOnFargate, FirstWait, Settle, Outcome, Done,
-# and the three of the last beat, which finds the job settled.
-_TRANSITIONS = 9
+# Each state entered is a transition: RunUnderLease, Rights, MainRights, RunOnFargate, FirstWait,
+# Settle, Outcome, Done, and the three of the last beat, which finds the job settled.
+_TRANSITIONS = 11
 _TRANSITIONS_PER_BEAT = 3  # Wait, Beat, AfterBeat
 
 # GB-seconds of a function's call: its memory times the duration of a warm call. Assumed, not

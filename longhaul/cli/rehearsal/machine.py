@@ -20,6 +20,7 @@ _ERROR: Final = {"error": "States.TaskFailed", "cause": "a rehearsal"}
 # What an execution may know in any of its states.
 _INPUT: Final[Mapping[str, Any]] = {
     "key": "main#rehearsal",
+    "stage": "main",
     "run": "1760000000000",
     "attempt": "1",
     "engine": "fargate",
@@ -27,6 +28,7 @@ _INPUT: Final[Mapping[str, Any]] = {
     "capacity": "FARGATE",
     "timeout_s": 3600,
     "first_wait_s": 15,
+    "rights": {"task_role": "a role", "job_run_role": "a role", "function": "a function"},
     "workers": "--conf spark.executor.cores=1",
     "beat": {"next": "wait", "wait_s": 15, "cause": "a rehearsal"},
     "outcome": "RELEASED",

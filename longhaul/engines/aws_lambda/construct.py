@@ -1,6 +1,10 @@
-"""The engine of the size `tiny`: a Lambda function made of the jobs' image."""
+"""The engine of the size `tiny`: for each stage a Lambda function made of the jobs' image.
 
-from typing import Final
+A function has one role. One function for all stages would need a right to take the role of each,
+and so would have the rights of all: its environment serves one job after the other.
+"""
+
+from typing import TYPE_CHECKING, Final
 
 from aws_cdk import Duration, Size, Stack
 from aws_cdk import aws_ecr_assets as ecr_assets
@@ -11,12 +15,16 @@ from constructs import Construct
 
 from longhaul.cdk.functions import ARCHITECTURE, named_for_sam
 from longhaul.cdk.grants import allow
+from longhaul.cdk.roles import job_roles, stage_id
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import TinySize
 from longhaul.engines.aws_lambda.ends import LAMBDA, MAX_RUN_S
 from longhaul.engines.aws_lambda.states import lambda_states
 from longhaul.engines.states import JobStates
 from longhaul.settings import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # The image has no runtime client as its entry point: tasks start Python themselves.
 ENTRYPOINT: Final = ["python", "-m", "awslambdaric"]
@@ -39,24 +47,43 @@ class LambdaJobs(Construct):
     ) -> None:
         super().__init__(scope, id_)
         # No aws:SourceAccount, as for the other functions.
-        self.job_role = iam.Role(
+        self.job_roles: Mapping[str, iam.IRole] = job_roles(
             self,
             "JobRole",
+            settings,
+            what="a job on Lambda",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            description="What a job on Lambda may do",
         )
-        log_group.grant_write(self.job_role)
+        self._functions = {
+            stage: self._function(stage, role, settings, tiny, image, log_group)
+            for stage, role in self.job_roles.items()
+        }
+
+    def configure(self, runtime_settings: str) -> None:
+        for function in self._functions.values():
+            function.add_environment(VARIABLE, runtime_settings)
+
+    def _function(
+        self,
+        stage: str,
+        role: iam.IRole,
+        settings: Settings,
+        tiny: TinySize,
+        image: ecr_assets.DockerImageAsset,
+        log_group: logs.ILogGroup,
+    ) -> lambda_.Function:
+        log_group.grant_write(role)
         code = lambda_.DockerImageCode.from_ecr(
             image.repository, tag_or_digest=image.image_tag, entrypoint=ENTRYPOINT, cmd=[HANDLER]
         )
         # In no VPC: it reaches AWS and the internet without a NAT gateway.
-        self.function = lambda_.DockerImageFunction(
+        function = lambda_.DockerImageFunction(
             self,
-            "Function",
+            stage_id(stage, "Function"),
             code=code,
             architecture=ARCHITECTURE[settings.architecture],
-            description="Runs jobs of the size tiny",
-            role=self.job_role,
+            description=f"Runs jobs of the size tiny and the stage {stage}",
+            role=role,
             timeout=Duration.seconds(MAX_RUN_S),
             memory_size=tiny.memory_mib,
             ephemeral_storage_size=Size.gibibytes(tiny.disk_gib),
@@ -64,23 +91,22 @@ class LambdaJobs(Construct):
             # The image's own is not writable here.
             environment={"TMPDIR": "/tmp"},  # noqa: S108 - the function's own
         )
-        resource = named_for_sam(self.function)
+        resource = named_for_sam(function)
         # For `sam build`, which knows an image by this name of the property. With
         # `from_image_asset` the CDK would say it, and build a second image.
         image.add_resource_metadata(resource, "Code.ImageUri")
         built_with = resource.get_metadata(_BUILD_ARGS) or {}
         resource.add_metadata(_BUILD_ARGS, {**built_with, "RUN_AS": "root"})
-
-    def configure(self, runtime_settings: str) -> None:
-        self.function.add_environment(VARIABLE, runtime_settings)
+        return function
 
     def states(self) -> JobStates:
-        return lambda_states(self.function.function_arn, Stack.of(self).partition)
+        functions = {stage: each.function_arn for stage, each in self._functions.items()}
+        return lambda_states(functions, Stack.of(self).partition)
 
     def grant_running(self, machine: iam.Role) -> None:
         # Unqualified only: `grant_invoke` would add every version and alias.
-        arn = self.function.function_arn
-        allow(machine, "RunTheJobOnLambda", ["lambda:InvokeFunction"], [arn])
+        arns = [each.function_arn for each in self._functions.values()]
+        allow(machine, "RunTheJobOnLambda", ["lambda:InvokeFunction"], arns)
 
     def grant_stopping(self, role: iam.IRole) -> None:
         """Nothing: Lambda cannot stop an invocation."""

@@ -3,7 +3,7 @@
 Each job gets a Python process of its own, `python -m longhaul.engines.aws_lambda.runner`. The JVM
 beside it is kept for the next job of the same stage and catalogue job, if this one ended well
 (`longhaul.runner.spark.kept`). All other processes are killed, and all files deleted, before the
-invocation ends: the environment may serve the next job, which may be another stage's.
+invocation ends: the environment may serve the next job of its stage.
 
 The environment: TMPDIR names the function's only writable folder, LONGHAUL_SETTINGS the settings.
 """

@@ -17,6 +17,7 @@ from longhaul.cdk import layer
 from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.functions import CORE_CODE
 from longhaul.cdk.grants import allow, cancel_job_runs
+from longhaul.cdk.roles import job_roles
 from longhaul.config import requirements
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings, SettingsError
@@ -123,10 +124,11 @@ class EmrServerless(Construct):
         applications = stack.format_arn(
             service="emr-serverless", resource="/applications", resource_name="*"
         )
-        self.job_role = iam.Role(
+        self.job_roles: Mapping[str, iam.IRole] = job_roles(
             self,
             "JobRole",
-            description="What a job on EMR Serverless may do",
+            settings,
+            what="a job on EMR Serverless",
             # Any application of this account: the role must exist before job runs name it.
             assumed_by=iam.ServicePrincipal(
                 "emr-serverless.amazonaws.com",
@@ -149,7 +151,8 @@ class EmrServerless(Construct):
         self._entry = s3_assets.Asset(
             self, "Entry", path=str(repository / "longhaul/engines/emr_serverless/runner.py")
         )
-        self._grant_driver(log_group)
+        for role in self.job_roles.values():
+            self._grant_driver(role, log_group)
 
     def configure(self, runtime_settings: str) -> None:
         self._runtime_settings = runtime_settings
@@ -158,10 +161,10 @@ class EmrServerless(Construct):
         job_run = EmrJobRun(
             run={
                 "ApplicationId": self.application.attr_application_id,
-                "ExecutionRoleArn": self.job_role.role_arn,
                 "EntryPoint": self._entry.s3_object_url,
                 "EntryPointArguments": [_percent_encoded(self._runtime_settings)],
             },
+            roles={stage: role.role_arn for stage, role in self.job_roles.items()},
             spark=self._spark_parameters(),
             workers={
                 name: _worker_parameters(size)
@@ -188,7 +191,7 @@ class EmrServerless(Construct):
             machine,
             "LendTheJobRole",
             ["iam:PassRole"],
-            [self.job_role.role_arn],
+            [role.role_arn for role in self.job_roles.values()],
             conditions={"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}},
         )
 
@@ -255,9 +258,9 @@ class EmrServerless(Construct):
         """The ARN pattern of every job run of the application."""
         return f"{self.application.attr_arn}/jobruns/*"
 
-    def _grant_driver(self, log_group: logs.ILogGroup) -> None:
+    def _grant_driver(self, role: iam.IRole, log_group: logs.ILogGroup) -> None:
         allow(
-            self.job_role,
+            role,
             "FetchItself",
             ["s3:GetObject"],
             # Not `Asset.grant_read`, which grants the whole bucket of the account's assets, and not
@@ -266,24 +269,24 @@ class EmrServerless(Construct):
             [self._entry.bucket.arn_for_objects(f"{self._prefix_of_assets()}*")],
             wildcards="The code of this version and of those before: jobs run across a deploy.",
         )
-        self._grant_decrypting()
+        self._grant_decrypting(role)
         log_groups = Stack.of(self).format_arn(service="logs", resource="*")
         allow(
-            self.job_role,
+            role,
             "FindItsLog",
             ["logs:DescribeLogGroups"],
             [log_groups],
             wildcards="EMR lists the account's log groups to find ours; it sees names.",
         )
         allow(
-            self.job_role,
+            role,
             "WriteItsLog",
             ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
             [log_group.log_group_arn],
             wildcards="The streams of one log group, whose ARN ends so.",
         )
 
-    def _grant_decrypting(self) -> None:
+    def _grant_decrypting(self, role: iam.IRole) -> None:
         """Let drivers decrypt their code, where the bootstrap has a key of the customer's.
 
         Not `Fn::ImportValue` of the key that the bootstrap's stack exports: without such a key that
@@ -295,7 +298,7 @@ class EmrServerless(Construct):
         stack, bucket = Stack.of(self), self._entry.bucket
         code = [bucket.bucket_arn, bucket.arn_for_objects(f"{self._prefix_of_assets()}*")]
         allow(
-            self.job_role,
+            role,
             "DecryptItself",
             ["kms:Decrypt"],
             [stack.format_arn(service="kms", account="*", resource="key", resource_name="*")],

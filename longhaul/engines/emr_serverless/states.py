@@ -17,9 +17,13 @@ JOB_RUN_TIMEOUT_MINUTES: Final = MAX_TIMEOUT_S // 60
 
 @dataclass(frozen=True, kw_only=True)
 class EmrJobRun:
-    """The parameters of emr-serverless:StartJobRun that do not depend on the job."""
+    """The parameters of emr-serverless:StartJobRun that do not depend on the job.
+
+    `roles`: by stage, the ARN of the role of its job runs.
+    """
 
     run: Mapping[str, object]
+    roles: Mapping[str, str]
     # SparkSubmitParameters of every job, and those of the driver and the executors by size.
     spark: str
     workers: Mapping[SizeName, str]
@@ -36,7 +40,7 @@ def emr_states(emr: EmrJobRun, partition: str) -> JobStates:
     )
     parameters = {
         "ApplicationId": run["ApplicationId"],
-        "ExecutionRoleArn": run["ExecutionRoleArn"],
+        "ExecutionRoleArn.$": "$.rights.job_run_role",
         # One attempt has one execution and one job run, even if StartJobRun is repeated.
         "ClientToken.$": "$$.Execution.Name",
         # The form that `longhaul.engines.emr_serverless.ends` reads: the driver does not know
@@ -83,6 +87,7 @@ def emr_states(emr: EmrJobRun, partition: str) -> JobStates:
             },
             "RunOnEmrServerless": run_job(resource, parameters),
         },
+        rights={stage: {"job_run_role": role} for stage, role in emr.roles.items()},
     )
 
 

@@ -1,7 +1,7 @@
 """What jobs run on: one cluster, one image, and one Fargate task definition for each size."""
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_ecs as ecs
@@ -13,6 +13,7 @@ from longhaul.cdk.image import job_image
 from longhaul.cdk.log_group import LogGroup
 from longhaul.cdk.nag import acknowledge
 from longhaul.cdk.network import Network
+from longhaul.cdk.roles import job_roles
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB, Size
@@ -20,6 +21,9 @@ from longhaul.engines.fargate.ends import CONTAINER, FARGATE
 from longhaul.engines.fargate.states import fargate_states
 from longhaul.engines.states import JobStates
 from longhaul.settings import VARIABLE, SizeName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Step Functions makes this rule itself, once for each account. It reports the end of what it runs
 # with `.sync`.
@@ -62,8 +66,8 @@ class SparkRuntime(Construct):
         self.image = job_image(
             self, "Image", settings=settings, repository=repository, project=project
         )
-        self.job_role = iam.Role(
-            self, "TaskRole", assumed_by=_ecs_tasks(self), description="What a job may do"
+        self.job_roles: Mapping[str, iam.IRole] = job_roles(
+            self, "TaskRole", settings, what="a task", assumed_by=_ecs_tasks(self)
         )
         self.execution_role = iam.Role(
             self,
@@ -101,6 +105,7 @@ class SparkRuntime(Construct):
                 },
             },
             self._settings.stack_name,
+            {stage: role.role_arn for stage, role in self.job_roles.items()},
             Stack.of(self).partition,
         )
 
@@ -140,7 +145,7 @@ class SparkRuntime(Construct):
             machine,
             "LendItsRoles",
             ["iam:PassRole"],
-            [self.job_role.role_arn, self.execution_role.role_arn],
+            [*(role.role_arn for role in self.job_roles.values()), self.execution_role.role_arn],
             conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
         )
 
@@ -165,10 +170,15 @@ class SparkRuntime(Construct):
                 cpu_architecture=CPU_ARCHITECTURE[settings.architecture],
                 operating_system_family=ecs.OperatingSystemFamily.LINUX,
             ),
-            task_role=self.job_role,
+            # The CDK makes one where none is given.
+            task_role=next(iter(self.job_roles.values())),
             execution_role=self.execution_role,
             volumes=[ecs.Volume(name=volume) for volume in SCRATCH],
         )
+        resource = task.node.default_child
+        assert isinstance(resource, ecs.CfnTaskDefinition)  # noqa: S101 - for mypy
+        # Which stage's it is, the call that starts the task says.
+        resource.add_property_deletion_override("TaskRoleArn")
         acknowledge(task, "ECS2", "The settings are names and numbers, none of them secret.")
         container = task.add_container(
             CONTAINER,

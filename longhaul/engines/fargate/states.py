@@ -6,12 +6,18 @@ from longhaul.engines.fargate.ends import CONTAINER, FARGATE
 from longhaul.engines.states import JobStates, run_job
 
 
-def fargate_states(run_task: Mapping[str, object], task_families: str, partition: str) -> JobStates:
+def fargate_states(
+    run_task: Mapping[str, object],
+    task_families: str,
+    task_roles: Mapping[str, str],
+    partition: str,
+) -> JobStates:
     """The states of the engine.
 
     Args:
         run_task: Where the task runs: `Cluster` and `NetworkConfiguration` of ecs:RunTask.
         task_families: The prefix of the task definitions' families; the input's `size` follows it.
+        task_roles: By stage, the ARN of the role of its tasks.
         partition: The AWS partition of the service integration's ARN.
     """
     parameters = {
@@ -22,6 +28,8 @@ def fargate_states(run_task: Mapping[str, object], task_families: str, partition
         # it.
         "TaskDefinition.$": f"States.Format('{task_families}-{{}}', $.size)",
         "Overrides": {
+            # The definition names none: a task whose stage is not said may do nothing.
+            "TaskRoleArn.$": "$.rights.task_role",
             "ContainerOverrides": [
                 {
                     "Name": CONTAINER,
@@ -31,7 +39,7 @@ def fargate_states(run_task: Mapping[str, object], task_families: str, partition
                         {"Name": "LONGHAUL_ATTEMPT", "Value.$": "$.attempt"},
                     ],
                 }
-            ]
+            ],
         },
     }
     resource = f"arn:{partition}:states:::ecs:runTask.sync"
@@ -39,4 +47,5 @@ def fargate_states(run_task: Mapping[str, object], task_families: str, partition
         engine=FARGATE.name,
         start="RunOnFargate",
         states={"RunOnFargate": run_job(resource, parameters)},
+        rights={stage: {"task_role": role} for stage, role in task_roles.items()},
     )

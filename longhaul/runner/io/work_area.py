@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from longhaul.domain.lease import AttemptId
+from longhaul.domain.lease import AttemptId, folder_name
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
 from longhaul.runner.io.cluster_staging import ClusterStager
@@ -97,7 +97,9 @@ class BucketArea:
         self._s3 = client
         place = DataPath.on_s3(prefix)
         bucket, key = place.bucket, place.key
-        self._folder = S3Folder(bucket, f"{key}{attempt.key_hash}/{attempt.run}-{attempt.attempt}/")
+        self._folder = S3Folder(
+            bucket, f"{key}{folder_name(attempt.key)}/{attempt.run}-{attempt.attempt}/"
+        )
         self.output: Folder = self._folder / "output"
 
     def stage(

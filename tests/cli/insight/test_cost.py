@@ -88,7 +88,7 @@ def test_a_task_of_seconds_is_charged_for_a_minute_and_no_task_for_nothing() -> 
     blink = job(attempt(task_until=NOW + timedelta(seconds=5))).cost
     assert blink.cpu == pytest.approx(0.03238 / 60)
     assert job(attempt(task_arn=None)).cost.task == 0
-    assert job(attempt(task_arn=None)).cost.transitions == pytest.approx(9 * 0.000025)
+    assert job(attempt(task_arn=None)).cost.transitions == pytest.approx(11 * 0.000025)
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,13 @@ RUN_TASK: Mapping[str, Any] = {
     "Cluster": "Longhaul",
     "NetworkConfiguration": {"AwsvpcConfiguration": {"Subnets": ["subnet-1"]}},
 }
+ROLES: Mapping[str, str] = {"main": "arn:aws:iam::123456789012:role/job"}
 
 
 def _machine(*others: JobStates) -> str:
     return json.dumps(
         definition(
-            engines=[fargate_states(RUN_TASK, "Longhaul", "aws"), *others],
+            engines=[fargate_states(RUN_TASK, "Longhaul", ROLES, "aws"), *others],
             heartbeat_arn="heartbeat",
             heartbeat_timeout_s=30,
             settle_arn="settle",
@@ -44,10 +45,10 @@ WITH_EMR = _machine(
         EmrJobRun(
             run={
                 "ApplicationId": "00fq5n6h21j9rn09",
-                "ExecutionRoleArn": "arn:aws:iam::123456789012:role/job",
                 "EntryPoint": "s3://assets/entry.py",
                 "EntryPointArguments": ["{}"],
             },
+            roles=ROLES,
             spark="--conf spark.archives=s3://assets/code.zip#code",
             workers={
                 "small": "--conf spark.driver.cores=1",
@@ -62,6 +63,7 @@ WITH_EMR = _machine(
 INPUT: Mapping[str, Any] = {
     "version": 1,
     "key": "main#flights-2013-01",
+    "stage": "main",
     "run": "1767323045000",
     "attempt": "1",
     "capacity": "FARGATE",

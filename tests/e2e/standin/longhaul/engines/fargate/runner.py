@@ -2,7 +2,8 @@
 
 `params.plan` has one word for each attempt whose task has begun: one that was claimed and never ran
 takes none, which happens on a busy machine. The last word holds for all that follow. Each works for
-`params.work_s` seconds, or until there is a file at `params.until`. The job `probe` is the
+`params.work_s` seconds, or until there is a file at `params.until`. Of the objects of
+`params.reads`, what S3 says to the task is in the output. The job `probe` is the
 catalogue's own, with a session that only counts.
 """
 
@@ -20,11 +21,15 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+from botocore.exceptions import ClientError
+
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.paths import DataPath
 from longhaul.job import Params
 from longhaul.local.credentials import aws_client
 from longhaul.runner.io.work_area import DiskArea
@@ -64,6 +69,7 @@ def main() -> int:
         tables=tables_from(settings, s3),
         load=plan.load,
     )
+    plan.s3 = s3
     plan.begun = partial(begun_before, overseer(settings.leases_table), attempt_id)
     attempt.leases = PlannedLeases(attempt.leases, plan)
     end_when_stopped(attempt)
@@ -98,6 +104,8 @@ class Plan:
         self._step = "ok"
         self._work_s = 0.0
         self._until: Path | None = None
+        self._reads: Sequence[str] = ()
+        self.s3: Any = None
         self.begun: Callable[[], int] = lambda: 0
 
     def load(
@@ -114,6 +122,7 @@ class Plan:
         self._step = plan[min(self.begun(), len(plan) - 1)]
         self._work_s = params.get("work_s", 0)
         self._until = Path(params["until"]) if params.get("until") else None
+        self._reads = params.get("reads", ())
         return LoadedJob(lambda _session, job: self._work(job), Params())
 
     def await_session(self, input_bytes: int = 0) -> None:
@@ -166,7 +175,19 @@ class Plan:
             case "hangs for good":  # after a report, and deaf to SIGTERM
                 time.sleep(2 * self._report_period_s)
                 os.kill(os.getpid(), signal.SIGSTOP)
-        self._write(job, [{"key": self._attempt.key, "attempt": self._attempt.attempt}])
+        row: dict[str, Any] = {"key": self._attempt.key, "attempt": self._attempt.attempt}
+        if self._reads:
+            row["reads"] = {uri: self._read(uri) for uri in self._reads}
+        self._write(job, [row])
+
+    def _read(self, uri: str) -> str:
+        """The object's text, or the code of the error."""
+        place = DataPath.on_s3(uri)
+        try:
+            body: bytes = self.s3.get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
+        except ClientError as error:
+            return code_of(error)
+        return body.decode()
 
     def _write(self, job: RunningJob[Any], rows: Sequence[Mapping[str, Any]]) -> None:
         folder = Path(str(job.folder_of(".")))

@@ -1,0 +1,94 @@
+"""Two stages on the embedded AWS: what the tasks of each may read, through queue and machine."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from longhaul.cli.local.aws import embedded_aws, roles_judge
+from longhaul.cli.synth import PROFILE, synth
+from longhaul.config.settings import CONTEXT_KEY
+from tests.e2e.conftest import STAND_IN, Stack
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    profile = json.loads(PROFILE.read_text())[CONTEXT_KEY]
+    (main,) = profile["stages"]
+    profile["stages"] = [
+        {
+            **main,
+            "next": ["clean"],
+            "limits": {"input_prefixes": ["raw/"], "output_prefixes": ["parsed/"]},
+        },
+        {
+            "name": "clean",
+            "job": "sql",
+            "limits": {"input_prefixes": ["reference/"], "output_prefixes": ["stages/clean/"]},
+            "policies": [
+                {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::helpers/*"}
+            ],
+        },
+    ]
+    # Nothing of it runs here, and it is long in the settings of each function.
+    profile["emr_serverless"] = None
+    folder = tmp_path_factory.mktemp("embedded-aws")
+    assembly = synth(folder / "cdk.out", context={CONTEXT_KEY: profile})
+    with embedded_aws(folder / "aws", task_dir=STAND_IN, iam=roles_judge()) as aws:
+        yield Stack(aws, aws.deploy(assembly, "Longhaul"))
+
+
+def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: Stack) -> None:
+    s3, sqs = stack.client("s3"), stack.client("sqs")
+    s3.create_bucket(Bucket="helpers")
+    places = {
+        "raw": (stack.bucket, "raw/a"),
+        "parsed": (stack.bucket, "parsed/a"),
+        "reference": (stack.bucket, "reference/a"),
+        "helpers": ("helpers", "a"),
+        "saved by main": (stack.bucket, "longhaul/saved/main!x/1-1/0/0"),
+        "saved by clean": (stack.bucket, "longhaul/saved/clean!x/1-1/0/0"),
+    }
+    for bucket, key in places.values():
+        s3.put_object(Bucket=bucket, Key=key, Body=b"read")
+    uris = {name: f"s3://{bucket}/{key}" for name, (bucket, key) in places.items()}
+    outputs = {"main": "parsed/one", "clean": "stages/clean/one"}
+    queues = {"main": "JobsQueueUrl", "clean": "CleanQueueUrl"}
+
+    for stage, prefix in outputs.items():
+        request = json.loads(
+            stack.plan("one", "ok", output=f"s3://{stack.bucket}/{prefix}/", label=stage)
+        )
+        request["params"]["reads"] = [*uris.values()]
+        sqs.send_message(QueueUrl=stack.outputs[queues[stage]], MessageBody=json.dumps(request))
+
+    said = {}
+    for stage, prefix in outputs.items():
+        ended = stack.wait_for(
+            lambda stage=stage: (row := stack.leases.load(f"{stage}#one")) and row.is_finished,
+            f"the end of {stage}",
+        )
+        assert ended
+        (row,) = stack.rows(prefix)
+        said[stage] = {name: row["reads"][uri] for name, uri in uris.items()}
+    assert said == {
+        "main": {
+            "raw": "read",
+            "parsed": "read",
+            "reference": "AccessDenied",
+            "helpers": "AccessDenied",
+            "saved by main": "read",
+            "saved by clean": "AccessDenied",
+        },
+        "clean": {
+            "raw": "AccessDenied",
+            # The stage before it writes there.
+            "parsed": "read",
+            "reference": "read",
+            "helpers": "read",
+            "saved by main": "AccessDenied",
+            "saved by clean": "read",
+        },
+    }
