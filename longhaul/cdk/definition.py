@@ -19,7 +19,7 @@ If the stack has other engines than Fargate, the job's branch has a choice betwe
 (`longhaul.engines`). Imports no CDK.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from longhaul.config.stages import pascal
@@ -163,25 +163,32 @@ def _job_branch(engines: Sequence[JobStates], settle: StateJson) -> StateJson:
         chosen = when("$.engine", {each.engine: each.start for each in others})
         engine = {"Type": "Choice", "Choices": chosen, "Default": default.start}
         states = {"Engine": engine} | states
-    states = _rights(engines, start) | states
+    rights = {
+        stage: {name: arn for each in engines for name, arn in each.rights[stage].items()}
+        for stage in default.rights
+    }
+    states = rights_states(rights, start) | states
     return {
         "StartAt": "Rights",
         "States": states | {"Settle": {**settle, "OutputPath": "$.outcome"}},
     }
 
 
-def _rights(engines: Sequence[JobStates], following: str) -> dict[str, StateJson]:
-    """Whose rights the job gets: by the stage whose queue its message came through.
+def rights_states(rights: Mapping[str, Mapping[str, str]], following: str) -> dict[str, StateJson]:
+    """The states that say whose rights the job gets: by the stage of the execution's input.
 
     Decided here and not by the dispatcher: roles and machine are one deployment, every version of
     the input has the stage, and nothing that a message says can be a role.
+
+    Args:
+        rights: by stage, what engines find at `$.rights`.
+        following: the state after them.
     """
-    stages = list(engines[0].rights)
     return {
         # JSONPath has no map lookup: each stage is a Pass state that adds what is its own.
         "Rights": {
             "Type": "Choice",
-            "Choices": when("$.stage", {stage: _rights_of(stage) for stage in stages}),
+            "Choices": when("$.stage", {stage: _rights_of(stage) for stage in rights}),
             "Default": "UnknownStage",
         },
         "UnknownStage": {
@@ -194,13 +201,11 @@ def _rights(engines: Sequence[JobStates], following: str) -> dict[str, StateJson
         **{
             _rights_of(stage): {
                 "Type": "Pass",
-                "Result": {
-                    name: arn for each in engines for name, arn in each.rights[stage].items()
-                },
+                "Result": dict(rights[stage]),
                 "ResultPath": "$.rights",
                 "Next": following,
             }
-            for stage in stages
+            for stage in rights
         },
     }
 

@@ -6,13 +6,14 @@ So a world needs no Node, and replays from a clean checkout.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from longhaul.settings import VARIABLE, RuntimeSettings
+from longhaul.cdk.definition import rights_states
+from longhaul.settings import VARIABLE, RuntimeSettings, StageSettings
 from simulation.aws.service import ACCOUNT, REGION
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,32 @@ class Deployed:
     rules: tuple[Rule, ...]
     families: Mapping[str, int]  # stop timeout by task family
     application: Mapping[str, Any] | None = None  # that of EMR Serverless, as its API takes it
+
+    def definition_for(self, stages: Iterable[str]) -> str:
+        """The definition of a stack with these stages, each with roles of its own."""
+        definition = json.loads(self.definition)
+        states = definition["States"]["RunUnderLease"]["Branches"][0]["States"]
+        main = states.pop("MainRights")
+        rights = {
+            stage: {
+                # The fake of Lambda has one function for all.
+                name: arn if name == "function" else role_of(stage, arn)
+                for name, arn in main["Result"].items()
+            }
+            for stage in stages
+        }
+        states |= rights_states(rights, main["Next"])
+        return json.dumps(definition)
+
+
+def role_of(stage: str, main: str) -> str:
+    """The ARN of a stage's role, where that of the stage `main` is known."""
+    return main if stage == StageSettings().name else f"{main}-{stage}"
+
+
+def stage_of(role: str) -> str:
+    """The stage whose role that is, as `role_of` names it."""
+    return role.partition(":role/")[2].partition("-")[2] or StageSettings().name
 
 
 @cache

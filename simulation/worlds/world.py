@@ -222,7 +222,7 @@ class World:
                 family=family, containerDefinitions=[{"name": "job", "stopTimeout": stop_timeout_s}]
             )
         aws.stepfunctions.create_state_machine(
-            name="Longhaul", definition=stack.definition, roleArn=""
+            name="Longhaul", definition=stack.definition_for(self.stages), roleArn=""
         )
 
     def _deploy_application(self) -> Application | None:

@@ -9,6 +9,7 @@ from simulation.aws.ecs.client import Failure, FakeEcs
 from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.job_process import JobProcess, Surroundings
 from simulation.aws.service import RefusedError
+from simulation.aws.template import stage_of
 from simulation.worlds.injection import Injector
 from simulation.worlds.plan import Ending
 from simulation.worlds.randomness import rng_of, unit
@@ -102,6 +103,10 @@ class Containers:
         if self._injector.is_out("rights"):
             number = unit(self._around.plan.seed, f"no right:{site}")
             raise RefusedError(*_NO_RIGHT[int(number * len(_NO_RIGHT))])
+        role, key = request["overrides"]["taskRoleArn"], names["LONGHAUL_KEY"]
+        if (stage := key.partition("#")[0]) != stage_of(role):
+            # On AWS its first write would be denied: a role opens the rows of its own stage alone.
+            raise RefusedError("AccessDeniedException", f"{role} may not write rows of {stage}")
         fault = self._injector.of_event(site, _LAUNCH_FAULTS, self._around.plan.mix.launches)
         if fault is not None:
             raise Failure(fault)

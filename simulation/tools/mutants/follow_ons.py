@@ -37,6 +37,12 @@ FOLLOW_ONS: Final = (
         "is_followed = stage.next",
     ),
     Mutant(
+        "the jobs of every stage get the rights of the first",
+        "longhaul/cdk/definition.py",
+        '"Result": dict(rights[stage]),',
+        '"Result": dict(rights[next(iter(rights))]),',
+    ),
+    Mutant(
         "the emitted requests are ignored",
         _FINISH,
         "if output and output.emitted_ref:",

@@ -13,6 +13,7 @@ from tests.simulation.interpreter.small_machines import RUN_TASK, Call, World, f
 
 INPUT = {
     "key": "main#a",
+    "stage": "main",
     "run": "1",
     "attempt": "1",
     "engine": "fargate",

@@ -43,7 +43,7 @@ def test_definition_is_loaded_once_for_all_its_executions() -> None:
     }
 
 
-PAYLOADS = ("Parameters", "ResultSelector")
+PAYLOADS = ("Parameters", "ResultSelector", "Result")
 
 
 def objects(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
