@@ -316,6 +316,13 @@ def test_the_table_local_is_laid_over_the_settings_on_this_machine_alone(tmp_pat
     assert (deployed.log_level, deployed.input_buckets) == ("INFO", ("theirs",))
 
 
+def test_the_small_sizes_of_the_docs_are_settings_of_this_machine(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/local.md").read_text(), re.DOTALL)
+    project = make_project(tmp_path / "p", **{"longhaul.toml": f'stack_name = "Mine"\n{text}'})
+    sizes = load(dict(project.settings), local_context(project)["longhaul"]).sizes
+    assert sizes.small.memory_mib == 3072
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
