@@ -82,7 +82,16 @@ from longhaul.local.moto_server import MotoServer
 from longhaul.local.private_files import make_private_folder
 from longhaul.local.running import REGION
 from longhaul.local.schedule_driver import ScheduleDriver
-from longhaul.local.state import catalog, executions, items, logs, messages, names, objects
+from longhaul.local.state import (
+    catalog,
+    executions,
+    items,
+    logs,
+    messages,
+    names,
+    objects,
+    schedules,
+)
 from longhaul.local.state.store import Store
 
 _one_at_a_time = Lock()
@@ -248,7 +257,7 @@ class EmbeddedAws:
         if self._store is None:
             return []
         place = (self._store, self.account, self.region)
-        for part in (objects, items, messages, catalog, logs):
+        for part in (objects, items, messages, catalog, logs, schedules):
             part.restore(*place)
         aborted = executions.restore(*place)
         self._store.recording = True
@@ -380,7 +389,7 @@ class EmbeddedAws:
         sqs_receive.apply(patches, self._closing)
         sqs_trigger.apply(patches)
         if store is not None:
-            for part in (messages, catalog, logs, objects):
+            for part in (messages, catalog, logs, objects, schedules):
                 part.apply(patches, store)
 
     def _execution_status_changed(self, execution: Any) -> None:  # noqa: ANN401 - moto's
