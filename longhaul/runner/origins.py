@@ -34,9 +34,10 @@ def reads(
             etag=found.etag or None,
         )
         if isinstance(path, TableInput):
-            planned = listing.tables[name]
-            read = read.model_copy(update={"snapshot": planned.snapshot})
-            writers = _writer_of_table(path, planned.summary)
+            # None where the work area did not ask the listing for it.
+            planned = listing.tables.get(name)
+            read = read.model_copy(update={"snapshot": planned.snapshot if planned else None})
+            writers = _writer_of_table(path, planned.summary if planned else {})
         elif found.etag:  # an object by itself, which no manifest names
             writers = ()
         else:
@@ -49,7 +50,8 @@ def parents(inputs: Mapping[str, InputPath], listing: InputListing) -> dict[str,
     found: dict[str, Parent] = {}
     for name, path in inputs.items():
         if isinstance(path, TableInput):
-            summary = listing.tables[name].summary
+            planned = listing.tables.get(name)
+            summary = planned.summary if planned else {}
             origin = origin_in(summary)
             if origin is not None:
                 found[name] = _parent(origin.key, origin.run, origin.attempt, results_in(summary))

@@ -69,7 +69,8 @@ class Seen:
         # Ends that rows have had, and those with nothing owed; by key and run.
         self.ends: dict[tuple[str, int | None], set[str]] = defaultdict(set)
         self.over: dict[tuple[str, int], str] = {}
-        self.told: list[dict[str, Any]] = []  # events that a stage's `notify` got
+        # Events that a stage's `notify` got, and those of OpenLineage.
+        self.told, self.run_events = list[dict[str, Any]](), list[dict[str, Any]]()
         self.sweeps: list[tuple[datetime, float]] = []  # the age of what is owed, as each put it
         self.is_purging = False
         self.purged_keys: set[str] = set()

@@ -72,8 +72,11 @@ class Watch:
         ):
             self.seen.check("handle used", (call, host))
         if (event := told_by(call)) is not None:
-            self.seen.check("told", event)
-            self.seen.told.append(event)
+            if "eventType" in event:
+                self.seen.run_events.append(event)
+            else:
+                self.seen.check("told", event)
+                self.seen.told.append(event)
 
     def code_failed(self, error: BaseException) -> None:
         """A handler raised an error, or the product's code logged one."""

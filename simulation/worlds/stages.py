@@ -59,6 +59,7 @@ def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
             "max_attempts": plan.max_attempts,
             "limits": limits,
             "notify": TARGETS.get(plan.notify),
+            "openlineage": plan.notify == "events",
         }
     )
     if not plan.clean_slots:

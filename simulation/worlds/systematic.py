@@ -134,6 +134,9 @@ SCENARIOS: Mapping[str, Plan] = {
     "a death is told to a queue": _plan(
         Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),)), notify="sqs"
     ),
+    "an end is told to a bus, and as OpenLineage says it": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),)), notify="events"
+    ),
     "a cancel is told to a bus": _plan(
         Job("j0", work_s=120.0), Act(90.0, "cancel", "j0"), notify="events"
     ),

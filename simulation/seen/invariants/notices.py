@@ -1,8 +1,9 @@
 """What a stage's `notify` is told."""
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain.lease import AttemptId
+from longhaul.domain.lease import AttemptId, key_hash
 from simulation.seen.invariants.table import invariant
 
 if TYPE_CHECKING:
@@ -60,6 +61,30 @@ def every_end_is_told(seen: "Seen", _: None) -> str | None:
         why = letter.reason.get("class"), letter.reason.get("reason")
         if "class" in letter.reason and "run" not in letter.reason and why not in refused:
             return f"the dead letter {letter.reason} was not told"
+    return None
+
+
+@invariant("L12", "the end", "a success that is told is told as OpenLineage says it, too")
+def every_success_is_a_whole_run(seen: "Seen", _: None) -> str | None:
+    if seen.world.plan.notify != "events":
+        return None
+    kinds: dict[str, set[str]] = defaultdict(set)
+    wrote: dict[str, str] = {}  # the run whose token its output's version is, by id
+    for event in seen.run_events:
+        kinds[event["run"]["runId"]].add(event["eventType"])
+        for output in event["outputs"]:
+            token = output["facets"]["version"]["datasetVersion"]
+            wrote[event["run"]["runId"]] = token.rpartition("-")[0]
+    for found in kinds.values():
+        if "START" not in found or len(found) > 2:
+            return f"a run had the events {sorted(found)}"
+    whole = {wrote[each] for each, found in kinds.items() if found == {"START", "COMPLETE"}}
+    for (key, run), state in seen.over.items():
+        is_told = any(_run_of(event) == (key, run) for event in seen.told)
+        is_late = seen.asked.untold_s.get((key, run), 0) >= _GIVEN_UP_S
+        is_whole = f"{key_hash(key)}-{run}" in whole
+        if state == "SUCCEEDED" and is_told and not is_late and not is_whole:
+            return f"run {run} of {key} is no run of OpenLineage's"
     return None
 
 

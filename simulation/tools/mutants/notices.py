@@ -36,6 +36,12 @@ NOTICES: Final = (
         "__import__('os').urandom(8).hex()",
     ),
     Mutant(
+        "a run has a start for OpenLineage, and no end",
+        _ANNOUNCING,
+        "for event in self._run_events(lease):\n    self._send(stage.notify, event, until)",
+        "for event in self._run_events(lease)[:1]:\n    self._send(stage.notify, event, until)",
+    ),
+    Mutant(
         "a cancelled job is not told",
         _FINISH,
         "self.announcer.ended(lease, stage, until)",
