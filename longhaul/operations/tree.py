@@ -7,6 +7,7 @@ that is still queued is known, and nothing waits for an index that lags.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from longhaul.domain.dead_letter import Refusal
@@ -18,6 +19,7 @@ from longhaul.operations.view import QUEUED, JobState, JobStatus, shown_state
 from longhaul.ports import Leases, Refusals, Requests
 from longhaul.settings import RuntimeSettings
 
+_NONE: Mapping[str, Lease] = MappingProxyType({})
 WAITS: Literal["WAITS"] = "WAITS"
 """The state of a join that still waits for others."""
 
@@ -118,16 +120,19 @@ class Trees:
     refusals: Refusals
     requests: Requests
 
-    def walk(self, lease: Lease) -> TreeJob:
-        """The tree from a job downwards, as its rows are now."""
+    def walk(self, lease: Lease, known: Mapping[str, Lease] = _NONE) -> TreeJob:
+        """The tree from a job downwards, as its rows are now.
+
+        Rows in `known`, by key, are not read again: of successes, which stay as they are.
+        """
         top = TreeJob(lease.key, lease)
         level = [top]
         while level:
             below = [(job, key) for job in level for key in self._follow(job.lease)]
-            rows = self.leases.load_many(key for _, key in below)
+            rows = self.leases.load_many(key for _, key in below if key not in known)
             level = []
             for parent, key in below:
-                child = TreeJob(key, rows.get(key))
+                child = TreeJob(key, known.get(key) or rows.get(key))
                 parent.children.append(child)
                 level.append(child)
         absent = {job.key: job for job in top.all() if job.lease is None}
@@ -177,6 +182,12 @@ def _waits(job: TreeJob, join: str, pipeline: Pipeline) -> tuple[int, int]:
     leading = (child for child in job.children if pipeline.leads(child.stage, join))
     below = [_waits(child, join, pipeline) for child in leading]
     return sum(left for left, _ in below), sum(size for _, size in below)
+
+
+def unwell(tree: TreeJob) -> list[Lease]:
+    """The rows of the jobs of a tree that ended otherwise than well, and can be run again."""
+    rows = (job.lease for job in tree.all())
+    return [row for row in rows if row is not None and row.state in (State.DEAD, State.CANCELLED)]
 
 
 def progress(tree: TreeJob) -> str:

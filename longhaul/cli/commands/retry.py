@@ -12,6 +12,7 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job
 from longhaul.domain.lease import Lease, State
 from longhaul.operations.retry import why_not
+from longhaul.operations.tree import unwell
 
 
 @on_target
@@ -55,6 +56,4 @@ def _below(target: Target, lease: Lease) -> Sequence[Lease]:
     """What is run again for a job: of a success, the jobs below it that ended otherwise."""
     if lease.state is not State.SUCCEEDED:
         return [lease]
-    unwell = (State.DEAD, State.CANCELLED)
-    rows = (job.lease for job in target.trees.walk(lease).all())
-    return [row for row in rows if row is not None and row.state in unwell] or [lease]
+    return unwell(target.trees.walk(lease)) or [lease]

@@ -38,6 +38,7 @@ from longhaul.domain.waiting import Waits
 from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
+from longhaul.operations.stage_waits import waits_in
 from longhaul.operations.tree import WAITS, TreeJob, progress
 from longhaul.operations.view import as_json, job_record, request_record
 from longhaul.operations.wait import Awaited
@@ -123,7 +124,7 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)], only=only)
         return
     now = target.parts.clock.now()
-    waits = _waits_in(target, lease, now)
+    waits = waits_in(target, lease, now)
     if out.as_json:
         for job in tree.all():
             if job.lease is None:
@@ -146,16 +147,6 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
             out.table(COLUMNS, rows_of(tree, now, limit))
     if watch and not tree.has_succeeded:
         raise typer.Exit(ExitStatus.FAILED)
-
-
-def _waits_in(target: Target, lease: Lease, now: datetime) -> Waits | None:
-    """The waits of the jobs of a stage, if this one is between two attempts."""
-    if lease.state is not State.RELEASED or lease.is_mark:
-        return None
-    uses = {}
-    if lease.stage in {each.name for each in target.settings.stages}:  # it may have been taken out
-        uses[lease.stage] = target.parts.slots.use(target.settings.stage(lease.stage))
-    return Waits(now, target.settings.lease, uses, target.jobs.unfinished([lease.stage]))
 
 
 @dataclass(frozen=True)

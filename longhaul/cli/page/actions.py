@@ -5,9 +5,14 @@ from dataclasses import dataclass
 
 from longhaul.cli.display.dead_letter import name_of
 from longhaul.cli.display.job import cancelled_as
+from longhaul.cli.display.text import counted
 from longhaul.cli.target import Target
 from longhaul.domain.lease import State, job_key
 from longhaul.operations.dead_letters import Which
+from longhaul.operations.retry import why_not
+from longhaul.operations.tree import unwell
+
+_NAMED = 5  # jobs that a result names
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,57 @@ class Actions:
             f"{job_id}: {cancelled_as(lease)}",
             good=not lease.state.is_terminal or lease.state is State.CANCELLED,
         )
+
+    def cancel_tree(self, stage: str, job_id: str) -> Notice:
+        """Cancel a job and all that descends from it."""
+        lease = self._target.parts.leases.load(job_key(stage, job_id))
+        if lease is None:
+            return Notice(f"nothing is known of job {job_id}", good=False)
+        rows = self._target.tree_canceller.cancel(lease)
+        return Notice(f"{counted(len(rows), 'job')} of the tree of {job_id} cancelled")
+
+    def retry_tree(self, stage: str, job_id: str) -> Notice:
+        """Run again what died or was cancelled below a job, itself included."""
+        lease = self._target.parts.leases.load(job_key(stage, job_id))
+        if lease is None:
+            return Notice(f"nothing is known of job {job_id}", good=False)
+        return self.retry_all([row.key for row in unwell(self._target.trees.walk(lease))])
+
+    def cancel_all(self, keys: Sequence[str]) -> Notice:
+        """Cancel exactly these jobs, each by itself."""
+        ended: list[str] = []
+        for key in keys:
+            stage, _, job_id = key.partition("#")
+            lease = self._target.canceller.cancel(stage, job_id)
+            if lease.state.is_terminal and lease.state is not State.CANCELLED:
+                ended.append(job_id)
+        text = f"{counted(len(keys) - len(ended), 'job')} cancelled"
+        return Notice("; ".join([text, *_not("had ended before", ended)]), good=not ended)
+
+    def retry_all(self, keys: Sequence[str]) -> Notice:
+        """Run exactly these jobs again, as far as each can be retried."""
+        rows = self._target.parts.leases.load_many(keys)
+        refused = [row.job_id for row in rows.values() if why_not(row)]
+        for row in rows.values():
+            if not why_not(row):
+                self._target.retrier.retry(row)
+        text = f"{counted(len(rows) - len(refused), 'job')} sent again"
+        return Notice(
+            "; ".join([text, *_not("cannot be retried now", refused)]),
+            good=not refused and len(rows) == len(keys),
+        )
+
+    def pause(self, stage: str) -> Notice:
+        """Let no job of a stage start."""
+        target = self._target
+        target.parts.slots.pause(target.stage(stage), target.parts.clock.now())
+        return Notice(f"{stage} is paused: what runs goes on, and messages wait")
+
+    def resume(self, stage: str) -> Notice:
+        """Let the jobs of a paused stage start again."""
+        target = self._target
+        target.parts.slots.resume(target.stage(stage), target.parts.clock.now())
+        return Notice(f"{stage} goes on: what waits is looked at within half an hour")
 
     def retry(self, stage: str, job_id: str) -> Notice:
         lease = self._target.parts.leases.load(job_key(stage, job_id))
@@ -62,3 +118,11 @@ class Actions:
         gone = len(set(message_ids)) - handled.done - len(handled.failed)
         parts += [f"{gone} were no longer there, or another process holds them"] if gone else []
         return Notice("; ".join(parts), good=handled.done == len(set(message_ids)))
+
+
+def _not(why: str, job_ids: Sequence[str]) -> list[str]:
+    """What was left out, in words."""
+    if not job_ids:
+        return []
+    more = f" and {len(job_ids) - _NAMED} more" if len(job_ids) > _NAMED else ""
+    return [f"{', '.join(job_ids[:_NAMED])}{more} {why}"]

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from itertools import count, islice
 from typing import Any, TypeVar
 
@@ -14,11 +15,13 @@ from werkzeug.wrappers import Request, Response
 from longhaul.cli.display.job import page_of
 from longhaul.cli.display.timeline_html import ZOOMS
 from longhaul.cli.errors import AWS_OR_OURS, CommandError, is_elsewhere, sentence
+from longhaul.cli.insight.letter_groups import grouped
 from longhaul.cli.page.actions import Actions, Notice
-from longhaul.cli.page.board import MAX_JOBS, WINDOWS, BoardReader
+from longhaul.cli.page.board import MAX_JOBS, WINDOWS, Board, BoardReader
+from longhaul.cli.page.filters import STATES, Filter, cancellable, read_filter, retriable
 from longhaul.cli.page.guard import Guard, refused, secured
 from longhaul.cli.page.job import LINES, JobReader
-from longhaul.cli.page.latest import Views
+from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.rendering import Addresses, environment, static_files
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.selection import job_id as checked_id
@@ -33,15 +36,16 @@ T = TypeVar("T")
 MAX_LETTERS = 100
 """The most dead letters that are shown at once."""
 
-_MAX_BODY = 65_536
+_MAX_BODY = 262_144  # the keys of all jobs that are shown
 _NOTICES = 50  # results of the latest actions
 _DEFAULT_WINDOW = "6h"
+_OF_A_JOB = "cancel, retry, rerun, 'cancel-tree', 'retry-tree'"
 
 
 class _Request(Request):
     max_content_length = _MAX_BODY
     max_form_memory_size = _MAX_BODY
-    max_form_parts = 200
+    max_form_parts = MAX_JOBS + 10
 
 
 class Page:
@@ -62,6 +66,9 @@ class Page:
             target.retrier,
             target.parts.executions,
             target.stage_counter,
+            target.trees,
+            target.tree_canceller,
+            target.rerunner,
         )
         self._views = views or Views(target.parts.clock.now)
         self._actions = Actions(target)
@@ -78,9 +85,13 @@ class Page:
             Rule("/job", endpoint=self._job, methods=["GET"]),
             Rule("/find", endpoint=self._find, methods=["GET"]),
             Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
-            Rule("/ask/<any(cancel, retry, rerun):what>", endpoint=self._ask, methods=["GET"]),
+            Rule(f"/ask/<any({_OF_A_JOB}):what>", endpoint=self._ask, methods=["GET"]),
+            Rule("/ask/<any(pause, resume):what>", endpoint=self._ask_stage, methods=["GET"]),
+            Rule("/ask/<any(cancel, retry):what>-all", endpoint=self._ask_all, methods=["GET"]),
             Rule("/ask/redrive", endpoint=self._ask_redrive, methods=["GET"]),
-            Rule("/do/<any(cancel, retry, rerun):what>", endpoint=self._do, methods=["POST"]),
+            Rule(f"/do/<any({_OF_A_JOB}):what>", endpoint=self._do, methods=["POST"]),
+            Rule("/do/<any(pause, resume):what>", endpoint=self._do_stage, methods=["POST"]),
+            Rule("/do/<any(cancel, retry):what>-all", endpoint=self._do_all, methods=["POST"]),
             Rule("/do/redrive", endpoint=self._redrive, methods=["POST"]),
             Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
         ]
@@ -114,20 +125,30 @@ class Page:
             return refused(error, self._rendered("refused.html", request, what))
         return shown
 
+    def _board(self, request: Request) -> tuple[str, Filter, Seen[Board]]:
+        """The chosen window, the filter, and what is seen through both."""
+        window, wanted = request.args.get("window", _DEFAULT_WINDOW), read_filter(request.args)
+        if window not in WINDOWS:
+            raise BadRequest(f"window is one of {', '.join(WINDOWS)}")
+        seen = self._views.get(("board", window), self._noting(self._board_readers[window].read))
+        value = wanted.narrow(seen.value) if seen.value else None
+        return window, wanted, replace(seen, value=value)
+
     def _jobs(self, request: Request) -> Response:
-        window = request.args.get("window", _DEFAULT_WINDOW)
         zoom = request.args.get("zoom", str(ZOOMS[0]))
-        if window not in WINDOWS or zoom not in map(str, ZOOMS):
-            raise BadRequest(
-                f"window is one of {', '.join(WINDOWS)}; zoom one of {', '.join(map(str, ZOOMS))}"
-            )
-        view = self._views.get(("board", window), self._noting(self._board_readers[window].read))
+        if zoom not in map(str, ZOOMS):
+            raise BadRequest(f"zoom is one of {', '.join(map(str, ZOOMS))}")
+        window, wanted, view = self._board(request)
         choice = {
             "windows": tuple(WINDOWS),
             "window": window,
             "zooms": ZOOMS,
             "zoom": zoom,
             "most": MAX_JOBS,
+            "filter": wanted,
+            "states": STATES,
+            "cancellable": len(cancellable(view.value)) if view.value else 0,
+            "retriable": len(retriable(view.value)) if view.value else 0,
         }
         return self._html("jobs.html", request, choice | {"seen": view})
 
@@ -141,7 +162,8 @@ class Page:
         if view.value is not None:
             group = self._target.settings.job_log_group
             row, now, asked = view.value.row, view.value.now, view.value.asked
-            facts = page_of(row, now, self._target.parts.executions, group, asked)
+            waits = view.value.waits
+            facts = page_of(row, now, self._target.parts.executions, group, asked, waits=waits)
         values = {
             "stage": stage.name,
             "job_id": job_id,
@@ -181,6 +203,7 @@ class Page:
             "stage": stage.name,
             "now": self._target.parts.clock.now(),
             "letters": matches[:MAX_LETTERS],
+            "groups": grouped(matches[:MAX_LETTERS]),
             "more": len(matches) > MAX_LETTERS,
         }
         return self._html("letters.html", request, values)
@@ -189,7 +212,9 @@ class Page:
         stage, job_id = self._job_in(request.args)
         with self._aws_errors_shown():
             row = self._target.parts.leases.load(job_key(stage.name, job_id))
-        if what == "cancel":
+        if what.endswith("-tree"):
+            problem = None if row is not None else "Nothing is known of it."
+        elif what == "cancel":
             problem = "It has ended already." if row is not None and row.state.is_terminal else None
         elif row is None:
             problem = "Nothing is known of it."
@@ -216,6 +241,34 @@ class Page:
             return sentence(error)
         return None
 
+    def _ask_stage(self, request: Request, what: str) -> Response:
+        stage = self._stage(request.args.get("stage"))
+        values = {
+            "what": what,
+            "row": None,
+            "fields": [("stage", stage.name)],
+            "names": [stage.name],
+            "problem": None,
+            "back": self._url("/"),
+        }
+        return self._html("ask.html", request, values | {"stage": stage.name})
+
+    def _ask_all(self, request: Request, what: str) -> Response:
+        """Ask about the jobs that a filter shows: the answer is about these, whatever comes."""
+        window, wanted, seen = self._board(request)
+        choose = cancellable if what == "cancel" else retriable
+        rows = choose(seen.value) if seen.value else []
+        back = self._url("/", window=window, **wanted.query)
+        values = {
+            "what": f"{what}-all",
+            "row": None,
+            "fields": [("key", row.key) for row in rows],
+            "names": [row.label or row.job_id for row in rows],
+            "problem": None if rows else (seen.problem or "No job is concerned."),
+            "back": back,
+        }
+        return self._html("ask.html", request, values | {"stage": ""})
+
     def _ask_redrive(self, request: Request) -> Response:
         stage = self._stage(request.args.get("stage"))
         letters = request.args.getlist("letter")[:MAX_LETTERS]
@@ -238,11 +291,29 @@ class Page:
             "cancel": self._actions.cancel,
             "retry": self._actions.retry,
             "rerun": self._actions.rerun,
+            "cancel-tree": self._actions.cancel_tree,
+            "retry-tree": self._actions.retry_tree,
         }
         act = acts[what]
         return self._act_and_redirect(
             lambda: act(stage.name, job_id), "/job", stage=stage.name, id=job_id
         )
+
+    def _do_stage(self, request: Request, what: str) -> Response:
+        stage = self._stage(request.form.get("stage"))
+        act = self._actions.pause if what == "pause" else self._actions.resume
+        return self._act_and_redirect(lambda: act(stage.name), "/")
+
+    def _do_all(self, request: Request, what: str) -> Response:
+        keys = [self._key(each) for each in request.form.getlist("key")[:MAX_JOBS]]
+        act = self._actions.cancel_all if what == "cancel" else self._actions.retry_all
+        return self._act_and_redirect(lambda: act(keys), "/")
+
+    def _key(self, given: str) -> str:
+        """The key of a job, as a form has it."""
+        stage, _, job_id = given.partition("#")
+        found, name = self._job_in({"stage": stage, "id": job_id})
+        return job_key(found.name, name)
 
     def _redrive(self, request: Request) -> Response:
         stage = self._stage(request.form.get("stage"))

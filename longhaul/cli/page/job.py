@@ -1,26 +1,28 @@
-"""The page of a job: its row, attempts, request, the end of its log, and its family."""
+"""The page of a job: its row, attempts, request, the end of its log, and its tree."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
 from longhaul.cli.display.text import log_line
+from longhaul.cli.insight.tree_graph import StageBox, columns
 from longhaul.cli.page.histories import Histories
 from longhaul.cli.target import Target
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import Lease, job_key
+from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.request import JobRequest, read_request
+from longhaul.domain.waiting import Waits
+from longhaul.operations.stage_waits import waits_in
+from longhaul.operations.tree import TreeJob
 
 LINES = 200
 """The most lines of the log that are shown. `longhaul logs` has all of them."""
 
-MAX_FAMILY = 200
 _MAX_REQUEST = 65_536  # characters
 
 
@@ -33,8 +35,9 @@ class JobView:
     attempts: Sequence[AttemptRecord]
     body: str | None  # of its request, as it was sent
     log: "Log | None"
-    family: Sequence[Lease]
-    more_family: bool
+    tree: TreeJob | None  # that of its root; None of a job that is alone
+    graph: Sequence[Sequence[StageBox]]
+    waits: Waits | None
 
     @property
     def asked(self) -> JobRequest | None:
@@ -63,6 +66,7 @@ class JobReader:
         self._target, self._attempt = target, attempt
         self._key = job_key(stage, job_id)
         self._histories = Histories(target.parts.leases)
+        self._succeeded: Mapping[str, Lease] = {}
         self._request: tuple[str, str | None] | None = None  # its reference, then itself
 
     def read(self) -> JobView | None:
@@ -72,17 +76,29 @@ class JobReader:
         if row is None:
             return None
         attempts = self._histories.of([row]).get(row.key, ())
-        others = list(islice(self._target.jobs.related(row), MAX_FAMILY))
-        shown = [row, *others[: MAX_FAMILY - 1]] if others else []
+        tree = self._tree(row)
         return JobView(
             now=parts.clock.now(),
             row=row,
             attempts=attempts,
             body=self._request_of(row),
             log=self._log(attempts),
-            family=_ordered(shown),
-            more_family=len(others) == MAX_FAMILY,
+            tree=tree,
+            graph=columns(tree, self._target.settings.stages) if tree else (),
+            waits=waits_in(self._target, row, parts.clock.now()),
         )
+
+    def _tree(self, row: Lease) -> TreeJob | None:
+        """The tree of the job's root, or of the job where that has expired; None if it is alone."""
+        root = row if row.root == row.key else self._target.parts.leases.load(row.root) or row
+        tree = self._target.trees.walk(root, self._succeeded)
+        rows = (job.lease for job in tree.all())
+        self._succeeded = {
+            each.key: each
+            for each in rows
+            if each is not None and each.is_finished and each.state is State.SUCCEEDED
+        }
+        return tree if tree.children or root.key != row.key else None
 
     def _request_of(self, row: Lease) -> str | None:
         if row.is_mark or not row.request_ref:
@@ -106,19 +122,6 @@ class JobReader:
             return None
         lines = [log_line(event) for event in self._target.logs.tail(stream, LINES)]
         return Log(wanted[-1].attempt.number, lines)
-
-
-def _ordered(family: Sequence[Lease]) -> list[Lease]:
-    """The root first, then stage by stage as they began, the jobs of each by their numbers."""
-    begun: dict[str, int] = {}
-    for row in family:
-        begun[row.stage] = min(row.run, begun.get(row.stage, row.run))
-
-    def place(row: Lease) -> tuple[bool, int, list[int], int, str]:
-        numbers = [group.n for group in row.lineage.groups] if row.lineage else []
-        return row.lineage is not None, begun[row.stage], numbers, row.run, row.key
-
-    return sorted(family, key=place)
 
 
 def _pretty(body: str) -> str:

@@ -17,6 +17,7 @@ from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.domain.lease import Lease
 from longhaul.operations.retry import why_not
+from longhaul.operations.tree import progress, unwell
 from longhaul.operations.view import shown_state
 
 _HERE = Path(__file__).parent
@@ -64,6 +65,8 @@ def environment(addresses: Addresses) -> Environment:
         "set_by_operator": set_by_operator,
         "name_of": job.name_of,
         "state_of": shown_state,
+        "progress_of_tree": progress,
+        "unwell": unwell,
     }
     templates.filters |= {"clock": _clock, "size": _size}
     return templates

@@ -1,14 +1,16 @@
 """Worlds to show on the page."""
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 from longhaul.domain import beat, transitions
 from longhaul.domain.lease import CommittedOutput, Lease
-from longhaul.domain.lineage import Group, Lineage
+from longhaul.domain.lineage import Group, Lineage, child_id
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from longhaul.operations.cancel import Canceller
+from tests.builders import OUTPUT, stage
 from tests.cli.conftest import World
 
 EVIL = (
@@ -85,6 +87,38 @@ def child_of(job_id: str, n: int) -> Lineage:
     """The lineage of one of two jobs that a job of the stage `main` emitted."""
     key = f"main#{job_id}"
     return Lineage(root=key, parent=key, groups=(Group(of=key, run=1, n=n, size=2),))
+
+
+def three_stages(world: World) -> None:
+    """Deploy a pipeline: `main` emits for `clean`, and `total` joins."""
+    main = world.settings.stages[0].model_copy(update={"next": ("clean",)})
+    clean = stage(name="clean", next=("total",), slots=1000)
+    stages = (main, clean, stage(name="total", join=True, opener="main"))
+    world.settings = world.settings.model_copy(update={"stages": stages})
+    world.deploy()
+
+
+def member_id(root: Lease, n: int) -> str:
+    return child_id(root.key, "clean", root.key, root.run, n)
+
+
+def tree(world: World, jobs: int, begun: int, label: str | None = None) -> Lease:
+    """A root that emitted `jobs`, of which `begun` have a row: every 7th died, every 5th runs."""
+    row = world.claim("year", opens=("total",), label=label)
+    output = replace(OUTPUT, emitted_ref="emitted", emitted={"clean": jobs})
+    root = world.end(
+        world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
+    )
+    lineage = Lineage(root=root.key, parent=root.key)
+    for n in range(begun):
+        of = world.settings.stages[1]
+        member = world.claim(member_id(root, n), of, lineage=lineage, label=label)
+        if n % 7 == 3:
+            world.end(member, OutcomeClass.PERMANENT, EVIL)
+        elif n % 5 != 4:
+            committed = world.parts.leases.report(transitions.commit(member.id, OUTPUT))
+            world.end(committed, OutcomeClass.SUCCEEDED)
+    return root
 
 
 def busy(world: World) -> None:

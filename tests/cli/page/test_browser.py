@@ -14,7 +14,16 @@ from longhaul.domain import transitions
 from longhaul.domain.verdict import OutcomeClass
 from tests.chromium import MARKS, chromium, playwright
 from tests.cli.conftest import World
-from tests.cli.page.scenes import EVIL, busy, crowd, dead, started
+from tests.cli.page.scenes import (
+    EVIL,
+    busy,
+    crowd,
+    dead,
+    member_id,
+    started,
+    three_stages,
+    tree,
+)
 
 pytestmark = MARKS
 
@@ -370,3 +379,47 @@ def test_a_server_on_another_port_learns_no_way_in(opened: Callable[..., Any]) -
         page.evaluate("fetch('/fetched')")
         other.shutdown()
     assert seen == [(None, None), (None, f"{address}/left")]
+
+
+@pytest.fixture
+def staged(world: World) -> World:
+    three_stages(world)
+    return world
+
+
+def test_a_tree_unfolds_stays_unfolded_and_fits_a_narrow_window(
+    staged: World, opened: Callable[..., Any]
+) -> None:
+    world = staged
+    root = tree(world, 300, 220)
+    page = opened("/job?stage=main&id=year", viewport={"width": 400, "height": 900})
+    jobs = page.locator("#tree details").nth(1)
+    jobs.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert jobs.locator("li").count() == 100
+    world.claim(member_id(root, 250), world.settings.stages[1])
+    world.clock.advance(2)
+    page.wait_for_selector("#tree li[data-key=RUNNING] >> text=39")
+    assert jobs.get_attribute("open") is not None
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    boxes = [page.locator("#tree .box").nth(n).bounding_box() for n in range(3)]
+    assert boxes[0]["y"] < boxes[1]["y"] < boxes[2]["y"]
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.wait_for_function("innerWidth === 1400")
+    boxes = [page.locator("#tree .box").nth(n).bounding_box() for n in range(3)]
+    assert boxes[0]["x"] < boxes[1]["x"] < boxes[2]["x"]
+
+
+def test_what_a_filter_shows_is_retried_after_a_question(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    for n in range(3):
+        dead(world, f"day-{n}", EVIL)
+    dead(world, "other", "why")
+    page = opened()
+    page.get_by_label("Text").fill("day-")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Retry 3 of them").click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry them").click()
+    page.wait_for_selector("#notice >> text=3 jobs sent again")
+    assert len(world.queued()) == 3

@@ -119,7 +119,7 @@ def test_each_address_takes_one_method(
 
 
 def test_a_body_that_is_too_large_is_refused(visitor: Visitor) -> None:
-    assert visitor.post("/do/cancel", stage="main", id="x" * 70_000).status_code == 413
+    assert visitor.post("/do/cancel", stage="main", id="x" * 270_000).status_code == 413
     assert visitor.post("/do/redrive", letter=["x"] * 40_000).status_code == 413
 
 

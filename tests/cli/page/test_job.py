@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from longhaul.cli.page.job import MAX_FAMILY
 from longhaul.cli.target import Target
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
@@ -16,7 +15,7 @@ from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import stage
 from tests.cli.conftest import PLACE, World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, visitor_of, words
-from tests.cli.page.scenes import EVIL, child_of, dead, started, succeeded
+from tests.cli.page.scenes import EVIL, started, succeeded
 
 
 def test_it_shows_request_attempts_errors_log_and_output(world: World, visitor: Visitor) -> None:
@@ -53,34 +52,6 @@ def test_the_end_of_a_long_log_is_shown(world: World, visitor: Visitor) -> None:
     assert "line 499" in shown
     assert "line 300" in shown
     assert "line 299" not in shown
-
-
-def test_jobs_with_the_same_root_are_shown_together(world: World, visitor: Visitor) -> None:
-    lineage = Lineage(root="main#year", parent="main#year")
-    world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
-    world.claim("year/main/0", lineage=lineage)
-    dead(world, "other", "why")
-    shown = visitor.read("/job", stage="main", id="year/main/0")
-    family = words(shown[shown.index('id="family"') :])
-    assert "Jobs that belong together 2 All jobs with the root year" in family
-    assert "year main ✓ succeeded 1" in family
-    assert "other" not in family
-    assert f'href="{ROOT}/job?stage=main&amp;id=year"' in shown
-    assert "Jobs that belong together" not in words(
-        visitor.read("/job", stage="main", id="other")
-    ).replace("Jobs that belong together No other job belongs to it.", "")
-
-
-def test_a_family_is_sorted_by_its_numbers_whatever_came_first(
-    world: World, visitor: Visitor
-) -> None:
-    for n, name in ((1, "a"), (0, "b")):
-        world.claim(f"year/main/{name}", lineage=child_of("year", n))
-        world.clock.advance(1)
-    world.claim("year")
-    shown = visitor.read("/job", stage="main", id="year")
-    family = words(shown[shown.index('id="family"') :])
-    assert family.index("year main ▶") < family.index("year main 01") < family.index("year main 02")
 
 
 def test_a_job_that_ended_without_a_log_will_not_write_one(world: World, visitor: Visitor) -> None:
@@ -156,17 +127,7 @@ def test_an_impossible_job_id_is_not_found(
     assert not world.aws.gate.counts
 
 
-def test_a_large_family_is_cut_and_keeps_the_job_itself(world: World, visitor: Visitor) -> None:
-    for n in range(MAX_FAMILY):
-        world.claim(f"year/main/{n:03}", lineage=child_of("year", n))
-    world.claim("year")
-    shown = visitor.read("/job", stage="main", id="year")
-    family = words(shown[shown.index('id="family"') :])
-    assert f"All jobs with the root year , the first {MAX_FAMILY} of them" in family
-    assert shown.count('aria-current="true"') == 1
-
-
-def test_a_look_reads_row_log_and_family_and_the_request_only_once(
+def test_a_look_reads_row_log_and_root_and_the_request_only_once(
     world: World, visitor: Visitor
 ) -> None:
     started(world, world.claim("job", lineage=Lineage(root="main#year", parent="main#year")))
@@ -176,9 +137,7 @@ def test_a_look_reads_row_log_and_family_and_the_request_only_once(
     world.aws.gate.counts.clear()
     visitor.read("/job", stage="main", id="job")
     assert dict(world.aws.gate.counts) == {
-        "dynamodb.GetItem": 1,
-        "dynamodb.Query": 1,
-        "dynamodb.BatchGetItem": 1,
+        "dynamodb.GetItem": 2,
         "logs.GetLogEvents": 1,
     }
 

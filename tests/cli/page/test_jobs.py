@@ -31,7 +31,7 @@ def calls(world: World) -> dict[str, int]:
 def test_the_first_page_works_without_scripts(world: World, visitor: Visitor) -> None:
     busy(world)
     page = visitor.read("/")
-    assert words(section(page, "stages")).endswith("main about 37 5 of 1000 ✗ 1 in main")
+    assert words(section(page, "stages")).endswith("main Pause main about 37 5 of 1000 ✗ 1 in main")
     running = words(section(page, "running"))
     assert running.startswith("Running 5")
     assert "delays-hourly ▶ running 70 % running 2" in running
@@ -206,7 +206,7 @@ def test_begun_jobs_beyond_those_shown_do_not_count_as_queued(
         world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}")
     for n in range(MAX_JOBS + 10):
         world.claim(f"job-{n}")
-    assert "main about 10 510 of 1000" in words(section(visitor.read("/"), "stages"))
+    assert "about 10 510 of 1000" in words(section(visitor.read("/"), "stages"))
 
 
 def test_jobs_that_ended_before_the_window_are_not_shown(world: World, visitor: Visitor) -> None:

@@ -1,0 +1,95 @@
+"""Which of the shown jobs a person wants to see."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from werkzeug.exceptions import BadRequest
+
+from longhaul.cli.page.board import Board
+from longhaul.domain.labels import Names
+from longhaul.domain.lease import Lease
+from longhaul.operations.retry import why_not
+from longhaul.operations.view import shown_state
+
+STATES: Final = ("RUNNING", "RELEASED", "CANCELLING", "SUCCEEDED", "DEAD", "CANCELLED")
+_FIELDS: Final = ("stage", "state", "label", "tag", "text")
+_MAX_CHARS: Final = 256
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Empty fields let all through.
+
+    `label` and the value in `tag` (`NAME=VALUE`) are globs; `text` is a part of a job's id, label,
+    tags or error, in any case.
+    """
+
+    stage: str = ""
+    state: str = ""
+    label: str = ""
+    tag: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether anything is filtered."""
+        return bool(self.query)
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """What a link has to say to keep it."""
+        given = {name: getattr(self, name) for name in _FIELDS}
+        return {name: value for name, value in given.items() if value}
+
+    def include(self, row: Lease) -> bool:
+        name, _, value = self.tag.partition("=")
+        names = Names(self.label or None, ((name, value),) if self.tag else ())
+        return (
+            self.stage in ("", row.stage)
+            and self.state in ("", shown_state(row))
+            and names.include(row)
+            and any(self.text.lower() in each.lower() for each in _texts(row))
+        )
+
+    def narrow(self, board: Board) -> Board:
+        """The board with no other jobs; its stages and their numbers stay."""
+        if not self:
+            return board
+        return replace(
+            board,
+            running=[row for row in board.running if self.include(row)],
+            waiting=[row for row in board.waiting if self.include(row)],
+            ended=[row for row in board.ended if self.include(row)],
+            lanes=[each for each in board.lanes if self.include(each.row)],
+        )
+
+
+def read_filter(given: Mapping[str, str]) -> Filter:
+    """The filter in a query.
+
+    Raises:
+        BadRequest: a field has no such value.
+    """
+    read = Filter(**{name: given.get(name, "").strip() for name in _FIELDS})
+    if any(len(value) > _MAX_CHARS for value in read.query.values()):
+        raise BadRequest(f"a filter has {_MAX_CHARS} characters at most")
+    if read.state and read.state not in STATES:
+        raise BadRequest(f"state is one of {', '.join(STATES)}")
+    if read.tag and not all(read.tag.partition("=")[::2]):
+        raise BadRequest("a tag is NAME=VALUE, such as day=2026-10-*")
+    return read
+
+
+def cancellable(board: Board) -> list[Lease]:
+    """The jobs of a board that can be cancelled."""
+    return [row for row in (*board.running, *board.waiting) if not row.cancel_requested_at]
+
+
+def retriable(board: Board) -> list[Lease]:
+    """The jobs of a board that can be retried."""
+    return [row for row in board.ended if not why_not(row)]
+
+
+def _texts(row: Lease) -> Iterator[str]:
+    yield from (row.job_id, row.label or "", row.last_class or "", row.last_error or "")
+    yield from (f"{name}={value}" for name, value in row.tags.items())

@@ -1,0 +1,20 @@
+"""What the jobs of a stage wait for, read when a person asks."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.waiting import Waits
+
+if TYPE_CHECKING:
+    from longhaul.operations.stack import Stack
+
+
+def waits_in(stack: "Stack", lease: Lease, now: datetime) -> Waits | None:
+    """The waits of the jobs of a stage, if this one is between two attempts."""
+    if lease.state is not State.RELEASED or lease.is_mark:
+        return None
+    uses = {}
+    if lease.stage in {each.name for each in stack.settings.stages}:  # it may have been taken out
+        uses[lease.stage] = stack.parts.slots.use(stack.settings.stage(lease.stage))
+    return Waits(now, stack.settings.lease, uses, stack.jobs.unfinished([lease.stage]))

@@ -1,0 +1,161 @@
+"""A tree as a graph, and what can be done with it."""
+
+import pytest
+
+from longhaul.cli.insight.tree_graph import columns
+from longhaul.cli.target import Target
+from longhaul.domain.dead_letter import Reason
+from longhaul.operations.tree import TreeJob
+from tests.builders import stage
+from tests.cli.conftest import PLACE, World
+from tests.cli.page.conftest import Elements, Visitor, visitor_of, words
+from tests.cli.page.scenes import EVIL, member_id, three_stages, tree
+
+
+@pytest.fixture
+def pipeline(world: World) -> Visitor:
+    three_stages(world)
+    return visitor_of(Target(PLACE, None), world)
+
+
+def graph(html: str) -> str:
+    return html[html.index('<section id="tree"') :]
+
+
+def test_stages_are_columns_with_the_number_of_jobs_in_each_state(
+    world: World, pipeline: Visitor
+) -> None:
+    root = tree(world, 20, 10)
+    page = pipeline.read("/job", stage="main", id="year")
+    said = words(graph(page))
+    assert "main 1 of 1, clean 7 of 20 (1 DEAD), total waits for 13" in said
+    assert "clean 20 ✗ dead 1 ▶ running 2 … queued 10 ✓ succeeded 7" in said
+    assert said.index("main 1 ✓ succeeded 1") < said.index("clean 20") < said.index("total 0")
+    assert "waits for 13 of 20" in said
+    widths = [float(str(each["width"]).rstrip("%")) for each in Elements(graph(page)).of("rect")]
+    assert sum(widths) == pytest.approx(200, abs=0.1)  # a bar of each stage with jobs
+    # A member shows the same, and is marked in it.
+    shown = pipeline.read("/job", stage="clean", id=member_id(root, 0))
+    assert "Began with year" in words(graph(shown))
+    assert graph(shown).count('aria-current="true"') == 1
+
+
+def test_hostile_text_in_a_tree_stays_text(world: World, pipeline: Visitor) -> None:
+    root = tree(world, 5, 4, label=EVIL)
+    refused = f"clean#{member_id(root, 4)}"
+    reason = Reason(kind=EVIL, reason=EVIL, key=refused)
+    world.parts.refusals.note_refusal(refused, reason, world.clock.now())
+    page = pipeline.read("/job", stage="main", id="year")
+    assert len(Elements(page).of("script")) == 1
+    assert not set("\u202e\x1b\x07") & set(page)
+    assert graph(page).count("&lt;script&gt;") >= 3
+
+
+def test_of_many_jobs_those_that_need_attention_are_listed(world: World, pipeline: Visitor) -> None:
+    tree(world, 150, 120)
+    page = graph(pipeline.read("/job", stage="main", id="year"))
+    assert page.count('<li data-key="clean#') == 100
+    assert "and 50 more" in words(page)
+    assert page.index("✗</span> dead") < page.index("▶</span> running")
+
+
+def test_successes_are_read_once(world: World, pipeline: Visitor) -> None:
+    tree(world, 150, 140)
+    pipeline.read("/job", stage="main", id="year")
+    world.clock.advance(2)
+    world.aws.gate.counts.clear()
+    pipeline.read("/job", stage="main", id="year")
+    assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 2  # the open ones, and refusals
+
+
+def test_a_tree_is_cancelled_and_what_died_is_retried(world: World, pipeline: Visitor) -> None:
+    root = tree(world, 6, 6)
+    died = member_id(root, 3)
+    asked = pipeline.read("/ask/retry-tree", stage="main", id="year")
+    assert "Retry what died in the tree of year?" in words(asked)
+    assert "✓ 1 job sent again" in words(pipeline.do("/do/retry-tree", stage="main", id="year"))
+    assert [each["MessageAttributes"]["job_id"]["StringValue"] for each in world.queued()] == [died]
+    assert "Cancel the tree of year?" in words(
+        pipeline.read("/ask/cancel-tree", stage="main", id="year")
+    )
+    after = words(pipeline.do("/do/cancel-tree", stage="main", id="year"))
+    assert "1 job of the tree of year cancelled" in after
+    row = world.parts.leases.load(f"clean#{member_id(root, 4)}")
+    assert row is not None
+    assert row.cancel_requested_at is not None
+
+
+@pytest.mark.parametrize("what", ["cancel-tree", "retry-tree"])
+def test_an_act_on_an_unknown_tree_does_nothing(pipeline: Visitor, what: str) -> None:
+    assert "Nothing is known of it." in pipeline.read(f"/ask/{what}", stage="main", id="x")
+    assert "✗ nothing is known of job x" in words(
+        pipeline.get(pipeline.post(f"/do/{what}", stage="main", id="x").headers["Location"]).text
+    )
+
+
+def test_a_filter_shows_what_matches_and_acts_on_exactly_that(
+    world: World, pipeline: Visitor
+) -> None:
+    root = tree(world, 10, 10, label="2026-10-07")
+    world.end(world.claim("other", label="2026-10-08"))
+    page = pipeline.read("/", label="2026-10-07", state="DEAD")
+    assert page.count("<li title=") == 1
+    assert "1 job matches." in words(page)
+    assert "other" not in page
+    asked = pipeline.read("/ask/retry-all", label="2026-10-07", state="DEAD")
+    assert "Retry 1 job?" in words(asked)
+    keys = [each["value"] for each in Elements(asked).of("input") if each.get("name") == "key"]
+    assert keys == [f"clean#{member_id(root, 3)}"]
+    assert "✓ 1 job sent again" in words(pipeline.do("/do/retry-all", key=keys))
+    assert len(world.queued()) == 1
+    asked = pipeline.read("/ask/cancel-all", stage="clean", text="YEAR")
+    keys = [each["value"] for each in Elements(asked).of("input") if each.get("name") == "key"]
+    assert "✓ 2 jobs cancelled" in words(pipeline.do("/do/cancel-all", key=keys))
+    assert pipeline.read("/", tag="team=web").count("<li title=") == 0
+
+
+@pytest.mark.parametrize("query", [{"state": "NONE"}, {"tag": "team"}, {"text": "x" * 300}])
+def test_a_filter_that_is_none_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
+    assert visitor.get("/", **query).status_code == 400
+
+
+@pytest.mark.parametrize("key", [EVIL, "nowhere#x", "main#"])
+def test_an_act_on_what_is_no_job_does_nothing(world: World, visitor: Visitor, key: str) -> None:
+    world.aws.gate.counts.clear()
+    assert visitor.post("/do/cancel-all", key=[key]).status_code == 404
+    assert not world.aws.gate.counts
+
+
+def test_a_stage_is_paused_and_resumed(world: World, visitor: Visitor) -> None:
+    assert "Pause main?" in words(visitor.read("/ask/pause", stage="main"))
+    after = words(visitor.do("/do/pause", stage="main"))
+    assert "✓ main is paused" in after
+    assert "Resume main" in after
+    assert world.parts.slots.use(world.settings.stages[0]).paused_at is not None
+    visitor.do("/do/resume", stage="main")
+    assert world.parts.slots.use(world.settings.stages[0]).paused_at is None
+
+
+def test_letters_are_grouped_by_what_they_died_of(world: World, visitor: Visitor) -> None:
+    ids = [world.bury(f"day-{n}", "permanent", f"missing input: s3://b/{n}.csv") for n in range(3)]
+    world.bury("other", "failed", EVIL)
+    page = visitor.read("/dead-letters", stage="main")
+    assert "3 permanent missing input: … Redrive 3" in words(page)
+    links = [str(each["href"]) for each in Elements(page).of("a") if "data-ask" in each]
+    asked = visitor.read(links[0])
+    assert "Redrive 3 dead letters of main?" in words(asked)
+    assert all(each in asked for each in ids)
+    assert len(Elements(page).of("script")) == 1
+
+
+def test_a_stage_stands_to_the_right_of_all_that_lead_to_it() -> None:
+    stages = (
+        stage(next=("a", "b")),
+        stage(name="a", next=("b",)),
+        stage(name="b"),
+        stage(name="c"),
+    )
+    top = TreeJob("main#x", None)
+    top.children = [TreeJob(f"{name}#x", None) for name in ("b", "a")]
+    shown = [[box.name for box in column] for column in columns(top, stages)]
+    assert shown == [["main"], ["a"], ["b"]]
