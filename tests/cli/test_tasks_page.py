@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 from longhaul.cli.cli import app
-from longhaul.domain.request import JobRequest
+from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BUCKET
 from tests.cli.conftest import World
@@ -83,7 +83,7 @@ def test_a_command_of_the_page_runs(used: World, line: str) -> None:
 
 def _run_what_was_sent(world: World) -> None:
     (message,) = world.queued()
-    request = JobRequest.model_validate_json(message["Body"])
+    request = read_request(message["Body"], world.settings.paths.data_bucket)
     assert request.job_id is not None
     lease = world.claim(request.job_id, fingerprint=request.fingerprint())
     world.end(lease, OutcomeClass.SUCCEEDED)
