@@ -1,5 +1,6 @@
 """The settings of a stage, and what the stages of one stack mean for each other. Imports no CDK."""
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -25,6 +26,8 @@ Prefix = Annotated[
     str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")
 ]
 
+# IAM has 10,240 characters for the policies of a role, of which ours take up to four thousand.
+_MAX_POLICIES: Final = 6_000
 # The slots and the arrivals at joins are in the table as `slots#…` and `join#…`. A task may write
 # all items under `<stage>#`.
 _KEYS_OF_OURS: Final = ("slots", "join")
@@ -79,6 +82,12 @@ class StageDeployment(StageSettings):
             raise ValueError(
                 f"the stage {self.name!r} has a role of its own, which the stack does not change: "
                 "put what is in policies and managed_policies into that role"
+            )
+        statements = [each.model_dump(exclude_defaults=True) for each in self.policies]
+        if (length := len(json.dumps(statements, separators=(",", ":")))) > _MAX_POLICIES:
+            raise ValueError(
+                f"the policies of stage {self.name!r} have {length:,} characters, and a role has "
+                f"room for {_MAX_POLICIES:,}; put some into a managed policy (managed_policies)"
             )
         return self
 

@@ -277,6 +277,10 @@ def _statement(**changed: JsonValue) -> dict[str, JsonValue]:
         (_statement(Action="*"), r"'\*' is no action of a service"),
         (_statement(Action=[]), r"policies\.0\.Action: is \[\]"),
         (_statement(Resource="their-bucket"), "'their-bucket' is no resource"),
+        (
+            _statement(Resource=[f"arn:aws:s3:::bucket-{n}/*" for n in range(300)]),
+            "a role has room for 6,000; put some into a managed policy",
+        ),
         (_statement(NotAction="s3:*"), "NotAction: is not a setting"),
         (_stage(role="crunching"), "'crunching' is no role: arn:aws:iam::"),
         (_stage(role="arn:aws:iam::123456789012:user/me"), "is no role"),
