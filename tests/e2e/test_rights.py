@@ -25,7 +25,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         },
         {
             "name": "clean",
-            "job": "sql",
+            "job": "probe",
             "limits": {"input_prefixes": ["reference/"], "output_prefixes": ["stages/clean/"]},
             "policies": [
                 {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::helpers/*"}
@@ -92,3 +92,10 @@ def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: S
             "saved by clean": "read",
         },
     }
+    # What follows from the job of main is published with the rights of clean.
+    stack.wait_for(lambda: _published(stack, "stages/clean/one/clean/"), "the follow-on's output")
+
+
+def _published(stack: Stack, prefix: str) -> bool:
+    listed = stack.client("s3").list_objects_v2(Bucket=stack.bucket, Prefix=prefix)
+    return any(each["Key"].endswith("/_SUCCESS") for each in listed.get("Contents", ()))
