@@ -1,12 +1,15 @@
 """The report: complete, self-contained, and safe from hostile text."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from longhaul.domain.message import Message
 from longhaul.domain.verdict import OutcomeClass
+from tests.builders import BODY
 from tests.cli.conftest import World
 
 EVIL = "</style></td><script>alert(1)</script><img src=x onerror=alert(1)> \u202e\x1b[31m\" ' &amp;"
@@ -111,3 +114,23 @@ def test_a_report_without_jobs_says_so(world: World, tmp_path: Path) -> None:
 def test_a_missing_folder_is_not_created(world: World, tmp_path: Path) -> None:
     done = world.run("report", "-o", str(tmp_path / "no" / "report.html"))
     assert (done.exit_code, "there is no folder" in done.stderr) == (2, True)
+
+
+def test_what_was_asked_for_is_shown_as_text_and_without_secrets(
+    world: World, tmp_path: Path
+) -> None:
+    row = world.end(world.claim("january"), OutcomeClass.SUCCEEDED)
+    params = {"of": EVIL, "api_key": "sk-0123456789abcdef0123456789abcdef"}
+    request = {**BODY, "params": params}
+    world.parts.requests.put(row.request_ref, Message(json.dumps(request), {}))
+    file = tmp_path / "report.html"
+    world.run("report", "-o", str(file))
+    page = Page(file.read_text())
+    said = "".join(page.said)
+    assert f"writes to: {BODY['output']}" in said
+    assert "</td><script>" in said
+    assert "script" not in page.tags
+    assert "sk-0123456789abcdef" not in said
+    (record,) = map(json.loads, world.run("history", "january", "--json").stdout.splitlines())
+    assert record["request"]["output"] == BODY["output"]
+    assert "sk-0123456789abcdef" not in json.dumps(record)

@@ -16,7 +16,7 @@ from longhaul.cli.terminal.selection import find_job
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, State
 from longhaul.operations.asked import request_of
-from longhaul.operations.view import attempt_record
+from longhaul.operations.view import attempt_record, request_record
 
 
 @on_target
@@ -38,13 +38,17 @@ def history(
     lease = find_job(target, job, stage)
     attempts = target.parts.leases.history([lease])[lease.key]
     now = target.parts.clock.now()
+    asked = request_of(lease, target.parts.requests)
     if not as_json:
-        asked = request_of(lease, target.parts.requests)
         for name, value in asked_for(lease, asked, now):
             out.note(f"{name}: {value}")
     if as_json:
         for record in attempts:
-            out.record(attempt_record(record, target.parts.executions, now))
+            # The request that is kept is of the last run.
+            of_run = asked if record.run == lease.run else None
+            request = request_record(of_run) if of_run else None
+            attempt = attempt_record(record, target.parts.executions, now)
+            out.record({**attempt, "request": request})
     else:
         out.table(COLUMNS, [row_of(record, now) for record in attempts])
     for note in _notes(lease, attempts, now):

@@ -1,6 +1,7 @@
 """`longhaul report`."""
 
 from collections.abc import Iterable
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,9 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import NewerThan, OlderThan, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import Most, select_lanes
+from longhaul.operations.asked import request_of
+
+_AT_ONCE = 8  # requests that are read at the same time
 
 
 @on_target
@@ -48,5 +52,10 @@ def report(
 def write_report(target: Target, lanes: Iterable[Lane], file: Path) -> None:
     """Write the report about these jobs."""
     pricing, now = Pricing(read_prices(), target.settings), target.parts.clock.now()
-    page = Report(str(target), [pricing.job(lane, now) for lane in lanes], pricing.prices, now)
+    jobs = [pricing.job(lane, now) for lane in lanes]
+    rows, requests = [job.lane.row for job in jobs], target.parts.requests
+    with ThreadPool(_AT_ONCE) as pool:
+        asked = pool.map(lambda row: request_of(row, requests), rows)
+    found = {row.key: request for row, request in zip(rows, asked, strict=True) if request}
+    page = Report(str(target), jobs, pricing.prices, now, found)
     file.write_text(page.html(), encoding="utf-8")

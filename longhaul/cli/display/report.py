@@ -1,35 +1,42 @@
 """The report as one self-contained HTML page: timeline, outcomes, waits, retries, cost."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from longhaul.cli.display.document import document
-from longhaul.cli.display.job import name_of
+from longhaul.cli.display.job import asked_for, name_of
 from longhaul.cli.display.timeline_html import ZOOMS, text, timeline_html
 from longhaul.cli.insight.cost import AttemptCost, JobCost, SpentOn, amounts_spent, by_stage, money
 from longhaul.cli.insight.prices import Prices
 from longhaul.cli.insight.summary import Repeated, Spread, Summary, repeated, summarize
 from longhaul.cli.insight.timeline import SegmentKind, went_wrong
 from longhaul.domain.durations import format_duration
-from longhaul.domain.lease import State
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.request import JobRequest
 
 _MAX_WRONG = 500
 """The most wasted attempts that are listed: a longer list is not read."""
 
-_SAID = frozenset({"reason", "why"})  # columns of long texts, which wrap
+_SAID = frozenset({"reason", "why", "asked for"})  # columns of long texts, which wrap
+
+_ELSEWHERE = ("label", "runs")
 
 _SHORT_S = 60  # shorter durations are shown with tenths
 
 
 @dataclass(frozen=True)
 class Report:
-    """Jobs of a `subject`, such as a stack, as they were at `now`."""
+    """Jobs of a `subject`, such as a stack, as they were at `now`.
+
+    `requests`: by a job's key, where they could be read. What looks like a secret in them is cut.
+    """
 
     subject: str
     jobs: Sequence[JobCost]
     prices: Prices
     now: datetime
+    requests: Mapping[str, JobRequest] = field(default_factory=dict)
 
     def html(self) -> str:
         """The whole page."""
@@ -170,9 +177,15 @@ class Report:
             names = (row.job_id, row.label or "", "" if row.is_mark else row.input.job or "")
             what = (*names, row.stage, row.state.value, len(lane.attempts))
             beats = sum(each.attempt.beats for each in lane.attempts)
-            rows.append((*what, _seconds(waited), _seconds(ran), beats, money(job.cost.total)))
+            cells = (*what, _seconds(waited), _seconds(ran), beats, money(job.cost.total))
+            rows.append((*cells, self._asked_for(row)))
         headings = ["job", "label", "runs", "stage", "state", "attempts", "waited", "ran", "beats"]
-        return _table([*headings, "cost"], rows)
+        return _table([*headings, "cost", "asked for"], rows)
+
+    def _asked_for(self, row: Lease) -> str:
+        """What the request said, a line for each; its label and its job have their own columns."""
+        pairs = asked_for(row, self.requests.get(row.key), self.now)
+        return "\n".join(f"{name}: {value}" for name, value in pairs if name not in _ELSEWHERE)
 
 
 def _wrong_row(each: AttemptCost) -> list[object]:
