@@ -77,6 +77,15 @@ class Waits:
         )
 
 
+def queued(use: SlotUse) -> Wait:
+    """What the queued jobs of a stage wait for: that it goes on, a slot, or their messages."""
+    if use.paused_at is not None:
+        return Wait("pause", since=use.paused_at)
+    if use.running >= use.slots:
+        return Wait("slot", slots=use.slots)
+    return Wait("message")
+
+
 def _turn(row: Lease) -> tuple[datetime, str]:
     """Retries are claimed in the order in which their back-offs passed."""
     return row.retry_at or row.attempt.claimed_at, row.key

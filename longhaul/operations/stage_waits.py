@@ -1,10 +1,13 @@
 """What the jobs of a stage wait for, read when a person asks."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.waiting import Waits
+from longhaul.domain.waiting import Wait, Waits, queued
+from longhaul.operations.tree import TreeJob
+from longhaul.operations.view import QUEUED
 
 if TYPE_CHECKING:
     from longhaul.operations.stack import Stack
@@ -18,3 +21,10 @@ def waits_in(stack: "Stack", lease: Lease, now: datetime) -> Waits | None:
     if lease.stage in {each.name for each in stack.settings.stages}:  # it may have been taken out
         uses[lease.stage] = stack.parts.slots.use(stack.settings.stage(lease.stage))
     return Waits(now, stack.settings.lease, uses, stack.jobs.unfinished([lease.stage]))
+
+
+def waits_of_queued(stack: "Stack", tree: TreeJob) -> Mapping[str, Wait]:
+    """What the queued jobs of a tree wait for, by stage; a `GetItem` for each stage with some."""
+    known = {each.name: each for each in stack.settings.stages}
+    stages = {job.stage for job in tree.all() if job.state == QUEUED and job.stage in known}
+    return {name: queued(stack.parts.slots.use(known[name])) for name in sorted(stages)}

@@ -14,6 +14,7 @@ from longhaul.domain.dead_letter import Refusal
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.lineage import child_id
 from longhaul.domain.pipeline import Pipeline
+from longhaul.domain.waiting import Wait
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.view import QUEUED, JobState, JobStatus, shown_state
 from longhaul.ports import Leases, Refusals, Requests
@@ -70,8 +71,13 @@ class TreeJob:
         """Whether something is still to come of it by itself."""
         return self.state == QUEUED or (self.lease is not None and not self.lease.is_finished)
 
-    def status(self, root: str) -> JobStatus:
-        """How a job without a row stands; `root`: the id of the first job of its pipeline."""
+    def status(self, root: str, wait: Wait | None = None) -> JobStatus:
+        """How a job without a row stands.
+
+        Args:
+            root: The id of the first job of its pipeline.
+            wait: What the queued jobs of its stage wait for, if it is known.
+        """
         state: JobState = "DEAD" if self.refusal else QUEUED
         kind, error, at = (
             (self.refusal.kind, self.refusal.reason, self.refusal.refused_at)
@@ -86,6 +92,7 @@ class TreeJob:
             kind=kind,
             error=error,
             settled_at=at,
+            waits_for=wait.what if wait and state == QUEUED else None,
         )
 
     def all(self) -> "Iterator[TreeJob]":

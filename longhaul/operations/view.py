@@ -67,7 +67,8 @@ class JobStatus:
         error: Why, in a sentence.
         settled_at: When its latest attempt was settled.
         retry_at: Of a released job: the earliest start of its next attempt.
-        waits_for: Of a released job: `pause` of its stage, `back-off`, `slot` or `message`.
+        waits_for: Of a released job: `pause` of its stage, `back-off`, `slot` or `message`; of a
+            queued one in the tree of another also `pause`, `slot` or `message`.
         waits_until: When that is over at the latest; None for a pause and a slot.
         cancel_requested_at: When it was cancelled.
         owed: What is still to be done after its end.

@@ -204,3 +204,17 @@ def test_following_a_success_goes_on_with_all_that_descends_from_it(tree: World)
         "year: main 1 of 1, clean 1 of 3 (2 DEAD), total waits for 2"
     )
     assert tree.run("logs", "year", "--follow", "--only").stdout == ""
+
+
+def test_queued_jobs_of_a_tree_say_what_they_wait_for(tree: World) -> None:
+    assert "3 QUEUED; waits for its message" in tree.run("status", "year").stdout
+    tree.run("slots", "clean", "1")
+    member(tree, 0)
+    assert "2 QUEUED; waits for a slot: 1 of 1 taken" in tree.run("status", "year").stdout
+    tree.run("pause", "clean")
+    said = tree.run("status", "year").stdout
+    assert "2 QUEUED; waits for its stage, paused since" in said
+    records = [
+        json.loads(line) for line in tree.run("status", "year", "--json").stdout.splitlines()
+    ]
+    assert [each["waits_for"] for each in records if each["state"] == "QUEUED"] == ["pause"] * 2

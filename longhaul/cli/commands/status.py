@@ -38,7 +38,7 @@ from longhaul.domain.waiting import Waits
 from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
-from longhaul.operations.stage_waits import waits_in
+from longhaul.operations.stage_waits import waits_in, waits_of_queued
 from longhaul.operations.tree import WAITS, TreeJob, progress
 from longhaul.operations.view import as_json, job_record, request_record
 from longhaul.operations.wait import Awaited
@@ -125,11 +125,12 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         return
     now = target.parts.clock.now()
     waits = waits_in(target, lease, now)
+    queued = waits_of_queued(target, tree)
     if out.as_json:
         for job in tree.all():
             if job.lease is None:
                 if job.state != WAITS:
-                    out.record(as_json(job.status(tree.root_id)))
+                    out.record(as_json(job.status(tree.root_id, queued.get(job.stage))))
                 continue
             record = job_record(job.lease, target.settings, target.parts.executions, now, waits)
             if job.key == lease.key:
@@ -144,7 +145,7 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         out.fields(page_of(lease, now, target.parts.executions, group, asked, reruns, waits))
         if tree.children:
             out.line(f"\n{progress(tree)}\n")
-            out.table(COLUMNS, rows_of(tree, now, limit))
+            out.table(COLUMNS, rows_of(tree, now, limit, queued))
     if watch and not tree.has_succeeded:
         raise typer.Exit(ExitStatus.FAILED)
 

@@ -10,7 +10,7 @@ from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.request import JobRequest
 from longhaul.domain.saved import waits_for_next
-from longhaul.domain.waiting import Waits
+from longhaul.domain.waiting import Wait, Waits
 from longhaul.engines.aws_lambda.ends import LAMBDA, ends_by
 from longhaul.engines.listed import engine_of
 from longhaul.operations.find import moment_of
@@ -105,10 +105,7 @@ def _wait_text(lease: Lease, now: datetime, waits: Waits | None) -> str:
         return "waits for its message and a slot"
     match wait.what:
         case "pause":
-            return (
-                f"waits for its stage, paused since {moment_text(wait.since)}:"
-                " `longhaul resume` ends that"
-            )
+            return _paused_text(wait)
         case "back-off" if wait.until:
             return f"again in {format_duration((wait.until - now).total_seconds())}"
         case "slot":
@@ -118,6 +115,22 @@ def _wait_text(lease: Lease, now: datetime, waits: Waits | None) -> str:
     return (
         f"waits for its message, which comes within {within}; were it lost, a copy is sent after"
         f" {moment_text(wait.until)}"
+    )
+
+
+def queued_text(wait: Wait) -> str:
+    """What the queued jobs of a stage wait for."""
+    match wait.what:
+        case "pause":
+            return _paused_text(wait)
+        case "slot":
+            return f"waits for a slot: {wait.slots} of {wait.slots} taken"
+    return "waits for its message"
+
+
+def _paused_text(wait: Wait) -> str:
+    return (
+        f"waits for its stage, paused since {moment_text(wait.since)}: `longhaul resume` ends that"
     )
 
 

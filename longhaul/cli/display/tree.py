@@ -1,40 +1,49 @@
 """A job and its follow-ons as a tree of lines."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from types import MappingProxyType
 
-from longhaul.cli.display.job import row_of
+from longhaul.cli.display.job import queued_text, row_of
+from longhaul.domain.waiting import Wait
 from longhaul.operations.tree import TreeJob
+from longhaul.operations.view import QUEUED
+
+_NONE: Mapping[str, Wait] = MappingProxyType({})
 
 # Jobs that need attention are shown before others.
 _URGENCY = ("DEAD", "CANCELLING", "RUNNING", "RELEASED", "CANCELLED", "SUCCEEDED")
 
 
-def rows_of(job: TreeJob, now: datetime, limit: int) -> Iterator[list[str]]:
+def rows_of(
+    job: TreeJob, now: datetime, limit: int, queued: Mapping[str, Wait] = _NONE
+) -> Iterator[list[str]]:
     """The cells of `COLUMNS`, a row for each line: the job itself, then its follow-ons.
 
     Of the siblings in a stage at most `limit` have a line; one more line counts the rest, and one
-    says for how many a join waits.
+    says for how many a join waits. `queued`: by stage, what its queued jobs wait for.
     """
     yield _line(job, now)
-    yield from _below(job, now, limit, "")
+    yield from _below(job, now, limit, queued, "")
 
 
-def _below(job: TreeJob, now: datetime, limit: int, indent: str) -> Iterator[list[str]]:
+def _below(
+    job: TreeJob, now: datetime, limit: int, queued: Mapping[str, Wait], indent: str
+) -> Iterator[list[str]]:
     lines: list[tuple[TreeJob | None, list[str]]] = []
     for _, siblings in groupby(job.children, key=lambda child: child.stage):
-        lines += _of_stage(list(siblings), now, limit)
+        lines += _of_stage(list(siblings), now, limit, queued)
     for n, (child, (name, *cells)) in enumerate(lines):
         branch, below = ("└─ ", "   ") if n == len(lines) - 1 else ("├─ ", "│  ")
         yield [f"{indent}{branch}{name}", *cells]
         if child is not None:
-            yield from _below(child, now, limit, indent + below)
+            yield from _below(child, now, limit, queued, indent + below)
 
 
 def _of_stage(
-    siblings: Sequence[TreeJob], now: datetime, limit: int
+    siblings: Sequence[TreeJob], now: datetime, limit: int, queued: Mapping[str, Wait]
 ) -> Iterator[tuple[TreeJob | None, list[str]]]:
     """The lines of the siblings of one stage, each with the job below which others stand."""
     shown = _most_urgent([each for each in siblings if each.state in _URGENCY], limit)
@@ -43,6 +52,8 @@ def _of_stage(
     rest = Counter(each.state for each in siblings if each not in shown and not each.waits_for)
     if rest:
         states = ", ".join(f"{count:,} {state}" for state, count in rest.most_common())
+        if rest[QUEUED] and stage in queued:
+            states += f"; {queued_text(queued[stage])}"
         yield None, [f"… {rest.total():,} more", "", "", stage, "", "", "", states]
     for each in siblings:
         if each.waits_for:
