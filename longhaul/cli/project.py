@@ -88,18 +88,21 @@ def python_environment(project: Project) -> dict[str, str]:
     return {"LONGHAUL_JOBS": str(project.jobs), "PYTHONPATH": os.pathsep.join(map(str, path))}
 
 
-def local_synth(folder: Path, host: str = LOOPBACK) -> Path:
+def local_synth(
+    folder: Path, host: str = LOOPBACK, begins: Callable[[], object] = lambda: None
+) -> Path:
     """The assembly that `longhaul up --host` deploys: the chosen project's, or `cdk.json`'s.
 
-    It is kept in the folder, and synthesized again once what it is made of has changed. On loopback
-    its layer is empty: functions run in this environment. On Docker's bridge the layer
-    is built, because there `sam local invoke` mounts it.
+    It is kept in the folder, and synthesized again, after `begins`, once what it is made of has
+    changed. On loopback its layer is empty: functions run in this environment. On Docker's bridge
+    the layer is built, because there `sam local invoke` mounts it.
     """
     project = chosen()
     context: dict[str, object] = {} if host == LOOPBACK else _BUNDLED
     if project is None:
-        return kept_synth(folder, context=context, project=None)
-    return kept_synth(folder, context=local_context(project) | context, project=project.folder)
+        return kept_synth(folder, context=context, project=None, begins=begins)
+    context = local_context(project) | context
+    return kept_synth(folder, context=context, project=project.folder, begins=begins)
 
 
 def local_context(project: Project) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -103,7 +103,13 @@ def synth(
     return output_dir
 
 
-def kept_synth(output_dir: Path, *, context: dict[str, object], project: Path | None) -> Path:
+def kept_synth(
+    output_dir: Path,
+    *,
+    context: dict[str, object],
+    project: Path | None,
+    begins: Callable[[], object] = lambda: None,
+) -> Path:
     """Synthesize with the local profile, unless the folder has what that would write.
 
     A synthesis takes 16 seconds of CPU. What the jobs of a project are is no part of what is
@@ -114,6 +120,7 @@ def kept_synth(output_dir: Path, *, context: dict[str, object], project: Path | 
         output_dir: the assembly's folder; it is replaced as a whole.
         context: as for `synth`.
         project: as for `synth`.
+        begins: called before a synthesis.
 
     Raises:
         WrongSettingsError: a setting or a job is wrong.
@@ -123,6 +130,7 @@ def kept_synth(output_dir: Path, *, context: dict[str, object], project: Path | 
     stamp = output_dir / _STAMP
     if stamp.is_file() and stamp.read_text() == digest:
         return output_dir
+    begins()
     shutil.rmtree(output_dir, ignore_errors=True)
     synth(output_dir, context=context, project=project)
     stamp.write_text(digest)

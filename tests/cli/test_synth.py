@@ -30,9 +30,15 @@ def test_an_assembly_is_kept_until_what_it_is_made_of_changes(
     given: dict[str, Any] = {"longhaul": {"stages": [{"name": "main"}]}}
 
     def again(context: dict[str, Any] | None = None) -> bool:
-        before = len(synthesized)
-        kept_synth(tmp_path / "out", context=context or given, project=project.folder)
-        return len(synthesized) > before
+        before, begun = len(synthesized), []
+        kept_synth(
+            tmp_path / "out",
+            context=context or given,
+            project=project.folder,
+            begins=lambda: begun.append(1),
+        )
+        assert len(begun) == len(synthesized) - before
+        return bool(begun)
 
     assert again()
     assert not again()

@@ -63,8 +63,8 @@ def serve(
             make_ready(project)
         stack = project.stack_name if project else DEFAULT_STACK
         store = _opened(work_dir, stack, fresh=fresh)
-        stderr.print("synthesizing the stack, unless nothing has changed …")
-        assembly = local_synth(work_dir / "cdk.out", host)
+        says = partial(stderr.print, "synthesizing the stack …")
+        assembly = local_synth(work_dir / "cdk.out", host, says)
         stopping = Event()
         at_stop(lambda *_: stopping.set())
         iam = roles_judge_if_any(partial(stderr.print, soft_wrap=True)) if enforce_roles else None
