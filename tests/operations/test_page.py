@@ -12,7 +12,7 @@ import longhaul.client
 from longhaul.client import Client, LonghaulError
 from longhaul.domain import transitions
 from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.request import JobRequest
+from longhaul.domain.policy import parse_request
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL
 from tests.cli.conftest import World
@@ -27,7 +27,8 @@ ACTIONS = {"sqs.SendMessageBatch": "sqs:SendMessage"}
 def run_to_success(world: World, job_id: str) -> None:
     bodies = (each.body for each in world.aws.sqs.queues[QUEUE_URL].messages.values())
     (body,) = (body for body in bodies if json.loads(body)["job_id"] == job_id)
-    row = world.claim(job_id, fingerprint=JobRequest.model_validate_json(body).fingerprint())
+    request = parse_request(body, world.settings, world.settings.stages[0])
+    row = world.claim(job_id, fingerprint=request.fingerprint())
     files = (ManifestFile(path="a.parquet", size=7),)
     manifest = Manifest(key=row.key, run=row.run, attempt=1, files=files)
     world.aws.s3.put_object(
