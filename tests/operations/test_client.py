@@ -297,6 +297,7 @@ def test_a_long_wait_keeps_no_earlier_look(world: World, client: Client) -> None
     kept = []
 
     def count() -> None:
+        gc.collect()  # what earlier tests have left
         # By `type`: `isinstance` asks the weak proxies of other tests for what they no longer have.
         kept.append(sum(type(each) is Standing for each in gc.get_objects()))
 
