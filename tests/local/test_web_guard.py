@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import boto3
@@ -15,8 +16,8 @@ from botocore.config import Config
 
 from longhaul.local import web_guard
 from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.credentials import FAKE_KEY
-from longhaul.local.ecs_driver import EcsDriver
+from longhaul.local.credentials import ADMINISTRATOR, FAKE_KEY
+from longhaul.local.ecs_driver import EcsDriver, _Task
 from longhaul.local.http_services import HttpServices, QuietHandler
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
 from longhaul.local.moto_server import MotoServer
@@ -134,7 +135,7 @@ def _started(process: Process) -> Started:
 def _environment_of_a_task(driver: EcsDriver) -> dict[str, str]:
     from tests.local.test_ecs_driver import spec  # noqa: PLC0415 - not for collection
 
-    return driver._environment(spec(""))
+    return driver._environment(_Task(spec(""), ADMINISTRATOR, Mock()))
 
 
 @pytest.mark.parametrize("headers", FROM_A_PAGE)
