@@ -13,7 +13,7 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import MANY
 from longhaul.cli.terminal.output import Output
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.request import JOB_ID_RULE, parse_job_id
 from longhaul.operations.find import Ages
 
@@ -47,15 +47,29 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
         CommandError: nothing is known of it, or the same id is used in several stages.
     """
     name = job_id(text)
-    rows = target.jobs.find([each.name for each in target.stages(stage)], name)
+    stages = [each.name for each in target.stages(stage)]
+    rows = target.jobs.find(stages, name)
     if not rows:
-        raise CommandError(unknown(name), ExitStatus.NOT_FOUND)
+        why = _refused(target, stages, name) or unknown(name)
+        raise CommandError(why, ExitStatus.NOT_FOUND)
     if len(rows) > 1 and not rows[0].is_mark:
         names = ", ".join(sorted(row.stage for row in rows))
         raise CommandError(
             f"job {name} is in several stages ({names}): name one with --stage", ExitStatus.USAGE
         )
     return rows[0]
+
+
+def _refused(target: Target, stages: Iterable[str], name: str) -> str | None:
+    """Why a job has no row whose message became a dead letter; None if nothing is known."""
+    refusals = target.parts.refusals.find_refusals(job_key(each, name) for each in stages)
+    for key, refusal in refusals.items():
+        stage, _, _ = key.partition("#")
+        return (
+            f"job {name} of {stage} was refused before it had a run ({refusal.kind}: "
+            f"{refusal.reason}); its message is a dead letter (`longhaul dlq list`)"
+        )
+    return None
 
 
 def unknown(name: str) -> str:
