@@ -80,7 +80,7 @@ LOCKED := functions/requirements longhaul/runner/requirements longhaul/runner/bu
 lock: .venv/.set-up-dev ## Write the hashes of what the layer and the image install, after a new pin
 	@for name in $(LOCKED); do \
 	  for machine in aarch64 x86_64; do \
-	    $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
+	    env -u VIRTUAL_ENV $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
 	      --only-binary :all: --no-binary pyspark --python-platform $$machine-manylinux_2_34 \
 	      --python-version 3.13 --no-python-downloads $$name.txt --output-file $$name.lock || exit; \
 	  done; \

@@ -38,22 +38,24 @@ class Params(Base):
 def run(spark, job):
     computed = Path(job.params.computed)
 
-    def noting(month):
+    def noting(month, before):
+        wait = computed.parent / f"wait-{before}"
+
         def note(value):
             with computed.open("a") as opened:
                 opened.write(f"{month}\\n")
+            # The test kills the job while it computes what comes after a stored part.
+            while wait.exists():
+                time.sleep(0.05)
             return value
 
         return F.udf(note, "long")
 
-    for number, month in enumerate(job.params.months, 1):
+    months = job.params.months
+    for number, (before, month) in enumerate(zip([None, *months], months), 1):
         frame = spark.range(number, numPartitions=1)
-        frame = frame.select(noting(month)("id").alias("n"), F.lit(month).alias("month"))
+        frame = frame.select(noting(month, before)("id").alias("n"), F.lit(month).alias("month"))
         assert job.write(frame, part=month) == number
-        # What the test waits for: the part is stored.
-        (computed.parent / f"stored-{month}").touch()
-        while (computed.parent / f"wait-{month}").exists():
-            time.sleep(0.05)
 """
 
 EPOCHS, STOPPED_AFTER = 6, 3
@@ -89,8 +91,9 @@ class Seen:
         file = self.folder / "computed"
         return file.read_text().splitlines().count(month) if file.exists() else 0
 
-    def is_stored(self, month: str) -> bool:
-        return (self.folder / f"stored-{month}").exists()
+    def is_after(self, month: str) -> bool:
+        """Whether the job computes what comes after the month, which is stored by then."""
+        return self.computed(MONTHS[MONTHS.index(month) + 1]) > 0
 
 
 def run(stack: Stack, job_id: str, output: str, folder: Path) -> Seen:
@@ -112,12 +115,12 @@ def run(stack: Stack, job_id: str, output: str, folder: Path) -> Seen:
         )
     )
     for attempt, month in enumerate(KILLED_AFTER, 1):
-        stack.wait_for(lambda month=month: seen.is_stored(month), f"{month} is stored")
+        stack.wait_for(lambda month=month: seen.is_after(month), f"{month} is stored")
         row = stack.row(job_id)
         assert row is not None
         assert (row.attempt.number, row.has_saved) == (attempt, True)
-        (folder / f"wait-{month}").unlink()
         assert kill.kill(row.key)
+        (folder / f"wait-{month}").unlink()
     row = stack.until(job_id, State.SUCCEEDED)
     # A process that dies by itself has failed, whatever it has stored.
     assert (row.attempt.number, row.failures, row.interruptions) == (4, 3, 0)

@@ -20,8 +20,6 @@ _MAX_WRONG = 500
 
 _SAID = frozenset({"reason", "why", "asked for"})  # columns of long texts, which wrap
 
-_ELSEWHERE = ("label", "runs")
-
 _SHORT_S = 60  # shorter durations are shown with tenths
 
 
@@ -174,18 +172,17 @@ class Report:
             waited = lane.seconds(self.now, SegmentKind.WAITING, SegmentKind.BACKING_OFF)
             ran = lane.seconds(self.now, SegmentKind.STARTING, SegmentKind.RUNNING)
             row = lane.row
-            names = (row.job_id, row.label or "", "" if row.is_mark else row.input.job or "")
-            what = (*names, row.stage, row.state.value, len(lane.attempts))
+            what = (row.job_id, row.stage, row.state.value, len(lane.attempts))
             beats = sum(each.attempt.beats for each in lane.attempts)
             cells = (*what, _seconds(waited), _seconds(ran), beats, money(job.cost.total))
             rows.append((*cells, self._asked_for(row)))
-        headings = ["job", "label", "runs", "stage", "state", "attempts", "waited", "ran", "beats"]
-        return _table([*headings, "cost", "asked for"], rows)
+        headings = ["job", "stage", "state", "attempts", "waited", "ran", "beats", "cost"]
+        return _table([*headings, "asked for"], rows)
 
     def _asked_for(self, row: Lease) -> str:
-        """What the request said, a line for each; its label and its job have their own columns."""
+        """What the request said, a line for each: its label and its job first."""
         pairs = asked_for(row, self.requests.get(row.key), self.now)
-        return "\n".join(f"{name}: {value}" for name, value in pairs if name not in _ELSEWHERE)
+        return "\n".join(f"{name}: {value}" for name, value in pairs)
 
 
 def _wrong_row(each: AttemptCost) -> list[object]:
