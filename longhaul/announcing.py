@@ -85,11 +85,12 @@ class Announcer:
         """
         output = lease.attempt.output if lease.state is State.SUCCEEDED else None
         read = self.context.publisher.origin(output) if output else None
+        settings = self.context.settings
         if read is None:
-            asked = read_request(self.context.requests.get(lease.request_ref).body)
+            body = self.context.requests.get(lease.request_ref).body
+            asked = read_request(body, settings.paths.data_bucket)
             named = (requested(name, path) for name, path in asked.inputs.items())
             read = origin(lease.id, lease.ended_at, named)
-        settings = self.context.settings
         place = Place.of(settings.state_machine_arn, settings.metrics_namespace)
         return run_events(lease, read, place)
 

@@ -14,6 +14,7 @@ from longhaul.domain.lease import Owed, State
 from longhaul.metrics import NoticeMetric
 from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
+from tests.builders import BUCKET
 from tests.emf import metrics_in
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life
@@ -468,6 +469,17 @@ def test_a_run_is_told_as_openlineage_says_it_too(output: Path) -> None:
         # Nothing was read in any version: these are the paths of the request.
         assert (died["eventType"], died["outputs"]) == ("FAIL", [])
         assert [each.keys() for each in died["inputs"]] == [{"namespace", "name"}]
+
+
+def test_an_input_that_was_named_by_data_is_in_the_stacks_bucket(output: Path) -> None:
+    with deployed(check=True, notify=BUS, openlineage=True, max_attempts=1) as stack:
+        life = Life(stack, output)
+        life.send("dies", inputs={"flights": "data:raw/2013/"})
+        life.deliver()
+        assert life.settle(life.row("dies"), "exit-1") == "DEAD"
+        assert run_events(stack)[-1]["inputs"] == [
+            {"namespace": f"s3://{BUCKET}", "name": "raw/2013"}
+        ]
 
 
 def test_a_cancel_before_the_first_claim_is_no_run(output: Path) -> None:
