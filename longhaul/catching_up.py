@@ -52,6 +52,9 @@ class CatchingUp:
         keys = {at: job_key(stage.name, schedule.job_id(at)) for at in firings}
         rows = self.context.leases.load_many(keys.values())
         missed = [at for at, key in keys.items() if key not in rows and key not in rows.unreadable]
+        if missed:  # a refused firing has a dead letter: another would be refused as well
+            refused = self.context.refusals.find_refusals(keys[at] for at in missed)
+            missed = [at for at in missed if keys[at] not in refused]
         for at in missed:
             self.context.queue.send(stage.queue_url, Message(schedule.body(at), {}))
             logger.warning("a schedule's firing had no job: sent", extra={"lease": keys[at]})

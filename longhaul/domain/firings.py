@@ -88,7 +88,8 @@ def missed_since(
     fired. While it was disabled it should have.
     """
     if before is None:
-        begin = schedule.created_at
+        # Nobody knows by which times it fired before its last change.
+        begin = max(schedule.created_at, schedule.changed_at)
     elif before.plan != schedule.plan:
         begin = max(before.until, schedule.changed_at)
     else:

@@ -88,6 +88,15 @@ def test_what_scheduler_sent_is_not_sent_again(life: Life) -> None:
     assert "caught_up" not in life.sweep()
 
 
+def test_a_firing_that_was_refused_has_its_dead_letter_and_no_second_one(life: Life) -> None:
+    body = {**json.loads(fire(life)), "job": "no_such_job"}
+    send(life, json.dumps(body))
+    life.deliver()
+    assert len(life.stack.dead_letters()) == 1
+    life.stack.aws.clock.advance(20 * 60)
+    assert (life.sweep(), waiting(life)) == ({}, [])
+
+
 def test_a_repeat_of_what_waits_is_deleted_as_a_duplicate(life: Life) -> None:
     body = fire(life)
     send(life, body)

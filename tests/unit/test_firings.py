@@ -98,6 +98,12 @@ def test_nothing_was_missed_before_the_schedule_was_made() -> None:
     assert missed_since(new, None, now=NOW, within=WEEK) == made
 
 
+def test_before_the_first_look_nothing_was_missed_by_times_that_may_be_new() -> None:
+    changed_at = NOW - timedelta(hours=2)
+    moved = DeployedSchedule(**{**vars(schedule("cron(0 * * * ? *)")), "changed_at": changed_at})
+    assert missed_since(moved, None, now=NOW, within=WEEK) == changed_at
+
+
 def test_no_more_is_missed_than_the_setting_says() -> None:
     assert missed_since(schedule(), None, now=NOW, within=WEEK) == NOW - WEEK
     before = CaughtUp(NOW - timedelta(days=60), schedule().plan)
