@@ -9,12 +9,14 @@ import boto3
 import pyarrow as pa
 import pytest
 from moto import mock_aws
+from pyiceberg.table.metadata import TableMetadata
 from typer.testing import CliRunner, Result
 
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
+from longhaul.cli.tables.reader import TableEntry, TableReader
 from longhaul.cli.tables.upstream import MAX_PLACES, Known, Step, Wanted, upstream
 from longhaul.cli.target import Target
 from longhaul.domain.lease import AttemptId
@@ -233,6 +235,49 @@ def test_a_bucket_that_may_not_be_read_ends_its_branch_alone(world: World) -> No
     (_, first, second) = world.records(f"s3://{BUCKET}/clean/")
     assert first["note"] == "not looked up: AWS answers NoSuchBucket"
     assert second["input"] == "raw"
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("", "no s3://BUCKET/PREFIX"),
+        ("file:///etc/passwd", "no s3://BUCKET/PREFIX"),
+        ("s3://arn:aws:s3:us-east-1:123456789012:accesspoint/x/", "no s3://BUCKET/PREFIX"),
+        ("table://", "no table://DATABASE/NAME"),
+        ("table://another/x", "another is no database of this stack"),
+    ],
+)
+def test_a_place_that_cannot_be_looked_up_ends_its_branch_alone(
+    world: World, place: str, why: str
+) -> None:
+    theirs = Writer(place=place, key="main#x", run=1, attempt=1)
+    world.output("clean/", "clean-1", read_of(theirs, "theirs"), RAW)
+
+    (_, first, second) = world.records(f"s3://{BUCKET}/clean/")
+    assert first["note"].startswith("not looked up: ")
+    assert why in first["note"]
+    assert second["input"] == "raw"
+
+    asked = world.run(place)
+    assert asked.exit_code in (2, 3)
+    assert asked.stdout == ""
+
+
+def test_a_snapshot_that_is_its_own_ancestor_ends_the_way_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = world.table("daily-1", RAW)
+    load = TableReader.metadata
+
+    def own_ancestor(reader: TableReader, entry: TableEntry) -> TableMetadata:
+        metadata = load(reader, entry)
+        parent = {"parent_snapshot_id": read.snapshot}
+        snapshots = [each.model_copy(update=parent) for each in metadata.snapshots]
+        return metadata.model_copy(update={"snapshots": snapshots})
+
+    monkeypatch.setattr(TableReader, "metadata", own_ancestor)
+    (table, _) = world.records("table://lake/daily")
+    assert [each["job_id"] for each in table["written_by"]] == ["daily-1"]
 
 
 def test_without_pyiceberg_a_table_says_what_to_install(

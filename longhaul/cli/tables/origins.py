@@ -4,6 +4,7 @@ s3://bucket/out/   `_SUCCESS` there, or in the nearest prefix around it that nam
 table://db/name    the snapshots from one back to the overwrite that it goes back to
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of, is_denied
 from longhaul.adapters.publisher import read_manifest
+from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.tables.upstream import Known, Wanted
 from longhaul.domain.manifest import Manifest
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _MODE: Final = "longhaul.mode"
 
+# Others write manifests too: what looks like an ARN would be asked in their account.
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+
 
 class OriginReader:
     def __init__(self, s3: Any, tables: Callable[[], TableReader]) -> None:  # noqa: ANN401 - boto3's client
@@ -34,11 +39,18 @@ class OriginReader:
     def look(self, wanted: Wanted) -> Known:
         """What the place says of that version of its data.
 
+        Of what is asked for:
+
         Raises:
-            CommandError: it is a table of another stack's, or its metadata cannot be read.
+            CommandError: it is no place of data, or a table of another stack's, or its metadata
+                cannot be read.
         """
         try:
             return self._table(wanted) if is_table(wanted.place) else self._output(wanted)
+        except CommandError as error:
+            if wanted.read is None:
+                raise
+            return Known(note=f"not looked up: {error}")
         except ClientError as error:
             if wanted.read is None or not (is_denied(error) or code_of(error) == "NoSuchBucket"):
                 raise
@@ -46,6 +58,8 @@ class OriginReader:
 
     def _output(self, wanted: Wanted) -> Known:
         path = DataPath.on_s3(wanted.place)
+        if not _BUCKET.fullmatch(path.bucket):
+            raise CommandError(f"{wanted.place} is no s3://BUCKET/PREFIX", ExitStatus.USAGE)
         for prefix in _around(path.key):
             manifest, _ = read_manifest(self._s3, path.bucket, prefix)
             if manifest is None:
@@ -61,7 +75,10 @@ class OriginReader:
         )
 
     def _table(self, wanted: Wanted) -> Known:
-        reader, path = self._tables(), TablePath.of(wanted.place)
+        path = TablePath.of(wanted.place)
+        if not path.database or not path.name:
+            raise CommandError(f"{wanted.place} is no table://DATABASE/NAME", ExitStatus.USAGE)
+        reader = self._tables()
         entry = reader.look(path.database, path.name)
         if entry is None:
             return Known(note="there is no such table any more" if wanted.read else "no such table")
@@ -112,7 +129,10 @@ def _around(key: str) -> list[str]:
 def _back_to_overwrite(metadata: "TableMetadata", latest: "Snapshot") -> Iterator["Snapshot"]:
     """The snapshots whose rows may be in the latest one, as far as they are known; newest first."""
     at: Snapshot | None = latest
-    while at is not None:
+    seen = set[int]()
+    # Others write metadata too: a snapshot may be named as its own ancestor.
+    while at is not None and at.snapshot_id not in seen:
+        seen.add(at.snapshot_id)
         yield at
         if _summary(at).get(_MODE) == "overwrite":
             return
