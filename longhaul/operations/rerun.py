@@ -11,10 +11,8 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
 from pydantic import JsonValue
 
-from longhaul.adapters.errors import code_of
 from longhaul.domain import attributes
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.follow_ons import with_stored
@@ -25,7 +23,7 @@ from longhaul.domain.request import read_request, sent_again
 from longhaul.operations.errors import NotRetriableError, NotSentError
 from longhaul.operations.find import Jobs
 from longhaul.operations.handles import UnsentRequest
-from longhaul.operations.retry import why_not
+from longhaul.operations.retry import kept_request, why_not
 from longhaul.operations.submission import WHOLE, Submission
 from longhaul.operations.wait import Awaited
 from longhaul.ports import Clock, JobQueue, Leases, Requests, Reruns
@@ -120,7 +118,7 @@ class Rerunner:
         if not succeeded and (problem := why_not(lease)):
             raise NotRetriableError(problem)
         stage = self.settings.stage(lease.stage)
-        content = self._content(lease)
+        content = kept_request(lease, self.requests)
         document = json.loads(sent_again(content.body, afresh=afresh))
         if params:
             document["params"] = {**document.get("params", {}), **params}
@@ -175,14 +173,6 @@ class Rerunner:
     def reruns(self, lease: Lease) -> list[Lease]:
         """The rows of the jobs that ran this success again, in their order."""
         return self._reruns(lease)[0]
-
-    def _content(self, lease: Lease) -> Message:
-        try:
-            return self.requests.get(lease.request_ref)
-        except ClientError as error:
-            if code_of(error) != "NoSuchKey":
-                raise
-            raise NotRetriableError("its request is no longer kept: submit it again") from None
 
     def _as_another_job(self, lease: Lease, document: Mapping[str, Any]) -> dict[str, Any]:
         """The request of a success under the next free id, without its place in a pipeline."""

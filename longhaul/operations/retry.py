@@ -5,6 +5,9 @@ Its stored request is sent once more, and the dispatcher starts a new run under 
 
 from dataclasses import dataclass
 
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.errors import code_of
 from longhaul.domain import attributes
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
@@ -30,7 +33,7 @@ class Retrier:
         """
         if problem := why_not(lease):
             raise NotRetriableError(problem)
-        content = self.requests.get(lease.request_ref)
+        content = kept_request(lease, self.requests)
         # A body without an id took the id of its message, and the new message has another.
         ours = {attributes.JOB_ID: lease.job_id}
         again = Message(
@@ -39,6 +42,20 @@ class Retrier:
             content.group_id,
         )
         self.queue.send(self.settings.stage(lease.stage).queue_url, again)
+
+
+def kept_request(lease: Lease, requests: Requests) -> Message:
+    """The message that asked for a job's run.
+
+    Raises:
+        NotRetriableError: the bucket's lifecycle has removed it.
+    """
+    try:
+        return requests.get(lease.request_ref)
+    except ClientError as error:
+        if code_of(error) != "NoSuchKey":
+            raise
+        raise NotRetriableError("its request is no longer kept: submit it again") from None
 
 
 def why_not(lease: Lease) -> str | None:

@@ -9,7 +9,7 @@ from longhaul.cli.display.text import counted
 from longhaul.cli.target import Target
 from longhaul.domain.lease import State, job_key
 from longhaul.operations.dead_letters import Which
-from longhaul.operations.retry import why_not
+from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.tree import unwell
 
 _NAMED = 5  # jobs that a result names
@@ -63,10 +63,12 @@ class Actions:
     def retry_all(self, keys: Sequence[str]) -> Notice:
         """Run exactly these jobs again, as far as each can be retried."""
         rows = self._target.parts.leases.load_many(keys)
-        refused = [row.job_id for row in rows.values() if why_not(row)]
+        refused: list[str] = []
         for row in rows.values():
-            if not why_not(row):
+            try:
                 self._target.retrier.retry(row)
+            except NotRetriableError:
+                refused.append(row.job_id)
         text = f"{counted(len(rows) - len(refused), 'job')} sent again"
         return Notice(
             "; ".join([text, *_not("cannot be retried now", refused)]),

@@ -1,12 +1,15 @@
 """A tree as a graph, and what can be done with it."""
 
+import re
+
 import pytest
 
 from longhaul.cli.insight.tree_graph import columns
 from longhaul.cli.target import Target
 from longhaul.domain.dead_letter import Reason
+from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.tree import TreeJob
-from tests.builders import stage
+from tests.builders import BUCKET, stage
 from tests.cli.conftest import PLACE, World
 from tests.cli.page.conftest import Elements, Visitor, visitor_of, words
 from tests.cli.page.scenes import EVIL, member_id, three_stages, tree
@@ -112,6 +115,23 @@ def test_a_filter_shows_what_matches_and_acts_on_exactly_that(
     keys = [each["value"] for each in Elements(asked).of("input") if each.get("name") == "key"]
     assert "✓ 2 jobs cancelled" in words(pipeline.do("/do/cancel-all", key=keys))
     assert pipeline.read("/", tag="team=web").count("<li title=") == 0
+
+
+def test_a_job_whose_request_is_gone_keeps_no_other_from_its_retry(
+    world: World, visitor: Visitor
+) -> None:
+    rows = [
+        world.end(
+            world.claim(each, request_ref=f"longhaul/requests/{each}"), OutcomeClass.PERMANENT
+        )
+        for each in ("a", "b", "c")
+    ]
+    for row in rows[:2]:
+        world.aws.s3.delete_object(Bucket=BUCKET, Key=row.request_ref)
+    said = words(visitor.do("/do/retry-all", key=[row.key for row in rows]))
+    assert re.search("1 job sent again; (a, b|b, a) cannot be retried now", said)
+    (queued,) = world.queued()
+    assert queued["MessageAttributes"]["job_id"]["StringValue"] == "c"
 
 
 @pytest.mark.parametrize("query", [{"state": "NONE"}, {"tag": "team"}, {"text": "x" * 300}])
