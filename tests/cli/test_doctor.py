@@ -74,10 +74,16 @@ def test_it_says_what_the_jobs_of_a_stage_may_do(bare: World) -> None:
         {"Effect": "Allow", "Action": "ssm:GetParameter", "Resource": "arn:aws:ssm:x"},
         {"Effect": "Deny", "Action": ["s3:GetObject"], "Resource": "arn:aws:s3:::x/*"},
     ]
+    others = {"Effect": "Allow", "Action": "kms:Decrypt", "Resource": "*"}
     roles = {
         "SparkTaskRoleF5D82B02": {
             "Type": "AWS::IAM::Role",
             "Properties": {"ManagedPolicyArns": [managed]},
+        },
+        # Of another stage, whose name ends alike.
+        "CatchMainPolicies0123ABCD": {
+            "Type": "AWS::IAM::Policy",
+            "Properties": {"PolicyDocument": {"Statement": [others]}},
         },
         "MainPolicies0123ABCD": {
             "Type": "AWS::IAM::Policy",

@@ -27,17 +27,19 @@ def _said(stage: Stage, settings: RuntimeSettings, template: Mapping[str, Any]) 
     resources = template.get("Resources", {})
     # As `longhaul.cdk.roles.stage_id`.
     whose = "" if stage.name == Stage.model_fields["name"].default else pascal(stage.name)
-    role = _one(resources, f"Spark{whose}TaskRole", "AWS::IAM::Role")
-    if role is None:
+    found = _one(resources, rf"(.*)Spark{whose}TaskRole", "AWS::IAM::Role")
+    if found is None:
         return "has a role of its own, which the stack does not know"
+    # Of the construct's id, which all logical ids begin with.
+    construct, role = found
     paths, limits = settings.paths, stage.limits
     whole = [f"s3://{each}/" for each in (paths.data_bucket, *paths.output_buckets)]
     reads, writes = limits.input_prefixes, limits.output_prefixes
     if reads is None:
         reads = (*whole, *(f"s3://{each}/" for each in paths.input_buckets))
     parts = [f"reads {_list(reads)}", f"writes {_list(whole if writes is None else writes)}"]
-    policy = _one(resources, f"{pascal(stage.name)}Policies", "AWS::IAM::Policy")
-    statements = policy["PolicyDocument"]["Statement"] if policy else []
+    added = _one(resources, f"({construct}){pascal(stage.name)}Policies", "AWS::IAM::Policy")
+    statements = added[1]["PolicyDocument"]["Statement"] if added else []
     for effect, word in (("Allow", "may"), ("Deny", "may never")):
         actions = [
             action
@@ -52,13 +54,17 @@ def _said(stage: Stage, settings: RuntimeSettings, template: Mapping[str, Any]) 
     return "; ".join(parts)
 
 
-def _one(resources: Mapping[str, Any], name: str, kind: str) -> Mapping[str, Any] | None:
-    """The properties of the resource of that type whose logical id ends so, before its hash."""
-    ending = re.compile(rf"{name}[0-9A-F]{{8}}$")
+def _one(
+    resources: Mapping[str, Any], pattern: str, kind: str
+) -> tuple[str, Mapping[str, Any]] | None:
+    """The pattern's group, and the properties of the resource of that type.
+
+    The whole logical id matches, before its hash.
+    """
+    whole = re.compile(rf"{pattern}[0-9A-F]{{8}}")
     for logical_id, each in resources.items():
-        if each.get("Type") == kind and ending.search(logical_id):
-            found: Mapping[str, Any] = each["Properties"]
-            return found
+        if each.get("Type") == kind and (found := whole.fullmatch(logical_id)):
+            return found[1], each["Properties"]
     return None
 
 
