@@ -469,6 +469,9 @@ class Longhaul(Construct):
 
     def _grant_jobs(self, stage: StageDeployment, *, never: Sequence[str]) -> None:
         """Give the roles of a stage what its jobs need, on every engine the same."""
+        if stage.role is not None:
+            # It is its team's, also in Lake Formation.
+            return
         settings, access = self._settings, access_of(stage, self._settings)
         others = [each.name for each in settings.stages if each is not stage]
         reads = [self._place(prefix) for prefix in access.reads_only()]

@@ -196,6 +196,8 @@ def write_objects(
     """
     places = list(places)
     writes = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+    # Also of a version by its id, of ACLs and tags, which other statements may allow.
+    changes = ["s3:PutObject*", "s3:DeleteObject*", "s3:AbortMultipartUpload"]
     allow(
         role,
         "WriteObjects",
@@ -205,8 +207,8 @@ def write_objects(
     )
     allow(role, "ListOutputs", ["s3:ListBucket"], _buckets_of(places))
     for sid, actions, prefixes in (
-        ("NeverWrite", writes, never),
-        ("NeverDelete", ["s3:DeleteObject"], kept),
+        ("NeverWrite", changes, never),
+        ("NeverDelete", ["s3:DeleteObject*"], kept),
     ):
         if prefixes:
             resources = [_objects_below(role, prefix) for prefix in prefixes]
@@ -235,12 +237,8 @@ def keep_apart(role: iam.IRole, data: s3.IBucket, stages: Iterable[str]) -> None
             iam.PolicyStatement(
                 sid="NotOfOtherStages",
                 effect=iam.Effect.DENY,
-                actions=[
-                    "s3:GetObject",
-                    "s3:PutObject",
-                    "s3:DeleteObject",
-                    "s3:AbortMultipartUpload",
-                ],
+                # All: a version is read with `GetObjectVersion` alone, in each bucket.
+                actions=["s3:*"],
                 resources=folders,
             )
         )

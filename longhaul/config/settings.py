@@ -249,12 +249,17 @@ class Settings(Model):
     @model_validator(mode="after")
     def _roles_here(self) -> "Settings":
         for stage in self.stages:
-            account = stage.role and stage.role.startswith("arn:") and stage.role.split(":")[4]
-            if account and self.account not in (None, account):
-                raise ValueError(
-                    f"stage {stage.name!r} has a role of the account {account}, and the stack is "
-                    f"in {self.account}: services take roles of their own account alone"
-                )
+            roles = [stage.role] if stage.role else []
+            for what, arns, why in (
+                ("role", roles, "services take roles of their own account alone"),
+                ("managed policy", stage.managed_policies, "roles take those of theirs, or AWS's"),
+            ):
+                for account in (each.split(":")[4] for each in arns if each.startswith("arn:")):
+                    if account != "aws" and self.account not in (None, account):
+                        raise ValueError(
+                            f"stage {stage.name!r} has a {what} of the account {account}, and the "
+                            f"stack is in {self.account}: {why}"
+                        )
         return self
 
     @model_validator(mode="after")

@@ -26,7 +26,8 @@ Prefix = Annotated[
     str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")
 ]
 
-# IAM has 10,240 characters for the policies of a role, of which ours take up to four thousand.
+# Of IAM's 10,240 for the policies of a role. Ours take two thousand and more; that all fit is
+# looked at in `longhaul.cdk.roles`, where ours are known.
 _MAX_POLICIES: Final = 6_000
 # The slots and the arrivals at joins are in the table as `slots#…` and `join#…`. A task may write
 # all items under `<stage>#`.
@@ -58,7 +59,8 @@ class StageDeployment(StageSettings):
     # (docs/stages.md#rights).
     policies: tuple[Statement, ...] = ()
     # For the same, managed policies: of the account by name, AWS's own by ARN.
-    managed_policies: tuple[PolicyName, ...] = ()
+    # A role has ten, and with a higher quota of the account twenty.
+    managed_policies: Annotated[tuple[PolicyName, ...], Field(max_length=20)] = ()
     # The ARN of a role of yours, in the place of the one that the stack makes for the stage. What
     # it must allow and whom it must trust: docs/stages.md#a-role-of-your-own.
     role: RoleArn | None = None

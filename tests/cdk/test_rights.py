@@ -45,6 +45,10 @@ STAGES: Final[JsonValue] = [
     },
     {"name": "crunch", "role": THEIRS},
     {"name": "open"},
+    {
+        "name": "greedy",
+        "policies": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}],
+    },
 ]
 SETTINGS: Final[dict[str, JsonValue]] = {
     "stages": STAGES,
@@ -145,6 +149,40 @@ def test_a_stage_reports_to_rows_of_its_own_jobs_alone(roles: Roles, judge: Judg
             assert roles.refused(judge, roles.named(report(who, key))) == ["dynamodb:UpdateItem"]
 
 
+# S3 asks for these alone where a call names a version (`null` where a bucket keeps none), an ACL or
+# tags: no right to `GetObject` or `DeleteObject` counts there.
+READ_OTHERWISE: Final = (
+    *("s3:GetObjectVersion", "s3:GetObjectAcl", "s3:GetObjectTagging"),
+    "s3:ListMultipartUploadParts",
+)
+WRITE_OTHERWISE: Final = (
+    *("s3:DeleteObjectVersion", "s3:PutObjectAcl", "s3:PutObjectTagging"),
+    "s3:DeleteObjectTagging",
+)
+
+
+def test_no_statement_opens_what_longhaul_keeps_for_another_stage(
+    roles: Roles, judge: Judge
+) -> None:
+    whole = (*READ, *WRITE, *READ_OTHERWISE, *WRITE_OTHERWISE)
+    kept = _data(*_own("clean"), request_ref("clean#a", "m-1"))
+    uses = [Use(who, whole, place, "") for who in _of("Greedy") for place in kept]
+    wrong = [use for use in uses if roles.refused(judge, roles.named(use)) != [*whole]]
+    assert wrong == []
+    own = Use(_of("Greedy")[0], whole, _data(*_own("greedy"))[0], "")
+    assert roles.refused(judge, roles.named(own)) == []
+
+
+def test_no_statement_lets_a_job_change_code_requests_or_the_inputs_of_joins(
+    roles: Roles, judge: Judge
+) -> None:
+    whole = (*WRITE, *WRITE_OTHERWISE)
+    places = _data("jobs/x.py", request_ref("greedy#a", "m-1"), "longhaul/joined/0af.json")
+    uses = [Use(who, whole, place, "") for who in _of("Greedy") for place in places]
+    wrong = [use for use in uses if roles.refused(judge, roles.named(use)) != [*whole]]
+    assert wrong == []
+
+
 def test_tables_are_those_below_the_prefixes_of_the_stage(stack: Synthesis) -> None:
     def tables(role: str, action: str) -> set[str]:
         found = stack.grants(role).get(f"glue:{action}", set())
@@ -223,6 +261,7 @@ def test_the_function_of_a_stage_has_its_role(stack: Synthesis) -> None:
         "LambdaCleanFunction": "<LambdaCleanJobRole.Arn>",
         "LambdaCrunchFunction": THEIRS,
         "LambdaOpenFunction": "<LambdaOpenJobRole.Arn>",
+        "LambdaGreedyFunction": "<LambdaGreedyJobRole.Arn>",
     }
 
 
@@ -232,7 +271,7 @@ def test_the_machine_passes_the_roles_of_stages_alone(stack: Synthesis) -> None:
         for statement in stack.statements("WorkflowRole")
         if statement["Action"] == "iam:PassRole"
     }
-    stages = ("", "Clean", "Open")
+    stages = ("", "Clean", "Open", "Greedy")
     assert passed == {
         "ecs-tasks.amazonaws.com": {
             *(f"<Spark{each}TaskRole.Arn>" for each in stages),
@@ -256,6 +295,9 @@ def test_a_role_of_the_teams_own_stays_as_it_is(stack: Synthesis) -> None:
     assert THEIRS.rpartition("/")[2] not in json.dumps([each["Roles"] for each in policies])
     made = stack.resources("AWS::IAM::Role")
     assert [name for name in made if "Crunch" in name] == ["SchedulingCrunchRole"]
+    # Of a role that it may not change, the CDK would let the whole account write the log, and of
+    # these policies an account has ten.
+    assert stack.resources("AWS::Logs::ResourcePolicy") == {}
 
 
 def _stage(**settings: JsonValue) -> dict[str, JsonValue]:
@@ -285,6 +327,14 @@ def _statement(**changed: JsonValue) -> dict[str, JsonValue]:
         (_stage(role="crunching"), "'crunching' is no role: arn:aws:iam::"),
         (_stage(role="arn:aws:iam::123456789012:user/me"), "is no role"),
         (_stage(managed_policies=["arn:aws:iam::123456789012:role/x"]), "managed_policies"),
+        (_stage(managed_policies=[f"p{n}" for n in range(21)]), "managed_policies"),
+        (
+            {
+                **_stage(managed_policies=["arn:aws:iam::123456789012:policy/x"]),
+                "account": "210987654321",
+            },
+            "a managed policy of the account 123456789012, and the stack is in 210987654321",
+        ),
         (
             _stage(role=THEIRS, managed_policies=["readers"]),
             "has a role of its own, which the stack does not change",

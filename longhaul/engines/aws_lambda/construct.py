@@ -72,7 +72,13 @@ class LambdaJobs(Construct):
         image: ecr_assets.DockerImageAsset,
         log_group: logs.ILogGroup,
     ) -> lambda_.Function:
-        log_group.grant_write(role)
+        # Not `grant_write`: where it may not change the role, it lets the whole account write.
+        role.add_to_principal_policy(
+            iam.PolicyStatement(
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                resources=[log_group.log_group_arn],
+            )
+        )
         code = lambda_.DockerImageCode.from_ecr(
             image.repository, tag_or_digest=image.image_tag, entrypoint=ENTRYPOINT, cmd=[HANDLER]
         )
