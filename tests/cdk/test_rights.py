@@ -360,6 +360,18 @@ def test_rights_that_can_be_none_are_refused_at_synth(
         load(None, settings)
 
 
+def test_policies_for_which_limits_leave_no_room_are_refused_at_synth(tmp_path: Path) -> None:
+    tables = [f"tables/longhaul/t{n}/" for n in range(20)]
+    queue = "arn:aws:sqs:us-east-1:123456789012:a-queue-with-a-long-name-{}"
+    policy = {
+        "Effect": "Allow",
+        "Action": "sqs:SendMessage",
+        "Resource": [queue.format(n) for n in range(88)],
+    }
+    with pytest.raises(SettingsError, match=r"stage 'main'.* role has room for 10,240.*managed"):
+        synthesize(tmp_path, _stage(limits={"output_prefixes": tables}, policies=[policy]))
+
+
 def test_as_many_stages_as_functions_can_know_fit_one_template(tmp_path: Path) -> None:
     def stages(count: int) -> dict[str, JsonValue]:
         policy = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::x/*"}
