@@ -11,7 +11,6 @@ everybody, without their conditions: one that denies requests without TLS denies
 import json
 from typing import Any, Self
 
-from moto.cloudformation import parsing
 from moto.iam.access_control import PermissionResult
 from moto.s3.models import FakeBucket, s3_backends
 from moto.sns.models import sns_backends
@@ -53,15 +52,11 @@ TYPES = frozenset({"AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::
 
 
 def apply(patches: Patches) -> None:
-    stock_class = parsing.resource_class_from_type
     stock_permission = FakeBucket.get_permission
-
-    def resource_class_from_type(resource_type: str) -> Any:
-        return _ResourcePolicy if resource_type in TYPES else stock_class(resource_type)
 
     def get_permission(bucket: Any, action: str, resource: str) -> Any:
         said = stock_permission(bucket, action, resource)
         return PermissionResult.NEUTRAL if said == PermissionResult.DENIED else said
 
-    patches.replace(parsing, "resource_class_from_type", resource_class_from_type)
+    patches.add_types(TYPES, _ResourcePolicy)
     patches.replace(FakeBucket, "get_permission", get_permission)

@@ -10,7 +10,6 @@ Stock moto: CloudFormation does not know the type, and CreateApplication refuses
 
 from typing import Any
 
-from moto.cloudformation import parsing
 from moto.emrserverless.models import Application, emrserverless_backends
 from moto.moto_api._internal import mock_random
 
@@ -20,12 +19,7 @@ TYPE = "AWS::EMRServerless::Application"
 
 
 def apply(patches: Patches) -> None:
-    stock = parsing.resource_class_from_type
-
-    def resource_class_from_type(resource_type: str) -> Any:
-        return TemplateApplication if resource_type == TYPE else stock(resource_type)
-
-    patches.replace(parsing, "resource_class_from_type", resource_class_from_type)
+    patches.add_types((TYPE,), TemplateApplication)
 
 
 class TemplateApplication(Application):

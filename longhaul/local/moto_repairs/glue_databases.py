@@ -8,7 +8,6 @@ Stock moto: CloudFormation does not know the type.
 
 from typing import Any
 
-from moto.cloudformation import parsing
 from moto.glue.models import FakeDatabase, glue_backends
 
 from longhaul.local.moto_repairs.patching import Patches
@@ -17,12 +16,7 @@ TYPE = "AWS::Glue::Database"
 
 
 def apply(patches: Patches) -> None:
-    stock = parsing.resource_class_from_type
-
-    def resource_class_from_type(resource_type: str) -> Any:
-        return TemplateDatabase if resource_type == TYPE else stock(resource_type)
-
-    patches.replace(parsing, "resource_class_from_type", resource_class_from_type)
+    patches.add_types((TYPE,), TemplateDatabase)
 
 
 class TemplateDatabase:

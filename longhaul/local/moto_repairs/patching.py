@@ -3,8 +3,10 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moto.cloudformation import parsing
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 ABSENT = object()
 
@@ -42,6 +44,15 @@ class Patches:
             if before is ABSENT
             else partial(mapping.__setitem__, key, before)
         )
+
+    def add_types(self, types: "Collection[str]", made_by: Any) -> None:  # noqa: ANN401 - one of moto's classes
+        """Until `undo`, templates may have resources of these types, which that class makes."""
+        stock = parsing.resource_class_from_type
+
+        def resource_class_from_type(resource_type: str) -> Any:  # noqa: ANN401 - as above
+            return made_by if resource_type in types else stock(resource_type)
+
+        self.replace(parsing, "resource_class_from_type", resource_class_from_type)
 
     def undo(self) -> None:
         while self._undo:

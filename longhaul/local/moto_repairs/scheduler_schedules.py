@@ -10,7 +10,6 @@ Stock moto: CloudFormation does not know the type. The API has schedules, which 
 
 from typing import Any
 
-from moto.cloudformation import parsing
 from moto.scheduler.models import Schedule, scheduler_backends
 
 from longhaul.local.moto_repairs.patching import Patches
@@ -19,12 +18,7 @@ TYPE = "AWS::Scheduler::Schedule"
 
 
 def apply(patches: Patches) -> None:
-    stock = parsing.resource_class_from_type
-
-    def resource_class_from_type(resource_type: str) -> Any:
-        return TemplateSchedule if resource_type == TYPE else stock(resource_type)
-
-    patches.replace(parsing, "resource_class_from_type", resource_class_from_type)
+    patches.add_types((TYPE,), TemplateSchedule)
 
 
 class TemplateSchedule(Schedule):
