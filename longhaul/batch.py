@@ -5,11 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from math import floor
 
 from aws_lambda_powertools import Logger
 
 from longhaul.announcing import Announcer
 from longhaul.context import Context
+from longhaul.domain.beat import MAX_VISIBILITY_S
 from longhaul.domain.claim import Claim, Finish
 from longhaul.domain.dead_letter import Reason, dead_letter, refusal
 from longhaul.domain.lease import AttemptId, Lease, State, joined_ref, with_handle
@@ -103,9 +105,13 @@ class Messages:
         self.context.queue.set_visibility(batch.stage.queue_url, message.receipt_handle, seconds)
 
     def postpone(self, batch: Batch, message: JobMessage, seconds: int) -> None:
-        """As `hold`, for a message that may come so often that it wears out."""
+        """As `hold`, for a message that may come so often that it wears out.
+
+        Where that is longer than SQS hides a message, it comes in between, and is put back again.
+        """
         if not self.renew_if_worn_out(batch, message):
-            self.hold(batch, message, max(0, seconds))
+            held_s = (self.context.clock.now() - message.received_at).total_seconds()
+            self.hold(batch, message, max(0, min(seconds, floor(MAX_VISIBILITY_S - held_s))))
 
     def renew_if_worn_out(self, batch: Batch, message: JobMessage) -> bool:
         """Send a copy of a message that SQS will soon drop; then the message may go.
@@ -173,7 +179,8 @@ class Messages:
         `soon` as soon as can be.
         """
         depth = self.context.queue.depth(batch.stage.queue_url)
-        waiting = max(len(messages), depth.visible + depth.hidden - batch.room.running)
+        held = batch.room.running + batch.room.planned
+        waiting = max(len(messages), depth.visible + depth.hidden - held)
         likely_wait_s = waiting * batch.room.gap_s(self.context.clock.now())
         if depth.hidden >= self.most_hidden:
             likely_wait_s = 0
@@ -184,7 +191,7 @@ class Messages:
         for n, message in enumerate(messages):
             tenant = tenant_of(message.content.group_id)
             if batch.room.turns.has_others(tenant, now):
-                waited_s = (now - message.first_sent_at).total_seconds()
+                waited_s = (now - message.due_at).total_seconds()
                 due_s = 0 if message.message_id in soon else waited_s
                 seconds[n] = min(
                     seconds[n], *deferrals_s(1, due_s, self.context.timing, self.context.rng)

@@ -173,13 +173,13 @@ class Claimer:
                 self.context.leases.apply(transitions.note_seen(row, now))
 
     def _waited_s(self, message: JobMessage, row: Lease | None) -> float:
-        """Seconds since the job was sent, or since its last attempt ended."""
+        """Seconds since the job was due, or since its last attempt ended."""
         ended_at = row.settled_at if row and row.state is State.RELEASED else None
-        return (self.context.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
+        return (self.context.clock.now() - (ended_at or message.due_at)).total_seconds()
 
 
 def _is_retry(row: Lease | None) -> bool:
-    return row is not None and row.state is State.RELEASED
+    return row is not None and row.state is State.RELEASED and not row.is_planned
 
 
 def _of(message: JobMessage, batch: Batch, pace: Pace) -> Pace:

@@ -456,14 +456,15 @@ def _checked(
         InvalidRequestError: some can never run.
         NoSuchStageError, RetiredStageError: as `Stack.open_stage`.
     """
-    where = stack.open_stage(stage)
+    where, now = stack.open_stage(stage), stack.parts.clock.now()
     sendable, problems = submissions(
         [each for each in read if isinstance(each, Document)],
         stack.settings,
         where,
         stack.max_bytes(where),
         # Of the operating system's: processes that were forked would draw the same numbers.
-        new_ids(stack.parts.clock.now(), SystemRandom(), len(read)),
+        new_ids(now, SystemRandom(), len(read)),
+        now,
     )
     problems += [each for each in read if isinstance(each, Problem)]
     if problems:

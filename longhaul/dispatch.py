@@ -27,6 +27,7 @@ from longhaul.domain.claim import (
     Decision,
     Duplicate,
     Finish,
+    Plan,
     Postpone,
     Probe,
     adopted,
@@ -37,7 +38,7 @@ from longhaul.domain.errors import InvalidRequestError, LeaseChangedError
 from longhaul.domain.lease import Lease, with_handle
 from longhaul.domain.message import Delivery, JobMessage, believed, read, require_room
 from longhaul.domain.outcome import cancel_waiting
-from longhaul.domain.policy import check_policy
+from longhaul.domain.policy import check_policy, check_start
 from longhaul.domain.verdict import Evidence
 from longhaul.finish import Finisher
 from longhaul.lineage_check import LineageCheck
@@ -188,12 +189,13 @@ class Dispatcher:
         Returns a row that must be decided on again, None when nothing is left to do.
         """
         # The message of a running job comes back after half a day, which may be too late.
-        if isinstance(decision, Claim | Probe) and self.messages.renew_if_worn_out(batch, message):
+        if isinstance(decision, Claim | Plan | Probe) and self.messages.renew_if_worn_out(
+            batch, message
+        ):
             return None
         match decision:
-            case Claim():
-                if not decision.starts_run or self._is_allowed(message, row, batch):
-                    batch.waiting.append((message, decision))
+            case Claim() | Plan():
+                self._begin(message, row, decision, batch)
             case Probe(lease=probed):
                 with about(probed.id, probed.label):
                     self.starter.probe(message, probed, batch)
@@ -211,9 +213,7 @@ class Dispatcher:
                 )
                 batch.kept.discard(message.message_id)
             case Postpone(until=until):
-                self.messages.postpone(
-                    batch, message, round((until - self.context.clock.now()).total_seconds())
-                )
+                self._postpone_until(until, message, batch)
             case Duplicate():
                 logger.info(
                     "duplicate submission deleted",
@@ -228,6 +228,23 @@ class Dispatcher:
                 reason = refusal(CONFLICTING, text, message.sent_at, message.key, message.request)
                 self.messages.dead_letter(batch, message.message_id, message.content, reason)
         return None
+
+    def _begin(
+        self, message: JobMessage, row: Lease | None, begun: Claim | Plan, batch: Batch
+    ) -> None:
+        """Let a claim wait for a slot, and a planned job's message for its time."""
+        starts_run = isinstance(begun, Plan) or begun.starts_run
+        if starts_run and not self._is_allowed(message, row, batch):
+            return
+        if isinstance(begun, Claim):
+            batch.waiting.append((message, begun))
+            return
+        self.starter.plan(message, begun)
+        self._postpone_until(message.due_at, message, batch)
+
+    def _postpone_until(self, until: datetime, message: JobMessage, batch: Batch) -> None:
+        seconds = round((until - self.context.clock.now()).total_seconds())
+        self.messages.postpone(batch, message, seconds)
 
     def _end_waiting(self, waiting: Lease, covered: JobMessage | None) -> Lease:
         """End a cancelled job; returns its row. `covered`: the message that ends with it."""
@@ -255,6 +272,7 @@ class Dispatcher:
             require_room(message.content)
             request = self.lineage_check.proven(message, batch.stage, row)
             check_policy(request, self.context.settings, batch.stage)
+            check_start(request, self.context.clock.now(), batch.room.planned)
         except InvalidRequestError as error:
             reason = refusal(
                 "invalid_request", str(error), message.sent_at, message.key, message.request

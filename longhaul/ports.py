@@ -188,6 +188,9 @@ class Slots(Protocol):
     def note_caught_up(self, stage: Stage, caught_up: CaughtUp) -> None:
         """The firings up to then have been looked at."""
 
+    def note_planned(self, stage: Stage, planned: int) -> None:
+        """So many jobs of the stage are to begin later: their messages wait for no slot."""
+
 
 class Joins(Protocol):
     def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:

@@ -7,7 +7,7 @@ from aws_lambda_powertools import Logger
 from longhaul.batch import Batch, Closed, Messages
 from longhaul.context import Context
 from longhaul.domain import beat, transitions
-from longhaul.domain.claim import Claim
+from longhaul.domain.claim import Claim, Plan
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.follow_ons import with_joins, with_next
 from longhaul.domain.lease import Lease
@@ -33,15 +33,24 @@ class Starter:
             self.messages.postpone(batch, message, _STOPPING_S)
             return
         if claim.starts_run:
-            lease = with_next(with_joins(claim.lease, self.context.settings), self.context.settings)
-            claim = replace(claim, lease=lease)
-            self.context.requests.put(claim.lease.request_ref, message.content)
+            claim = replace(claim, lease=self._run_of(message, claim.lease))
         lease = claim.lease
         closed_as = self.claim_and_start(claim, batch, pace)
         if closed_as is not None:
             batch.slow.append((message, Closed(lease.id, closed_as)))
         else:
             self._hold_until_first_beat(message, lease, batch)
+
+    def plan(self, message: JobMessage, plan: Plan) -> None:
+        """Take a job whose run begins later."""
+        lease = self._run_of(message, plan.lease)
+        self.context.leases.apply(transitions.plan(replace(plan, lease=lease)))
+        logger.info("job planned", extra={"lease": lease.key, "run": lease.run})
+
+    def _run_of(self, message: JobMessage, lease: Lease) -> Lease:
+        """The row with what belongs to its run; the request is stored beside it."""
+        self.context.requests.put(lease.request_ref, message.content)
+        return with_next(with_joins(lease, self.context.settings), self.context.settings)
 
     def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
         """Returns the status in which the execution has closed already; None while it runs."""

@@ -390,13 +390,18 @@ class StageGauges:
         self._without_beat = 0
         self._near_retention = 0
         self._oldest_refused_s = 0.0
+        self._planned = 0  # jobs that are to begin later, whose messages are hidden
 
     def count(self, lease: Lease) -> None:
         """Count a lease, before it is repaired."""
         grace = timedelta(seconds=self._settings.lease.visibility_margin_s)
         if lease.is_overdue(self._now, grace):
             self._without_beat += 1
-        if lease.state is State.RELEASED:
+        if lease.state is State.RELEASED and lease.is_planned and lease.retry_at:
+            self._planned += self._now < lease.retry_at
+            waited = self._now - lease.retry_at
+            self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
+        elif lease.state is State.RELEASED:
             # Not since its back-off passed: a copy of a lost message would move that.
             waited = self._now - lease.ended_at
             self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
@@ -410,20 +415,24 @@ class StageGauges:
         sent_at = lease.receive.sent_at
         if (
             not lease.state.is_terminal
+            and not lease.is_planned  # the dispatcher renews its message, and its row stays
             and sent_at
             and (self._now - sent_at).total_seconds() >= self._settings.near_retention_s
         ):
             self._near_retention += 1
 
     def values(self, queue: JobQueue, slots: Slots) -> dict[Metric, float]:
-        """All of the stage's values, after its leases.
+        """All of the stage's values, after its leases; the number of the planned is noted.
 
         Raises the errors of the calls about queue and slots.
         """
         # What waits for a slot is hidden between two looks, as a running job's message is.
         depth = queue.depth(self._stage.queue_url)
         room = slots.room(self._stage, self._now)
-        backlog = max(depth.visible, depth.visible + depth.hidden - room.running)
+        if self._planned != room.planned:
+            slots.note_planned(self._stage, self._planned)
+        held = room.running + self._planned
+        backlog = max(depth.visible, depth.visible + depth.hidden - held)
         values: dict[Metric, float] = {
             StageMetric.BACKLOG: backlog,
             StageMetric.FREE_SLOTS: room.free,

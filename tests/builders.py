@@ -5,9 +5,9 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from longhaul.domain.claim import new_run
+from longhaul.domain.claim import Plan, decide_claim, new_run
 from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import Attempt, CommittedOutput, Lease, Receive, job_key
+from longhaul.domain.lease import Attempt, CommittedOutput, Lease, Receive, State, job_key
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
@@ -76,6 +76,20 @@ def message(job_id: str = "january", message_id: str = "m-1", **changes: Any) ->
 def running(**changes: Any) -> Lease:
     """The lease that the first claim writes, at NOW."""
     return changed(new_run(None, message(), stage(), LeaseSettings(), NOW), **changes)
+
+
+def planned(old: Lease | None = None, at: datetime = NOW + timedelta(days=3)) -> Lease:
+    """The row of a job that is to begin later."""
+    body = {**BODY, "start_at": at.isoformat()}
+    plan = decide_claim(
+        old and replace(old, state=State.CANCELLED),
+        message(request=JobRequest.model_validate(body), message_id="planned"),
+        stage(),
+        LeaseSettings(),
+        NOW,
+    )
+    assert isinstance(plan, Plan)
+    return plan.lease
 
 
 def record(n: int = 1, **changes: Any) -> AttemptRecord:

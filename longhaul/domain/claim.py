@@ -47,6 +47,17 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """The run is to begin later: write `lease` iff the row still is `replaces`, and wait.
+
+    From then on the job is one that waits between two attempts, before its first.
+    """
+
+    lease: Lease
+    replaces: Lease | None
+
+
+@dataclass(frozen=True)
 class Probe:
     """The row says RUNNING: start the same execution again, to see whether it is true."""
 
@@ -99,7 +110,9 @@ class Conflict:
     lease: Lease
 
 
-Decision = Claim | Probe | Finish | CancelWaiting | Cancelled | Postpone | Duplicate | Conflict
+Decision = (
+    Claim | Plan | Probe | Finish | CancelWaiting | Cancelled | Postpone | Duplicate | Conflict
+)
 
 
 def decide_claim(
@@ -107,7 +120,7 @@ def decide_claim(
 ) -> Decision:
     """What a received message means for its job."""
     if lease is None:
-        return Claim(new_run(None, message, stage, timing, now), replaces=None)
+        return _begin(None, message, stage, timing, now)
     if lease.receive.is_of(message.message_id, message.chain):
         return _decide_own(lease, message, timing, now)
     covered = lease.cancels(message.first_sent_at)
@@ -127,9 +140,7 @@ def decide_claim(
     if lease.was_over(message.first_sent_at):
         # The new run replaces the row, so what the old run owes is done first.
         return (
-            Finish(lease, own=False)
-            if lease.owed
-            else Claim(new_run(lease, message, stage, timing, now), replaces=lease)
+            Finish(lease, own=False) if lease.owed else _begin(lease, message, stage, timing, now)
         )
     fingerprint = message.request.fingerprint()
     if lease.has_outlived(fingerprint, message.first_sent_at):
@@ -140,6 +151,36 @@ def decide_claim(
     if lease.state is not State.RELEASED:
         return Duplicate()
     return _decide_retry(lease, message, timing, now)
+
+
+def _begin(
+    old: Lease | None, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+) -> Claim | Plan:
+    start_at = message.request.start_at
+    if start_at is not None and now < start_at:
+        return Plan(_planned(old, message, stage, timing, now, start_at), replaces=old)
+    return Claim(new_run(old, message, stage, timing, now), replaces=old)
+
+
+def _planned(
+    old: Lease | None,
+    message: JobMessage,
+    stage: Stage,
+    timing: LeaseSettings,
+    now: datetime,
+    start_at: datetime,
+) -> Lease:
+    """The row of a run that begins later: as between two attempts, of which the last is none."""
+    row = new_run(old, message, stage, timing, now)
+    number = row.attempt.number - 1
+    execution = row.input.model_copy(update={"attempt": number})
+    return replace(
+        row,
+        state=State.RELEASED,
+        execution_input=execution.model_dump_json(),
+        attempt=Attempt(number, claimed_at=now),
+        retry_at=start_at,
+    )
 
 
 def _follow_on_first(
@@ -196,6 +237,8 @@ def claim_without_message(lease: Lease, timing: LeaseSettings, now: datetime) ->
     where jobs wait for slots, a dispatcher claims the next attempt from the row alone.
     """
     if lease.state is not State.RELEASED or lease.is_mark or lease.is_cancelled:
+        return None
+    if lease.is_planned:  # it waits as long as any new job does, and in its tenant's turn
         return None
     if lease.retry_at is None or now < lease.retry_at + _MESSAGE_FIRST:
         return None

@@ -111,7 +111,7 @@ def history(row: Lease, kept: Iterable[AttemptRecord]) -> list[AttemptRecord]:
     """
     known = {each.attempt.number: each for each in kept}
     number = row.attempt.number
-    if not row.is_mark and (number not in known or not row.has_settled(row.id)):
+    if row.is_begun and (number not in known or not row.has_settled(row.id)):
         known[number] = latest(row)
     return [known[n] for n in sorted(known)]
 

@@ -338,7 +338,20 @@ class Lease:
     @property
     def is_mark(self) -> bool:
         """Whether this row only holds the cancel mark of a job that has not been claimed yet."""
-        return self.attempt.number == 0
+        return not self.execution_input
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the run was to begin at a time of its own, and no attempt of it was claimed.
+
+        `retry_at` is that time. A job that was cancelled before stays one that never began.
+        """
+        return self.attempt.lease_expires_at is None and not self.is_mark
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an attempt of the run was claimed."""
+        return not (self.is_mark or self.is_planned)
 
     @property
     def open_kind(self) -> OpenKind | None:

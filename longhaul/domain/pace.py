@@ -64,11 +64,16 @@ class SlotUse:
 
 @dataclass(frozen=True)
 class Room:
-    """A stage's slots a moment ago. `pace`: None before its first claim."""
+    """A stage's slots a moment ago.
+
+    `planned`: jobs that are to begin later, as the last sweep counted them. `pace`: None before the
+    stage's first claim.
+    """
 
     slots: int
     free: int
     running: int
+    planned: int = 0
     pace: Pace | None = None
     turns: Turns = field(default_factory=Turns)
 

@@ -5,6 +5,7 @@ what a schedule sends: always by this one function. A run that has started is ne
 """
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Final, get_args
 
 from longhaul.domain.durations import format_duration
@@ -25,6 +26,10 @@ from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import engine_named
 from longhaul.settings import RuntimeSettings, SizeName, Stage
 
+MAX_AHEAD: Final = timedelta(days=90)
+"""Ended rows live for 120 days from their claim, requests for a year."""
+MAX_PLANNED: Final = 50_000
+"""Their messages are hidden, and SQS gives out nothing of a queue with 120,000 hidden ones."""
 _MAX_GLOBS: Final = 100
 """Each segment of a glob is compiled, at each look at the message: 1 MiB of them takes seconds."""
 
@@ -57,6 +62,22 @@ def check_policy(request: JobRequest, settings: RuntimeSettings, stage: Stage) -
     ]
     if problems:
         raise InvalidRequestError(problems[:MAX_PROBLEMS])
+
+
+def check_start(request: JobRequest, now: datetime, planned: int = 0) -> None:
+    """Whether a job may be planned for its `start_at`, beside so many others of its stage.
+
+    Raises:
+        InvalidRequestError: it is too far ahead, or there are too many.
+    """
+    if request.start_at is None or request.start_at <= now:
+        return
+    if request.start_at - now > MAX_AHEAD:
+        raise InvalidRequestError([f"start_at: at most {MAX_AHEAD.days} days ahead"])
+    if planned >= MAX_PLANNED:
+        raise InvalidRequestError(
+            [f"start_at: the stage has {MAX_PLANNED:,} planned jobs already, and no room for more"]
+        )
 
 
 def _job_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from glob import escape
 from typing import Annotated, Any, Final, Literal
 
@@ -18,13 +19,14 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    PlainSerializer,
     ValidationError,
     field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
 
-from longhaul.domain.durations import format_duration, parse_duration_s
+from longhaul.domain.durations import format_duration, parse_duration_s, parse_moment
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import Label, Tags, label_from
 from longhaul.domain.lineage import MAX_GROUP, Lineage
@@ -63,6 +65,10 @@ def _duration(value: object) -> object:
     return seconds
 
 
+def _moment(value: object) -> object:
+    return parse_moment(value) if isinstance(value, str) else value
+
+
 def _few(value: object) -> object:
     # Before each is looked at: a message has room for 100,000 inputs, all of them wrong.
     if isinstance(value, dict) and len(value) > _MAX_INPUTS:
@@ -72,6 +78,7 @@ def _few(value: object) -> object:
 
 JobId = Annotated[str, AfterValidator(_job_id)]
 Duration = Annotated[int, BeforeValidator(_duration)]
+Moment = Annotated[datetime, BeforeValidator(_moment), PlainSerializer(datetime.isoformat)]
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
 DATA: Final = "data:"
@@ -155,6 +162,8 @@ class JobRequest(Model):
     timeout: Duration | None = None
     stall_timeout: Duration | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
+    # In UTC: the job begins no sooner. None: as soon as a slot is free.
+    start_at: Moment | None = None
     # Leave what the job has stored in a run before (`docs/checkpoints.md`).
     afresh: bool = False
     # What people call the job. A follow-on that has none gets its parent's.

@@ -13,13 +13,13 @@ second task of attempt 2 (RunTask's answer was lost)         register ✗ FIRST_
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from longhaul.domain.beat import beaten
-from longhaul.domain.claim import Claim, adopted, seen
+from longhaul.domain.claim import Claim, Plan, adopted, seen
 from longhaul.domain.history import AttemptRecord, ended, latest
 from longhaul.domain.lease import (
     AttemptId,
@@ -114,16 +114,24 @@ class Report:
 
 def claim(claim: Claim, stage: Stage, pace: Pace | None = None) -> Change:
     """Take the job and a slot, and note the stage's pace after it."""
-    before, requires = claim.replaces, {Clause.ABSENT: None}
+    return replace(_taken(claim), takes_slot=(stage, pace))
+
+
+def plan(plan: Plan) -> Change:
+    """Take the job for a run that begins later; no slot is taken."""
+    return _taken(plan)
+
+
+def _taken(begun: Claim | Plan) -> Change:
+    before, requires = begun.replaces, {Clause.ABSENT: None}
     if before is not None:
         requires = _same(before) | _same_cancel(before)
     return Change(
         before=before,
-        after=claim.lease,
+        after=begun.lease,
         requires=requires,
-        is_own=lambda row: row == claim.lease,
+        is_own=lambda row: row == begun.lease,
         is_whole=True,
-        takes_slot=(stage, pace),
     )
 
 

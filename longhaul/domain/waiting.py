@@ -1,7 +1,7 @@
 """What a job between two attempts waits for, and until when. Pure.
 
-In this order: its stage is paused; its back-off, or the end of a task that may still run; one of
-the stage's slots; its message.
+In this order: its stage is paused; the time at which it is to begin; its back-off, or the end of a
+task that may still run; one of the stage's slots; its message.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ class Wait:
     from 1, among `others` of its stage that wait for one between two attempts.
     """
 
-    what: Literal["pause", "back-off", "slot", "message"]
+    what: Literal["pause", "start", "back-off", "slot", "message"]
     until: datetime | None = None
     since: datetime | None = None
     place: int = 0
@@ -56,7 +56,7 @@ class Waits:
         if use is not None and use.paused_at is not None:
             return Wait("pause", since=use.paused_at)
         if row.retry_at is not None and self.now < row.retry_at:
-            return Wait("back-off", until=row.retry_at)
+            return Wait("start" if row.is_planned else "back-off", until=row.retry_at)
         if use is not None and use.running >= use.slots:
             ahead = [each for each in self._due(row.stage) if _turn(each) < _turn(row)]
             others = sum(each.key != row.key for each in self._due(row.stage))

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message, in_batches, size_problem
-from longhaul.domain.policy import parse_request
+from longhaul.domain.policy import check_start, parse_request
 from longhaul.domain.quoting import with_values
 from longhaul.domain.request import JobRequest
 from longhaul.settings import RuntimeSettings, Stage
@@ -104,6 +104,7 @@ def submissions(
     stage: Stage,
     max_bytes: int,
     new_id: Callable[[str], str],
+    now: datetime,
 ) -> tuple[list[Submission], list[Problem]]:
     """The requests that can be sent, and every problem of the others.
 
@@ -113,6 +114,7 @@ def submissions(
         stage: where they go.
         max_bytes: the queue's limit for one message.
         new_id: makes a job id for a request of that job that has none.
+        now: in aware UTC.
     """
     good: list[Submission] = []
     problems: list[Problem] = []
@@ -120,6 +122,7 @@ def submissions(
     for document in documents:
         try:
             each = _submission(document, settings, stage, new_id)
+            check_start(each.request, now)
         except InvalidRequestError as error:
             texts = (_with_values(text, document.fields) for text in error.problems)
             problems += [Problem(document.position, text) for text in texts]

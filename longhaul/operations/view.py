@@ -67,8 +67,9 @@ class JobStatus:
         error: Why, in a sentence.
         settled_at: When its latest attempt was settled.
         retry_at: Of a released job: the earliest start of its next attempt.
-        waits_for: Of a released job: `pause` of its stage, `back-off`, `slot` or `message`; of a
-            queued one in the tree of another also `pause`, `slot` or `message`.
+        waits_for: Of a released job: `pause` of its stage, `start` (a time of its own),
+            `back-off`, `slot` or `message`; of a queued one in the tree of another also `pause`,
+            `slot` or `message`.
         waits_until: When that is over at the latest; None for a pause and a slot.
         cancel_requested_at: When it was cancelled.
         owed: What is still to be done after its end.
@@ -175,8 +176,8 @@ def job_status(
         max_attempts=lease.max_attempts,
         interruptions=lease.interruptions,
         run_began=datetime.fromtimestamp(lease.run / 1000, UTC),
-        attempt_began=None if lease.is_mark else lease.attempt.claimed_at,
-        seconds=None if lease.is_mark else _seconds(lease, now),
+        attempt_began=lease.attempt.claimed_at if lease.is_begun else None,
+        seconds=_seconds(lease, now) if lease.is_begun else None,
         size=execution.size if execution else None,
         engine=execution.engine if execution else None,
         timeout_s=execution.timeout_s if execution else None,
@@ -200,7 +201,7 @@ def job_status(
         **results_record(lease.results),
         message_id=lease.receive.message_id or None,
         receive_count=lease.receive.receive_count,
-        execution_arn=None if lease.is_mark else executions.arn(lease.id.execution_name),
+        execution_arn=executions.arn(lease.id.execution_name) if lease.is_begun else None,
         log_group=settings.job_log_group if stream else None,
         log_stream=stream,
     )

@@ -19,6 +19,7 @@ from simulation.worlds.governed import with_denial
 from simulation.worlds.long_outages import with_long_outage, with_long_wait
 from simulation.worlds.parts import with_parts
 from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
+from simulation.worlds.planned import with_planned
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.retirement import with_retirement
 from simulation.worlds.stages import SUM, TOTAL, members_of
@@ -90,6 +91,7 @@ def plan_of(seed: int) -> Plan:
     plan = with_parts(rng_of(seed, "parts"), plan, swarm)
     plan = with_emr(rng_of(seed, "emr serverless"), plan, swarm)
     plan = with_denial(rng_of(seed, "denial"), plan)
+    plan = with_planned(rng_of(seed, "planned"), plan, swarm)
     return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
 
 

@@ -51,6 +51,7 @@ class Job:
         size: What its request asks for; the stage's when empty.
         engine: What its request asks for; the stage's when empty.
         parts: In how many parts it writes its output, each of which is stored; 0: in none.
+        start_s: When it may begin at the earliest, in seconds of the world; 0: at once.
         saves: What a job in parts stores besides: `checkpoint`, `folder`, or nothing; or
             `datasets`, which share its parts.
     """
@@ -76,6 +77,7 @@ class Job:
     table: str = ""
     parts: int = 0
     saves: str = ""
+    start_s: float = 0.0
 
     def ending(self, attempt: int, work: int) -> Ending:
         if work or not self.endings:

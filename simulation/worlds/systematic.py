@@ -11,6 +11,7 @@ from simulation.worlds.injection import Site
 from simulation.worlds.leftovers import LEFTOVERS
 from simulation.worlds.parts import PARTS_WORLDS
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
+from simulation.worlds.planned import PLANNED_WORLDS
 from simulation.worlds.requests import SEALED
 from simulation.worlds.run import run
 from simulation.worlds.tables import TABLE_WORLDS
@@ -201,6 +202,7 @@ RACES: Mapping[str, Plan] = {
     **TINY_WORLDS,
     **EMR_WORLDS,
     **PARTS_WORLDS,
+    **PLANNED_WORLDS,
     **GOVERNED_WORLDS,
     "SQS is out for two hours": _plan(
         Job("j0", work_s=9.0),

@@ -114,8 +114,10 @@ class World:
         """Run until no work is left, patience ends, or an invariant fails (`seen.violated`)."""
         start = self.timeline.clock.now()
         longest_s = len(self.queues) * max((job.work_s for job in self.jobs.values()), default=0.0)
-        last_act_s = max((act.at_s + act.for_s for act in self.plan.acts), default=0.0)
-        calm_at = start + timedelta(seconds=last_act_s + 2 * longest_s + 3_600)
+        ends_s = [act.at_s + act.for_s for act in self.plan.acts]
+        begins_s = [job.start_s for job in self.jobs.values()]
+        last_s = max([*ends_s, *begins_s], default=0.0)
+        calm_at = start + timedelta(seconds=last_s + 2 * longest_s + 3_600)
         self._come_to_rest(calm_at)
         self.injector.calm()
         if not self.is_quiet():

@@ -64,7 +64,7 @@ def test_every_field_of_a_request_has_an_option(world: World) -> None:
     """Except the schema's version and the fields that Longhaul writes itself."""
     submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
     options = {option for parameter in submit.params for option in parameter.opts}
-    singular = {"inputs": "input", "params": "param", "tags": "tag"}
+    singular = {"inputs": "input", "params": "param", "tags": "tag", "start_at": "at"}
     for field in JobRequest.model_fields.keys() - {"version", "lineage", "object", "rerun_of"}:
         assert f"--{singular.get(field, field.replace('_', '-'))}" in options
     done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")

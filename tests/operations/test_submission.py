@@ -1,4 +1,5 @@
 import json
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -6,7 +7,7 @@ import pytest
 
 from longhaul.domain.message import MAX_BATCH_BYTES
 from longhaul.operations.submission import Submission, batches, documents, submissions
-from tests.builders import BODY, body, settings, stage
+from tests.builders import BODY, NOW, body, settings, stage
 
 KIB = 1024
 
@@ -15,7 +16,7 @@ def read(text: str, max_bytes: int = 1024 * KIB) -> tuple[list[Submission], list
     found, problems = documents(text)
     numbers = count(1)
     good, more = submissions(
-        found, settings(), stage(), max_bytes, lambda job: f"{job}-{next(numbers)}"
+        found, settings(), stage(), max_bytes, lambda job: f"{job}-{next(numbers)}", NOW
     )
     return good, [str(problem) for problem in [*problems, *more]]
 
@@ -126,3 +127,36 @@ def test_a_batch_holds_ten_messages_and_no_more_bytes_than_sqs_takes() -> None:
     assert [len(batch) for batch in batches([big] * 5)] == [2, 2, 1]
     assert [len(batch) for batch in batches([submission(MAX_BATCH_BYTES)] * 2)] == [1, 1]
     assert list(batches([])) == []
+
+
+def test_time_that_is_too_far_ahead_or_is_no_time_is_refused() -> None:
+    good, problems = read(
+        "\n".join(
+            body(start_at=each)
+            for each in (
+                (NOW + timedelta(days=90)).isoformat(),
+                (NOW + timedelta(days=91)).isoformat(),
+                "2026-12-01T06:00",
+                "tomorrow",
+                "9999-12-31T23:59-12:00",
+            )
+        )
+    )
+    assert len(good) == 1
+    assert problems == [
+        "line 2: start_at: at most 90 days ahead",
+        "line 3: start_at: not a time: write for example 2026-12-01T06:00+01:00, or …T05:00Z",
+        "line 4: start_at: not a time: write for example 2026-12-01T06:00+01:00, or …T05:00Z",
+        "line 5: start_at: not a time of this era",
+    ]
+
+
+def test_times_are_the_same_in_each_offset() -> None:
+    (one, other), problems = read(
+        "\n".join(
+            body(start_at=each) for each in ("2026-01-31T13:00+01:00", "2026-01-31T12:00:00Z")
+        )
+    )
+    assert problems == []
+    assert one.request.fingerprint() == other.request.fingerprint()
+    assert one.request.fingerprint() != read(body())[0][0].request.fingerprint()

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.domain import history
+from longhaul.domain.claim import cancelled_before_claim
 from longhaul.domain.history import KEPT, ended, latest, log_stream, remembered
 from longhaul.domain.lease import AttemptId, State
 from longhaul.engines.aws_lambda import ends as aws_lambda
@@ -17,7 +18,7 @@ from longhaul.engines.emr_serverless.ends import (
     reference,
 )
 from longhaul.engines.listed import ENGINES, engine_of
-from tests.builders import NOW, changed, record, running
+from tests.builders import NOW, changed, planned, record, running
 
 SETTLED_AT = NOW + timedelta(minutes=5)
 RETRY_AT = NOW + timedelta(minutes=7)
@@ -81,7 +82,9 @@ def test_the_last_fifty_attempts_are_remembered(number: int, first: int) -> None
         (SECOND, [1], [1, 2]),
         (SECOND, [2, 1], [1, 2]),  # in their order
         (RELEASED, [], [1]),  # written by a version without history
-        (changed(RELEASED, attempt=0), [], []),  # a cancel mark is no attempt
+        (cancelled_before_claim(SECOND.key, "main", NOW), [], []),  # no attempt
+        (planned(), [], []),
+        (planned(SECOND), [1, 2], [1, 2]),
     ],
 )
 def test_history_has_what_was_kept_and_the_attempt_of_the_row(

@@ -31,7 +31,7 @@ from longhaul.domain.outcome import reopened
 from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings
-from tests.builders import NOW, changed, running, stage
+from tests.builders import NOW, changed, planned, running, stage
 
 LATER = NOW + timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -57,15 +57,25 @@ def test_row_is_open_until_its_job_has_ended_and_nothing_is_owed(
 
 
 def test_mark_is_a_row_without_an_attempt_for_which_nothing_can_be_done() -> None:
-    mark = changed(running(), attempt=0, state=State.RELEASED)
+    mark = cancelled_before_claim("main#january", "main", NOW)
 
-    assert (mark.is_mark, mark.open_kind) == (True, None)
+    assert (mark.is_mark, mark.is_begun, mark.open_kind) == (True, False, None)
     assert not running().is_mark
+
+
+def test_planned_job_has_a_row_without_an_attempt_and_is_no_mark() -> None:
+    row = planned()
+
+    assert (row.is_planned, row.is_begun, row.is_mark) == (True, False, False)
+    assert (row.open_kind, row.retry_at) == ("RELEASED", NOW + timedelta(days=3))
+    assert running().is_begun
+    assert not running().is_planned
 
 
 def test_a_mark_whose_message_has_come_may_owe_its_deletion() -> None:
     """Otherwise nothing would say that the message is still there."""
-    mark = changed(running(), attempt=0, state=State.CANCELLED, owed=(Owed.DELETE,))
+    marked = cancelled_before_claim("main#january", "main", NOW)
+    mark = replace(marked, state=State.CANCELLED, owed=(Owed.DELETE,))
     assert (mark.is_mark, mark.open_kind) == (True, "OWED")
 
 

@@ -242,7 +242,7 @@ def test_unknown_field_is_answered_with_all_that_a_producer_may_write() -> None:
     (problem,) = problems_of(body(priority=1))
     assert problem == (
         "priority: unknown field; known: version, job, job_id, inputs, output, mode, params,"
-        " engine, size, timeout, stall_timeout, max_attempts, afresh, label, tags"
+        " engine, size, timeout, stall_timeout, max_attempts, start_at, afresh, label, tags"
     )
 
 

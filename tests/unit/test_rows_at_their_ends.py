@@ -12,7 +12,7 @@ from longhaul.domain.poison import IN_A_ROW, MAX_ERRORS, explained, given_up
 from longhaul.domain.removed_stage import ended, without_retry
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings
-from tests.builders import NOW, changed, running
+from tests.builders import NOW, changed, planned, running
 
 TIMING = LeaseSettings()
 RELEASED = replace(running(), state=State.RELEASED, settled_attempt=1, retry_at=NOW)
@@ -33,7 +33,6 @@ def test_retry_is_claimed_from_its_row_when_its_message_had_time_to_come() -> No
     [
         {"state": State.RUNNING},
         {"state": State.DEAD},
-        {"attempt": 0},
         {"cancel_requested_at": NOW},
         {"retry_at": None},
         {"retry_at": NOW + timedelta(milliseconds=1)},
@@ -44,6 +43,12 @@ def test_retry_waits_for_its_message_while_it_is_early_or_anything_speaks_agains
     changes: dict[str, Any],
 ) -> None:
     assert claim_without_message(changed(RELEASED, **changes), TIMING, DUE) is None
+
+
+def test_first_attempt_of_a_planned_job_always_waits_for_its_message() -> None:
+    row = planned()
+    assert row.retry_at is not None
+    assert claim_without_message(row, TIMING, row.retry_at + timedelta(hours=1)) is None
 
 
 @pytest.mark.parametrize(

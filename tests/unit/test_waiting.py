@@ -3,13 +3,14 @@
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
-from longhaul.cli.display.job import why_of
+from longhaul.cli.display.job import page_of, row_of, why_of
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.pace import SlotUse
 from longhaul.domain.waiting import Wait, Waits
 from longhaul.settings import LeaseSettings
-from tests.builders import NOW, running
+from tests.builders import NOW, planned, running
 
 TIMING = LeaseSettings()
 FREE, FULL = SlotUse(running=3, slots=4), SlotUse(running=4, slots=4)
@@ -35,6 +36,18 @@ def test_a_back_off_ends_at_its_time() -> None:
     row = released(due=90 * timedelta(seconds=1))
     assert waits(FULL, row).of(row) == Wait("back-off", until=row.retry_at)
     assert why_of(row, NOW, waits(FULL, row)) == "again in 1m30s; failed: exit code 1"
+
+
+def test_a_planned_job_says_when_it_begins() -> None:
+    row = planned(at=NOW + timedelta(days=1, hours=2))
+    said = "begins at 2026-01-03 05:04:05Z, in 1d2h"
+    assert waits(FULL, row).of(row) == Wait("start", until=row.retry_at)
+    assert why_of(row, NOW, waits(FULL, row)) == why_of(row, NOW) == said
+    page = dict(page_of(row, NOW, Mock(), "/logs"))
+    assert page["waits"] == said
+    assert not page.keys() & {"attempt", "execution", "retry"}
+    (_, _, state, _, attempt, *_) = row_of(row, NOW)
+    assert (state, attempt) == ("RELEASED", "")
 
 
 def test_a_pause_comes_before_all_else_and_has_no_end() -> None:

@@ -77,7 +77,8 @@ class DynamoSlots:
             pace = Pace(time_of(slots["claimed_at"]), _number(slots, "claim_gap_ms", 0) / 1000)
         free = 0 if use.paused_at or stage.retired else max(0, limit - use.running)
         turns = Turns(_times(slots, _CLAIMED), _times(slots, _WAITED))
-        return Room(slots=limit, free=free, running=use.running, pace=pace, turns=turns)
+        planned = _number(slots, "planned", 0)
+        return Room(limit, free, use.running, planned, pace=pace, turns=turns)
 
     def use(self, stage: Stage) -> SlotUse:
         return _use(stage, self._item(stage))
@@ -144,6 +145,12 @@ class DynamoSlots:
     def note_caught_up(self, stage: Stage, caught_up: CaughtUp) -> None:
         values = {"caught_up_to": milliseconds(caught_up.until), "caught_up_plan": caught_up.plan}
         self._update(stage, **update_expression(serialized(values)))
+
+    def note_planned(self, stage: Stage, planned: int) -> None:
+        if planned:
+            self._update(stage, **update_expression(serialized({"planned": planned})))
+        else:
+            self._update(stage, UpdateExpression="REMOVE planned")
 
     def taken(self, stage: Stage, pace: Pace | None) -> dict[str, Any]:
         """The part of a transaction that takes a slot, if one is free."""

@@ -161,8 +161,9 @@ def _plan(
     def never(job: str) -> str:
         raise AssertionError(f"a request of {job} has no id")
 
+    now = target.parts.clock.now()
     sendable, problems = submissions(
-        requests, target.settings, stage, target.max_bytes(stage), never
+        requests, target.settings, stage, target.max_bytes(stage), never, now
     )
     problems += _wrong_params(out, target, stage, sendable)
     awaited = target.waiter.before(stage.name, sendable)

@@ -56,8 +56,10 @@ def history(
 
 
 def _notes(lease: Lease, attempts: Sequence[AttemptRecord], now: datetime) -> list[str]:
-    if lease.is_mark:
+    if lease.is_mark or (lease.is_planned and lease.state.is_terminal):
         return ["cancelled before it began: it had no attempt"]
+    if not attempts:
+        return ["it has not begun"]
     notes = []
     earlier = attempts[0].attempt.number - 1
     if earlier:

@@ -58,9 +58,10 @@ def logs(
     """
     out = Output(as_json=as_json)
     lease = _await_row(out, target, job, stage) if follow else find_job(target, job, stage)
-    if lease.is_mark and not follow:
+    if not (lease.is_begun or lease.attempt.number or follow):
+        why = "it was cancelled before it began" if lease.is_mark else "it has not begun"
         raise CommandError(
-            f"job {lease.job_id} has no log: it was cancelled before it began",
+            f"job {lease.job_id} has no log: {why}",
             ExitStatus.NOT_FOUND,
         )
     if attempt is not None and attempt > lease.attempt.number:
@@ -108,7 +109,7 @@ def _stream(target: Target, lease: Lease, number: int) -> LogStream:
 def _below(target: Target, lease: Lease) -> Iterator[Lease]:
     """The rows of the jobs that descend from the job, as far as they have begun."""
     rows = (job.lease for job in target.trees.walk(lease).all() if job.key != lease.key)
-    return (row for row in rows if row is not None and not row.is_mark)
+    return (row for row in rows if row is not None and row.is_begun)
 
 
 def _print_latest(out: Output, target: Target, lease: Lease) -> None:
@@ -143,7 +144,7 @@ def _follow(out: Output, target: Target, lease: Lease, *, only: bool) -> None:
         tree = TreeJob(lease.key, lease) if only else target.trees.walk(lease)
         now, is_alone = target.parts.clock.now(), not tree.children
         for row in (job.lease for job in tree.all()):
-            if row is None or row.is_mark:
+            if row is None or not row.is_begun:
                 continue
             if row.id not in followed and (stream := target.logs.stream(latest(row))):
                 followed[row.id] = _Followed(target.logs.cursor(stream))

@@ -110,6 +110,14 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             rich_help_panel=_REQUEST,
         ),
     ] = False,
+    start_at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            help="Begin no sooner, such as 2026-12-01T06:00+01:00; at most 90 days ahead.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
     label: Annotated[
         str | None,
         typer.Option(
@@ -186,6 +194,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         timeout=timeout,
         stall_timeout=stall_timeout,
         max_attempts=max_attempts,
+        start_at=start_at,
         afresh=afresh or None,
         label=label,
         tags=tags,
@@ -205,6 +214,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         to_stage,
         target.max_bytes(to_stage),
         new_ids(now, target.parts.rng, len(requests)),
+        now,
     )
     project = chosen()
     if project is not None and project.stack_name == target.stack:

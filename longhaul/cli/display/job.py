@@ -26,7 +26,7 @@ _MAX_PARAMS = 2_000
 
 def row_of(lease: Lease, now: datetime, waits: Waits | None = None) -> list[str]:
     """The cells of `COLUMNS`."""
-    attempt = "" if lease.is_mark else str(lease.attempt.number)
+    attempt = str(lease.attempt.number) if lease.is_begun else ""
     return [
         lease.job_id,
         lease.label or "",
@@ -92,7 +92,7 @@ def why_of(lease: Lease, now: datetime, waits: Waits | None = None) -> str:
     if lease.owed:
         return f"still owes: {', '.join(owed.value for owed in lease.owed)}"
     if lease.state is State.RELEASED and not lease.is_mark:
-        return f"{_wait_text(lease, now, waits)}; {_error(lease)}"
+        return "; ".join(filter(None, (_wait_text(lease, now, waits), _error(lease))))
     return "" if lease.state is State.SUCCEEDED else _error(lease)
 
 
@@ -100,12 +100,16 @@ def _wait_text(lease: Lease, now: datetime, waits: Waits | None) -> str:
     """What a released job waits for, and until when."""
     wait = waits.of(lease) if waits else None
     if wait is None:  # nothing is known of its stage
+        if lease.is_planned and lease.retry_at and lease.retry_at > now:
+            return _begin_text(lease.retry_at, now)
         if lease.retry_at and lease.retry_at > now:
             return f"again in {format_duration((lease.retry_at - now).total_seconds())}"
         return "waits for its message and a slot"
     match wait.what:
         case "pause":
             return _paused_text(wait)
+        case "start" if wait.until:
+            return _begin_text(wait.until, now)
         case "back-off" if wait.until:
             return f"again in {format_duration((wait.until - now).total_seconds())}"
         case "slot":
@@ -116,6 +120,10 @@ def _wait_text(lease: Lease, now: datetime, waits: Waits | None) -> str:
         f"waits for its message, which comes within {within}; were it lost, a copy is sent after"
         f" {moment_text(wait.until)}"
     )
+
+
+def _begin_text(begin: datetime, now: datetime) -> str:
+    return f"begins at {moment_text(begin)}, in {age(begin, now)}"
 
 
 def queued_text(wait: Wait) -> str:
@@ -170,7 +178,12 @@ def page_of(
         ("rerun of", lease.rerun_of or ""),
         ("state", shown_state(lease)),
         ("progress", progress_of(lease)),
-        ("attempt", f"{lease.attempt.number}, begun {_ago(lease.attempt.claimed_at, now)}"),
+        (
+            "attempt",
+            f"{lease.attempt.number}, begun {_ago(lease.attempt.claimed_at, now)}"
+            if lease.is_begun
+            else "",
+        ),
         ("failures", f"{lease.failures} of {lease.max_attempts}" if lease.failures else ""),
         ("interruptions", str(lease.interruptions or "")),
         ("size", f"{execution.size}, timeout {format_duration(execution.timeout_s)}"),
@@ -184,7 +197,7 @@ def page_of(
             moment_text(lease.attempt.lease_expires_at) if lease.state is State.RUNNING else "",
         ),
         ("stored", _stored(lease, now)),
-        ("retry", _retry(lease, now, waits)),
+        ("retry" if lease.is_begun else "waits", _retry(lease, now, waits)),
         ("ended" if ended else "last outcome", _ago(lease.settled_at, now)),
         ("next run", _next_run(lease, now)),
         ("class", lease.last_class or ""),
@@ -200,7 +213,7 @@ def page_of(
         ("published", _ago(lease.attempt.published_at, now)),
         *(lease.results.texts if lease.results else ()),
         ("rerun as", ", ".join(f"{each.job_id} ({shown_state(each)})" for each in reruns)),
-        ("execution", executions.arn(lease.id.execution_name)),
+        ("execution", executions.arn(lease.id.execution_name) if lease.is_begun else ""),
         ("log", f"{log_group}:{stream}" if stream else ""),
     ]
     return [(name, value) for name, value in pairs if value]

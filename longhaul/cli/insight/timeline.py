@@ -57,6 +57,8 @@ def lane(row: Lease, attempts: Sequence[AttemptRecord]) -> Lane:
     """The lane of a job, from the attempts that are remembered."""
     segments = [segment for record in attempts for segment in _of_attempt(record)]
     waits_since = attempts[-1].ended_at if attempts else None
+    if row.is_planned:
+        waits_since = row.attempt.claimed_at
     if row.state is State.RELEASED and waits_since is not None:
         segments += _waits(waits_since, row.retry_at, None)
     elif row.state is State.CANCELLED and waits_since is not None and row.settled_at is not None:

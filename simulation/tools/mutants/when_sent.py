@@ -11,6 +11,24 @@ _DISPATCH: Final = "longhaul/dispatch.py"
 
 WHEN_SENT: Final = (
     Mutant(
+        "a planned job begins as soon as it comes",
+        _CLAIM,
+        "if start_at is not None and now < start_at:",
+        "if start_at is not None and now < min(start_at, message.sent_at):",
+    ),
+    Mutant(
+        "a planned job's row does not say when it begins",
+        _CLAIM,
+        "retry_at=start_at",
+        "retry_at=None",
+    ),
+    Mutant(
+        "a planned job's message is hidden for longer than SQS does",
+        "longhaul/batch.py",
+        "min(seconds, floor(MAX_VISIBILITY_S - held_s))",
+        "seconds",
+    ),
+    Mutant(
         "a correction inherits the cancel mark",
         _CLAIM,
         "cancelled_at=old.cancelled_at if old else None",

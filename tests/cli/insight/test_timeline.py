@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from longhaul.cli.insight.timeline import Lane, SegmentKind, lane, span, went_wrong
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
-from tests.builders import NOW, changed, record, running
+from tests.builders import NOW, changed, planned, record, running
 
 
 def at(seconds: float) -> datetime:
@@ -86,6 +86,11 @@ def test_an_early_claim_after_a_back_off_has_no_wait() -> None:
     """A corrected resubmission, or clocks that differ."""
     early = changed(SECOND, claimed_at=at(120))
     assert told(lane(running(), [early]))[:2] == [("backing off", 100, 120), ("starting", 120, 150)]
+
+
+def test_a_planned_job_waits_for_its_time() -> None:
+    row = planned(at=at(100))
+    assert told(lane(row, [])) == [("backing off", 0, 100), ("waiting", 100, None)]
 
 
 def test_a_mark_before_any_claim_has_no_segments() -> None:
