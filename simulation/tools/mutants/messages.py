@@ -49,8 +49,8 @@ MESSAGES: Final = (
     Mutant(
         "the policy is judged at every attempt",
         _DISPATCH,
-        "if starts_run and not self._is_allowed(message, row, batch):",
-        "if not self._is_allowed(message, row, batch):",
+        "starts_run and not self._is_allowed(message, row, batch)",
+        "not self._is_allowed(message, row, batch)",
     ),
     Mutant(
         "conflicting work is dropped as a duplicate",
