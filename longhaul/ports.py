@@ -270,9 +270,12 @@ class LeaseIndex(Protocol):
         """Keys of all jobs of the pipeline that began with the job `root`, itself included."""
 
     def ended_keys(
-        self, stage: str, state: State, until: datetime
+        self, stage: str, state: State, until: datetime, since: datetime, keys: int = ...
     ) -> Iterator[tuple[datetime, str]]:
-        """End and key of the rows that ended in that state, the latest first."""
+        """End and key of the rows that ended in that state, the latest first.
+
+        `keys`: on a page, each a call, of which AWS gives some thousands at most.
+        """
 
 
 @dataclass(frozen=True)

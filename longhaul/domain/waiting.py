@@ -4,9 +4,11 @@ In this order: its stage is paused; the time at which it is to begin; its back-o
 task that may still run; one of the stage's slots; its message.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Literal
 
 from longhaul.domain.lease import Lease, State
@@ -58,23 +60,23 @@ class Waits:
         if row.retry_at is not None and self.now < row.retry_at:
             return Wait("start" if row.is_planned else "back-off", until=row.retry_at)
         if use is not None and use.running >= use.slots:
-            ahead = [each for each in self._due(row.stage) if _turn(each) < _turn(row)]
-            others = sum(each.key != row.key for each in self._due(row.stage))
-            return Wait("slot", place=len(ahead) + 1, others=others, slots=use.slots)
+            due, turn = self._due.get(row.stage, []), _turn(row)
+            ahead = bisect_left(due, turn)
+            is_among = due[ahead : ahead + 1] == [turn]
+            return Wait("slot", place=ahead + 1, others=len(due) - is_among, slots=use.slots)
         # A message that is lost is replaced by then, see `Sweeper`.
         missing_after = timedelta(seconds=self.timing.missing_after_s)
         return Wait("message", until=self.now - row.unseen_for(self.now) + missing_after)
 
-    def _due(self, stage: str) -> Iterable[Lease]:
-        """The jobs of a stage that may start as far as their back-off goes."""
-        return (
-            each
-            for each in self.rows
-            if each.stage == stage
-            and each.state is State.RELEASED
-            and not each.is_mark
-            and (each.retry_at is None or each.retry_at <= self.now)
-        )
+    @cached_property
+    def _due(self) -> Mapping[str, Sequence[tuple[datetime, str]]]:
+        """The turns, in order, of the jobs that may start as far as their back-off goes."""
+        turns: dict[str, list[tuple[datetime, str]]] = {}
+        for row in self.rows:
+            is_due = row.retry_at is None or row.retry_at <= self.now
+            if row.state is State.RELEASED and not row.is_mark and is_due:
+                turns.setdefault(row.stage, []).append(_turn(row))
+        return {stage: sorted(each) for stage, each in turns.items()}
 
 
 def queued(use: SlotUse) -> Wait:

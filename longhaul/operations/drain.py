@@ -104,7 +104,7 @@ class Drainer:
         """The messages in the queues, by stage; of jobs that have begun too."""
         stages = []
         for stage in self.settings.stages:
-            counts = self.counter.count(stage, ())
+            counts = self.counter.count(stage, begun=0)
             stages.append(Waiting(stage.name, counts.queued, counts.dead_letters))
         return stages
 

@@ -1,17 +1,17 @@
 """Find jobs: one by its id, the unfinished ones, or those that ended lately."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from types import MappingProxyType
+from typing import Final
 
 from longhaul.domain.lease import Lease, OpenKind, State, job_key
 from longhaul.ports import Clock, LeaseIndex, Leases
 
 _PAGE = 100
-_NONE: Mapping[str, Lease] = MappingProxyType({})
+LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
 OPEN_KINDS: tuple[OpenKind, ...] = ("RUNNING", "RELEASED", "OWED")
 
 
@@ -71,24 +71,14 @@ class Jobs:
                     ]
         return sorted(rows, key=lambda row: (row.state.is_terminal, row.run, row.key))
 
-    def ended(
-        self,
-        stages: Sequence[str],
-        states: Sequence[State],
-        ages: Ages,
-        known: Mapping[str, Lease] = _NONE,
-    ) -> Iterator[Lease]:
-        """Jobs that have ended and owe nothing, the latest end first, read lazily.
-
-        A row in `known` (by key) whose end is the one in the index is not read again: it will not
-        change.
-        """
+    def ended(self, stages: Sequence[str], states: Sequence[State], ages: Ages) -> Iterator[Lease]:
+        """Jobs that have ended and owe nothing, the latest end first, read lazily."""
         now = self.clock.now()
         until = now - ages.older_than if ages.older_than else now
-        since = now - ages.newer_than if ages.newer_than else None
+        since = now - ages.newer_than if ages.newer_than else LONG_AGO
         ends = heapq.merge(
             *(
-                self.index.ended_keys(stage, state, until)
+                self.index.ended_keys(stage, state, until, since)
                 for stage in stages
                 for state in states
                 if state.is_terminal
@@ -96,21 +86,16 @@ class Jobs:
             reverse=True,
         )
         while page := list(islice(ends, _PAGE)):
-            ours = {
-                key: known[key] for at, key in page if key in known and known[key].settled_at == at
-            }
-            rows = {**self.leases.load_many(key for _, key in page if key not in ours), **ours}
+            rows = self.leases.load_many(key for _, key in page)
             for at, key in page:
-                if since is not None and at < since:
-                    return
                 row = rows.get(key)
-                if (
-                    row is not None
-                    and row.is_finished
-                    and row.state in states
-                    and row.settled_at == at
-                ):
+                if row is not None and row.state in states and has_ended_at(row, at):
                     yield row
+
+
+def has_ended_at(row: Lease, at: datetime) -> bool:
+    """Whether a row still has the end that the index has: a new run may have begun since."""
+    return row.is_finished and row.settled_at == at
 
 
 def moment_of(lease: Lease) -> datetime:

@@ -1,10 +1,8 @@
 """A stage in numbers: queued messages, slots in use, dead letters."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from longhaul.domain.lease import Lease
 from longhaul.domain.pace import SlotUse
 from longhaul.operations.dead_letters import DeadLetterOffice
 from longhaul.ports import Slots
@@ -41,21 +39,19 @@ class StageCounter:
     slots: Slots
     letters: DeadLetterOffice
 
-    def count(self, stage: Stage, unfinished: Iterable[Lease]) -> StageCounts:
+    def count(self, stage: Stage, begun: int) -> StageCounts:
         """Three calls: the attributes of both queues, and the slots.
 
         Args:
             stage: The stage.
-            unfinished: All rows of the stage that have not ended or owe something; rows of other
-                stages do no harm. Each has a message in the queue, visible or not; the other
-                messages are queued. A lost message of a job that has begun makes the count one too
-                low.
+            begun: How many rows of the stage have not ended, or owe something. Each has a message
+                in the queue, visible or not; the other messages are queued. A lost message of a
+                job that has begun makes the count one too low.
         """
         answer = self.sqs.get_queue_attributes(
             QueueUrl=stage.queue_url, AttributeNames=_ALL_MESSAGES
         )
         messages = sum(int(answer["Attributes"][name]) for name in _ALL_MESSAGES)
-        begun = sum(row.stage == stage.name for row in unfinished)
         return StageCounts(
             stage,
             max(0, messages - begun),

@@ -11,6 +11,7 @@ from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.operations.find import LONG_AGO
 from tests.builders import NOW, changed, running, stage
 from tests.contract.conftest import Aws
 from tests.contract.leases import after
@@ -46,24 +47,25 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
     leases.apply(
         transitions.settle(other, replace(after(other, OutcomeClass.PERMANENT), settled_at=later))
     )
-    assert list(index.ended_keys("main", State.DEAD, later)) == [
+    assert list(index.ended_keys("main", State.DEAD, later, LONG_AGO)) == [
         (later, other.key),
         (NOW, claimed.key),
     ]
-    assert list(index.ended_keys("main", State.DEAD, NOW)) == [(NOW, claimed.key)]
-    assert list(index.ended_keys("main", State.SUCCEEDED, later)) == []
+    assert list(index.ended_keys("main", State.DEAD, NOW, LONG_AGO)) == [(NOW, claimed.key)]
+    assert list(index.ended_keys("main", State.DEAD, later, later)) == [(later, other.key)]
+    assert list(index.ended_keys("main", State.SUCCEEDED, later, LONG_AGO)) == []
     done = leases.apply(
         transitions.strike(
             leases.apply(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
         )
     )
-    assert [key for _, key in index.ended_keys("main", State.DEAD, later)] == [
+    assert [key for _, key in index.ended_keys("main", State.DEAD, later, LONG_AGO)] == [
         other.key,
         claimed.key,
     ]
     again = changed(claimed, run=claimed.run + 1, attempt=2, settled_attempt=1)
     leases.apply(transitions.claim(Claim(again, replaces=done), stage()))
-    assert [key for _, key in index.ended_keys("main", State.DEAD, later)] == [other.key]
+    assert [key for _, key in index.ended_keys("main", State.DEAD, later, LONG_AGO)] == [other.key]
 
 
 def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
@@ -79,6 +81,6 @@ def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
             transitions.settle(lease, replace(after(lease, OutcomeClass.PERMANENT), settled_at=at))
         )
         ends.append((at, lease.key))
-    found = list(index.ended_keys("main", State.DEAD, NOW + timedelta(hours=1)))
+    found = list(index.ended_keys("main", State.DEAD, NOW + timedelta(hours=1), LONG_AGO))
     assert sorted(found) == ends
     assert [at for at, _ in found] == sorted((at for at, _ in ends), reverse=True)

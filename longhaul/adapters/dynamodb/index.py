@@ -52,18 +52,22 @@ class DynamoIndex:
         return self._keys(ROOT, root)
 
     def ended_keys(
-        self, stage: str, state: State, until: datetime
+        self, stage: str, state: State, until: datetime, since: datetime, keys: int = _PAGE
     ) -> Iterator[tuple[datetime, str]]:
         """A page at a time: a caller that wants ten keys reads a hundred at most."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             IndexName=ENDED.name,
-            KeyConditionExpression="ended = :ended AND settled_at <= :until",
+            KeyConditionExpression="ended = :ended AND settled_at BETWEEN :since AND :until",
             ExpressionAttributeValues=serialized(
-                {":ended": f"{stage}#{state.value}", ":until": milliseconds(until)}
+                {
+                    ":ended": f"{stage}#{state.value}",
+                    ":since": milliseconds(since),
+                    ":until": milliseconds(until),
+                }
             ),
             ScanIndexForward=False,
-            PaginationConfig={"PageSize": _PAGE},
+            PaginationConfig={"PageSize": keys},
         )
         for page in pages:
             for item in page["Items"]:

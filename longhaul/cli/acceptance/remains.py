@@ -173,5 +173,5 @@ class Remains:
 
     def _waiting(self, stage: Stage) -> int:
         """Messages and unfinished jobs of the stage."""
-        unfinished = self.jobs.unfinished([stage.name])
-        return self.counter.count(stage, unfinished).queued + len(unfinished)
+        begun = len(self.jobs.unfinished([stage.name]))
+        return self.counter.count(stage, begun).queued + begun

@@ -1,6 +1,7 @@
 """`longhaul status`."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -194,7 +195,8 @@ def _look(target: Target, which: _Which) -> _Seen:
                     break
     else:
         found = list(islice(ended, most))
-    counts = [target.stage_counter.count(stage, unfinished) for stage in which.stages]
+    begun = Counter(row.stage for row in unfinished)
+    counts = [target.stage_counter.count(stage, begun[stage.name]) for stage in which.stages]
     return _Seen(
         now=now,
         open=[

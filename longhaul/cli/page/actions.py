@@ -7,7 +7,7 @@ from longhaul.cli.display.dead_letter import name_of
 from longhaul.cli.display.job import cancelled_as
 from longhaul.cli.display.text import counted
 from longhaul.cli.target import Target
-from longhaul.domain.lease import State, job_key
+from longhaul.domain.lease import Lease, State, job_key
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.tree import unwell
@@ -26,6 +26,11 @@ class Notice:
 class Actions:
     def __init__(self, target: Target) -> None:
         self._target = target
+        self._sent: set[tuple[str, int]] = set()  # key and run of what was retried
+
+    def has_sent(self, row: Lease) -> bool:
+        """Whether this page has sent the job again since it ended: its row does not say so."""
+        return (row.key, row.run) in self._sent
 
     def cancel(self, stage: str, job_id: str) -> Notice:
         lease = self._target.canceller.cancel(stage, job_id)
@@ -66,7 +71,7 @@ class Actions:
         refused: list[str] = []
         for row in rows.values():
             try:
-                self._target.retrier.retry(row)
+                self._retry(row)
             except NotRetriableError:
                 refused.append(row.job_id)
         text = f"{counted(len(rows) - len(refused), 'job')} sent again"
@@ -91,13 +96,17 @@ class Actions:
         lease = self._target.parts.leases.load(job_key(stage, job_id))
         if lease is None:
             return Notice(f"nothing is known of job {job_id}", good=False)
-        self._target.retrier.retry(lease)
+        self._retry(lease)
         if lease.state is not State.DEAD:
             return Notice(f"{job_id} was sent again")
         return Notice(
             f"{job_id} was sent again; its dead letter is still there: "
             "`longhaul dlq drop` once the job has succeeded"
         )
+
+    def _retry(self, row: Lease) -> None:
+        self._target.retrier.retry(row)
+        self._sent.add((row.key, row.run))
 
     def rerun(self, stage: str, job_id: str) -> Notice:
         """Run an ended job again with its request, a success as another job."""

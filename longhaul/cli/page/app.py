@@ -22,6 +22,7 @@ from longhaul.cli.page.filters import STATES, Filter, cancellable, read_filter, 
 from longhaul.cli.page.guard import Guard, refused, secured
 from longhaul.cli.page.job import LINES, JobReader
 from longhaul.cli.page.latest import Seen, Views
+from longhaul.cli.page.listing import Listing, ListingReader
 from longhaul.cli.page.rendering import Addresses, environment, static_files
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.selection import job_id as checked_id
@@ -36,7 +37,10 @@ T = TypeVar("T")
 MAX_LETTERS = 100
 """The most dead letters that are shown at once."""
 
-_MAX_BODY = 262_144  # the keys of all jobs that are shown
+MAX_ACTS = 500
+"""The most jobs that one answer cancels or retries: their keys are in its form."""
+
+_MAX_BODY = 262_144  # the keys of as many jobs
 _NOTICES = 50  # results of the latest actions
 _DEFAULT_WINDOW = "6h"
 _OF_A_JOB = "cancel, retry, rerun, 'cancel-tree', 'retry-tree'"
@@ -45,7 +49,7 @@ _OF_A_JOB = "cancel, retry, rerun, 'cancel-tree', 'retry-tree'"
 class _Request(Request):
     max_content_length = _MAX_BODY
     max_form_memory_size = _MAX_BODY
-    max_form_parts = MAX_JOBS + 10
+    max_form_parts = MAX_ACTS + 10
 
 
 class Page:
@@ -125,20 +129,26 @@ class Page:
             return refused(error, self._rendered("refused.html", request, what))
         return shown
 
-    def _board(self, request: Request) -> tuple[str, Filter, Seen[Board]]:
-        """The chosen window, the filter, and what is seen through both."""
-        window, wanted = request.args.get("window", _DEFAULT_WINDOW), read_filter(request.args)
-        if window not in WINDOWS:
-            raise BadRequest(f"window is one of {', '.join(WINDOWS)}")
-        seen = self._views.get(("board", window), self._noting(self._board_readers[window].read))
-        value = wanted.narrow(seen.value) if seen.value else None
-        return window, wanted, replace(seen, value=value)
+    def _board(self, window: str) -> Seen[Board]:
+        return self._views.get(("board", window), self._noting(self._board_readers[window].read))
+
+    def _listing(self, window: str, wanted: Filter, page: int) -> Seen[Listing | None]:
+        """A page of what is seen through the window and the filter."""
+        board = self._board(window)
+        if board.value is None:
+            return Seen(None, None, board.problem)
+        reader = ListingReader(
+            lambda: self._board(window).value, self._target.parts.leases, wanted, page
+        )
+        seen = self._views.get(("jobs", window, wanted, page), self._noting(reader.read))
+        return replace(seen, at=board.at, problem=board.problem or seen.problem)
 
     def _jobs(self, request: Request) -> Response:
         zoom = request.args.get("zoom", str(ZOOMS[0]))
         if zoom not in map(str, ZOOMS):
             raise BadRequest(f"zoom is one of {', '.join(map(str, ZOOMS))}")
-        window, wanted, view = self._board(request)
+        window, wanted = _window(request.args), read_filter(request.args)
+        seen = self._listing(window, wanted, _page(request.args))
         choice = {
             "windows": tuple(WINDOWS),
             "window": window,
@@ -147,10 +157,20 @@ class Page:
             "most": MAX_JOBS,
             "filter": wanted,
             "states": STATES,
-            "cancellable": len(cancellable(view.value)) if view.value else 0,
-            "retriable": len(retriable(view.value)) if view.value else 0,
+            "acts": {
+                what: len(self._concerned(what, seen.value.board, wanted)) if seen.value else 0
+                for what in ("cancel", "retry")
+            },
+            "most_acts": MAX_ACTS,
         }
-        return self._html("jobs.html", request, choice | {"seen": view})
+        return self._html("jobs.html", request, choice | {"seen": seen})
+
+    def _concerned(self, what: str, board: Board, wanted: Filter) -> list[Lease]:
+        """The jobs that a filter lets through and that can be cancelled, or retried."""
+        rows = wanted.choose(board.jobs) if wanted else []
+        if what == "cancel":
+            return cancellable(rows)
+        return [row for row in retriable(rows) if not self._actions.has_sent(row)]
 
     def _job(self, request: Request) -> Response:
         stage, job_id = self._job_in(request.args)
@@ -255,14 +275,17 @@ class Page:
 
     def _ask_all(self, request: Request, what: str) -> Response:
         """Ask about the jobs that a filter shows: the answer is about these, whatever comes."""
-        window, wanted, seen = self._board(request)
-        choose = cancellable if what == "cancel" else retriable
-        rows = choose(seen.value) if seen.value else []
+        window, wanted = _window(request.args), read_filter(request.args)
+        seen = self._board(window)
+        rows = self._concerned(what, seen.value, wanted) if seen.value else []
+        rows, more = rows[:MAX_ACTS], len(rows[MAX_ACTS:])
         back = self._url("/", window=window, **wanted.query)
+        query = [("window", window), *wanted.query.items()]
         values = {
             "what": f"{what}-all",
             "row": None,
-            "fields": [("key", row.key) for row in rows],
+            "more": more,
+            "fields": [*query, *(("key", row.key) for row in rows)],
             "names": [row.label or row.job_id for row in rows],
             "problem": None if rows else (seen.problem or "No job is concerned."),
             "back": back,
@@ -305,9 +328,10 @@ class Page:
         return self._act_and_redirect(lambda: act(stage.name), "/")
 
     def _do_all(self, request: Request, what: str) -> Response:
-        keys = [self._key(each) for each in request.form.getlist("key")[:MAX_JOBS]]
+        keys = [self._key(each) for each in request.form.getlist("key")[:MAX_ACTS]]
         act = self._actions.cancel_all if what == "cancel" else self._actions.retry_all
-        return self._act_and_redirect(lambda: act(keys), "/")
+        back = {"window": _window(request.form), **read_filter(request.form).query}
+        return self._act_and_redirect(lambda: act(keys), "/", **back)
 
     def _key(self, given: str) -> str:
         """The key of a job, as a form has it."""
@@ -391,3 +415,18 @@ class Page:
             "notice": self._notices.get(request.args.get("did", "")),
         }
         return self._templates.get_template(template).render(**common, **values)
+
+
+def _window(given: Mapping[str, str]) -> str:
+    window = given.get("window", _DEFAULT_WINDOW)
+    if window not in WINDOWS:
+        raise BadRequest(f"window is one of {', '.join(WINDOWS)}")
+    return window
+
+
+def _page(given: Mapping[str, str]) -> int:
+    page = given.get("page", "1")
+    # More digits than any page has; those of other scripts are no digits here.
+    if not (page.isascii() and page.isdecimal() and len(page) <= 6 and int(page)):  # noqa: PLR2004
+        raise BadRequest("page is a number from 1")
+    return int(page)

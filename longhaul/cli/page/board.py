@@ -1,18 +1,18 @@
-"""The first page: counts of the stages, open and ended jobs, and all of them as lanes."""
+"""The first page: counts of the stages, and all open and lately ended jobs."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from multiprocessing.pool import ThreadPool
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from longhaul.cli.insight.timeline import Lane, lane
-from longhaul.cli.page.histories import Histories
+from longhaul.cli.page.ends import End, Ends
 from longhaul.cli.target import Target
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, OpenKind, State
 from longhaul.domain.waiting import Waits
-from longhaul.operations.find import Ages, moment_of
+from longhaul.operations.find import OPEN_KINDS, has_ended_at, moment_of
 from longhaul.operations.stage_counts import StageCounts
 from longhaul.settings import Stage
 
@@ -24,93 +24,183 @@ WINDOWS = {
 }
 """The choices of how long ago the ended jobs may have ended."""
 
-MAX_JOBS = 500
-"""The most jobs that are shown, open ones first."""
+MAX_JOBS: Final = 20_000
+"""The most open jobs, and as many ended ones, of which the page knows; of a stage and in all."""
 
+MAX_READ: Final = 2_000
+"""The most rows that a look reads, a hundred in a call."""
 
-_AT_ONCE = 8  # stages that are read at the same time
+_AT_ONCE = 8  # calls
+_BATCH = 100  # rows
 
 
 @dataclass(frozen=True)
 class Board:
-    """The page at one moment. `more`: there are more jobs than are shown."""
+    """The jobs at one moment.
+
+    Attributes:
+        now: That moment.
+        stages: The stages in numbers.
+        states: How many jobs of a stage are in a state, by stage: read or not.
+        jobs: Those whose rows are read: what runs, what is between attempts, then what ended, the
+            latest first.
+        unread: How many rows the next looks will read.
+        more: There are more than `MAX_JOBS`.
+        waits: What the jobs between attempts wait for.
+    """
 
     now: datetime
     stages: Sequence[StageCounts]
-    running: Sequence[Lease]
-    waiting: Sequence[Lease]
-    ended: Sequence[Lease]
-    lanes: Sequence[Lane]
+    states: Mapping[str, Mapping[State, int]]
+    jobs: Sequence[Lease]
+    unread: int
     more: bool
     waits: Waits
 
     @property
     def said(self) -> str:
         """The board as a sentence."""
+        totals = sum((Counter(each) for each in self.states.values()), Counter())
         queued, dead = (
             sum(each.queued for each in self.stages),
             sum(each.dead_letters for each in self.stages),
         )
         return (
-            f"{len(self.running)} running, {len(self.waiting)} between attempts, "
+            f"{totals[State.RUNNING]} running, {totals[State.RELEASED]} between attempts, "
             f"about {queued} queued, {dead} dead letters"
         )
 
 
 class BoardReader:
-    """Reads the board, and keeps rows and attempts that cannot change any more."""
+    """Reads the board, and keeps the rows that cannot change any more.
+
+    Where more jobs are open than a look can read, each look reads those that were read longest ago.
+    """
 
     def __init__(self, target: Target, window: timedelta) -> None:
-        self._target, self._window = target, window
-        self._histories = Histories(target.parts.leases)
-        self._finished: dict[str, Lease] = {}
+        self._target = target
+        self._ends = {
+            stage.name: Ends(target.jobs.index, stage.name, window, MAX_JOBS)
+            for stage in target.settings.stages
+        }
+        self._rows: dict[str, Lease] = {}
+        self._read_in: dict[str, int] = {}  # the number of the look, by the key of an open job
+        self._looks = 0
 
     def read(self) -> Board:
         """Calls AWS: docs/console.md has the calls."""
-        target = self._target
-        now = target.parts.clock.now()
+        target, now = self._target, self._target.parts.clock.now()
         # Not concurrent.futures, whose threads are no daemons: Ctrl-C would wait for AWS.
-        with ThreadPool(min(_AT_ONCE, len(target.settings.stages))) as pool:
-            of_stages = pool.map(self._read_stage, target.settings.stages)
-        unfinished = sorted(
-            (row for each in of_stages for row in each.unfinished),
-            key=lambda row: (row.state.is_terminal, row.run, row.key),
-        )
-        ended = sorted(
-            (row for each in of_stages for row in each.ended), key=moment_of, reverse=True
-        )
-        rows = [*unfinished, *ended]
-        shown = rows[:MAX_JOBS]
-        self._finished = {row.key: row for row in ended}
-        attempts = self._histories.of(shown)
+        with ThreadPool(_AT_ONCE) as pool:
+            of_stages = pool.map(lambda stage: self._keys(stage, now), target.settings.stages)
+            more = any(each.more for each in of_stages)
+            opened = {key: kind for each in of_stages for key, kind in each.open.items()}
+            ends = sorted((end for each in of_stages for end in each.ends), reverse=True)
+            more, ends = more or len(ends) > MAX_JOBS, ends[:MAX_JOBS]
+            wanted = self._wanted(opened, ends)
+            batches = [wanted[n : n + _BATCH] for n in range(0, len(wanted), _BATCH)]
+            read = {
+                key: row
+                for rows in pool.map(target.parts.leases.load_many, batches)
+                for key, row in rows.items()
+            }
+        self._note(wanted, read, opened, ends)
+        jobs = self._jobs(opened, ends)
         return Board(
             now=now,
             stages=[each.counts for each in of_stages],
-            running=[row for row in shown if row.state is State.RUNNING],
-            waiting=[row for row in shown if row.state is State.RELEASED],
-            ended=[row for row in shown if row.state.is_terminal],
-            lanes=[lane(row, attempts.get(row.key, ())) for row in shown],
-            more=len(rows) > MAX_JOBS,
+            states=self._states(jobs, opened, ends),
+            jobs=jobs,
+            unread=sum(not looked_in for looked_in in self._read_in.values())
+            + sum(end.key not in self._rows for end in ends),
+            more=more,
             waits=Waits(
                 now,
                 target.settings.lease,
                 {each.counts.stage.name: each.counts.slots for each in of_stages},
-                unfinished,
+                jobs,
             ),
         )
 
-    def _read_stage(self, stage: Stage) -> "_OfStage":
-        jobs, known = self._target.jobs, self._finished
-        finished = jobs.ended([stage.name], tuple(State), Ages(newer_than=self._window), known)
-        unfinished = jobs.unfinished([stage.name])
-        return _OfStage(
-            self._target.stage_counter.count(stage, unfinished),
-            unfinished[: MAX_JOBS + 1],
-            list(islice(finished, MAX_JOBS + 1)),
+    def _keys(self, stage: Stage, now: datetime) -> "_OfStage":
+        index = self._target.jobs.index
+        opened: dict[str, OpenKind] = {}
+        more = False
+        for kind in OPEN_KINDS:
+            keys = list(islice(index.open_keys(stage.name, kind), MAX_JOBS + 1))
+            opened |= dict.fromkeys(keys[:MAX_JOBS], kind)
+            more = more or len(keys) > MAX_JOBS
+        ends = [end for end in self._ends[stage.name].read(now) if end.key not in opened]
+        return _OfStage(self._target.stage_counter.count(stage, len(opened)), opened, ends, more)
+
+    def _wanted(self, opened: Iterable[str], ends: Iterable[End]) -> list[str]:
+        """The keys of the rows to read: the open ones, then the ends that are not known."""
+        oldest = sorted(opened, key=lambda key: self._read_in.get(key, 0))
+        unknown = [end.key for end in ends if not self._knows(end)]
+        open_ones = oldest[: max(MAX_READ // 2, MAX_READ - len(unknown))]
+        return [*open_ones, *unknown[: MAX_READ - len(open_ones)]]
+
+    def _note(
+        self,
+        wanted: Iterable[str],
+        read: Mapping[str, Lease],
+        opened: Mapping[str, OpenKind],
+        ends: Iterable[End],
+    ) -> None:
+        """Keep what was read, of the jobs that are still there."""
+        self._looks += 1
+        keys = set(wanted)
+        for end in ends:
+            row = read.get(end.key)
+            if end.key in keys and (row is None or not has_ended_at(row, end.at)):
+                self._ends[_stage_in(end.key)].forget(end)
+        here = {*opened, *(end.key for end in ends)}
+        self._rows = {key: row for key, row in {**self._rows, **read}.items() if key in here}
+        self._read_in = {
+            key: self._looks if key in keys else self._read_in.get(key, 0) for key in opened
+        }
+
+    def _knows(self, end: End) -> bool:
+        row = self._rows.get(end.key)
+        return row is not None and has_ended_at(row, end.at)
+
+    def _jobs(self, opened: Mapping[str, OpenKind], ends: Iterable[End]) -> list[Lease]:
+        # The index lags a little; the row is the truth.
+        rows = [
+            row
+            for key, kind in opened.items()
+            if (row := self._rows.get(key)) is not None and row.open_kind == kind
+        ]
+        ended = [self._rows[end.key] for end in ends if self._knows(end)]
+        begun = sorted(
+            (row for row in rows if not row.state.is_terminal),
+            key=lambda row: (row.state is not State.RUNNING, row.run, row.key),
         )
+        ended += [row for row in rows if row.state.is_terminal]
+        return [*begun, *sorted(ended, key=moment_of, reverse=True)]
+
+    def _states(
+        self, jobs: Iterable[Lease], opened: Mapping[str, OpenKind], ends: Iterable[End]
+    ) -> dict[str, Counter[State]]:
+        states = {name: Counter[State]() for name in self._ends}
+        for row in jobs:
+            states[row.stage][row.state] += 1
+        for key, kind in opened.items():
+            # How a job ended that still owes something, only its row says.
+            if key not in self._rows and kind != "OWED":
+                states[_stage_in(key)][State(kind)] += 1
+        for end in ends:
+            if end.key not in self._rows:
+                states[_stage_in(end.key)][end.state] += 1
+        return states
 
 
 class _OfStage(NamedTuple):
     counts: StageCounts
-    unfinished: Sequence[Lease]
-    ended: Sequence[Lease]
+    open: Mapping[str, OpenKind]
+    ends: Sequence[End]
+    more: bool
+
+
+def _stage_in(key: str) -> str:
+    return key.partition("#")[0]

@@ -1,12 +1,12 @@
-"""Which of the shown jobs a person wants to see."""
+"""Which of the jobs a person wants to see."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from werkzeug.exceptions import BadRequest
 
-from longhaul.cli.page.board import Board
 from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease
 from longhaul.operations.retry import why_not
@@ -41,26 +41,21 @@ class Filter:
         given = {name: getattr(self, name) for name in _FIELDS}
         return {name: value for name, value in given.items() if value}
 
-    def include(self, row: Lease) -> bool:
+    def choose(self, rows: Iterable[Lease]) -> list[Lease]:
+        """Those that it lets through, in their order."""
+        return [row for row in rows if self._includes(row)]
+
+    @cached_property
+    def _names(self) -> Names:
         name, _, value = self.tag.partition("=")
-        names = Names(self.label or None, ((name, value),) if self.tag else ())
+        return Names(self.label or None, ((name, value),) if self.tag else ())
+
+    def _includes(self, row: Lease) -> bool:
         return (
             self.stage in ("", row.stage)
             and self.state in ("", shown_state(row))
-            and names.include(row)
-            and any(self.text.lower() in each.lower() for each in _texts(row))
-        )
-
-    def narrow(self, board: Board) -> Board:
-        """The board with no other jobs; its stages and their numbers stay."""
-        if not self:
-            return board
-        return replace(
-            board,
-            running=[row for row in board.running if self.include(row)],
-            waiting=[row for row in board.waiting if self.include(row)],
-            ended=[row for row in board.ended if self.include(row)],
-            lanes=[each for each in board.lanes if self.include(each.row)],
+            and self._names.include(row)
+            and (not self.text or any(self.text.lower() in each.lower() for each in _texts(row)))
         )
 
 
@@ -80,14 +75,14 @@ def read_filter(given: Mapping[str, str]) -> Filter:
     return read
 
 
-def cancellable(board: Board) -> list[Lease]:
-    """The jobs of a board that can be cancelled."""
-    return [row for row in (*board.running, *board.waiting) if not row.cancel_requested_at]
+def cancellable(rows: Iterable[Lease]) -> list[Lease]:
+    """The jobs that can be cancelled."""
+    return [row for row in rows if not row.state.is_terminal and not row.cancel_requested_at]
 
 
-def retriable(board: Board) -> list[Lease]:
-    """The jobs of a board that can be retried."""
-    return [row for row in board.ended if not why_not(row)]
+def retriable(rows: Iterable[Lease]) -> list[Lease]:
+    """The jobs that can be retried."""
+    return [row for row in rows if not why_not(row)]
 
 
 def _texts(row: Lease) -> Iterator[str]:

@@ -8,6 +8,7 @@
                 | begins_with(operand, operand)
                 | operand ( "=" | "<>" | "<" | "<=" | ">" | ">=" ) operand
                 | operand IN (operand, …)
+                | operand BETWEEN operand AND operand
     update      = { SET path "=" sum, … | REMOVE path, … | ADD path :value, … }, each once
     sum         = term [ ( "+" | "-" ) term ]
     term        = if_not_exists(path, term) | operand
@@ -156,6 +157,11 @@ class _Parser:
             choices = self._list(self._operand, ",")
             self._expect(")")
             return nodes.Or(tuple(nodes.Comparison("=", left, choice) for choice in choices))
+        if self._takes("BETWEEN"):
+            low = self._operand()
+            self._expect("AND")
+            bounds = ((">=", low), ("<=", self._operand()))
+            return nodes.And(tuple(nodes.Comparison(sign, left, each) for sign, each in bounds))
         comparator = self._next()
         if comparator not in _COMPARATORS:
             raise self._syntax_error(comparator)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from longhaul.domain import beat, transitions
-from longhaul.domain.lease import CommittedOutput, Lease
+from longhaul.domain.lease import CommittedOutput, Lease, State
 from longhaul.domain.lineage import Group, Lineage, child_id
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
@@ -151,6 +151,40 @@ def busy(world: World) -> None:
         world.aws.sqs.send_message(
             QueueUrl=world.settings.stages[0].queue_url, MessageBody=f"{{{n}}}"
         )
+
+
+def multitude(world: World, jobs: int, state: State = State.SUCCEEDED) -> None:
+    """Jobs of one state, a second apart, as copies of one: `job-00000` began or ended first.
+
+    Every tenth has the label `tenth`, every seventh the tag `team=web`.
+    """
+    first = world.claim("job-00000")
+    if state is not State.RUNNING:
+        world.end(first, ENDS[state], "no such column")
+    table = world.aws.dynamodb.tables[world.settings.leases_table]
+    items = {key[1]: row.item for key, row in table.rows.items() if key[0] == first.key}
+    since, now = world.clock.now(), world.clock.now().timestamp()
+    for n in range(jobs):
+        key = f"main#job-{n:05}"
+        at = {"N": str(round((since + timedelta(seconds=n)).timestamp() * 1000))}
+        for name, item in items.items():
+            assert item is not None
+            copy = {**item, "key": {"S": key}, "root": {"S": key}}
+            if name == "lease":
+                copy |= {"settled_at": at} if "settled_at" in item else {"run": at}
+                copy |= {"label": {"S": "tenth"}} if n % 10 == 0 else {}
+                copy |= {"tags": {"S": '{"team":"web"}'}} if n % 7 == 0 else {}
+            table.write((key, name), copy, now, 0.0, 1000)
+    world.clock.advance(jobs)
+
+
+ENDS = {
+    State.SUCCEEDED: OutcomeClass.SUCCEEDED,
+    State.DEAD: OutcomeClass.PERMANENT,
+    State.CANCELLED: OutcomeClass.CANCELLED,
+    State.RELEASED: OutcomeClass.FAILED,
+}
+"""How a job comes to be in each state."""
 
 
 def crowd(world: World, jobs: int, seed: int = 7) -> None:

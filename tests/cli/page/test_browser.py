@@ -20,6 +20,7 @@ from tests.cli.page.scenes import (
     crowd,
     dead,
     member_id,
+    multitude,
     started,
     three_stages,
     tree,
@@ -379,6 +380,38 @@ def test_a_server_on_another_port_learns_no_way_in(opened: Callable[..., Any]) -
         page.evaluate("fetch('/fetched')")
         other.shutdown()
     assert seen == [(None, None), (None, f"{address}/left")]
+
+
+def test_ten_thousand_jobs_fit_any_window_and_are_leafed_through(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    multitude(world, 10_000)
+    for n in range(3):
+        dead(world, f"broken-{n}", EVIL)
+    page = opened("/?window=7d", viewport={"width": 1400, "height": 900})
+    page.set_default_timeout(120_000)  # the fakes look at each job for each page of keys
+    page.wait_for_selector("#pages >> text=Jobs 1 to 200 of 2,000")
+    for width in (400, 700, 1400):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"innerWidth === {width}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(OUT_OF_VIEW) == []
+    assert page.evaluate(CONTRAST) == []
+    assert page.evaluate("document.querySelectorAll('*').length") < 6_000
+    page.evaluate("window.mark = 1")
+    while page.locator("#reading:has-text('still being read')").count():
+        asked = page.locator("#as-of").text_content()
+        world.clock.advance(2)
+        page.wait_for_function(OTHER_THAN, arg=asked)
+    assert page.evaluate("window.mark") == 1
+    page.get_by_role("link", name="Last").first.click()
+    page.wait_for_selector("#pages >> text=Jobs 10,001 to 10,003 of 10,003")
+    assert page.locator("#ended tbody tr").count() == 3
+    page.get_by_role("link", name="Previous").first.click()
+    page.wait_for_selector("#pages >> text=Jobs 9,801 to 10,000")
+    page.get_by_label("Label").fill("tenth")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#bulk >> text=1,000 jobs match.")
 
 
 @pytest.fixture

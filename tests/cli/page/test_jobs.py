@@ -5,14 +5,16 @@ import re
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from longhaul.cli.page.board import MAX_JOBS
+from longhaul.cli.page import app, board
 from longhaul.domain import transitions
+from longhaul.domain.claim import Claim, new_run
+from longhaul.domain.lease import State
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Answer, Call, Proceed
-from tests.builders import QUEUE_URL
+from tests.builders import QUEUE_URL, message, stage
 from tests.cli.conftest import World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, words
-from tests.cli.page.scenes import EVIL, busy, crowd, dead, started, succeeded
+from tests.cli.page.scenes import EVIL, busy, crowd, dead, multitude, started, succeeded
 
 
 def section(html: str, name: str) -> str:
@@ -31,7 +33,10 @@ def calls(world: World) -> dict[str, int]:
 def test_the_first_page_works_without_scripts(world: World, visitor: Visitor) -> None:
     busy(world)
     page = visitor.read("/")
-    assert words(section(page, "stages")).endswith("main Pause main about 37 5 of 1000 ✗ 1 in main")
+    assert words(section(page, "stages")).endswith(
+        "main Pause main about 37 5 of 1000 ✗ 1 in main 1 between attempts in main "
+        "6 succeeded in main 1 dead in main 0"
+    )
     running = words(section(page, "running"))
     assert running.startswith("Running 5")
     assert "delays-hourly ▶ running 70 % running 2" in running
@@ -99,11 +104,10 @@ def test_a_refresh_reads_only_the_index_and_the_changed_rows(
     calls(world)
     visitor.read("/")
     first = calls(world)
-    # Three kinds of open rows, three states of ended ones, and a second page of the 120 jobs that
-    # have succeeded.
-    assert first["dynamodb.Query"] == 7
-    # Running; succeeded, twice; histories of 122 jobs with 123 attempts, twice.
-    assert first["dynamodb.BatchGetItem"] == 5
+    # Three kinds of open rows, three states of ended ones.
+    assert first["dynamodb.Query"] == 6
+    # 122 rows, twice; the histories of 122 jobs with 123 attempts, twice.
+    assert first["dynamodb.BatchGetItem"] == 4
     world.clock.advance(2)
     world.parts.leases.report(
         transitions.report_progress(lease.id, {"fraction": 0.9}, world.clock.now())
@@ -111,7 +115,7 @@ def test_a_refresh_reads_only_the_index_and_the_changed_rows(
     calls(world)
     assert "90 %" in visitor.read("/")
     assert calls(world) == {
-        "dynamodb.Query": 7,
+        "dynamodb.Query": 6,
         "dynamodb.BatchGetItem": 1,  # running jobs
         "dynamodb.GetItem": 1,  # the slots
         "sqs.GetQueueAttributes": 2,
@@ -172,16 +176,129 @@ def test_the_page_is_shown_even_if_aws_has_never_answered(world: World, visitor:
     assert "Nothing is known yet" in page
 
 
-def test_five_hundred_jobs_are_shown_and_more_are_mentioned(world: World, visitor: Visitor) -> None:
-    crowd(world, 510)
-    page = visitor.read("/", window="7d", zoom=16)
-    assert page.count("<li title=") == 500
-    assert "There are more than 500 jobs" in page
-    assert 'class="tl-zoom-16"' in page
-    assert len(page) < 1_500_000
+@pytest.fixture
+def thousands(world: World) -> World:
+    """10,000 jobs that have ended, and some that run."""
+    multitude(world, 10_000)
+    for n in range(40):
+        started(world, world.claim(f"month-{n:03}"))
+    return world
 
 
-@pytest.mark.parametrize("query", [{"window": "1y"}, {"zoom": "3"}, {"window": EVIL}])
+def test_of_ten_thousand_jobs_a_look_reads_two_thousand_and_counts_all(
+    thousands: World, visitor: Visitor
+) -> None:
+    calls(thousands)
+    page = visitor.read("/", window="7d")
+    first = calls(thousands)
+    # Ten pages of a thousand keys of the jobs that have succeeded, and five other questions.
+    assert first["dynamodb.Query"] <= 10 + 6
+    # Two thousand rows, and the attempts of the two hundred that are shown.
+    assert first["dynamodb.BatchGetItem"] <= 20 + 3
+    assert "40 of 1000 0 0 10,000 succeeded in main 0 0" in words(section(page, "stages"))
+    assert "jobs are still being read: they are counted above" in page
+    for _ in range(5):
+        thousands.clock.advance(2)
+        page = visitor.read("/", window="7d")
+    assert "still being read" not in page
+    assert re.search(r"Jobs 1 to 200 of 10,040", words(page))
+    calls(thousands)
+    thousands.clock.advance(2)
+    visitor.read("/", window="7d")
+    again = calls(thousands)
+    assert again["dynamodb.Query"] <= 7
+    assert again["dynamodb.BatchGetItem"] == 1  # those that run
+
+
+def test_pages_hold_two_hundred_jobs_each_and_together_all(world: World, visitor: Visitor) -> None:
+    crowd(world, 30)
+    multitude(world, 380)
+    pages = [visitor.read("/", window="7d", zoom=16, page=n) for n in (1, 2, 3)]
+    assert [page.count("<li title=") for page in pages] == [200, 200, 10]
+    shown = {name for page in pages for name in re.findall(r'<li title="([^"]+)"', page)}
+    assert len(shown) == 410
+    assert all("Ended lately 400" in words(section(page, "ended")) for page in pages)
+    assert "None on this page: they begin on page 1" in words(section(pages[1], "running"))
+    assert 'class="tl-zoom-16"' in pages[0]
+    assert max(map(len, pages)) < 700_000
+    assert visitor.read("/", window="7d", page=99).count("<li title=") == 10  # the last there is
+
+
+def test_a_filter_and_its_acts_concern_all_jobs_and_not_the_page(
+    world: World, visitor: Visitor
+) -> None:
+    multitude(world, 700, State.DEAD)
+    page = visitor.read("/", window="7d", label="tenth")
+    assert "70 jobs match. Retry 70 of them" in words(page)
+    assert page.count("<li title=") == 70
+    assert "100 jobs match." in words(visitor.read("/", window="7d", tag="team=web"))
+    assert "1 job matches." in words(visitor.read("/", window="7d", text="job-00003"))
+
+
+def test_more_jobs_than_one_answer_concerns_are_retried_by_several(
+    world: World, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "MAX_ACTS", 50)
+    multitude(world, 110, State.DEAD)
+    given = {"window": "7d", "state": "DEAD"}
+    assert "Retry the first 50 of them" in words(visitor.read("/", **given))
+    sent = set()
+    for expected in (50, 50, 10):
+        asked = visitor.read("/ask/retry-all", **given)
+        keys = [each["value"] for each in Elements(asked).of("input") if each["name"] == "key"]
+        assert len(keys) == expected
+        done = visitor.do("/do/retry-all", key=keys, **given)
+        assert f"{expected} jobs sent again" in done
+        assert "110 jobs match" in words(done)  # with its filter
+        sent |= set(keys)
+    assert len(sent) == 110
+    assert "No job is concerned." in visitor.read("/ask/retry-all", **given)
+
+
+def test_of_more_open_jobs_than_a_look_reads_each_is_read_in_turn(
+    world: World, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "MAX_READ", 300)
+    multitude(world, 700, State.RELEASED)
+    calls(world)
+    page = visitor.read("/")
+    assert calls(world)["dynamodb.BatchGetItem"] == 3 + 2  # rows, and attempts of those shown
+    assert "700 between attempts in main" in words(section(page, "stages"))
+    assert "400 jobs are still being read" in page
+    for _ in range(2):
+        world.clock.advance(2)
+        page = visitor.read("/")
+    assert "Jobs 1 to 200 of 700" in words(page)
+    assert "still being read" not in page
+
+
+def test_a_job_that_runs_again_is_no_longer_among_those_that_ended(
+    world: World, visitor: Visitor
+) -> None:
+    dead(world, "job", "why")
+    assert "dead" in words(section(visitor.read("/"), "ended"))
+    row = world.parts.leases.load("main#job")
+    assert row is not None
+    world.clock.advance(2)
+    again = new_run(row, message(key=row.key), stage(), world.settings.lease, world.clock.now())
+    world.parts.leases.apply(transitions.claim(Claim(again, replaces=row), stage()))
+    page = visitor.read("/")
+    assert "job" in section(page, "running")
+    assert "No job ended within 6h." in page
+    world.clock.advance(2)
+    world.end(again, OutcomeClass.PERMANENT, "again")
+    assert "permanent: again" in words(section(visitor.read("/"), "ended"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"window": "1y"},
+        {"zoom": "3"},
+        {"window": EVIL},
+        *({"page": each} for each in ("0", "-1", "x", "٣", "12345678")),
+    ],
+)
 def test_an_unknown_window_or_zoom_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
     answer = visitor.get("/", **query)
     assert (answer.status_code, answer.mimetype) == (400, "text/html")
@@ -202,9 +319,9 @@ def test_messages_that_the_dispatcher_holds_back_count_as_queued(
 def test_begun_jobs_beyond_those_shown_do_not_count_as_queued(
     world: World, visitor: Visitor
 ) -> None:
-    for n in range(MAX_JOBS + 20):
+    for n in range(520):
         world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}")
-    for n in range(MAX_JOBS + 10):
+    for n in range(510):
         world.claim(f"job-{n}")
     assert "about 10 510 of 1000" in words(section(visitor.read("/"), "stages"))
 

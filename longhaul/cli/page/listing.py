@@ -1,0 +1,90 @@
+"""A page of the jobs that a filter lets through, with the attempts that its timeline draws."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final, Literal
+
+from longhaul.cli.insight.timeline import Lane, lane
+from longhaul.cli.page.board import Board
+from longhaul.cli.page.filters import Filter
+from longhaul.cli.page.histories import Histories
+from longhaul.domain.lease import Lease, State
+from longhaul.ports import Leases
+
+PER_PAGE: Final = 200
+"""Jobs of a page: what a browser holds, and what it is sent every two seconds."""
+
+Table = Literal["running", "waiting", "ended"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a page has of a table: some rows of `total`, which begin on the page `begins_on`."""
+
+    rows: Sequence[Lease]
+    total: int
+    begins_on: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Page `page` of `pages`, from 1: the jobs from `first` to `last` of `total`."""
+
+    board: Board
+    page: int
+    pages: int
+    first: int
+    last: int
+    total: int
+    parts: Mapping[Table, Part]
+    lanes: Sequence[Lane]
+
+
+class ListingReader:
+    """Reads one page of one filter; `look` returns the board."""
+
+    def __init__(
+        self, look: Callable[[], Board | None], leases: Leases, wanted: Filter, page: int
+    ) -> None:
+        self._look, self._wanted, self._page = look, wanted, page
+        self._histories = Histories(leases)
+
+    def read(self) -> Listing | None:
+        """Calls AWS for attempts that are not known. None: nothing is known yet."""
+        board = self._look()
+        if board is None:
+            return None
+        rows = self._wanted.choose(board.jobs) if self._wanted else board.jobs
+        pages = max(1, ceil(len(rows) / PER_PAGE))
+        page = min(self._page, pages)
+        begin = (page - 1) * PER_PAGE
+        shown = rows[begin : begin + PER_PAGE]
+        attempts = self._histories.of(shown)
+        return Listing(
+            board=board,
+            page=page,
+            pages=pages,
+            first=min(begin + 1, len(rows)),
+            last=begin + len(shown),
+            total=len(rows),
+            parts=_parts(rows, shown),
+            lanes=[lane(row, attempts.get(row.key, ())) for row in shown],
+        )
+
+
+def _parts(rows: Sequence[Lease], shown: Sequence[Lease]) -> dict[Table, Part]:
+    parts: dict[Table, Part] = {}
+    before = 0
+    for name in ("running", "waiting", "ended"):
+        total = sum(_table(row) == name for row in rows)
+        mine = [row for row in shown if _table(row) == name]
+        parts[name] = Part(mine, total, before // PER_PAGE + 1)
+        before += total
+    return parts
+
+
+def _table(row: Lease) -> Table:
+    if row.state.is_terminal:
+        return "ended"
+    return "running" if row.state is State.RUNNING else "waiting"
