@@ -11,6 +11,7 @@ from longhaul.domain.message import Message
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BODY
 from tests.cli.conftest import World
+from tests.cli.page.scenes import multitude
 
 EVIL = "</style></td><script>alert(1)</script><img src=x onerror=alert(1)> \u202e\x1b[31m\" ' &amp;"
 
@@ -134,3 +135,17 @@ def test_what_was_asked_for_is_shown_as_text_and_without_secrets(
     (record,) = map(json.loads, world.run("history", "january", "--json").stdout.splitlines())
     assert record["request"]["output"] == BODY["output"]
     assert "sk-0123456789abcdef" not in json.dumps(record)
+
+
+def test_of_thousands_of_jobs_all_are_counted_and_five_hundred_listed(
+    world: World, tmp_path: Path
+) -> None:
+    multitude(world, 1_200)
+    file = tmp_path / "report.html"
+    assert world.run("report", "-o", str(file)).exit_code == 0
+    page = file.read_text()
+    assert "1,200 jobs (the timeline and the list of jobs have the first 500" in page
+    assert "<dt>jobs succeeded</dt><dd>1200 of 1200</dd>" in page
+    assert page.count("<li title=") == 500
+    assert "job-01199" in page
+    assert "job-00699" not in page

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from longhaul.cli.display.report import Report
+from longhaul.cli.display.report import MAX_LISTED, Report
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.insight.cost import Pricing
 from longhaul.cli.insight.prices import read_prices
@@ -31,11 +31,12 @@ def report(
     stage: StageOption = None,
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
-    most: Most = 500,
+    most: Most = 10_000,
 ) -> None:
     """Write a report as one HTML file: timeline, outcomes, waits, retries, cost.
 
-    It needs no server, runs no script and loads nothing.
+    It needs no server, runs no script and loads nothing. Its numbers are those of all jobs; it
+    draws and lists 500 of them: open ones, then the latest that ended.
 
     Example: longhaul report --newer-than 1d -o yesterday.html
     """
@@ -53,7 +54,7 @@ def write_report(target: Target, lanes: Iterable[Lane], file: Path) -> None:
     """Write the report about these jobs."""
     pricing, now = Pricing(read_prices(), target.settings), target.parts.clock.now()
     jobs = [pricing.job(lane, now) for lane in lanes]
-    rows, requests = [job.lane.row for job in jobs], target.parts.requests
+    rows, requests = [job.lane.row for job in jobs[:MAX_LISTED]], target.parts.requests
     with ThreadPool(_AT_ONCE) as pool:
         asked = pool.map(lambda row: request_of(row, requests), rows)
     found = {row.key: request for row, request in zip(rows, asked, strict=True) if request}

@@ -15,8 +15,8 @@ from longhaul.domain.durations import format_duration
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.request import JobRequest
 
-_MAX_WRONG = 500
-"""The most wasted attempts that are listed: a longer list is not read."""
+MAX_LISTED = 500
+"""The most jobs, and the most wasted attempts, that are listed: a longer list is not read."""
 
 _SAID = frozenset({"reason", "why", "asked for"})  # columns of long texts, which wrap
 
@@ -26,6 +26,8 @@ _SHORT_S = 60  # shorter durations are shown with tenths
 @dataclass(frozen=True)
 class Report:
     """Jobs of a `subject`, such as a stack, as they were at `now`.
+
+    All of them are counted, the first `MAX_LISTED` also drawn and listed.
 
     `requests`: by a job's key, where they could be read. What looks like a secret in them is cut.
     """
@@ -57,7 +59,10 @@ class Report:
         return summaries
 
     def _scope(self) -> str:
-        jobs = f"{len(self.jobs)} {'job' if len(self.jobs) == 1 else 'jobs'}"
+        jobs = f"{len(self.jobs):,} {'job' if len(self.jobs) == 1 else 'jobs'}"
+        if len(self.jobs) > MAX_LISTED:
+            jobs += f" (the timeline and the list of jobs have the first {MAX_LISTED}: open ones, "
+            jobs += "then the latest that ended)"
         return f"{jobs}, as of {self.now:%Y-%m-%d %H:%M:%S} UTC. All times are UTC."
 
     def _figures(self) -> str:
@@ -83,7 +88,8 @@ class Report:
 
     def _timeline(self) -> str:
         lanes = sorted(
-            (job.lane for job in self.jobs), key=lambda lane: (lane.begin, name_of(lane.row))
+            (job.lane for job in self.jobs[:MAX_LISTED]),
+            key=lambda lane: (lane.begin, name_of(lane.row)),
         )
         buttons = "".join(
             f'<label><input type=radio name=zoom id="zoom-{zoom}"'
@@ -136,16 +142,16 @@ class Report:
             return "<p>None.</p>"
         classes = summarize([job.lane for job in self.jobs], self.now).wrong
         summed = ", ".join(f"{count} {text(kind)}" for kind, count in classes.most_common())
-        rows = [_wrong_row(each) for each in wrong[:_MAX_WRONG]]
+        rows = [_wrong_row(each) for each in wrong[:MAX_LISTED]]
         more = (
-            f"<p class=dim>and {len(wrong) - _MAX_WRONG} more.</p>"
-            if len(wrong) > _MAX_WRONG
+            f"<p class=dim>and {len(wrong) - MAX_LISTED} more.</p>"
+            if len(wrong) > MAX_LISTED
             else ""
         )
         table = _table(["job", "attempt", "class", "ended", "cost", "lost", "why"], rows)
         again = repeated(each.record for each in wrong)
         headings = ["class", "reason", "attempts", "jobs", "first", "last"]
-        groups = _table(headings, map(_repeated_row, again[:_MAX_WRONG])) if again else ""
+        groups = _table(headings, map(_repeated_row, again[:MAX_LISTED])) if again else ""
         return f"<p>{summed}.</p>{groups}{table}{more}"
 
     def _cost(self) -> str:
@@ -167,7 +173,9 @@ class Report:
 
     def _jobs(self) -> str:
         rows = []
-        for job in sorted(self.jobs, key=lambda each: (each.lane.begin, each.lane.row.key)):
+        for job in sorted(
+            self.jobs[:MAX_LISTED], key=lambda each: (each.lane.begin, each.lane.row.key)
+        ):
             lane = job.lane
             waited = lane.seconds(self.now, SegmentKind.WAITING, SegmentKind.BACKING_OFF)
             ran = lane.seconds(self.now, SegmentKind.STARTING, SegmentKind.RUNNING)
