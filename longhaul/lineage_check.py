@@ -81,7 +81,9 @@ class LineageCheck:
 
     def _is_child(self, lineage: Lineage, job_id: str, stage: Stage) -> bool:
         parent = self.context.leases.load(lineage.parent)
-        if parent is None or not self._may_lead_to(parent, stage):
+        # The inputs of a join are where functions alone can write.
+        is_join = lineage.inputs_ref is not None
+        if parent is None or not (is_join or self._may_lead_to(parent, stage)):
             return False
         return is_child(lineage, job_id, stage, parent, self._emitted(parent))
 
@@ -96,13 +98,13 @@ class LineageCheck:
         return self.context.requests.count_emitted(output.emitted_ref)
 
     def _may_lead_to(self, parent: Lease, stage: Stage) -> bool:
-        """Whether the parent's stage leads to this one, or did when the job was sent.
+        """Whether the parent's stage leads to this one, or did when an attempt of it was claimed.
 
-        A seal proves that: a deploy since may have changed what leads where.
+        What it emitted proves neither: a job's code can write that into its row, and it would have
+        requests run with another stage's rights.
         """
-        if seal_of(parent) is not None or stage.join:
-            return True
-        next_stages = (
-            each.next for each in self.context.settings.stages if each.name == parent.stage
-        )
-        return stage.name in next(next_stages, (stage.name,))
+        known = self.context.settings.stages
+        now = next((each.next for each in known if each.name == parent.stage), ())
+        if parent.may_emit_to is None and seal_of(parent) is not None:
+            return True  # of the version before: a deploy may have changed what leads where
+        return stage.name in {*now, *(parent.leads_to or ()), *(parent.may_emit_to or ())}

@@ -9,7 +9,7 @@ from longhaul.context import Context
 from longhaul.domain import beat, transitions
 from longhaul.domain.claim import Claim, Plan
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.follow_ons import with_joins, with_next
+from longhaul.domain.follow_ons import with_emission, with_joins, with_next
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
@@ -54,7 +54,8 @@ class Starter:
 
     def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
         """Returns the status in which the execution has closed already; None while it runs."""
-        lease = claim.lease
+        lease = with_emission(claim.lease, batch.stage)
+        claim = replace(claim, lease=lease)
         self.context.leases.apply(transitions.claim(claim, batch.stage, pace))
         batch.started.append(lease.receive.message_id)
         logger.info(

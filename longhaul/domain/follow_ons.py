@@ -314,6 +314,15 @@ def with_next(lease: Lease, settings: RuntimeSettings) -> Lease:
     return replace(lease, leads_to=_plain_next(stage, settings))
 
 
+def with_emission(lease: Lease, stage: Stage) -> Lease:
+    """The row of an attempt that may emit to what follows its stage now.
+
+    What an attempt before it could emit to stays: its code may have been deployed later than ours.
+    """
+    before = lease.may_emit_to or ()
+    return replace(lease, may_emit_to=tuple(dict.fromkeys((*before, *stage.next))))
+
+
 def _joins_no_more(name: str, settings: RuntimeSettings) -> bool:
     """Whether a deploy made a plain stage of one that joined."""
     stage = settings.stage_or_removed(name)

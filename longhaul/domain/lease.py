@@ -273,6 +273,9 @@ class Lease:
     # when it succeeds. Of a stage that was taken out since, as they said when the run began. None:
     # by a version that did not say.
     leads_to: tuple[str, ...] | None = None
+    # The stages behind its own whenever an attempt of the run was claimed: it can emit to no other.
+    # A task may not write it. None: by a version that did not say.
+    may_emit_to: tuple[str, ...] | None = None
     # What the job has stored for its next attempt (`domain.saved`): the record that counts, when it
     # was written, and the bytes that it names.
     saved_ref: str | None = None

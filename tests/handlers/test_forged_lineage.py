@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,16 @@ from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult, joined
 from longhaul.domain.lineage import MAX_FAMILY, Group, Lineage, child_id
 from tests.builders import BUCKET, body
 from tests.handlers.conftest import Context, Stack, deployed
-from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, jobs_in, settled
+from tests.handlers.life import Life
+from tests.handlers.test_stages import (
+    STAGES,
+    commit,
+    dispatched,
+    emitting,
+    jobs_in,
+    queued,
+    settled,
+)
 
 MAIN, CLEAN, DELAYS = STAGES
 
@@ -102,6 +112,50 @@ def test_a_member_starts_although_a_deploy_since_leads_elsewhere(
     succeeded(pipeline, context)
     pipeline.redeploy(next=())
     assert len(dispatched(pipeline, CLEAN, context)) == 3
+
+
+ELSEWHERE = queued("elsewhere")
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_job_that_forges_what_it_emitted_leads_to_no_other_stage_than_its_own_leads_to(
+    context: Context, output: Path, attempts: int
+) -> None:
+    with deployed(check=True, stages=(*STAGES, ELSEWHERE)) as stack:
+        life = Life(stack, output, context)
+        life.send("forges")
+        life.deliver()
+        for _ in range(attempts - 1):
+            life.settle(life.row("forges"), "exit-1")
+            stack.aws.clock.advance(3_600)
+            life.deliver()
+        parent = life.row("forges")
+        forged = {"elsewhere": [{"job": "sql", "output": f"s3://{BUCKET}/theirs/"}]}
+        commit(stack, parent, forged, seal="5ea1")
+        assert settled(parent, context) == "SUCCEEDED"
+        assert is_refused(stack, context, ELSEWHERE)
+
+
+def test_what_an_attempt_emitted_is_sent_although_a_deploy_since_leads_elsewhere(
+    context: Context, output: Path
+) -> None:
+    with deployed(check=True, stages=(*STAGES, ELSEWHERE)) as stack:
+        life = Life(stack, output, context)
+        life.send("emits")
+        life.deliver()
+        life.settle(life.row("emits"), "exit-1")
+        stack.redeploy(next=("elsewhere",))
+        stack.aws.clock.advance(3_600)
+        life.deliver()
+        emitted = {
+            name: [{"job": "sql", "output": f"s3://{BUCKET}/{name}/"}]
+            for name in ("clean", "elsewhere")
+        }
+        commit(stack, life.row("emits"), emitted, seal="5ea1")
+        settled(life.row("emits"), context)
+        stack.redeploy(next=())
+        assert len(dispatched(stack, CLEAN, context)) == 1
+        assert len(dispatched(stack, ELSEWHERE, context)) == 1
 
 
 def test_a_member_under_an_id_of_its_own_never_starts(

@@ -13,6 +13,13 @@ _SETTLEMENT: Final = "longhaul/domain/settlement.py"
 
 FOLLOW_ONS: Final = (
     Mutant(
+        "a job leads wherever it says that it emitted",
+        "longhaul/lineage_check.py",
+        "parent.may_emit_to is None and seal_of(parent) is not None",
+        "seal_of(parent) is not None",
+        test="tests/handlers/test_forged_lineage.py::test_a_job_that_forges_what_it_emitted_leads_to_no_other_stage_than_its_own_leads_to",
+    ),
+    Mutant(
         "a repeated follow-on gets another job id",
         "longhaul/domain/lineage.py",
         'hashlib.sha256(f"{parent}\\n{run}\\n{n}".encode())',
