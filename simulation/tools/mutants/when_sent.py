@@ -142,8 +142,8 @@ WHEN_SENT: Final = (
     Mutant(
         "a deploy that leads elsewhere makes what followed before it a forgery",
         "longhaul/lineage_check.py",
-        "if seal_of(parent) is not None or stage.join:",
-        "if stage.join:",
+        "{*now, *(parent.leads_to or ()), *(parent.may_emit_to or ())}",
+        "now",
     ),
     Mutant(
         "any overwrite replaces any other",
