@@ -1,37 +1,19 @@
-"""The `longhaul` command: its commands, each a module of `longhaul.cli.commands`."""
+"""The `longhaul` command: its commands, each a module of `longhaul.cli.commands`.
+
+A command is imported when it is typed: with all of them, each would wait for what any of them uses.
+"""
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, Final, NamedTuple, TextIO
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
-from longhaul.cli.commands import dlq, table
-from longhaul.cli.commands.backfill import backfill
-from longhaul.cli.commands.cancel import cancel
-from longhaul.cli.commands.console import console
-from longhaul.cli.commands.cost import cost
-from longhaul.cli.commands.demo import demo
-from longhaul.cli.commands.deploy import bootstrap, deploy, destroy, diff, preflight, synth
-from longhaul.cli.commands.doctor import doctor
-from longhaul.cli.commands.drain import drain
-from longhaul.cli.commands.history import history
-from longhaul.cli.commands.init import init
-from longhaul.cli.commands.lineage import lineage
-from longhaul.cli.commands.logs import logs
-from longhaul.cli.commands.new_job import new_job
-from longhaul.cli.commands.pause import pause, resume, slots
-from longhaul.cli.commands.rehearse import rehearse
-from longhaul.cli.commands.report import report
-from longhaul.cli.commands.rerun import rerun
-from longhaul.cli.commands.retry import retry
-from longhaul.cli.commands.run_tests import run_tests
-from longhaul.cli.commands.status import status
-from longhaul.cli.commands.submit import submit
-from longhaul.cli.commands.up import up
-from longhaul.cli.commands.verify import verify
 from longhaul.cli.project import choose
 from longhaul.cli.terminal.endings import errors_as_sentences
 from longhaul.config.project import VARIABLE
@@ -39,9 +21,91 @@ from longhaul.config.version import version
 
 _JOBS, _CARE, _LOCAL = "Jobs", "Operation", "On this machine"
 _PROJECT = "Your project"
+_MARKUP: Final = "markdown"
+# What is no option of ours is pytest's, or the CDK's.
+_PASSED_ON: Final = {"ignore_unknown_options": True}
+
+
+class _Command(NamedTuple):
+    """Where a command is, in `longhaul.cli.commands`, and under which heading the help has it."""
+
+    panel: str
+    module: str
+    name: str = ""  # of the function, where it is not the module's
+    passes_on: bool = False
+
+
+_COMMANDS: Final[Mapping[str, _Command]] = {
+    "submit": _Command(_JOBS, "submit"),
+    "status": _Command(_JOBS, "status"),
+    "history": _Command(_JOBS, "history"),
+    "logs": _Command(_JOBS, "logs"),
+    "cancel": _Command(_JOBS, "cancel"),
+    "retry": _Command(_JOBS, "retry"),
+    "rerun": _Command(_JOBS, "rerun"),
+    "backfill": _Command(_JOBS, "backfill"),
+    "lineage": _Command(_JOBS, "lineage"),
+    "table": _Command(_JOBS, "table", "app"),
+    "console": _Command(_CARE, "console"),
+    "dlq": _Command(_CARE, "dlq", "app"),
+    "cost": _Command(_CARE, "cost"),
+    "report": _Command(_CARE, "report"),
+    "doctor": _Command(_CARE, "doctor"),
+    "verify": _Command(_CARE, "verify"),
+    "pause": _Command(_CARE, "pause"),
+    "resume": _Command(_CARE, "pause", "resume"),
+    "slots": _Command(_CARE, "pause", "slots"),
+    "drain": _Command(_CARE, "drain"),
+    "up": _Command(_LOCAL, "up"),
+    "demo": _Command(_LOCAL, "demo"),
+    "init": _Command(_PROJECT, "init"),
+    "new-job": _Command(_PROJECT, "new_job"),
+    "test": _Command(_PROJECT, "run_tests", passes_on=True),
+    "synth": _Command(_PROJECT, "deploy", "synth"),
+    "rehearse": _Command(_PROJECT, "rehearse"),
+    **{
+        name: _Command(_PROJECT, "deploy", name, passes_on=True)
+        for name in ("bootstrap", "preflight", "diff", "deploy", "destroy")
+    },
+}
+
+
+class _Imported(Mapping[str, Any]):
+    """The commands by name, each imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - click's types, which Typer hides
+        if name not in self._known:
+            self._known[name] = _imported(name, _COMMANDS[name])
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+def _imported(name: str, command: _Command) -> Any:  # noqa: ANN401 - click's types
+    module = import_module(f"longhaul.cli.commands.{command.module}")
+    found = getattr(module, command.name or command.module)
+    one = typer.Typer(rich_markup_mode=_MARKUP)
+    if isinstance(found, typer.Typer):
+        one.add_typer(found, name=name, rich_help_panel=command.panel)
+    else:
+        settings = _PASSED_ON if command.passes_on else None
+        one.command(name, rich_help_panel=command.panel, context_settings=settings)(found)
+    one.callback()(lambda: None)  # so that it is a group also of one command
+    return get_group(one).commands[name]
 
 
 class Commands(TyperGroup):
+    def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - Typer's own
+        super().__init__(**arguments)
+        self.commands = _Imported()  # type: ignore[assignment]  # it is only read
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - click's types, which Typer hides
         with errors_as_sentences():
             return super().invoke(ctx)
@@ -52,7 +116,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=_MARKUP,
 )
 
 
@@ -96,39 +160,6 @@ def longhaul(
     refuses · 130 interrupted: nothing is left half done.
     """
     choose(project)
-
-
-app.command(rich_help_panel=_JOBS)(submit)
-app.command(rich_help_panel=_JOBS)(status)
-app.command(rich_help_panel=_JOBS)(history)
-app.command(rich_help_panel=_JOBS)(logs)
-app.command(rich_help_panel=_JOBS)(cancel)
-app.command(rich_help_panel=_JOBS)(retry)
-app.command(rich_help_panel=_JOBS)(rerun)
-app.command(rich_help_panel=_JOBS)(backfill)
-app.command(rich_help_panel=_JOBS)(lineage)
-app.add_typer(table.app, name="table", rich_help_panel=_JOBS)
-app.command(rich_help_panel=_CARE)(console)
-app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)
-app.command(rich_help_panel=_CARE)(cost)
-app.command(rich_help_panel=_CARE)(report)
-app.command(rich_help_panel=_CARE)(doctor)
-app.command(rich_help_panel=_CARE)(verify)
-app.command(rich_help_panel=_CARE)(pause)
-app.command(rich_help_panel=_CARE)(resume)
-app.command(rich_help_panel=_CARE)(slots)
-app.command(rich_help_panel=_CARE)(drain)
-app.command(rich_help_panel=_LOCAL)(up)
-app.command(rich_help_panel=_LOCAL)(demo)
-app.command(rich_help_panel=_PROJECT)(init)
-app.command(rich_help_panel=_PROJECT)(new_job)
-# What is no option of ours is pytest's, or the CDK's.
-_PASSED_ON = {"ignore_unknown_options": True}
-app.command("test", rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(run_tests)
-app.command(rich_help_panel=_PROJECT)(synth)
-app.command(rich_help_panel=_PROJECT)(rehearse)
-for each in (bootstrap, preflight, diff, deploy, destroy):
-    app.command(rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(each)
 
 
 def _nowhere() -> TextIO:

@@ -81,3 +81,38 @@ def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"\\xb7" in done.stdout
+
+
+def modules_of(*words: str) -> set[str]:
+    """The modules that a command has imported at its end, in a process of its own."""
+    program = (
+        f"import sys; sys.argv[1:] = {list(words)!r}\n"
+        "from longhaul.cli.entry import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print('modules:', *sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {*done.stdout.rpartition("modules:")[2].split()}
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [(("--version",), 450), (("status", "--help"), 930)],
+    ids=["version", "status"],
+)
+def test_a_command_imports_what_it_needs_and_no_other_command(
+    words: tuple[str, ...], most: int
+) -> None:
+    """By the number of modules: a budget in seconds would be the machine's."""
+    modules = modules_of(*words)
+    commands = {each.split(".")[3] for each in modules if each.startswith("longhaul.cli.commands.")}
+    assert commands <= {*words}
+    assert not modules & {"moto", "pyspark", "duckdb", "pyarrow", "jinja2", "aws_cdk", "pytest"}
+    assert len(modules) <= most
