@@ -27,6 +27,7 @@ from longhaul.domain.message import Message
 from longhaul.domain.notice import Notice
 from longhaul.domain.pace import Room, SlotUse
 from longhaul.domain.provenance import Origin
+from longhaul.domain.secret_refs import SecretRef
 from longhaul.domain.transitions import Change, Report
 from longhaul.domain.verdict import StoppedTask
 from longhaul.metrics import Metric
@@ -66,6 +67,18 @@ class Background(Protocol):
 
         The first error is raised once the tasks that have begun are over; no more are begun.
         After `within_s` TimeUpError is raised, and the tasks that have begun go on by themselves.
+        """
+
+
+class SecretValues(Protocol):
+    """Secrets of Secrets Manager, and parameters of SSM."""
+
+    def read_secret(self, ref: SecretRef) -> str:
+        """What a setting of a stage names, as it is now.
+
+        Raises:
+            SecretUnreadableError: it is denied or not there, until people mend that. The text
+                says which; it has nothing of the value.
         """
 
 

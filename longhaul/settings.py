@@ -1,18 +1,24 @@
 """The settings of a deployed function or task, as one typed value.
 
 The CDK app writes these models as JSON into the one variable `LONGHAUL_SETTINGS` of every function
-and task; `runtime_settings()` reads it, once and lazily. Nothing else reads the environment.
+and task; `runtime_settings()` reads it, once and lazily. What the jobs of a stage have in their
+environment is in a second one, which only tasks have. Nothing else reads the environment.
 Durations are whole seconds and say so in their name.
 """
 
 import os
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 VARIABLE = "LONGHAUL_SETTINGS"
 """Name of the environment variable that holds `RuntimeSettings` as JSON."""
+
+JOB_VARIABLES = "LONGHAUL_VARIABLES"
+"""Name of the one that holds, in a task, each stage's `JobVariables` as JSON. Functions have none:
+their environment is small."""
 
 EngineName = Literal["fargate", "emr-serverless"]
 Mode = Literal["overwrite", "append", "error", "overwrite_partitions"]
@@ -287,6 +293,14 @@ class TaskSettings(Model):
         return {name: size.disk_gib for name, size in self.sizes.items()}
 
 
+class JobVariables(Model):
+    """What the jobs of a stage find in their environment, by the names of variables."""
+
+    environment: dict[str, str] = Field(default_factory=dict)
+    # Each as `longhaul.domain.secret_refs` reads it. The values are read when an attempt begins.
+    secrets: dict[str, str] = Field(default_factory=dict)
+
+
 class EmrApplication(Model):
     """The application on which jobs of the engine `emr-serverless` run."""
 
@@ -394,3 +408,15 @@ def runtime_settings() -> RuntimeSettings:
     # Synthesis forbids unknown settings. Here they are those of a newer version: for the seconds of
     # a deploy or a rollback, old code has the new environment.
     return RuntimeSettings.model_validate_json(text, extra="ignore")
+
+
+def job_variables() -> Mapping[StageName, JobVariables]:
+    """By stage, what its jobs find in their environment. Stages without any are not there.
+
+    Raises:
+        pydantic.ValidationError: the variable does not hold such.
+    """
+    return _VARIABLES.validate_json(os.environ.get(JOB_VARIABLES, "{}"), extra="ignore")
+
+
+_VARIABLES: Final = TypeAdapter(dict[StageName, JobVariables])

@@ -490,6 +490,7 @@ class Longhaul(Construct):
             grants.keep_apart(role, self._data, others)
             grants.use_keys(role, read=read_keys, write=write_keys)
             grants.read_code(role, [self._data.absolute(each) for each in access.code])
+            grants.read_secrets(role, stage.secrets.values())
             if engine.meaning.has_tables:
                 who = roles.stage_id(stage.name, pascal(engine.meaning.name))
                 self._databases.open_to(role, who, writes=access.writes, reads=access.reads)

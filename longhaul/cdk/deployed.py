@@ -14,6 +14,7 @@ from longhaul.config.known import known_paths, known_stage, task_sizes
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.stages import StageDeployment, queue_prefix
+from longhaul.config.variables import as_json, variables_of
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.tables import place_of
@@ -94,7 +95,11 @@ def runtime_settings(
     _check_requests(settings, known)
     # Without defaults, to save room in the environment.
     content = known.model_dump(mode="json", exclude_defaults=True)
-    _check_length(content, _lengths(settings, queues, data))
+    lengths = _lengths(settings, queues, data)
+    _check_length(content, lengths)
+    if settings.sizes.tiny is not None:
+        for name, variables in variables_of(settings.stages).items():
+            _check_room(name, as_json({name: variables}), content, lengths)
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -170,14 +175,31 @@ def _lengths(
 
 
 def _check_length(content: Mapping[str, Any], lengths: Mapping[str, int]) -> None:
-    text = json.dumps(content)
-    for token, length in lengths.items():
-        text = text.replace(token, "x" * length)
-    text = _PSEUDO.sub("x" * LONGEST_PSEUDO, text)
-    length = len(_NAME.sub("x" * LONGEST_NAME, text))
+    length = _longest(json.dumps(content), lengths)
     if length > ROOM_FOR_SETTINGS:
         raise SettingsError(
             f"{CONTEXT_KEY}: needs up to {length} bytes of a function's environment, "
             f"which has {ROOM_FOR_SETTINGS} for it; "
             "use fewer stages or buckets, or shorter names"
         )
+
+
+def _check_room(
+    stage: str, variables: str, content: Mapping[str, Any], lengths: Mapping[str, int]
+) -> None:
+    """Check that the function of a stage's tiny jobs has room for the variables beside it all."""
+    room = ROOM_FOR_SETTINGS - _longest(json.dumps(content), lengths)
+    if (length := _longest(variables, lengths)) > room:
+        raise SettingsError(
+            f"{CONTEXT_KEY}: environment and secrets of stage {stage!r} need up to {length} bytes "
+            f"of the environment of its function for the size tiny, which has {room} left for "
+            "them; use fewer or shorter ones, or take sizes.tiny out"
+        )
+
+
+def _longest(text: str, lengths: Mapping[str, int]) -> int:
+    """The bytes of a text once CloudFormation has filled it in, at most."""
+    for token, length in lengths.items():
+        text = text.replace(token, "x" * length)
+    text = _PSEUDO.sub("x" * LONGEST_PSEUDO, text)
+    return len(_NAME.sub("x" * LONGEST_NAME, text).encode())

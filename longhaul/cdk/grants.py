@@ -17,6 +17,7 @@ from longhaul.cdk.nag import acknowledge_wildcards
 from longhaul.cdk.queues import StageQueues
 from longhaul.domain.lease import stage_folders
 from longhaul.domain.paths import TABLES_PREFIX
+from longhaul.domain.secret_refs import SecretRef
 
 # Why some resources need a wildcard.
 WHY_ANY_KEY: Final = "Keys are the producers' to choose; whole buckets are what the settings open."
@@ -262,6 +263,22 @@ def read_objects(role: iam.IRole, places: Iterable[Place]) -> None:
 
 def _buckets_of(places: Iterable[Place]) -> list[str]:
     return list(dict.fromkeys(place.bucket.bucket_arn for place in places))
+
+
+def read_secrets(role: iam.IRole, secrets: Iterable[str]) -> None:
+    """Read the value of each, as a stage's settings name it, and of no other.
+
+    A secret that a customer's key encrypts needs a right to that, which the stage's `policies`
+    give: the ARN of a secret does not say its key.
+    """
+    refs = [SecretRef.parse(each) for each in secrets]
+    for sid, service, action in (
+        ("ReadSecrets", "secretsmanager", "secretsmanager:GetSecretValue"),
+        ("ReadParameters", "ssm", "ssm:GetParameter"),
+    ):
+        arns = dict.fromkeys(each.arn for each in refs if each.service == service)
+        if arns:
+            allow(role, sid, [action], [*arns])
 
 
 def read_code(role: iam.IRole, places: Sequence[str]) -> None:

@@ -48,6 +48,7 @@ _COMMANDS: Final[Mapping[str, _Command]] = {
     "table": _Command(_JOBS, "table", "app"),
     "console": _Command(_CARE, "console"),
     "dlq": _Command(_CARE, "dlq", "app"),
+    "secret": _Command(_CARE, "secret", "app"),
     "cost": _Command(_CARE, "cost"),
     "report": _Command(_CARE, "report"),
     "doctor": _Command(_CARE, "doctor"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from longhaul.config.requirements import install
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.sources import sources
 from longhaul.local.http_services import LOOPBACK
+from longhaul.local.running import REGION
 from longhaul.settings import StageSettings
 
 DEFAULT_STACK: Final = "Longhaul"
@@ -22,6 +24,9 @@ NO_PROJECT: Final = (
     "--project names one"
 )
 _BUNDLED: Final[dict[str, object]] = {"aws:cdk:bundling-stacks": ["**"]}
+# Where a secret is: here is another account and region.
+_WHERE: Final = re.compile(r"^arn:[^:]+:(secretsmanager|ssm):[^:]+:[^:]+:")
+_HERE: Final = rf"arn:aws:\1:{REGION}:123456789012:"
 # A job is a Spark of its own, and this machine has a few cores.
 _LOCAL_SLOTS: Final = 2
 
@@ -141,4 +146,6 @@ def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
     kept = {
         name: value for name, value in stage.items() if name not in ("role", "managed_policies")
     }
+    if secrets := stage.get("secrets"):
+        kept["secrets"] = {name: _WHERE.sub(_HERE, arn) for name, arn in secrets.items()}
     return {**kept, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}

@@ -15,6 +15,7 @@ from longhaul.config.beat_limits import check_beats, check_hand_over
 from longhaul.config.rights import TO_COME, PolicyName, bucket_in
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix
+from longhaul.domain.secret_refs import SecretRef
 from longhaul.domain.tables import TablePath
 from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.settings import DATABASE_NAME, TABLE_NAME, Architecture, LeaseSettings, Model
@@ -60,7 +61,7 @@ class NetworkSettings(Model):
     # Named, not looked up: a look-up would need credentials at synth.
     subnet_ids: tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$")], ...] = ()
     # False for private subnets, which then need their own way to S3, DynamoDB, ECR, CloudWatch Logs
-    # and, for outputs that are tables, Glue.
+    # and, for outputs that are tables, Glue, for secrets Secrets Manager or SSM.
     assign_public_ip: bool = True
     # Log every connection of the stack's own VPC, accepted or not.
     flow_logs: bool = False
@@ -260,6 +261,23 @@ class Settings(Model):
                             f"stage {stage.name!r} has a {what} of the account {account}, and the "
                             f"stack is in {self.account}: {why}"
                         )
+        return self
+
+    @model_validator(mode="after")
+    def _secrets_reachable(self) -> "Settings":
+        for stage in self.stages:
+            for name, text in stage.secrets.items():
+                ref = SecretRef.parse(text)
+                if ref.region and self.region not in (None, ref.region):
+                    raise ValueError(
+                        f"stage {stage.name!r} has a secret {name} in {ref.region}, and the stack "
+                        f"is in {self.region}: name one of there, such as a replica"
+                    )
+                if ref.service == "ssm" and self.emr_serverless is not None:
+                    raise ValueError(
+                        f"stage {stage.name!r} has the parameter of SSM {name} in its secrets, "
+                        "which jobs on emr-serverless do not reach: keep it in Secrets Manager"
+                    )
         return self
 
     @model_validator(mode="after")

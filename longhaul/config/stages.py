@@ -12,6 +12,7 @@ from longhaul.config.metric_alarm import MetricAlarm
 from longhaul.config.rights import PolicyName, RoleArn, Statement
 from longhaul.config.schedule import Schedule
 from longhaul.config.trigger import Trigger
+from longhaul.config.variables import MAX_VARIABLES, SecretArn, VariableName, VariableValue
 from longhaul.domain.lineage import MAX_OPENED
 from longhaul.domain.paths import TABLES_PREFIX, follow_ons_prefix
 from longhaul.domain.pipeline import MAX_LENGTH, Pipeline
@@ -64,6 +65,16 @@ class StageDeployment(StageSettings):
     # The ARN of a role of yours, in the place of the one that the stack makes for the stage. What
     # it must allow and whom it must trust: docs/stages.md#a-role-of-your-own.
     role: RoleArn | None = None
+    # Variables of the environment in which its jobs run. Not for secrets: the template shows them.
+    environment: Annotated[dict[VariableName, VariableValue], Field(max_length=MAX_VARIABLES)] = (
+        Field(default_factory=dict)
+    )
+    # Variables that each attempt reads when it begins, with the stage's role: by name, the ARN of
+    # a secret of Secrets Manager, or of a parameter of SSM. `:KEY::` after the ARN of a secret is
+    # one key of its JSON (docs/secrets.md).
+    secrets: Annotated[dict[VariableName, SecretArn], Field(max_length=MAX_VARIABLES)] = Field(
+        default_factory=dict
+    )
     # How the names of its queues begin, where that is not `<stack>-<stage>`. A stage with a hyphen
     # in its name needs it: `a-b` of the stack `c` and `b` of the stack `c-a` would share queues.
     queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
@@ -77,6 +88,15 @@ class StageDeployment(StageSettings):
                 " it another name"
             )
         return name
+
+    @model_validator(mode="after")
+    def _each_variable_once(self) -> "StageDeployment":
+        if twice := sorted(self.environment.keys() & self.secrets.keys()):
+            raise ValueError(
+                f"the stage {self.name!r} has {', '.join(twice)} in environment and in secrets; "
+                "leave one out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _rights_of_one_kind(self) -> "StageDeployment":

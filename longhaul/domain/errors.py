@@ -8,6 +8,7 @@ LonghaulError
 ├── NoFreeSlotError                wait: every slot of the stage is taken
 ├── LeaseChangedError              look at the row again: another write came first
 ├── DeniedError                    wait: AWS denies what each job needs, until people mend a right
+│   └── SecretUnreadableError      the same: a secret of the stage is denied, or is not there
 ├── UnreadableRowError             another version wrote the row: it waits for one that can read it
 ├── UnfinishedError                later: the rest is still owed
 │   ├── TimeUpError                the invocation ends soon
@@ -71,6 +72,13 @@ class DeniedError(LonghaulError):
     """AWS denies a task what each job of the stack needs: its request, or its own row.
 
     A policy of the account's, or one of a key, says so until people mend it.
+    """
+
+
+class SecretUnreadableError(DeniedError):
+    """A task cannot read a secret of its stage: no right, no such secret, or no such key in it.
+
+    No job of the stage can run until people mend that.
     """
 
 

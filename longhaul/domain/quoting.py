@@ -25,7 +25,7 @@ _BEGINNING = 4
 # A list of numbered values: from so many steps on, only its ends. What separates them is short.
 _MIN_RUN = 3
 _MAX_GAP = 8
-# In how many ways `_forms` may write a value, at most.
+# In how many ways `written_forms` may write a value, at most.
 _MAX_SPELLINGS = 40
 # A numbered value, or such a list, as `without_values` writes them.
 _NUMBERED = (
@@ -128,7 +128,7 @@ def without_values(text: str, document: JsonValue) -> str:
     numbers = _Numbers()
     for found, value in _texts(document):
         numbers.add(value)
-        for written in _forms(found):
+        for written in written_forms(found):
             if meant.get(written) is None:
                 meant[written] = value
     # Of two values one may be the other's, escaped: what is written as a value is that value.
@@ -163,7 +163,7 @@ def without_secrets(document: JsonValue, name: str = "") -> JsonValue:
         case str() if _PLACE.fullmatch(document):
             return document
         case str():
-            for part in sorted(set(_secrets(document)), key=len, reverse=True):
+            for part in sorted(set(secret_parts(document)), key=len, reverse=True):
                 document = document.replace(part, f"{part[:_BEGINNING]}…")
             return document
         case bool() | None:
@@ -322,7 +322,7 @@ def _texts(document: JsonValue) -> Iterator[tuple[str, str | None]]:
                 yield text, text
                 for comments in (True, False):  # in a script's arguments `--` begins none
                     yield from _literals(text, comments=comments)
-                yield from ((part, None) for part in _secrets(text))
+                yield from ((part, None) for part in secret_parts(text))
                 if "\n" in text:
                     lines = (each.strip() for each in text.split("\n"))
                     yield from ((each, None) for each in lines if not _NAMES.fullmatch(each))
@@ -341,7 +341,12 @@ def _texts(document: JsonValue) -> Iterator[tuple[str, str | None]]:
                 left += [(each, False) for each in reversed(fields.values())]
 
 
-def _secrets(text: str) -> Iterator[str]:
+def says_secret(name: str) -> bool:
+    """Whether a name says that its value is a secret, such as `api_token`."""
+    return _TELLS.search(name) is not None
+
+
+def secret_parts(text: str) -> Iterator[str]:
     """The parts that look like secrets, also as a program reads them that are in a URL."""
     for pattern in _SECRETS:
         for found in pattern.finditer(text):
@@ -407,9 +412,9 @@ def _unescaped(found: re.Match[str]) -> str:
     }.get(said, said)
 
 
-def _forms(text: str) -> set[str]:
-    """The text, and as others write it, if that is long enough."""
-    if len(text) < _MIN_MASKED:
+def written_forms(text: str, least: int = _MIN_MASKED) -> set[str]:
+    """The text, and as others write it, if that has so many characters."""
+    if len(text) < least:
         return set()
     content = text.encode("utf-8", "surrogatepass")
     forms = {text, *_in_base64(content)}
@@ -419,7 +424,7 @@ def _forms(text: str) -> set[str]:
         once = {*_escaped(text), _JAVA.sub(_in_capitals, json.dumps(text)[1:-1])}
         # An error's text may be a value of another text.
         forms |= once.union(*map(_escaped, once), (repr(content)[2:-1], _plain(text)))
-    return {each for each in forms if len(each) >= _MIN_MASKED}
+    return {each for each in forms if len(each) >= least}
 
 
 def _escaped(text: str) -> set[str]:

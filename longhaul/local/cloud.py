@@ -91,6 +91,7 @@ from longhaul.local.state import (
     names,
     objects,
     schedules,
+    secrets,
 )
 from longhaul.local.state.store import Store
 
@@ -257,7 +258,7 @@ class EmbeddedAws:
         if self._store is None:
             return []
         place = (self._store, self.account, self.region)
-        for part in (objects, items, messages, catalog, logs, schedules):
+        for part in (objects, items, messages, catalog, logs, schedules, secrets):
             part.restore(*place)
         aborted = executions.restore(*place)
         self._store.recording = True
@@ -389,7 +390,7 @@ class EmbeddedAws:
         sqs_receive.apply(patches, self._closing)
         sqs_trigger.apply(patches)
         if store is not None:
-            for part in (messages, catalog, logs, objects, schedules):
+            for part in (messages, catalog, logs, objects, schedules, secrets):
                 part.apply(patches, store)
 
     def _execution_status_changed(self, execution: Any) -> None:  # noqa: ANN401 - moto's

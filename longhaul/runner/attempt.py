@@ -23,18 +23,24 @@ from longhaul.adapters.errors import is_denied, needed_by_each_job
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.errors import LeaseChangedError, PermanentJobError
+from longhaul.domain.errors import (
+    LeaseChangedError,
+    PermanentJobError,
+    SecretUnreadableError,
+)
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
+from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable, require_writable
 from longhaul.domain.provenance import InputRead, origin
 from longhaul.domain.request import JobRequest, read_request
-from longhaul.domain.results import results
+from longhaul.domain.results import kept_value, results
 from longhaul.domain.saved import TableRead, Work, job_prefix
+from longhaul.domain.secret_refs import SecretRef
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
-from longhaul.ports import Background, Clock, Leases, Publisher, Requests
+from longhaul.ports import Background, Clock, Leases, Publisher, Requests, SecretValues
 from longhaul.runner import failures, json_logs
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
@@ -53,7 +59,8 @@ from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
 from longhaul.runner.task import Task
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.runner.variables import give_to_process
+from longhaul.settings import JobVariables, RuntimeSettings, Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -119,11 +126,16 @@ class AttemptRunner:
     area: WorkArea
     spark: Spark
     load: Load
+    # What the jobs of each stage find in their environment; stages without any are not there.
+    variables: Mapping[str, JobVariables]
+    secret_values: SecretValues
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Progress)
     # Makes them on first use; None: an engine that reads and writes no tables.
     tables: "Callable[[], Tables] | None" = None
     new_seal: Callable[[], str] = _random_seal
+    give: Callable[[Mapping[str, str], Mask], None] = give_to_process
+    _mask: Mask = NO_MASK
     _may_be_committed: bool = False
     _reporter: Reporter | None = None
     params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
@@ -182,7 +194,7 @@ class AttemptRunner:
 
     def record_stop(self) -> ExitCode:
         """Record that the attempt was stopped, in the place of a `run` that does not unwind."""
-        failure = failures.of_stop(self.stop, self.params)
+        failure = failures.of_stop(self.stop, self.params, self._mask)
         logger.warning("did not unwind in time: ending now", extra={"outcome": failure.kind.value})
         self.record(failure)
         return failure.exit_code
@@ -196,6 +208,7 @@ class AttemptRunner:
         self.params = request.params
         destination = self._destination(request, stage)
         destination.require_room()
+        variables = self._take_variables(lease.stage)
         # The claim's job: a deploy may have changed the stage's default since.
         name = lease.input.job or request.job or ""
         loaded = self.load(name, request.params, self._fetch, self.spark.await_session)
@@ -240,6 +253,7 @@ class AttemptRunner:
             every=self.background.every,
             reports=self.scratch / "reports",
             parents=parents(inputs, listing),
+            variables=variables,
         )
         self.stop.before_end = lambda: self._save_before_end(job, saving)
         try:
@@ -258,6 +272,28 @@ class AttemptRunner:
             )
         self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
         return self._commit(destination, job, listing, reads(inputs, staged, listing))
+
+    def _take_variables(self, stage: str) -> Mapping[str, str]:
+        """Give the job what its stage has for its environment, with secrets as they are now.
+
+        Raises:
+            SecretUnreadableError: a secret is denied or not there.
+        """
+        own = self.variables.get(stage)
+        if own is None:
+            return {}
+        secrets: dict[str, str] = {}
+        for name, text in own.secrets.items():
+            try:
+                secrets[name] = self.secret_values.read_secret(SecretRef.parse(text))
+            except SecretUnreadableError as error:
+                raise SecretUnreadableError(f"{name}: {error}") from error
+            if "\0" in secrets[name]:
+                raise SecretUnreadableError(f"{name}: its value has a NUL: no variable can hold it")
+        self._mask = self.progress.mask = Mask(secrets)
+        variables = {**own.environment, **secrets}
+        self.give(variables, self._mask)
+        return variables
 
     def _saving(self, records: LeaseRecords, work: Work, why_nothing: str | None) -> Saving:
         """What is stored for the next attempt, with what is taken over from those before."""
@@ -388,7 +424,9 @@ class AttemptRunner:
         listing: InputListing,
         inputs: Iterable[InputRead],
     ) -> CommittedOutput:
-        found = results(job.result, ((each.name, each.rows) for each in job.written), job.metrics)
+        found = results(
+            self._masked(job.result), ((each.name, each.rows) for each in job.written), job.metrics
+        )
         if found.problem:
             # Not what it returned: a log has none of a job's data that the job does not print.
             logger.warning("what the job returned is not kept: %s", found.problem)
@@ -425,6 +463,11 @@ class AttemptRunner:
             raise
         return output
 
+    def _masked(self, result: object) -> object:
+        """What the job returned, without its stage's secrets."""
+        kept, problem = kept_value(result)
+        return result if problem else self._mask.document(kept)
+
     def _publish(self, output: CommittedOutput) -> None:
         self._may_be_committed = True
         self.publisher.publish(output)
@@ -437,9 +480,9 @@ class AttemptRunner:
 
     def _fail(self, error: Exception | SystemExit) -> ExitCode:
         failure = (
-            failures.of_stop(self.stop, self.params)
+            failures.of_stop(self.stop, self.params, self._mask)
             if self.stop.requested
-            else failures.of_error(error, self.params)
+            else failures.of_error(error, self.params, self._mask)
         )
         # The row's text, without values of the parameters. The error's own is not logged.
         logger.error(

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import DeniedError, LeaseChangedError, PermanentError
+from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.domain.quoting import without_values
 from longhaul.domain.verdict import ExitCode, OutcomeClass, searchable, shorten
 from longhaul.runner.io.staging import OutOfDiskError
@@ -71,21 +72,28 @@ _LAST_LINE: Final = re.compile(
 )
 
 
-def of_stop(stop: Stop, params: Mapping[str, JsonValue] | None = None) -> Failure:
-    """The failure of an attempt that was stopped; `params` as in `of_error`."""
+def of_stop(
+    stop: Stop, params: Mapping[str, JsonValue] | None = None, mask: Mask = NO_MASK
+) -> Failure:
+    """The failure of an attempt that was stopped; the others as in `of_error`."""
     if stop.reason is None:
         raise AssertionError("no stop was requested")
     kind, code = _STOPPED[stop.reason]
-    return Failure(kind, _shorten(without_values(stop.detail, {**(params or {})})), code)
+    said = without_values(mask(stop.detail), {**(params or {})})
+    return Failure(kind, _shorten(said), code)
 
 
-def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None) -> Failure:
+def of_error(
+    error: BaseException, params: Mapping[str, JsonValue] | None = None, mask: Mask = NO_MASK
+) -> Failure:
     """The failure of an attempt whose work raised.
 
     `params` are the request's. They may hold secrets, and errors quote them: each value is cut.
+    `mask` cuts out the secrets of the stage.
     """
     # Before anything is left out: half a value would not be found.
-    text = _shorten(cause(error, without_values(str(error), {**(params or {})})))
+    said = without_values(mask(str(error)), {**(params or {})})
+    text = _shorten(cause(error, said))
     match error:
         case NoOutputError():
             return Failure(OutcomeClass.NO_OUTPUT, text, ExitCode.FAILED)

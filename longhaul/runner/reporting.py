@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.ports import Background, Clock, Leases, Timer
 from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.runner.stopping import Stop, StopReason
@@ -54,6 +55,7 @@ class Progress:
     taken_over: str = ""
     # Whether it has begun to use what those have stored, which then may be why it fails.
     used_stored: bool = False
+    mask: Mask = NO_MASK  # cuts the stage's secrets out of what the job says
     _fraction: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -69,6 +71,7 @@ class Progress:
 
     def remark(self, note: str) -> None:
         """Say something that is no progress: a job that hangs still stalls."""
+        note = self.mask(note)  # before it is cut: half a value would not be found
         with self._lock:
             self.note = note if len(note) <= _NOTE_CHARS else f"{note[: _NOTE_CHARS - 1]}…"
 

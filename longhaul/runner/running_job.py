@@ -99,6 +99,8 @@ class RunningJob(Generic[ParamsT]):
     knows_of_stop: bool = False
     parents: Mapping[str, Parent] = field(default_factory=dict)
     reports: Path = Path()  # a local folder for the files in which a script says its results
+    # Of its stage, with the values of secrets: for Python processes that Spark starts.
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     result: Any = None  # what its `run` returned
     metrics: dict[str, float] = field(default_factory=dict)
     _is_stopping: bool = False

@@ -19,6 +19,7 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.lazy_tables import publisher_of, tables_of
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
+from longhaul.adapters.secret_values import AwsSecretValues
 from longhaul.domain.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import reference
 from longhaul.ports import Background, Clock
@@ -29,7 +30,7 @@ from longhaul.runner.loading import load
 from longhaul.runner.spark.progress import ProcessTree
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
-from longhaul.settings import RuntimeSettings, runtime_settings
+from longhaul.settings import RuntimeSettings, job_variables, runtime_settings
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -202,6 +203,8 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
         area=area,
         spark=spark,
         load=load,
+        variables=job_variables(),
+        secret_values=AwsSecretValues(partial(_client, settings)),
         stop=stop,
         tables=tables,
     )

@@ -58,6 +58,7 @@ class MakeJob(Protocol):
         stage: str | None = None,
         after: "RunningJob[Any] | None" = None,
         parents: "Mapping[str, Parent] | None" = None,
+        environment: "Mapping[str, str] | None" = None,
     ) -> "RunningJob[Any]":
         """A job over local files.
 
@@ -69,6 +70,8 @@ class MakeJob(Protocol):
             after: The attempt before, whose end this one goes on from: it finds the parts,
                 checkpoints, folders and state that the other has stored.
             parents: The jobs that wrote its inputs, by the name of the input.
+            environment: Variables and secrets of its stage, until the test ends: in `os.environ`,
+                and in Python functions that Spark runs.
         """
 
 
@@ -132,13 +135,14 @@ def spark() -> "Iterator[SparkSession]":
 
 
 @pytest.fixture
-def make_job(tmp_path: Path) -> MakeJob:
+def make_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeJob:
     """A job over local files: `make_job({"flights": path}, params)`.
 
     A path is a file, or a folder with files, also in partition folders such as `day=2026-01-31`.
-    The job runs in the project's first stage, or in the one that `stage` names.
+    The job runs in the project's first stage, or in the one that `stage` names. `environment` has
+    what the stage gives its jobs.
     """
-    make: MakeJob = _load("jobs").JobMaker(tmp_path)
+    make: MakeJob = _load("jobs").JobMaker(tmp_path, monkeypatch)
     return make
 
 

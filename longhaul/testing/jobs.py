@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any, Final
 
+import pytest
 from pydantic import BaseModel, JsonValue
 from pyspark.sql import SparkSession
 
@@ -39,8 +40,9 @@ _NO_S3: Final[Any] = None  # local paths never ask it
 class JobMaker:
     """`longhaul.testing.MakeJob`, with its files in a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
+        self._monkeypatch = monkeypatch
         self._numbers = count(1)
 
     def __call__(
@@ -51,7 +53,9 @@ class JobMaker:
         stage: str | None = None,
         after: RunningJob[Any] | None = None,
         parents: Mapping[str, Parent] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> RunningJob[Any]:
+        self._set(environment or {})
         # A test may make several jobs.
         number = next(self._numbers)
         folder = self._folder / f"job-{number}"
@@ -75,6 +79,13 @@ class JobMaker:
             parents=parents or {},
             about=About("test", 1, number, "test-1", datetime.now(UTC) + timedelta(hours=1)),
         )
+
+    def _set(self, environment: Mapping[str, str]) -> None:
+        for name, value in environment.items():
+            self._monkeypatch.setenv(name, value)
+            if session := SparkSession.getActiveSession():
+                # As `longhaul.runner.spark.base` does.
+                self._monkeypatch.setitem(session.sparkContext.environment, name, value)
 
 
 class WrittenRows:

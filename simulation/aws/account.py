@@ -3,7 +3,7 @@
 They return what the test has set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -24,6 +24,9 @@ class FakeSts(Service):
 
 
 _ARN_TEMPLATES = {
+    "kms": "arn:${Partition}:kms:${Region}:${Account}:key/${KeyId}",
+    "secretsmanager": "arn:${Partition}:secretsmanager:${Region}:${Account}:secret:${SecretId}",
+    "ssm": "arn:${Partition}:ssm:${Region}:${Account}:parameter/${ParameterName}",
     "dynamodb": "arn:${Partition}:dynamodb:${Region}:${Account}:table/${TableName}",
     "logs": "arn:${Partition}:logs:${Region}:${Account}:log-group:${LogGroupName}",
     "s3": "arn:${Partition}:s3:::${BucketName}/${KeyName}",
@@ -125,6 +128,28 @@ class FakeSsm(Service):
         if Name not in self.parameters:
             raise RefusedError("ParameterNotFound")
         return {"Parameter": {"Name": Name, "Type": "String", "Value": self.parameters[Name]}}
+
+    @operation
+    def describe_parameters(self, *, ParameterFilters: Sequence[Mapping[str, Any]]) -> Answer:
+        (named,) = ParameterFilters
+        found = [name for name in named["Values"] if name in self.parameters]
+        return {"Parameters": [{"Name": name, "Type": "String"} for name in found]}
+
+
+class FakeSecretsManager(Service):
+    """Secrets without values: `secrets` has what is said of each, by ARN."""
+
+    service = "secretsmanager"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.secrets: dict[str, Answer] = {}
+
+    @operation
+    def describe_secret(self, *, SecretId: str) -> Answer:
+        if SecretId not in self.secrets:
+            raise RefusedError("ResourceNotFoundException")
+        return {"ARN": SecretId, **self.secrets[SecretId]}
 
 
 class FakeKms(Service):

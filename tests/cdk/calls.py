@@ -50,6 +50,8 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "receive_message": ("sqs:ReceiveMessage",),
     "get_queue_attributes": ("sqs:GetQueueAttributes",),
     "get_schedule": ("scheduler:GetSchedule",),
+    "get_secret_value": ("secretsmanager:GetSecretValue",),
+    "get_parameter": ("ssm:GetParameter",),
     "publish": ("sns:Publish",),
     "put_events": ("events:PutEvents",),
     "start_execution": ("states:StartExecution",),

@@ -45,12 +45,14 @@ NOTIFIED = {
     "bus": "arn:aws:events:eu-central-1:210987654321:event-bus/ours",
 }
 """What is told that a job has ended, by stage: one of each kind."""
+SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:shop/db-AbCd12"
 WITH_ALL: dict[str, JsonValue] = {
     **WITH_EMR,
     "own_database": False,
     "table_databases": ["their_lake"],
     "stages": [
-        {"name": name, "notify": target, "schedule": EACH_HOUR} for name, target in NOTIFIED.items()
+        {"name": name, "notify": target, "schedule": EACH_HOUR, "secrets": {"A": SECRET}}
+        for name, target in NOTIFIED.items()
     ],
 }
 KEYS = {

@@ -80,7 +80,7 @@ def test_settings_are_frozen() -> None:
             {"stages": [{"slot": 1}]},
             (
                 "longhaul.stages.0.slot: is not a setting; did you mean slots? "
-                "allowed here: alarms, engine, follow_on, job, join, limits,"
+                "allowed here: alarms, engine, environment, follow_on, job, join, limits,"
             ),
         ),
         (

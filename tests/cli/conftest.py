@@ -35,6 +35,7 @@ from simulation.aws.account import (
     FakeIam,
     FakeKms,
     FakeLakeFormation,
+    FakeSecretsManager,
     FakeServiceQuotas,
     FakeSsm,
     FakeSts,
@@ -87,6 +88,7 @@ class Aws(FakeAws):
         self.sts = FakeSts(self.gate)
         self.ec2 = FakeEc2(self.gate)
         self.iam = FakeIam(self.gate)
+        self.secretsmanager = FakeSecretsManager(self.gate)
         self.ssm = FakeSsm(self.gate)
         self.kms = FakeKms(self.gate)
         self.lakeformation = FakeLakeFormation(self.gate)

@@ -181,6 +181,8 @@ def make_attempt(
             "area": DiskArea(cloud.s3, tmp_path / "scratch", {}),
             "spark": SharedSpark(spark, stop),
             "load": load if run is None else lambda *_: LoadedJob(run, Params()),
+            "variables": {},
+            "secret_values": None,
             "stop": stop,
         }
         return AttemptRunner(**{**values, **changes})

@@ -1,10 +1,12 @@
 """`make_job`, which tests of a project use: its inputs are those that a task would have."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.domain.errors import PermanentJobError
 
@@ -40,3 +42,18 @@ def test_a_relative_path_is_one_of_the_working_directory(
 def test_an_input_that_is_not_there_is_named(make_job: Any, tmp_path: Path) -> None:
     with pytest.raises(PermanentJobError, match="input 'hits': nothing at file://"):
         make_job({"hits": tmp_path / "nothing"})
+
+
+def test_a_job_has_the_environment_of_its_stage_also_in_functions_that_spark_runs(
+    spark: SparkSession, make_job: Any
+) -> None:
+    make_job({}, environment={"DB_PASSWORD": "hunter22"})
+
+    assert os.environ["DB_PASSWORD"] == "hunter22"
+    password = F.udf(lambda _: os.environ["DB_PASSWORD"])
+    assert spark.range(1).select(password("id")).first() == ("hunter22",)
+
+
+def test_the_environment_of_a_test_ends_with_it(spark: SparkSession) -> None:
+    assert "DB_PASSWORD" not in os.environ
+    assert "DB_PASSWORD" not in spark.sparkContext.environment

@@ -23,11 +23,21 @@ def rights(target: Target) -> Iterator[Finding]:
         yield ok(f"rights: stage {stage.name} {_said(stage, target.settings, template)}")
 
 
+def task_role(target: Target, stage: str) -> str | None:
+    """The name of the role of a stage's tasks; None where it is a role of its team's own."""
+    whole = re.compile(rf".*Spark{_whose(stage)}TaskRole[0-9A-F]{{8}}")
+    roles = target.physical("AWS::IAM::Role").items()
+    return next((name for logical_id, name in roles if whole.fullmatch(logical_id)), None)
+
+
+def _whose(stage: str) -> str:
+    # As `longhaul.cdk.roles.stage_id`.
+    return "" if stage == Stage.model_fields["name"].default else pascal(stage)
+
+
 def _said(stage: Stage, settings: RuntimeSettings, template: Mapping[str, Any]) -> str:
     resources = template.get("Resources", {})
-    # As `longhaul.cdk.roles.stage_id`.
-    whose = "" if stage.name == Stage.model_fields["name"].default else pascal(stage.name)
-    found = _one(resources, rf"(.*)Spark{whose}TaskRole", "AWS::IAM::Role")
+    found = _one(resources, rf"(.*)Spark{_whose(stage.name)}TaskRole", "AWS::IAM::Role")
     if found is None:
         return "has a role of its own, which the stack does not know"
     # Of the construct's id, which all logical ids begin with.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.cli.checks import account, deploying, jobs, rights, stack, versions
+from longhaul.cli.checks import account, deploying, jobs, rights, secrets, stack, versions
 from longhaul.cli.checks.finding import Finding, Level, skipped
 from longhaul.cli.display.text import counted
 from longhaul.cli.errors import ExitStatus, translated
@@ -25,6 +25,7 @@ _REST: tuple[Callable[[Target], Iterator[Finding]], ...] = (
     stack.mappings,
     stack.slots,
     rights.rights,
+    secrets.secrets,
     stack.rules,
     jobs.sweeps,
     jobs.leases,
@@ -50,8 +51,9 @@ def doctor(target: Target, *, as_json: AsJson = False) -> None:
     letters and alarms, whether the stack is the one that would be deployed from here, whether
     stack, project and tool are of one version, and what the next deployment needs: the CDK's
     bootstrap, the role of ECS, and Docker for the image's architecture. It says what the jobs of
-    each stage may do. It changes nothing; dead letters are invisible to others while they are
-    counted. The exit code is 1 if there is a problem.
+    each stage may do, and whether its secrets are there and may be read. It changes nothing; dead
+    letters are invisible to others while they are counted. The exit code is 1 if there is a
+    problem.
 
     Example: longhaul doctor --profile production
     """

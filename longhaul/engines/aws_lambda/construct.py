@@ -18,10 +18,11 @@ from longhaul.cdk.grants import allow
 from longhaul.cdk.roles import job_roles, stage_id
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import TinySize
+from longhaul.config.variables import as_json, variables_of
 from longhaul.engines.aws_lambda.ends import LAMBDA, MAX_RUN_S
 from longhaul.engines.aws_lambda.states import lambda_states
 from longhaul.engines.states import JobStates
-from longhaul.settings import VARIABLE
+from longhaul.settings import JOB_VARIABLES, VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,14 +55,18 @@ class LambdaJobs(Construct):
             what="a job on Lambda",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
         )
+        self._variables = variables_of(settings.stages)
         self._functions = {
             stage: self._function(stage, role, settings, tiny, image, log_group)
             for stage, role in self.job_roles.items()
         }
 
     def configure(self, runtime_settings: str) -> None:
-        for function in self._functions.values():
+        for stage, function in self._functions.items():
             function.add_environment(VARIABLE, runtime_settings)
+            if stage in self._variables:
+                own = as_json({stage: self._variables[stage]})
+                function.add_environment(JOB_VARIABLES, own)
 
     def _function(
         self,

@@ -22,6 +22,7 @@ from longhaul.config import requirements
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings, SettingsError
 from longhaul.config.sizes import Size
+from longhaul.config.variables import as_json, variables_of
 from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
 from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.engines.emr_serverless.states import EmrJobRun, emr_states
@@ -47,6 +48,8 @@ PROJECT_PACKAGES: Final = "project-packages"
 MAX_CONCURRENT_RUNS: Final = 1_000
 # EMR's minimum. The lease's start timeout ends a waiting run much earlier.
 QUEUE_TIMEOUT_MINUTES: Final = 15
+# https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_SparkSubmit.html
+MAX_ARGUMENT: Final = 10_280
 # What CloudFormation fills in: names, ARNs and URLs.
 _TOKEN: Final = re.compile(r"(\$\{Token\[[^]]+]\})")
 # XML of a job's input fetches nothing: a document type may name a file or an address.
@@ -162,7 +165,7 @@ class EmrServerless(Construct):
             run={
                 "ApplicationId": self.application.attr_application_id,
                 "EntryPoint": self._entry.s3_object_url,
-                "EntryPointArguments": [_percent_encoded(self._runtime_settings)],
+                "EntryPointArguments": self._arguments(),
             },
             roles={stage: role.role_arn for stage, role in self.job_roles.items()},
             spark=self._spark_parameters(),
@@ -172,6 +175,19 @@ class EmrServerless(Construct):
             },
         )
         return emr_states(job_run, Stack.of(self).partition)
+
+    def _arguments(self) -> list[str]:
+        """Of the driver: the settings, and the variables of all stages if there are any."""
+        arguments = [_percent_encoded(self._runtime_settings)]
+        if variables := variables_of(self._settings.stages):
+            arguments.append(_percent_encoded(as_json(variables)))
+            if (length := len(arguments[-1])) > MAX_ARGUMENT:
+                raise SettingsError(
+                    f"{self.node.path}: environment and secrets of all stages have {length:,} "
+                    f"characters, escaped, and an argument of a job run has {MAX_ARGUMENT:,}; "
+                    "use fewer or shorter ones"
+                )
+        return arguments
 
     def grant_running(self, machine: iam.Role) -> None:
         # https://docs.aws.amazon.com/step-functions/latest/dg/emr-serverless-iam.html

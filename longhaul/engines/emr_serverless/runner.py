@@ -1,10 +1,11 @@
-"""What EMR Serverless submits: `spark-submit runner.py SETTINGS`.
+"""What EMR Serverless submits: `spark-submit runner.py SETTINGS [VARIABLES]`.
 
 The driver of one attempt. It ends with the same exit codes as a Fargate task.
 
 The environment: LONGHAUL_KEY, LONGHAUL_RUN and LONGHAUL_ATTEMPT name the attempt. SETTINGS is what
-LONGHAUL_SETTINGS is elsewhere, percent-encoded. It needs no JVM of its own, and no packages but
-those of the functions' layer and the release's PySpark.
+LONGHAUL_SETTINGS is elsewhere, and VARIABLES what LONGHAUL_VARIABLES is, both percent-encoded. It
+needs no JVM of its own, and no packages but those of the functions' layer and the release's
+PySpark.
 """
 
 import os
@@ -16,15 +17,16 @@ from urllib.parse import unquote
 from longhaul.adapters.background import Threads
 from longhaul.runner.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
 from longhaul.runner.wiring import cluster_attempt
-from longhaul.settings import VARIABLE
+from longhaul.settings import JOB_VARIABLES, VARIABLE
 
 
-def main(settings: str) -> int:
+def main(settings: str, variables: str = "{}") -> int:
     """Carry out the attempt that the environment names, and return the exit code.
 
-    `settings`: percent-encoded JSON.
+    Both are percent-encoded JSON.
     """
     os.environ[VARIABLE] = unquote(settings)
+    os.environ[JOB_VARIABLES] = unquote(variables)
     stop, background = Stop(), Threads()
     stop_on_sigterm(stop, background)
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))

@@ -17,10 +17,11 @@ from longhaul.cdk.roles import job_roles
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB, Size
+from longhaul.config.variables import as_json, variables_of
 from longhaul.engines.fargate.ends import CONTAINER, FARGATE
 from longhaul.engines.fargate.states import fargate_states
 from longhaul.engines.states import JobStates
-from longhaul.settings import VARIABLE, SizeName
+from longhaul.settings import JOB_VARIABLES, VARIABLE, SizeName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,6 +156,11 @@ class SparkRuntime(Construct):
     def grant_finding(self, role: iam.IRole) -> None:
         find_tasks(role, self.cluster.attr_arn, self.tasks)
 
+    def _variables(self) -> dict[str, str]:
+        """Of all stages: a size has one definition, and the runner takes those of its job's."""
+        variables = variables_of(self._settings.stages)
+        return {JOB_VARIABLES: as_json(variables)} if variables else {}
+
     def _add_task_definition(self, name: SizeName, size: Size, runtime_settings: str) -> None:
         settings = self._settings
         task = ecs.FargateTaskDefinition(
@@ -185,7 +191,7 @@ class SparkRuntime(Construct):
             container_name=CONTAINER,
             image=ecs.ContainerImage.from_docker_image_asset(self.image),
             command=COMMAND,
-            environment={VARIABLE: runtime_settings},
+            environment={VARIABLE: runtime_settings, **self._variables()},
             # Non-blocking: when CloudWatch is slow, lines that do not fit the buffer are lost, and
             # the job goes on.
             logging=ecs.LogDriver.aws_logs(

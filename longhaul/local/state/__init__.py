@@ -2,10 +2,10 @@
 
 moto keeps everything in memory, and has no persistence of its own. Here each change of what clients
 store is written down before the client gets its answer: objects, uploads and buckets, items,
-messages, tables of the catalog, schedules, executions, log events. Resources come from the template
-at each start, under the same names (`names`). So a process that is killed loses nothing that it has
-answered. Executions, tasks and functions that ran are gone: an execution ends as ABORTED, and its
-event is published, as when AWS ends one.
+messages, tables of the catalog, schedules, secrets, executions, log events. Resources come from the
+template at each start, under the same names (`names`). So a process that is killed loses nothing
+that it has answered. Executions, tasks and functions that ran are gone: an execution ends as
+ABORTED, and its event is published, as when AWS ends one.
 
 Each module has `apply`, which makes moto report what changes, and `restore`. `store` has the files.
 """

@@ -41,6 +41,9 @@ CREATE TABLE IF NOT EXISTS execution (arn TEXT PRIMARY KEY, started REAL, data T
 CREATE TABLE IF NOT EXISTS schedule (
     "group" TEXT, name TEXT, data BLOB, PRIMARY KEY ("group", name)
 );
+CREATE TABLE IF NOT EXISTS secret (
+    service TEXT, name TEXT, data BLOB, PRIMARY KEY (service, name)
+);
 CREATE TABLE IF NOT EXISTS log ("group" TEXT, stream TEXT, at REAL, events TEXT);
 """
 # As long as AWS keeps executions. Logs are kept as long as the stack's own usually are.

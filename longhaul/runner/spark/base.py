@@ -60,6 +60,8 @@ class BaseSpark(ABC):
 
     def run(self, loaded: "LoadedJob", job: "RunningJob[Any]") -> None:
         session = self._session.result()
+        # Not `spark.executorEnv`, which Spark logs and shows with its settings.
+        session.sparkContext.environment.update(job.variables)
         with self._cause_of_death_first(), self._watching(session):
             loaded.run(session, job)
         # Its memory is free for the upload. Not after a failure: the JVM may be dying, and its own

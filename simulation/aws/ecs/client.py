@@ -127,7 +127,13 @@ class FakeEcs(Service):
         (container,) = containerDefinitions
         stop_timeout_s = container.get("stopTimeout", DEFAULT_STOP_TIMEOUT_S)
         self.definitions[arn] = Definition(
-            arn, family, container["name"], stop_timeout_s, cpu, memory
+            arn,
+            family,
+            container["name"],
+            stop_timeout_s,
+            cpu,
+            memory,
+            tuple(container.get("environment", ())),
         )
         return {
             "taskDefinition": {"taskDefinitionArn": arn, "family": family, "revision": revision}
@@ -141,6 +147,9 @@ class FakeEcs(Service):
                 "taskDefinitionArn": found.arn,
                 "family": found.family,
                 "cpu": found.cpu,
+                "containerDefinitions": [
+                    {"name": found.container, "environment": [*found.environment]}
+                ],
             }
         }
 

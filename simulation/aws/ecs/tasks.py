@@ -18,6 +18,7 @@ class Definition:
     stop_timeout_s: int
     cpu: str
     memory: str
+    environment: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(eq=False)

@@ -1,0 +1,58 @@
+"""Gives a stage's variables to the process in which its job runs, and keeps secrets out of its log.
+
+What programs print that the job starts is in its log as it is: they write there themselves.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any, Final, TextIO
+
+from longhaul.domain.masking import Mask
+from longhaul.runner import json_logs
+
+# A line that does not end is printed after so many characters.
+_MAX_LINE: Final = 65_536
+
+
+def give_to_process(variables: Mapping[str, str], mask: Mask) -> None:
+    """Set the variables, and cut secrets out of what this process logs and prints from now on."""
+    os.environ.update(variables)
+    json_logs.cut_out(mask)
+    sys.stdout, sys.stderr = MaskedStream(sys.stdout, mask), MaskedStream(sys.stderr, mask)
+
+
+class MaskedStream:
+    """A stream of text that prints whole lines, without secrets."""
+
+    def __init__(self, stream: TextIO, mask: Mask) -> None:
+        self._stream = stream
+        self._mask = mask
+        self._line = ""
+        self._lock = RLock()  # jobs print from threads of their own
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a stream has
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            lines, end, self._line = (self._line + text).rpartition("\n")
+            if end:
+                self._stream.write(self._mask(lines) + end)
+            if len(self._line) > _MAX_LINE:
+                self._print_rest()
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        with self._lock:
+            self._print_rest()
+            self._stream.flush()
+
+    def _print_rest(self) -> None:
+        rest, self._line = self._line, ""
+        self._stream.write(self._mask(rest))

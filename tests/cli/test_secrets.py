@@ -1,0 +1,136 @@
+"""`longhaul secret`, and what `longhaul doctor` says of secrets."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from longhaul.cli.checks.finding import Finding, Level
+from longhaul.cli.checks.secrets import secrets
+from longhaul.cli.checks.stage_secrets import with_key
+from longhaul.cli.project import _local_stage
+from longhaul.cli.target import Target
+from longhaul.domain.secret_refs import SecretRef
+from longhaul.settings import JOB_VARIABLES
+from simulation.aws.service import Call, Proceed, client_error
+from tests.cli.conftest import PLACE, World
+
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
+PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/shop/token"
+KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+AT = datetime(2026, 11, 27, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def target(bare: World) -> Target:
+    """A stack whose stage has two secrets, both of them there."""
+    variables = {"main": {"secrets": {"PASSWORD": f"{SECRET}:password::", "TOKEN": PARAMETER}}}
+    container: dict[str, Any] = {
+        "name": "job",
+        "environment": [{"name": JOB_VARIABLES, "value": json.dumps(variables)}],
+    }
+    family = bare.aws.ecs.register_task_definition(
+        family="Longhaul-small", containerDefinitions=[container]
+    )
+    definition = family["taskDefinition"]["taskDefinitionArn"]
+    stack = bare.deploy()
+    resources = {
+        **stack.resources,
+        "SparkSmall0A1B2C3D": ("AWS::ECS::TaskDefinition", definition),
+        "SparkTaskRoleF5D82B02": ("AWS::IAM::Role", "Longhaul-SparkTaskRole"),
+        "SparkOtherTaskRoleF5D82B02": ("AWS::IAM::Role", "Longhaul-SparkOtherTaskRole"),
+    }
+    bare.deploy(resources=resources)
+    bare.aws.secretsmanager.secrets[SECRET] = {"Name": "shop/db", "LastChangedDate": AT}
+    bare.aws.ssm.parameters["/shop/token"] = "never read"
+    return Target(PLACE, None)
+
+
+def found(target: Target) -> list[Finding]:
+    return list(secrets(target))
+
+
+def test_secrets_that_are_there_and_readable_are_ok_and_no_value_is_read(
+    bare: World, target: Target
+) -> None:
+    said = found(target)
+    assert [each.level for each in said] == [Level.OK, Level.OK]
+    assert "may read it, by simulation" in said[0].what
+    assert not [call for call in bare.aws.gate.calls if call.operation.startswith("GetSecret")]
+    assert not [call for call in bare.aws.gate.calls if call.operation == "GetParameter"]
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_secret_that_is_not_there_is_a_problem(
+    bare: World, target: Target, *, deleted: bool
+) -> None:
+    if deleted:
+        bare.aws.secretsmanager.secrets[SECRET]["DeletedDate"] = AT
+    else:
+        bare.aws.secretsmanager.secrets.clear()
+    bare.aws.ssm.parameters.clear()
+    one, other = found(target)
+    assert (one.level, other.level) == (Level.PROBLEM, Level.PROBLEM)
+    assert ("is being deleted" if deleted else "is not there") in one.what
+    assert "TOKEN of stage main" in other.what
+
+
+@pytest.mark.parametrize("denied", ["secretsmanager:GetSecretValue", "kms:Decrypt"])
+def test_a_role_that_may_not_read_a_secret_or_use_its_key_is_a_problem(
+    bare: World, target: Target, denied: str
+) -> None:
+    bare.aws.secretsmanager.secrets[SECRET]["KmsKeyId"] = KEY
+    bare.aws.iam.denied = {denied}
+    one, other = found(target)
+    assert (one.level, other.level) == (Level.PROBLEM, Level.OK)
+    assert denied in one.what
+
+
+def test_who_may_not_ask_gets_no_answer_and_no_problem(bare: World, target: Target) -> None:
+    def deny(call: Call, proceed: Proceed) -> Any:
+        if call.operation in ("DescribeSecret", "SimulatePrincipalPolicy"):
+            raise client_error("AccessDeniedException", "no", call.operation)
+        return proceed()
+
+    bare.aws.gate.around = deny
+    one, other = found(target)
+    assert (one.level, other.level) == (Level.SKIPPED, Level.OK)
+    assert "you may not ask" in other.what
+
+
+@pytest.mark.usefixtures("target")
+def test_the_list_says_which_are_missing(bare: World) -> None:
+    bare.aws.ssm.parameters.clear()
+    done = bare.run("secret", "list", "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["variable"], each["is_there"]) for each in rows] == [
+        ("PASSWORD", True),
+        ("TOKEN", False),
+    ]
+    assert rows[0]["secret"] == f"{SECRET}:password::"
+    assert "missing" in bare.run("secret", "list").stdout
+
+
+@pytest.mark.usefixtures("target")
+def test_secrets_of_an_account_are_not_set_here(bare: World) -> None:
+    done = bare.run("secret", "set", "PASSWORD", input="x")
+    assert done.exit_code == 2
+    assert "aws secretsmanager put-secret-value" in done.stderr
+
+
+def test_a_key_of_a_secrets_json_keeps_its_neighbours() -> None:
+    assert json.loads(with_key('{"user": "a", "password": "b"}', "password", "c")) == {
+        "user": "a",
+        "password": "c",
+    }
+    assert with_key(None, "password", "c") == '{"password": "c"}'
+    with pytest.raises(ValueError, match="no JSON object"):
+        with_key("[]", "password", "c")
+
+
+def test_on_this_machine_secrets_are_in_the_embedded_account_and_region() -> None:
+    secret = "arn:aws-cn:secretsmanager:cn-north-1:210987654321:secret:shop/db-AbCd12:password::"
+    stage = _local_stage({"name": "main", "secrets": {"PASSWORD": secret}})
+    ref = SecretRef.parse(stage["secrets"]["PASSWORD"])
+    assert (ref.arn, ref.key) == (SECRET, "password")

@@ -1,0 +1,85 @@
+"""Secrets in what a task says."""
+
+import json
+from base64 import b64encode
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longhaul.domain.masking import LEAST, Mask
+
+PASSWORD = 'p"4s/s w0rd+é'
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n9w0BAQEFAASCBKcwggSj\n"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        PASSWORD,
+        repr(PASSWORD)[1:-1],
+        json.dumps(PASSWORD)[1:-1],
+        json.dumps(json.dumps(PASSWORD))[3:-3],
+        quote(PASSWORD, safe=""),
+        quote_plus(PASSWORD),
+    ],
+)
+def test_a_secret_is_found_as_it_may_be_written(written: str) -> None:
+    said = Mask({"DB_PASSWORD": PASSWORD})(f"login as a with {written} failed")
+    assert said == "login as a with [DB_PASSWORD] failed"
+
+
+def test_a_secret_is_found_in_base64_also_after_a_name() -> None:
+    for before in ("", "user:", "a user:"):
+        said = b64encode(f"{before}tr0ub4dor&3".encode()).decode()
+        masked = Mask({"TOKEN": "tr0ub4dor&3"})(f"Basic {said}")
+        assert "[TOKEN]" in masked
+        # Characters at the ends are made of other bytes, too.
+        assert len(masked.replace("[TOKEN]", "")) <= len(f"Basic {before}") + 6
+
+
+def test_each_line_of_a_secret_is_one() -> None:
+    mask = Mask({"KEY": KEY})
+    assert mask("cannot read 9w0BAQEFAASCBKcwggSj") == "cannot read [KEY]"
+    assert mask(f"cannot read {KEY!r}") == "cannot read '[KEY]'"
+
+
+def test_fields_of_a_secrets_json_are_secrets_by_their_names() -> None:
+    secret = {"username": "shop_reader", "password": "short", "port": 5432, "db": {"dsn": "x" * 9}}
+    mask = Mask({"DB": json.dumps(secret)})
+    assert mask("shop_reader/short at 5432") == "[DB.username]/[DB.password] at 5432"
+    assert mask("x" * 9) == "[DB.db.dsn]"
+
+
+def test_the_password_of_a_url_is_a_secret_and_so_is_the_whole() -> None:
+    mask = Mask({"DSN": "postgresql://reader:s3cre@db.example:5432/shop"})
+    assert mask("no login with s3cre") == "no login with [DSN]"
+
+
+def test_a_secret_that_others_have_cut_is_found_by_its_beginning() -> None:
+    mask = Mask({"TOKEN": "abcdefghijklmnopqrstuvwxyz"})
+    assert mask("token abcdefghijklmnopqrst…") == "token [TOKEN]…"
+    assert mask("abcdefghijklmno") == "abcdefghijklmno"
+
+
+def test_of_two_secrets_that_begin_alike_the_longer_is_meant() -> None:
+    mask = Mask({"ONE": "hunter", "TWO": "hunter22"})
+    assert mask("hunter22, hunter2") == "[TWO], [ONE]2"
+
+
+def test_a_short_secret_masks_nothing() -> None:
+    assert Mask({"A": "a", "B": "", "C": "abcd"})("abcd a") == "abcd a"
+
+
+def test_a_document_loses_secrets_in_texts_and_keys_and_keeps_its_numbers() -> None:
+    mask = Mask({"TOKEN": "hunter22", "PIN": "20131231"})
+    document = {"hunter22": [{"a": "x hunter22"}, 20131231, None, True, 1.5]}
+    assert mask.document(document) == {"[TOKEN]": [{"a": "x [TOKEN]"}, 20131231, None, True, 1.5]}
+
+
+@given(st.text(min_size=LEAST), st.text(), st.text())
+def test_no_text_shows_a_secret_that_it_held(secret: str, before: str, after: str) -> None:
+    # With a character that begins no secret between, so that none goes on in what follows.
+    said = Mask({"A": secret})(f"{before}{secret}{after}")
+    assert secret not in said or secret in "[A]" * 4
