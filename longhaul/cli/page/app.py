@@ -24,6 +24,7 @@ from longhaul.cli.page.job import LINES, JobReader
 from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.listing import Listing, ListingReader
 from longhaul.cli.page.rendering import Addresses, environment, static_files
+from longhaul.cli.page.runs import LOOKED_AT, MAX_RUNS
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.selection import job_id as checked_id
 from longhaul.domain.lease import Lease, job_key
@@ -189,6 +190,8 @@ class Page:
             "job_id": job_id,
             "facts": facts,
             "most": LINES,
+            "most_runs": MAX_RUNS,
+            "looked_at": LOOKED_AT,
             "attempt": attempt,
         }
         # Nothing was found. With a problem, nothing is known yet.

@@ -9,8 +9,10 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
 from longhaul.cli.display.text import log_line
+from longhaul.cli.insight.curves import Curve, curves
 from longhaul.cli.insight.tree_graph import StageBox, columns
 from longhaul.cli.page.histories import Histories
+from longhaul.cli.page.runs import Runs
 from longhaul.cli.target import Target
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.history import AttemptRecord
@@ -37,6 +39,7 @@ class JobView:
     log: "Log | None"
     tree: TreeJob | None  # that of its root; None of a job that is alone
     graph: Sequence[Sequence[StageBox]]
+    runs: Sequence[Lease]  # of the same job in the same stage: those that succeeded last
     waits: Waits | None
 
     @property
@@ -46,6 +49,11 @@ class JobView:
             return read_request(self.body) if self.body else None
         except InvalidRequestError:
             return None
+
+    @property
+    def curves(self) -> Sequence[Curve]:
+        """What the runs took, wrote and measured."""
+        return curves(self.runs)
 
     @property
     def request(self) -> str | None:
@@ -66,6 +74,7 @@ class JobReader:
         self._target, self._attempt = target, attempt
         self._key = job_key(stage, job_id)
         self._histories = Histories(target.parts.leases)
+        self._runs = Runs(target, stage)
         self._succeeded: Mapping[str, Lease] = {}
         self._request: tuple[str, str | None] | None = None  # its reference, then itself
 
@@ -85,6 +94,7 @@ class JobReader:
             log=self._log(attempts),
             tree=tree,
             graph=columns(tree, self._target.settings.stages) if tree else (),
+            runs=self._runs.of(row),
             waits=waits_in(self._target, row, parts.clock.now()),
         )
 

@@ -11,9 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from longhaul.cli.display import attempt, dead_letter, job
+from longhaul.cli.display.curve_html import curve_html, number_text
 from longhaul.cli.display.slots import set_by_operator
 from longhaul.cli.display.text import age, printable
 from longhaul.cli.display.timeline_html import CSS, timeline_html
+from longhaul.cli.insight.curves import Curve
 from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.domain.lease import Lease
 from longhaul.operations.retry import why_not
@@ -53,6 +55,8 @@ def environment(addresses: Addresses) -> Environment:
         "url": addresses.of,
         "job_url": addresses.of_job,
         "timeline": _timeline,
+        "curve_of": lambda curve, here: _curve(curve, here, addresses),
+        "number_text": number_text,
         "lane_of": lane,
         "attempt_columns": attempt.COLUMNS,
         "attempt_cells": attempt.row_of,
@@ -87,6 +91,10 @@ def _timeline(
 ) -> Markup:
     # S704 warns of unescaped values: this HTML escapes its own.
     return Markup(timeline_html(lanes, now, (lambda each: link(each.row)) if link else None))  # noqa: S704
+
+
+def _curve(curve: Curve, here: Lease, addresses: Addresses) -> Markup:
+    return Markup(curve_html(curve, here, addresses.of_job))  # noqa: S704 - it escapes its own
 
 
 def _visible(value: Any) -> Any:  # noqa: ANN401 - any value of a template

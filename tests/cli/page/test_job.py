@@ -7,12 +7,15 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from longhaul.cli.target import Target
+from longhaul.domain import transitions
+from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
+from longhaul.domain.results import Results
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from simulation.aws.service import Answer, Call, Proceed
-from tests.builders import stage
+from tests.builders import OUTPUT, running, stage
 from tests.cli.conftest import PLACE, World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, visitor_of, words
 from tests.cli.page.scenes import EVIL, started, succeeded
@@ -187,3 +190,54 @@ class TestSeveralStages:
     def test_each_stage_has_its_counts_and_its_dead_letters(self, night: Visitor) -> None:
         shown = words(night.read("/"))
         assert "Dead letters: Dead letters of main Dead letters of night" in shown
+
+
+def measured(world: World, job_id: str, seconds: float, rows: int, **metrics: float) -> Lease:
+    """A success of `flights_clean` that wrote and measured something."""
+    row = world.claim(job_id)
+    world.clock.advance(seconds)
+    output = replace(OUTPUT, results=Results(rows={".": rows}, metrics=metrics))
+    return world.end(
+        world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED, ""
+    )
+
+
+def test_what_its_runs_took_wrote_and_measured_is_drawn_with_where_it_came_from(
+    world: World, visitor: Visitor
+) -> None:
+    for n, rows in enumerate((1_200, 900, 1_500)):
+        measured(world, f"day-{n}", 60 + 30 * n, rows, bad_rows=float(n), share=0.25 * n)
+    page = visitor.read("/job", stage="main", id="day-1")
+    labels = [each.get("aria-label") for each in Elements(page).of("svg")]
+    assert "seconds: 3 runs, from 60 to 120, last 120" in labels
+    assert "rows: 3 runs, from 900 to 1,500, last 1,500" in labels
+    assert "metric bad_rows: 3 runs, from 0 to 2, last 2" in labels
+    assert "metric share: 3 runs, from 0 to 0.5, last 0.5" in labels
+    assert "<title>1,500: day-2, 2026-01-02 " in page
+    links = [each["href"] for each in Elements(page).of("a")]
+    assert links.count(f"{ROOT}/job?stage=main&id=day-2") == 4 + 1  # four curves, and the table
+    assert page.count('class="curve-here"') == 4
+    shown = words(page)
+    assert (
+        "Job Ended seconds rows metric bad_rows metric share day-2 0s ago 120 1,500 2 0.5" in shown
+    )
+
+
+def test_other_jobs_and_a_single_success_draw_no_curve(world: World, visitor: Visitor) -> None:
+    measured(world, "day-1", 60, 5)
+    world.end(world.claim("dead"), OutcomeClass.PERMANENT)
+    sql = running().input.model_copy(update={"job": "sql"})
+    world.end(world.claim("other", execution_input=sql.model_dump_json()), OutcomeClass.SUCCEEDED)
+    assert 'class="curve"' not in visitor.read("/job", stage="main", id="day-1")
+
+
+def test_runs_are_looked_up_once_a_minute(world: World, visitor: Visitor) -> None:
+    for n in range(3):
+        measured(world, f"day-{n}", 60, n)
+    visitor.read("/job", stage="main", id="day-1")
+    world.aws.gate.counts.clear()
+    world.clock.advance(2)
+    visitor.read("/job", stage="main", id="day-1")
+    assert "dynamodb.Query" not in world.aws.gate.counts
+    measured(world, "day-3", 60, 7)
+    assert "rows: 4 runs, from 0 to 7, last 7" in visitor.read("/job", stage="main", id="day-1")
