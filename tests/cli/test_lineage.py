@@ -173,6 +173,7 @@ def test_an_output_is_followed_through_tables_and_outputs_to_what_came_from_else
 @pytest.mark.parametrize("line", [each for each in LINES if each.startswith("lineage ")])
 def test_a_command_of_the_page_runs(world: World, line: str) -> None:
     world.table("daily-1", RAW, name="flights", database="longhaul")
+    world.output("clean/", "clean-1", RAW)
 
     assert world.run(*words(line)[1:]).exit_code == 0
 

@@ -1,7 +1,8 @@
 """Each command of docs/tasks.md works as it stands there.
 
 Those that start something for long, or ask AWS for more than a stack, are read by the parser alone:
-their own tests run them. Those about tables run in test_table.py and test_lineage.py.
+their own tests run them. Those about tables run in test_table.py and test_lineage.py, and what is
+clicked in page/test_tasks.py.
 """
 
 import re
@@ -18,6 +19,7 @@ from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BUCKET
 from tests.cli.conftest import World
+from tests.cli.page.scenes import three_stages, tree
 from tests.cli.test_logs import GROUP, began, runner_line
 from tests.layers import ROOT
 
@@ -28,7 +30,9 @@ ELSEWHERE = {
     *("demo", "up", "console", "test", "init", "new-job"),
     *("rehearse", "deploy", "verify", "destroy", "doctor"),
 }
-DONE, DEAD, CANCELLED = (f"flights-2013-0{month}" for month in (1, 2, 3))
+CLICKS = re.findall(r"^\| (?!to )[^|`]+ \| (\*\*.*) \|$", PAGE, re.MULTILINE)
+ROOT_JOB = "flights-2013"
+DONE, DEAD, CANCELLED, WAITS = (f"{ROOT_JOB}-0{month}" for month in (1, 2, 3, 4))
 
 
 def words(line: str) -> list[str]:
@@ -39,6 +43,7 @@ def words(line: str) -> list[str]:
 def used(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A stack in which the page's jobs have run."""
     monkeypatch.chdir(tmp_path)
+    three_stages(world)
     request = f'{{"job": "flights_clean", "output": "s3://{BUCKET}/clean/"}}\n'
     Path("requests.jsonl").write_text(request)
     world.aws.ecs.create_cluster(clusterName="Longhaul")
@@ -48,6 +53,8 @@ def used(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World
         world.end(lease, outcome)
     world.claim(CANCELLED, label="2026-10-07", tags={"team": "web"})
     world.bury(DEAD, "timed_out")
+    world.end(world.claim(WAITS), OutcomeClass.FAILED)
+    tree(world, 6, 4, name=ROOT_JOB)
     return world
 
 
@@ -70,8 +77,8 @@ def test_a_command_of_the_page_is_one_of_the_command_line(line: str) -> None:
     "line", [each for each in LINES if each.split()[0] not in {*ELSEWHERE, "table", "lineage"}]
 )
 def test_a_command_of_the_page_runs(used: World, line: str) -> None:
-    if "--wait" in line:
-        used.clock.meanwhile.append(lambda: _run_what_was_sent(used))
+    if "--wait" in line or line.startswith("backfill"):
+        used.clock.meanwhile.extend([lambda: _run_what_was_sent(used)] * 40)
     if line == "drain":
         used.clock.meanwhile.append(lambda: _end_what_runs(used))
     if "drop --older-than" in line:
@@ -82,11 +89,11 @@ def test_a_command_of_the_page_runs(used: World, line: str) -> None:
 
 
 def _run_what_was_sent(world: World) -> None:
-    (message,) = world.queued()
-    request = read_request(message["Body"], world.settings.paths.data_bucket)
-    assert request.job_id is not None
-    lease = world.claim(request.job_id, fingerprint=request.fingerprint())
-    world.end(lease, OutcomeClass.SUCCEEDED)
+    for message in world.queued():
+        request = read_request(message["Body"], world.settings.paths.data_bucket)
+        assert request.job_id is not None
+        lease = world.claim(request.job_id, fingerprint=request.fingerprint())
+        world.end(lease, OutcomeClass.SUCCEEDED)
 
 
 def _end_what_runs(world: World) -> None:

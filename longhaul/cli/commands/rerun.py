@@ -8,7 +8,7 @@ from longhaul.cli.checks.params import check_params
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import chosen
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import Afresh, AsJson, StageOption, on_target
+from longhaul.cli.terminal.options import Afresh, AsJson, StageOption, on_target, params_option
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, pairs
 from longhaul.cli.terminal.selection import find_job
@@ -22,14 +22,7 @@ def rerun(
     target: Target,
     *,
     job: Annotated[str, typer.Argument(help="The job's id.")],
-    params: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            metavar="NAME=VALUE",
-            help="A parameter in the place of the request's; JSON, or else text. May be repeated.",
-        ),
-    ] = None,
+    params: Annotated[list[str] | None, params_option()] = None,
     size: Annotated[
         str | None, typer.Option("--size", help="tiny, small, medium, large or xlarge.")
     ] = None,
@@ -45,6 +38,7 @@ def rerun(
     One that died or was cancelled starts a new run of its id, and keeps its place in its pipeline.
     One that has succeeded runs as another job, `JOB-rerun-1`, which begins a tree of its own: what
     follows from it follows again. Each names the other in `longhaul status`. Prints the id.
+    --param takes the place of the request's parameter of that name.
 
     Example: longhaul rerun flights-2013-01 --size large
 

@@ -78,7 +78,7 @@ def inputs_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
     )
 
 
-def params_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
+def params_option(panel: str | None = None) -> Any:  # noqa: ANN401 - as typer's own
     """`--param` of a request, under a heading of the help."""
     return typer.Option(
         "--param",

@@ -102,9 +102,11 @@ def member_id(root: Lease, n: int) -> str:
     return child_id(root.key, "clean", root.key, root.run, n)
 
 
-def tree(world: World, jobs: int, begun: int, label: str | None = None) -> Lease:
+def tree(
+    world: World, jobs: int, begun: int, label: str | None = None, name: str = "year"
+) -> Lease:
     """A root that emitted `jobs`, of which `begun` have a row: every 7th died, every 5th runs."""
-    row = world.claim("year", opens=("total",), label=label)
+    row = world.claim(name, opens=("total",), label=label)
     output = replace(OUTPUT, emitted_ref="emitted", emitted={"clean": jobs})
     root = world.end(
         world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
