@@ -17,6 +17,7 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.openlineage import Place, run_events
 from longhaul.domain.provenance import origin, requested
 from longhaul.domain.request import read_request
+from longhaul.domain.tree_end import TreeEnd
 from longhaul.metrics import NoticeMetric
 from longhaul.settings import Stage
 
@@ -64,18 +65,51 @@ class Announcer:
                     self._send(stage.notify, event, until)
         except TimeUpError:
             raise
-        except Exception as error:
-            # Any error: a mistake of the target's must not keep the job's message for ever.
-            now = self.context.clock.now()
-            tried_for = now - (lease.untold_at or now)
-            most = REFUSED_FOR if isinstance(error, NoticeRefusedError) else UNREACHED_FOR
-            if tried_for < most:
-                logger.warning(
-                    "not notified: tried again", extra={"lease": lease.key, "why": str(error)}
-                )
-                raise NotNotifiedError(str(error)) from error
-            logger.exception("a notice is lost", extra={"lease": lease.key})
-            self._count(stage)
+        except Exception as error:  # noqa: BLE001 - a target's mistake must not keep the message
+            self._try_again_or_lose(stage, lease.key, lease.untold_at, error)
+
+    def tree_ended(
+        self,
+        root: Lease,
+        end: TreeEnd,
+        stage: Stage,
+        tried_at: datetime | None,
+        until: datetime | None = None,
+    ) -> None:
+        """Tell that a tree has ended, unless `until` has passed; repeatable.
+
+        Args:
+            root: The row of its first job.
+            end: How it has ended.
+            stage: The stage of its first job.
+            tried_at: When that was first tried in vain.
+            until: When there is no time left.
+
+        Raises:
+            TimeUpError: it was not tried.
+            NotNotifiedError: it could not be sent, and is to be tried again.
+        """
+        if stage.notify is None:
+            return
+        try:
+            self._send(stage.notify, notice.tree_ended(root, end), until)
+        except TimeUpError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            self._try_again_or_lose(stage, root.key, tried_at, error)
+
+    def _try_again_or_lose(
+        self, stage: Stage, key: str, tried_at: datetime | None, error: Exception
+    ) -> None:
+        """What could not be sent is tried again, for some time from the first try on."""
+        now = self.context.clock.now()
+        tried_for = now - (tried_at or now)
+        most = REFUSED_FOR if isinstance(error, NoticeRefusedError) else UNREACHED_FOR
+        if tried_for < most:
+            logger.warning("not notified: tried again", extra={"lease": key, "why": str(error)})
+            raise NotNotifiedError(str(error)) from error
+        logger.error("a notice is lost", extra={"lease": key}, exc_info=error)
+        self._count(stage)
 
     def _run_events(self, lease: Lease) -> list[notice.Notice]:
         """The run as OpenLineage says it.

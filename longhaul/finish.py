@@ -45,6 +45,7 @@ from longhaul.metrics import dimension
 from longhaul.publication import Publication
 from longhaul.refusing import note_refused
 from longhaul.settings import Stage
+from longhaul.tree_ends import TreeEnds
 
 logger = Logger(child=True)
 
@@ -63,6 +64,7 @@ class Finisher:
     publication: Publication
     announcer: Announcer
     giving_up: GivingUp
+    tree_ends: TreeEnds
 
     def finish(self, lease: Lease, until: datetime | None = None) -> Lease:
         """Do what is owed, in order; returns the row after it.
@@ -76,9 +78,7 @@ class Finisher:
             refused: Refusals = []
             try:
                 self._do(owed, lease, until, refused)
-                lease = self.context.leases.apply(
-                    transitions.strike(lease, owed, self.context.clock.now())
-                )
+                lease = self._strike(lease, owed)
             except NotNotifiedError:
                 return self._untold(lease, until)
             except UnfinishedError as error:
@@ -175,7 +175,14 @@ class Finisher:
         if owed is Owed.DEAD_LETTER:
             self._send_in_part(lease)
         # A message that cannot be deleted comes again, and the dispatcher's answer deletes it.
-        return self.context.leases.apply(transitions.strike(lease, owed, self.context.clock.now()))
+        return self._strike(lease, owed)
+
+    def _strike(self, lease: Lease, owed: Owed) -> Lease:
+        watches_tree = owed is Owed.DELETE and self.tree_ends.begins_watch(lease)
+        now = self.context.clock.now()
+        return self.context.leases.apply(
+            transitions.strike(lease, owed, now, watches_tree=watches_tree)
+        )
 
     def _send_in_part(self, lease: Lease) -> None:
         queue_url = self.context.settings.stage(lease.stage).dead_letter_queue_url
@@ -206,6 +213,7 @@ class Finisher:
             case Owed.DELETE:
                 # Every end owes this last, so the notice needs no debt of its own.
                 self.announcer.ended(lease, stage, until)
+                self.tree_ends.ends_again(lease)
                 # Without a handle that holds the message, it comes again, and the dispatcher
                 # deletes it because its row has ended.
                 if lease.receive.receipt_handle is not None:

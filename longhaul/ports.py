@@ -253,6 +253,12 @@ class Refusals(Protocol):
         A job that has a row since is no longer refused: read the rows first.
         """
 
+    def was_refused(self, key: str) -> bool:
+        """Whether what was sent under the key was ever refused, also if that was forgotten since.
+
+        Strongly consistent.
+        """
+
     def forget_refusal(self, key: str, refusal: Refusal) -> None:
         """Forget this refusal, because the letter was sent again; a later one stays."""
 
@@ -275,6 +281,9 @@ class LeaseIndex(Protocol):
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
         """Keys of rows that run, wait for their next attempt, or have ended and owe something."""
+
+    def watched_keys(self, stage: str) -> Iterator[str]:
+        """Keys of rows of roots whose tree's end is still to be told."""
 
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """The names of all stages that this was ever called with: also those removed since."""

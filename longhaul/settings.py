@@ -219,6 +219,9 @@ class StageSettings(Model):
     # `notify` also gets OpenLineage's events about each run: what it read and wrote, for Marquez,
     # DataHub and others.
     openlineage: bool = False
+    # `notify` also gets an event when the tree of a job has ended: all that descends from a job
+    # that no other job led to.
+    tree_ended: bool = False
     # Nothing new starts, as during a pause: what runs finishes, and what waits stays in the queue.
     # The step before the stage is taken out of the settings.
     retired: bool = False
@@ -244,6 +247,10 @@ class Stage(StageSettings):
     dead_letter_queue_url: str
     # None: the stage has no schedule, or nobody asked for what it missed.
     catch_up: CatchUp | None = None
+
+    @property
+    def tells_trees(self) -> bool:
+        return self.notify is not None and self.tree_ended
 
     @property
     def is_removed(self) -> bool:

@@ -18,7 +18,7 @@ from aws_lambda_powertools import Logger
 from longhaul.catching_up import CatchingUp
 from longhaul.context import Context
 from longhaul.domain import transitions
-from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.errors import LeaseChangedError, UnfinishedError
 from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind, State
 from longhaul.domain.message import renewal
 from longhaul.domain.pending import decide_pending
@@ -36,6 +36,7 @@ from longhaul.ports import (
 )
 from longhaul.settings import RuntimeSettings, Stage
 from longhaul.settle import Settler
+from longhaul.tree_ends import TreeEnds
 
 logger = Logger(child=True)
 
@@ -61,6 +62,7 @@ class SweepReport:
     finished: int = 0
     renewed: int = 0
     caught_up: int = 0
+    trees_told: int = 0
     stopped: int = 0
     discarded: int = 0
     removed: int = 0
@@ -96,6 +98,7 @@ class Sweeper:
     finisher: Finisher
     giving_up: GivingUp
     catching_up: CatchingUp
+    tree_ends: TreeEnds
 
     def execution_ended(
         self, execution_input: str, status: str, error: str | None, until: datetime | None = None
@@ -123,6 +126,7 @@ class Sweeper:
         parts: list[Callable[[Random, SweepReport], None]] = [
             *(partial(self._check_stage, stage) for stage in self._stages()),
             self._catch_up,
+            self._tell_trees,
             self._stop_orphans,
             self._clear_pending,
             self._clear_saved,
@@ -331,6 +335,25 @@ class Sweeper:
                 logger.exception(
                     "could not send what this stage's schedule missed", extra={"stage": stage.name}
                 )
+
+    def _tell_trees(self, order: Random, report: SweepReport) -> None:
+        """Tell of the trees that have ended; the next sweep does what there is no time for."""
+        for stage in self.context.settings.stages:
+            if not stage.tells_trees:
+                continue
+            try:
+                watched = list(self.tree_ends.watched(stage))
+            except Exception:  # the other stages go on; the next sweep tries this one again
+                report.failed += 1
+                logger.exception("could not find its trees", extra={"stage": stage.name})
+                continue
+            order.shuffle(watched)
+            for root, is_worthwhile in watched:
+                if is_worthwhile:
+                    with self._guard(report, root.id, root.label), suppress(UnfinishedError):
+                        report.trees_told += self.tree_ends.tell_end(
+                            root, stage, report.publish_until
+                        )
 
     def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:

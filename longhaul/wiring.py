@@ -48,6 +48,7 @@ from longhaul.settings import RuntimeSettings, runtime_settings
 from longhaul.settle import Settler
 from longhaul.starting import Starter
 from longhaul.sweep import Sweeper
+from longhaul.tree_ends import TreeEnds
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -200,12 +201,17 @@ class Wiring:
         return Announcer(context=self.context)
 
     @cached_property
+    def tree_ends(self) -> TreeEnds:
+        return TreeEnds(context=self.context, announcer=self.announcer)
+
+    @cached_property
     def finisher(self) -> Finisher:
         return Finisher(
             context=self.context,
             publication=Publication(context=self.context),
             announcer=self.announcer,
             giving_up=self.giving_up,
+            tree_ends=self.tree_ends,
         )
 
     @cached_property
@@ -241,6 +247,7 @@ class Wiring:
             finisher=self.finisher,
             giving_up=self.giving_up,
             catching_up=CatchingUp(context=self.context),
+            tree_ends=self.tree_ends,
         )
 
 

@@ -22,7 +22,7 @@ def with_targets(settings: Settings, targets: Mapping[str, NotifyTarget], where:
 
     Raises:
         SettingsError: there is no such stage, its settings name a target too, or one has
-            `openlineage` and no target.
+            `openlineage` or `tree_ended` and no target.
     """
     stages = {stage.name: stage for stage in settings.stages}
     for name, target in targets.items():
@@ -37,11 +37,12 @@ def with_targets(settings: Settings, targets: Mapping[str, NotifyTarget], where:
         # Not checked again: CloudFormation's references are no names yet.
         stages[name] = stages[name].model_copy(update={"notify": _arn(target)})
     for stage in stages.values():
-        if stage.openlineage and stage.notify is None:
-            raise SettingsError(
-                f"{where}: stage {stage.name!r} has openlineage, and nothing to send its events to:"
-                " name a queue, a topic or a bus in notify"
-            )
+        for also in ("openlineage", "tree_ended"):
+            if getattr(stage, also) and stage.notify is None:
+                raise SettingsError(
+                    f"{where}: stage {stage.name!r} has {also}, and nothing to send its events to:"
+                    " name a queue, a topic or a bus in notify"
+                )
     return settings.model_copy(update={"stages": tuple(stages.values())})
 
 

@@ -13,7 +13,7 @@ LonghaulError
 ├── UnfinishedError                later: the rest is still owed
 │   ├── TimeUpError                the invocation ends soon
 │   ├── UploadsGoneError           uploads are neither pending nor completed: look again much later
-│   ├── ContendedError             others changed the same output each time
+│   ├── ContendedError             others changed the same thing each time
 │   ├── NotDeletedError            files of the output before are still there
 │   └── NotNotifiedError           the notice of an end was not taken
 ├── NoticeRefusedError             nor will it be, until people change something
@@ -109,7 +109,7 @@ class UploadsGoneError(UnfinishedError):
 
 
 class ContendedError(UnfinishedError):
-    """Others changed an output or a table each time that this publication tried to."""
+    """Others changed an output, a table or a tree's root each time that this one tried to."""
 
 
 class NotDeletedError(UnfinishedError):

@@ -20,13 +20,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, field_serializer
 
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.paths import INTERNAL_PREFIX
 from longhaul.domain.results import Results, read_results
+from longhaul.domain.tree_end import TreeWatch
 
 REQUESTS_PREFIX = f"{INTERNAL_PREFIX}requests/"
 """Prefix of the data bucket for requests as they were claimed: no job may write there."""
@@ -64,6 +65,9 @@ class Owed(StrEnum):
 
 OpenKind = Literal["RUNNING", "RELEASED", "OWED"]
 """Why a row is in the index of unfinished leases."""
+
+TREE: Final = "TREE"
+"""Why a finished row is there: the end of its tree is still to be told."""
 
 
 @dataclass(frozen=True, order=True)
@@ -303,6 +307,7 @@ class Lease:
     # Earliest start of the next attempt; kept while it runs, to show its back-off.
     retry_at: datetime | None = None
     untold_at: datetime | None = None  # when the notice of its end was first tried, in vain
+    tree: TreeWatch | None = None  # of a root: what is known of the end of its tree
     dead_runs: tuple[DeadRun, ...] = ()  # earlier runs for other work, or the same
 
     @property
@@ -355,6 +360,27 @@ class Lease:
     def is_begun(self) -> bool:
         """Whether an attempt of the run was claimed."""
         return not (self.is_mark or self.is_planned)
+
+    @property
+    def may_begin_tree(self) -> bool:
+        """Whether it is a root whose success may have led to other jobs."""
+        output = self.attempt.output
+        if self.state is not State.SUCCEEDED or self.lineage is not None or output is None:
+            return False
+        if output.emitted_ref is None:
+            return bool(self.leads_to or self.opens)
+        # None: by a version that did not count them.
+        return output.emitted is None or any(output.emitted.values()) or bool(self.opens)
+
+    @property
+    def may_have_ended_before(self) -> bool:
+        """Whether an earlier run, or a cancel before its claim, may have ended it."""
+        return bool(self.dead_runs) or self.cancelled_at is not None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the end of its tree is still to be told."""
+        return self.is_finished and self.tree is not None and self.tree.is_due
 
     @property
     def open_kind(self) -> OpenKind | None:

@@ -12,9 +12,13 @@ from pydantic import JsonValue
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import Lease, State, key_hash
 from longhaul.domain.results import NOTHING, Results
+from longhaul.domain.tree_end import TreeEnd
 
 DETAIL_TYPE = "Longhaul Job Ended"
 """Of an event on a bus."""
+
+TREE_DETAIL_TYPE = "Longhaul Tree Ended"
+"""The same, about a tree. In a queue or topic such an event is told by its field `event`."""
 
 REFUSED = "REFUSED"
 """The outcome of a message that started no run."""
@@ -83,6 +87,40 @@ def refused(stage: str, reason: Reason, message_id: str | None, now: datetime) -
     )
 
 
+def tree_ended(root: Lease, end: TreeEnd) -> Notice:
+    """The notice of a tree of which nothing goes on: in a FIFO target behind those of its root."""
+    id_ = f"{root.id.key_hash}-{root.run}-tree-{end.digest}"
+    body = {
+        "version": 1,
+        "event": "tree_ended",
+        "id": id_,
+        "stage": root.stage,
+        "job_id": root.job_id,
+        "label": root.label,
+        "tags": {**root.tags},
+        "run": root.run,
+        "sequence": end.sequence,
+        "outcome": end.outcome,
+        "jobs": {stage: {**states} for stage, states in end.jobs.items()},
+        "unwell": [
+            {
+                "stage": each.stage,
+                "job_id": each.job_id,
+                "label": each.label,
+                "state": each.state,
+                "class": each.kind,
+            }
+            for each in end.unwell
+        ],
+        "ended_at": _iso(end.ended_at),
+    }
+    return Notice(id_, root.id.key_hash, json.dumps(body), TREE_DETAIL_TYPE)
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")
+
+
 def _notice(
     id_: str,
     subject: str,
@@ -91,7 +129,7 @@ def _notice(
     ended_at: datetime | None,
     **fields: JsonValue,
 ) -> Notice:
-    at = ended_at.isoformat(timespec="milliseconds") if ended_at else None
+    at = _iso(ended_at) if ended_at else None
     # `class` is a keyword of Python.
     named = {name.removesuffix("_"): value for name, value in fields.items()}
     found = results or NOTHING

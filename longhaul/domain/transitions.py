@@ -33,6 +33,7 @@ from longhaul.domain.lease import (
 from longhaul.domain.message import JobMessage
 from longhaul.domain.outcome import noted_gone, noted_untold, struck
 from longhaul.domain.pace import Pace
+from longhaul.domain.tree_end import TreeWatch, begun
 from longhaul.settings import Stage
 
 
@@ -63,6 +64,9 @@ class Clause(StrEnum):
     # What is stored on top of other things than it knew of would drop them.
     NEVER_SAVED = "never saved"
     SAME_SAVED = "same saved"
+    # An end that came since the watch was read is not taken for told.
+    NEVER_WATCHED = "never watched"
+    SAME_TREE = "same tree"
     SAME_OWED = "same owed"  # what another finisher has struck off is not owed again
 
 
@@ -273,11 +277,12 @@ def end_waiting(before: Lease, after: Lease) -> Change:
     )
 
 
-def strike(lease: Lease, done: Owed, now: datetime) -> Change:
-    """Strike off what was owed; repeatable."""
+def strike(lease: Lease, done: Owed, now: datetime, *, watches_tree: bool = False) -> Change:
+    """Strike off what was owed; repeatable. With `watches_tree` its tree may have ended."""
+    after = struck(lease, done, now)
     return Change(
         before=lease,
-        after=struck(lease, done, now),
+        after=replace(after, tree=begun(lease.tree)) if watches_tree else after,
         requires=_same(lease) | {Clause.SAME_OWED: lease.owed},
         is_own=lambda row: row.id == lease.id and row.state is lease.state and done not in row.owed,
     )
@@ -304,6 +309,17 @@ def note_untold(lease: Lease, now: datetime) -> Change:
         is_own=lambda row: (
             row.id == lease.id and row.owed == lease.owed and row.untold_at is not None
         ),
+    )
+
+
+def watch(root: Lease, tree: TreeWatch) -> Change:
+    """Change what the row of a root that has ended knows of its tree."""
+    same = {Clause.NEVER_WATCHED: None} if root.tree is None else {Clause.SAME_TREE: root.tree}
+    return Change(
+        before=root,
+        after=replace(root, tree=tree),
+        requires=_same(root) | same,
+        is_own=lambda row: row.id == root.id and row.tree == tree,
     )
 
 

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import State
 from longhaul.operations.submission import Document, Position, Submission
 from longhaul.operations.submit import Submitter, Unsent
-from longhaul.operations.view import shown_state
 from longhaul.operations.wait import Awaited, Standing, standing
 from longhaul.ports import Clock, Leases
 

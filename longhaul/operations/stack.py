@@ -33,9 +33,10 @@ from longhaul.operations.retry import Retrier
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.stage_counts import StageCounter
 from longhaul.operations.submit import Submitter
-from longhaul.operations.tree import TreeCanceller, Trees
+from longhaul.operations.tree import TreeCanceller
 from longhaul.operations.wait import Waiter
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage, UnknownStageError
+from longhaul.trees import Trees
 from longhaul.wiring import Wiring
 
 DESCRIPTION: Final = "Longhaul: "

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from longhaul.domain.job_state import QUEUED
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.waiting import Wait, Waits, queued
-from longhaul.operations.tree import TreeJob
-from longhaul.operations.view import QUEUED
+from longhaul.trees import TreeJob
 
 if TYPE_CHECKING:
     from longhaul.operations.stack import Stack

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, overload
+from typing import Any, overload
 
 from longhaul.domain.history import AttemptRecord, log_stream
+from longhaul.domain.job_state import ENDED, JobState, shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.quoting import without_secrets
 from longhaul.domain.request import JobRequest
@@ -14,19 +15,6 @@ from longhaul.domain.saved import waits_for_next
 from longhaul.domain.waiting import Waits
 from longhaul.ports import Executions
 from longhaul.settings import RuntimeSettings
-
-JobState = Literal["QUEUED", "RUNNING", "RELEASED", "CANCELLING", "SUCCEEDED", "DEAD", "CANCELLED"]
-ENDED: Final[tuple[JobState, ...]] = ("SUCCEEDED", "DEAD", "CANCELLED")
-
-QUEUED: Final = "QUEUED"
-"""The state of a job without a row: it waits in its queue, or was never sent."""
-
-
-def shown_state(lease: Lease) -> JobState:
-    """The row's state, or CANCELLING."""
-    if lease.cancel_requested_at and not lease.state.is_terminal:
-        return "CANCELLING"
-    return lease.state.value
 
 
 @dataclass(frozen=True, kw_only=True)

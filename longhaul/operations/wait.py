@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from longhaul.domain.job_state import QUEUED
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.operations.submission import Problem, Submission
-from longhaul.operations.view import QUEUED, JobStatus
+from longhaul.operations.view import JobStatus
 from longhaul.ports import Clock, Leases
 
 _MIN_PERIOD_S = 1.0

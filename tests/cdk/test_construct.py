@@ -292,10 +292,11 @@ def test_a_stage_that_notifies_is_known_and_notifies_one(stage: str, message: st
         Longhaul(stack, "Longhaul", stages=[told], notify={stage: sns.Topic(stack, "Topic")})
 
 
-def test_openlineage_needs_somebody_to_notify() -> None:
+@pytest.mark.parametrize("also", ["openlineage", "tree_ended"])
+def test_further_events_need_somebody_to_notify(also: str) -> None:
     stack = theirs()
-    told = StageDeployment(name="main", openlineage=True)
-    with pytest.raises(SettingsError, match="stage 'main' has openlineage, and nothing to send"):
+    told = StageDeployment(name="main", **{also: True})
+    with pytest.raises(SettingsError, match=f"stage 'main' has {also}, and nothing to send"):
         Longhaul(stack, "Longhaul", stages=[told])
 
 

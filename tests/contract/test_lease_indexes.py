@@ -9,7 +9,9 @@ from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
+from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.tree_end import TreeWatch
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
 from tests.builders import NOW, changed, running, stage
@@ -31,6 +33,28 @@ def test_open_index_holds_a_job_until_nothing_is_owed(
         )
     )
     assert list(index.open_keys("main", "OWED")) == []
+    key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
+    item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
+    assert int(item["ttl"]["N"]) > NOW.timestamp()
+
+
+def test_open_index_holds_a_root_until_the_end_of_its_tree_is_told(
+    aws: Aws, leases: DynamoLeases, index: DynamoIndex, claimed: Lease
+) -> None:
+    dead = after(claimed, OutcomeClass.PERMANENT)
+    leases.apply(transitions.settle(claimed, dead))
+    owing = leases.apply(transitions.strike(dead, Owed.DEAD_LETTER, NOW))
+    strike = transitions.strike(owing, Owed.DELETE, NOW, watches_tree=True)
+    row = leases.apply(strike)
+    assert leases.load(row.key) == row
+    assert list(index.watched_keys("main")) == [row.key]
+    assert list(index.open_keys("main", "OWED")) == []
+
+    waiting = leases.apply(transitions.watch(row, replace(TreeWatch(1), waits_for="main#x")))
+    with pytest.raises(LeaseChangedError):  # another look came first
+        leases.apply(transitions.watch(row, TreeWatch(1, told=1)))
+    leases.apply(transitions.watch(waiting, TreeWatch(1, told=1)))
+    assert list(index.watched_keys("main")) == []
     key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
     item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
     assert int(item["ttl"]["N"]) > NOW.timestamp()

@@ -33,6 +33,7 @@ def test_a_refusal_is_known_until_it_is_forgotten(refusals: DynamoRefusals) -> N
     assert refusals.find_refusals([KEY, "main#february", KEY]) == {KEY: refusal}
     refusals.forget_refusal(KEY, refusal)
     assert refusals.find_refusals([KEY]) == {}
+    assert [refusals.was_refused(key) for key in (KEY, "main#february")] == [True, False]
 
 
 def test_a_later_refusal_is_not_forgotten_with_an_earlier_one(refusals: DynamoRefusals) -> None:

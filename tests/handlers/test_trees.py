@@ -10,7 +10,8 @@ from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.find import Jobs
 from longhaul.operations.rerun import Rerunner
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
-from longhaul.operations.tree import TreeCanceller, TreeJob, Trees, progress
+from longhaul.operations.tree import TreeCanceller, progress
+from longhaul.trees import TreeJob, Trees
 from tests.builders import body
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ from longhaul.domain import notice
 from longhaul.domain.dead_letter import refusal
 from longhaul.domain.lease import CommittedOutput, State, key_hash
 from longhaul.domain.results import Results
+from longhaul.domain.tree_end import TreeEnd, Unwell
 from tests.builders import NOW, running
 
 PAGE = Path(__file__).parents[2] / "docs" / "events.md"
-EXAMPLE, SCHEMA = (
-    json.loads(block)
-    for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)[1:3]
-)
+BLOCKS = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+EXAMPLE, SCHEMA = (json.loads(block) for block in BLOCKS[1:3])
+TREE_EXAMPLE = next(json.loads(block) for block in BLOCKS if '"event": "tree_ended"' in block)
 TYPES: dict[str, type] = {"string": str, "integer": int, "null": type(None), "object": dict}
 
 output = CommittedOutput(
@@ -58,6 +59,38 @@ def test_an_event_is_as_the_page_says(what: str) -> None:
 
 def test_the_pages_example_is_as_its_schema_says() -> None:
     check(EXAMPLE)
+
+
+def test_the_end_of_a_tree_is_told_as_the_page_says() -> None:
+    died = Unwell("parse", "2013/parse/5f0c…", "July", "DEAD", "failed")
+    jobs = {"main": {"SUCCEEDED": 1}, "parse": {"SUCCEEDED": 6, "DEAD": 1}, "report": {"WAITS": 1}}
+    root = running(
+        key="main#2013",
+        run=TREE_EXAMPLE["run"],
+        label="The year 2013",
+        state=State.SUCCEEDED,
+    )
+    ended_at = datetime.fromisoformat(TREE_EXAMPLE["ended_at"])
+    told = notice.tree_ended(root, TreeEnd(jobs, (died,), ended_at, 1, "5f0c22a1b7d3e984"))
+    digest = TREE_EXAMPLE["id"].partition("-")[0]
+    assert json.loads(told.body) == {
+        **TREE_EXAMPLE,
+        "id": TREE_EXAMPLE["id"].replace(digest, root.id.key_hash),
+    }
+    assert told.detail_type == "Longhaul Tree Ended"
+    assert told.subject == notice.ended(root).subject
+
+
+@pytest.mark.parametrize(
+    ("states", "outcome"),
+    [
+        ({"SUCCEEDED": 2}, "SUCCEEDED"),
+        ({"SUCCEEDED": 2, "CANCELLED": 1}, "CANCELLED"),
+        ({"CANCELLED": 2, "DEAD": 1, "WAITS": 1}, "DEAD"),
+    ],
+)
+def test_a_tree_is_dead_if_one_of_its_jobs_is(states: dict[str, int], outcome: str) -> None:
+    assert TreeEnd({"main": {"SUCCEEDED": 1}, "next": states}, (), NOW, 1, "").outcome == outcome
 
 
 def test_a_later_run_has_another_id_and_a_later_attempt_the_same() -> None:

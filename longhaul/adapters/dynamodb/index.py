@@ -17,7 +17,7 @@ from longhaul.adapters.dynamodb.item import (
     time_of,
 )
 from longhaul.adapters.dynamodb.table import ENDED, OPEN, ROOT, Index
-from longhaul.domain.lease import OpenKind, State
+from longhaul.domain.lease import TREE, OpenKind, State
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -35,6 +35,9 @@ class DynamoIndex:
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
         return self._keys(OPEN, f"{stage}#{what}")
+
+    def watched_keys(self, stage: str) -> Iterator[str]:
+        return self._keys(OPEN, f"{stage}#{TREE}")
 
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """A set that only grows, in an item of its own."""

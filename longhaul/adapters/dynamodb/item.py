@@ -19,6 +19,7 @@ from longhaul.adapters.dynamodb.table import ENDED, OPEN, PARTITION_KEY, ROOT, S
 from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.history import KEPT, AttemptRecord
 from longhaul.domain.lease import (
+    TREE,
     Attempt,
     AttemptId,
     CommittedOutput,
@@ -31,6 +32,7 @@ from longhaul.domain.lease import (
 )
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.results import Results, read_results
+from longhaul.domain.tree_end import TreeWatch
 
 logger = logging.getLogger(__name__)
 
@@ -193,6 +195,7 @@ _BY_TYPE: dict[Any, Codec] = {
     Lineage | None: Codec(lambda lineage: lineage.model_dump_json(), Lineage.model_validate_json),
     RecordedResult | None: _nested(RecordedResult),
     CommittedOutput | None: _nested(CommittedOutput),
+    TreeWatch | None: _nested(TreeWatch),
     Results | None: Codec(
         lambda results: _json(asdict(results)), lambda plain: read_results(json.loads(plain))
     ),
@@ -339,9 +342,10 @@ def _derived(lease: Lease) -> dict[str, Any]:
     found = {ROOT.name: serialize(lease.root)}
     if lease.state.is_terminal:
         found[ENDED.name] = serialize(f"{lease.stage}#{lease.state.value}")
-    if lease.open_kind:
-        found[OPEN.name] = serialize(f"{lease.stage}#{lease.open_kind}")
-    else:
+    if kind := lease.open_kind or (TREE if lease.is_watched else None):
+        found[OPEN.name] = serialize(f"{lease.stage}#{kind}")
+    if not lease.open_kind:
+        # Also of a watched row: a tree that waits for a lost message would keep it for ever.
         found[TTL] = expiry(lease.attempt.progress_at or lease.attempt.claimed_at)
     return found
 

@@ -46,6 +46,8 @@ _CLAUSES: Final[Mapping[Clause, str]] = {
     Clause.SAME_SEEN: "seen_at = :seen_at",
     Clause.NEVER_SAVED: "attribute_not_exists(saved_ref)",
     Clause.SAME_SAVED: "saved_ref = :saved_ref",
+    Clause.NEVER_WATCHED: "attribute_not_exists(tree)",
+    Clause.SAME_TREE: "tree = :tree",
     Clause.SAME_OWED: "owed = :owed",
 }
 _COMPARED: Final[Mapping[Clause, str]] = {
@@ -58,6 +60,7 @@ _COMPARED: Final[Mapping[Clause, str]] = {
     Clause.SAME_MESSAGE: "message_id",
     Clause.SAME_SEEN: "seen_at",
     Clause.SAME_SAVED: "saved_ref",
+    Clause.SAME_TREE: "tree",
     Clause.SAME_OWED: "owed",
 }
 """The attribute that a clause compares; its value's placeholder has the same name."""

@@ -55,6 +55,12 @@ class DynamoRefusals:
             if "kind" in item  # what was sent again has none
         }
 
+    def was_refused(self, key: str) -> bool:
+        answer = self._client.get_item(
+            TableName=self._table, Key=primary_key(key, _ITEM), ConsistentRead=True
+        )
+        return "Item" in answer
+
     def forget_refusal(self, key: str, refusal: Refusal) -> None:
         try:
             self._client.update_item(

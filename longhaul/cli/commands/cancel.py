@@ -11,8 +11,8 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import job_id
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
-from longhaul.operations.view import shown_state
 
 
 @on_target

@@ -18,8 +18,9 @@ from longhaul.domain.history import latest
 from longhaul.domain.lease import AttemptId, Lease
 from longhaul.operations.log_reader import GRACE, LogCursor, LogStream
 from longhaul.operations.ports import LogEvent
-from longhaul.operations.tree import TreeJob, progress
+from longhaul.operations.tree import progress
 from longhaul.operations.view import iso
+from longhaul.trees import TreeJob
 
 _PERIOD_S = 1.0
 # A look at a tree reads all its rows, a hundred in a call.

@@ -40,10 +40,11 @@ from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
 from longhaul.operations.stage_waits import waits_in, waits_of_queued
-from longhaul.operations.tree import WAITS, TreeJob, progress
+from longhaul.operations.tree import progress, status_without_row
 from longhaul.operations.view import as_json, job_record, request_record
 from longhaul.operations.wait import Awaited
 from longhaul.settings import Stage
+from longhaul.trees import WAITS, TreeJob
 
 _PERIOD_S = 2.0
 
@@ -131,7 +132,9 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         for job in tree.all():
             if job.lease is None:
                 if job.state != WAITS:
-                    out.record(as_json(job.status(tree.root_id, queued.get(job.stage))))
+                    out.record(
+                        as_json(status_without_row(job, tree.root_id, queued.get(job.stage)))
+                    )
                 continue
             record = job_record(job.lease, target.settings, target.parts.executions, now, waits)
             if job.key == lease.key:

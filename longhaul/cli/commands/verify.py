@@ -25,7 +25,8 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, age, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import lanes_of
-from longhaul.operations.view import iso, shown_state
+from longhaul.domain.job_state import shown_state
+from longhaul.operations.view import iso
 from longhaul.settings import Stage
 
 _AT_ONCE = 4

@@ -7,6 +7,7 @@ from datetime import datetime
 from longhaul.cli.display.text import age, moment_text, size_text
 from longhaul.domain.durations import format_duration
 from longhaul.domain.history import log_stream
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.request import JobRequest
 from longhaul.domain.saved import waits_for_next
@@ -14,7 +15,7 @@ from longhaul.domain.waiting import Wait, Waits
 from longhaul.engines.aws_lambda.ends import LAMBDA, ends_by
 from longhaul.engines.listed import engine_of
 from longhaul.operations.find import moment_of
-from longhaul.operations.view import request_record, shown_state
+from longhaul.operations.view import request_record
 from longhaul.ports import Executions
 
 COLUMNS = ("job", "label", "state", "stage", "attempt", "age", "progress", "why")

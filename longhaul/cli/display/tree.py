@@ -7,9 +7,9 @@ from itertools import groupby
 from types import MappingProxyType
 
 from longhaul.cli.display.job import queued_text, row_of
+from longhaul.domain.job_state import QUEUED
 from longhaul.domain.waiting import Wait
-from longhaul.operations.tree import TreeJob
-from longhaul.operations.view import QUEUED
+from longhaul.trees import TreeJob
 
 _NONE: Mapping[str, Wait] = MappingProxyType({})
 

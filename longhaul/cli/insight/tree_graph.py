@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from longhaul.operations.tree import WAITS, TreeJob
 from longhaul.settings import Stage
+from longhaul.trees import WAITS, TreeJob
 
 MAX_LISTED = 100
 """The most jobs of a stage that are listed: those that need attention first."""

@@ -7,10 +7,10 @@ from typing import Final
 
 from werkzeug.exceptions import BadRequest
 
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease
 from longhaul.operations.retry import why_not
-from longhaul.operations.view import shown_state
 
 STATES: Final = ("RUNNING", "RELEASED", "CANCELLING", "SUCCEEDED", "DEAD", "CANCELLED")
 _FIELDS: Final = ("stage", "state", "label", "tag", "text")

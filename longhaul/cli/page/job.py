@@ -20,7 +20,7 @@ from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.waiting import Waits
 from longhaul.operations.stage_waits import waits_in
-from longhaul.operations.tree import TreeJob
+from longhaul.trees import TreeJob
 
 LINES = 200
 """The most lines of the log that are shown. `longhaul logs` has all of them."""

@@ -17,10 +17,10 @@ from longhaul.cli.display.text import age, printable
 from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.cli.insight.curves import Curve
 from longhaul.cli.insight.timeline import Lane, lane
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease
 from longhaul.operations.retry import why_not
 from longhaul.operations.tree import progress, unwell
-from longhaul.operations.view import shown_state
 
 _HERE = Path(__file__).parent
 _UNITS = ("KiB", "MiB", "GiB", "TiB")

@@ -14,11 +14,13 @@ from longhaul.cli.display.job import COLUMNS, row_of, why_of
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import STYLES, Output, table_of
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.quoting import with_values
-from longhaul.operations.tree import TreeJob, progress
-from longhaul.operations.view import as_json, job_record, shown_state
+from longhaul.operations.tree import progress, status_without_row
+from longhaul.operations.view import as_json, job_record
 from longhaul.operations.wait import Awaited, Standing, moved, unclaimed
+from longhaul.trees import TreeJob
 
 _MAX_ROWS = 15
 _TREE_PERIOD_S = 2.0
@@ -125,7 +127,7 @@ def _tell_absent(out: Output, job: TreeJob, tree: TreeJob) -> None:
     if job.refusal is None:
         return
     if out.as_json:
-        out.record(as_json(job.status(tree.root_id)))
+        out.record(as_json(status_without_row(job, tree.root_id)))
     else:
         why = f"{job.refusal.kind}: {job.refusal.reason}"
         out.note(f"{job.job_id}: {job.state}: {why}", style="red")

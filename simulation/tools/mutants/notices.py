@@ -56,7 +56,7 @@ NOTICES: Final = (
     Mutant(
         "the day of a notice counts from the end of its job",
         _ANNOUNCING,
-        "now - (lease.untold_at or now)",
-        "now - lease.ended_at",
+        "self._try_again_or_lose(stage, lease.key, lease.untold_at, error)",
+        "self._try_again_or_lose(stage, lease.key, lease.ended_at, error)",
     ),
 )

@@ -38,8 +38,8 @@ RARE: Final = (
     Mutant(
         "the row of a job that runs again expires",
         "longhaul/adapters/dynamodb/item.py",
-        "    else:\n        found[TTL] =",
-        "    if True:\n        found[TTL] =",
+        "    if not lease.open_kind:\n",
+        "    if True:\n",
     ),
     Mutant(
         "a message is never renewed for its age",

@@ -8,7 +8,7 @@ from longhaul.cli.insight.tree_graph import columns
 from longhaul.cli.target import Target
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.verdict import OutcomeClass
-from longhaul.operations.tree import TreeJob
+from longhaul.trees import TreeJob
 from tests.builders import BUCKET, stage
 from tests.cli.conftest import PLACE, World
 from tests.cli.page.conftest import Elements, Visitor, visitor_of, words

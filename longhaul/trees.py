@@ -1,0 +1,269 @@
+"""A job and all that descends from it, walked from the rows alone.
+
+What follows from a success is in its row, and the ids of what follows are derived. So also a job
+that is still queued is known, and nothing waits for an index that lags.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from longhaul.domain.dead_letter import Refusal
+from longhaul.domain.errors import TimeUpError
+from longhaul.domain.job_state import QUEUED, JobState, shown_state
+from longhaul.domain.lease import Lease, Receive, State, job_key
+from longhaul.domain.lineage import child_id
+from longhaul.domain.pipeline import Pipeline
+from longhaul.ports import Leases, Refusals, Requests
+from longhaul.settings import RuntimeSettings
+
+_NONE: Mapping[str, Lease] = MappingProxyType({})
+WAITS: Literal["WAITS"] = "WAITS"
+"""The state of a join that still waits for others."""
+
+_PAGE: Final = 100
+_NO_RECEIVE: Final = Receive(message_id="")
+
+
+@dataclass
+class TreeJob:
+    """A job of a tree.
+
+    Attributes:
+        key: `stage#job_id`.
+        lease: Its row; None while it is queued, a join that waits, or refused.
+        refusal: Why it was refused before it had a row.
+        waits_for: Of a join without a row: for how many jobs it waits, as far as they are known.
+        collects: Of such a join: how many it collects, those that it has among them.
+        is_join: Whether it collects what descends from the job above it.
+        children: The jobs that its success has led to, in the order of their places.
+    """
+
+    key: str
+    lease: Lease | None
+    refusal: Refusal | None = None
+    waits_for: int = 0
+    collects: int = 0
+    is_join: bool = False
+    children: "list[TreeJob]" = field(default_factory=list)
+
+    @property
+    def stage(self) -> str:
+        return self.key.partition("#")[0]
+
+    @property
+    def job_id(self) -> str:
+        return self.key.partition("#")[2]
+
+    @property
+    def root_id(self) -> str:
+        """The id of the first job of its pipeline; of a job without a row its own."""
+        return self.lease.root.partition("#")[2] if self.lease else self.job_id
+
+    @property
+    def state(self) -> JobState | Literal["WAITS"]:
+        if self.lease is not None:
+            return shown_state(self.lease)
+        if self.refusal is not None:
+            return "DEAD"
+        return WAITS if self.waits_for else QUEUED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is still to come of it by itself."""
+        return self.state == QUEUED or (self.lease is not None and not self.lease.is_finished)
+
+    def all(self) -> "Iterator[TreeJob]":
+        """This job and everything below it."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it goes on. A join that waits for a job that died does not count."""
+        return not any(job.is_open for job in self.all())
+
+    @property
+    def has_succeeded(self) -> bool:
+        return all(job.state == State.SUCCEEDED and not job.is_open for job in self.all())
+
+    def counts(self) -> Mapping[str, Counter[str]]:
+        """The number of jobs in each state, by stage, in the order in which they follow."""
+        found: dict[str, Counter[str]] = {}
+        for job in self.all():
+            found.setdefault(job.stage, Counter())[job.state] += 1
+        return found
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at a tree has met: `open`, the key of a job that goes on; else it has ended.
+
+    A tree with an open job is not whole.
+    """
+
+    tree: TreeJob
+    open: str | None = None
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Walks trees: a hundred rows in a call, one level after the other."""
+
+    settings: RuntimeSettings
+    leases: Leases
+    refusals: Refusals
+    requests: Requests
+
+    def walk(self, lease: Lease, known: Mapping[str, Lease] = _NONE) -> TreeJob:
+        """The tree from a job downwards, as its rows are now.
+
+        Rows in `known`, by key, are not read again: of successes, which stay as they are.
+        """
+        top = TreeJob(lease.key, lease)
+        level = [top]
+        while level:
+            level = self._below(level)
+            self.read_rows(level, known)
+        self._count_waits(top)
+        return top
+
+    def look_through(self, lease: Lease, is_over: Callable[[], bool] = lambda: False) -> Look:
+        """Walk the tree until a job is met that goes on; of one that has ended all of it.
+
+        Each level is read from its end: what came last is likely to end last. So a tree with an
+        open job costs a call or two for each level, however large it is. Of one that has ended, all
+        that can begin again is read twice: if nothing has changed in between, nothing went on at
+        the moment between the two.
+
+        Args:
+            lease: The row of the job at the top.
+            is_over: Whether there is no time left.
+
+        Raises:
+            TimeUpError: there was not enough time.
+        """
+        top = TreeJob(lease.key, _lean(lease))
+        level = [top]
+        while level:
+            level = self._below(level)
+            for start in reversed(range(0, len(level), _PAGE)):
+                if is_over():
+                    raise TimeUpError
+                page = level[start : start + _PAGE]
+                self.read_rows(page)
+                for job in reversed(page):
+                    job.lease = job.lease and _lean(job.lease)
+                    # Whether a join waits is known once all before it are.
+                    if job.is_open and not (job.lease is None and job.is_join):
+                        return Look(top, job.key)
+        self._count_waits(top)
+        going = next((job.key for job in top.all() if job.is_open), None)
+        return Look(top, going or self._changed(lease, top))
+
+    def _below(self, level: Iterable[TreeJob]) -> list[TreeJob]:
+        """Give the jobs their children, still without rows; returns these."""
+        below = []
+        for job in level:
+            opens = job.lease.opens if job.lease else ()
+            for key in self._follow(job.lease):
+                child = TreeJob(key, None)
+                child.is_join = child.stage in opens
+                job.children.append(child)
+                below.append(child)
+        return below
+
+    def read_rows(self, jobs: Sequence[TreeJob], known: Mapping[str, Lease] = _NONE) -> None:
+        """Read their rows, and of those without one whether they were refused."""
+        rows = self.leases.load_many(job.key for job in jobs if job.key not in known)
+        for job in jobs:
+            job.lease = known.get(job.key) or rows.get(job.key)
+        absent = {job.key: job for job in jobs if job.lease is None}
+        if absent:
+            for key, refusal in self.refusals.find_refusals(absent).items():
+                absent[key].refusal = refusal
+
+    def _count_waits(self, top: TreeJob) -> None:
+        """Note for how many jobs the joins wait that have no row."""
+        pipeline = Pipeline(self.settings.stages)
+        for job in top.all():
+            for child in job.children:
+                if child.is_join and child.state == QUEUED:
+                    child.waits_for, child.collects = _waits(job, child.stage, pipeline)
+
+    def _changed(self, lease: Lease, top: TreeJob) -> str | None:
+        """Key of a job of an ended tree that is not any more as it was; the root's among them.
+
+        A success stays one, and what waits for the dead waits.
+        """
+        unwell = [job for job in top.all() if job.state not in (State.SUCCEEDED, WAITS)]
+        again = [TreeJob(job.key, None) for job in unwell]
+        self.read_rows(again)
+        for before, now in zip(unwell, again, strict=True):
+            if _moment(before) != _moment(now):
+                return now.key
+        root = self.leases.load(lease.key)
+        return None if root and root.id == lease.id and root.tree == lease.tree else lease.key
+
+    def _follow(self, lease: Lease | None) -> Iterator[str]:
+        """The keys of the jobs to which a success led; joins come last."""
+        output = lease.attempt.output if lease else None
+        if lease is None or lease.state is not State.SUCCEEDED or output is None:
+            return
+        if output.emitted_ref is None:
+            led_to: Mapping[str, int] = dict.fromkeys(lease.leads_to or (), 1)
+        elif output.emitted is not None:
+            led_to = output.emitted
+        else:  # by a version that did not count them
+            led_to = self.requests.count_emitted(output.emitted_ref)
+        for stage, size in led_to.items():
+            for n in range(size):
+                yield _child(lease, stage, n)
+        for stage in lease.opens:
+            yield _child(lease, stage, "join")
+
+
+def _lean(lease: Lease) -> Lease:
+    """The row without what a look does not ask for: a tree may have a hundred thousand jobs."""
+    output = lease.attempt.output
+    return replace(
+        lease,
+        execution_input="",
+        request_ref="",
+        last_error=None,
+        receive=_NO_RECEIVE,
+        attempt=replace(
+            lease.attempt,
+            progress={},
+            beat_ages_s=(),
+            result=None,
+            output=output and replace(output, results=None),
+        ),
+    )
+
+
+def _moment(job: TreeJob) -> tuple[Any, ...]:
+    """What changes when a job that has ended begins again, or is refused once more."""
+    row, refusal = job.lease, job.refusal
+    return (row and (row.id, row.state, row.owed), None if row else refusal)
+
+
+def _child(lease: Lease, stage: str, n: int | str) -> str:
+    return job_key(stage, child_id(lease.root, stage, lease.key, lease.run, n))
+
+
+def _waits(job: TreeJob, join: str, pipeline: Pipeline) -> tuple[int, int]:
+    """For how many jobs a join of the job waits, and of how many; as far as they are known.
+
+    Jobs in the stage before the join count, and in their place those that have not got there.
+    """
+    if job.state != State.SUCCEEDED:
+        return 1, 1
+    if join not in pipeline.joins or job.stage == pipeline.collected(join):
+        return 0, 1
+    leading = (child for child in job.children if pipeline.leads(child.stage, join))
+    below = [_waits(child, join, pipeline) for child in leading]
+    return sum(left for left, _ in below), sum(size for _, size in below)

@@ -1,0 +1,292 @@
+"""A stage's `tree_ended`: the end of a tree is told once all of it has ended, each time anew."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from functions import settle, sweeper
+from longhaul.announcing import Announcer
+from longhaul.domain.lease import Lease
+from longhaul.domain.notice import Notice
+from longhaul.operations.cancel import Canceller
+from longhaul.operations.dead_letters import DeadLetterOffice, Which
+from longhaul.operations.sqs_dead_letters import SqsDeadLetters
+from longhaul.operations.tree import TreeCanceller
+from simulation.aws.service import ACCOUNT, REGION
+from tests.events import event
+from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.test_joins import BY_DATE, requests, run_all
+from tests.handlers.test_stages import begun, commit, dispatched, settled
+from tests.handlers.test_trees import rerunner, trees_of
+
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
+STAGES = tuple(
+    each.model_copy(update={"notify": TOPIC, "tree_ended": True} if each.name == "main" else {})
+    for each in BY_DATE
+)
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    with deployed(check=True, stages=STAGES) as found:
+        found.aws.sns.create_topic(Name="ended")
+        yield found
+
+
+def swept(stack: Stack, context: Context) -> list[dict[str, Any]]:
+    """The tree events that were sent, after another sweep."""
+    stack.aws.clock.advance(300)
+    sweeper.lambda_handler({}, context)
+    told = [json.loads(text) for text in stack.aws.sns.topics.get(TOPIC, [])]
+    return [each for each in told if each.get("event") == "tree_ended"]
+
+
+def root_of(stack: Stack, root: Lease) -> Lease:
+    row = stack.parts.leases.load(root.key)
+    assert row is not None
+    return row
+
+
+def die(row: Lease, context: Context) -> None:
+    end = {"error": event("settle", "exit-65-permanent")["error"]}
+    settle.lambda_handler({**json.loads(row.execution_input), **end}, context)
+
+
+def test_the_end_of_a_tree_is_told_once_all_of_it_has_ended(stack: Stack, context: Context) -> None:
+    root = begun(stack, context, {"fetch": requests(2)})
+    assert root_of(stack, root).is_watched
+    assert swept(stack, context) == []
+    for name in ("fetch", "clean"):
+        run_all(stack, name, context)
+        assert swept(stack, context) == []
+    (join,) = run_all(stack, "delays", context)
+    (told,) = swept(stack, context)
+    last = stack.parts.leases.load(join.key)
+    assert last is not None
+    assert told == {
+        "version": 1,
+        "event": "tree_ended",
+        "id": told["id"],
+        "stage": "main",
+        "job_id": root.job_id,
+        "label": None,
+        "tags": {},
+        "run": root.run,
+        "sequence": 1,
+        "outcome": "SUCCEEDED",
+        "jobs": {
+            "main": {"SUCCEEDED": 1},
+            "fetch": {"SUCCEEDED": 2},
+            "clean": {"SUCCEEDED": 2},
+            "delays": {"SUCCEEDED": 1},
+        },
+        "unwell": [],
+        "ended_at": last.ended_at.isoformat(timespec="milliseconds"),
+    }
+    assert re.fullmatch(rf"{root.id.key_hash}-{root.run}-tree-[0-9a-f]{{16}}", told["id"])
+    assert swept(stack, context) == [told]
+    assert not root_of(stack, root).is_watched
+
+
+def test_a_job_that_led_to_none_is_no_tree(context: Context) -> None:
+    with deployed(check=True, notify=TOPIC, tree_ended=True) as alone:
+        alone.aws.sns.create_topic(Name="ended")
+        row = begun(alone, context)
+        assert root_of(alone, row).tree is None
+        assert swept(alone, context) == []
+
+
+def test_a_dead_job_that_is_run_again_ends_its_tree_a_second_time(
+    stack: Stack, context: Context
+) -> None:
+    root = begun(stack, context, {"fetch": requests(2)})
+    first, second = dispatched(stack, stack.settings.stage("fetch"), context)
+    commit(stack, first, seal="5ea1")
+    settled(first, context)
+    die(second, context)
+    run_all(stack, "clean", context)
+    (told,) = swept(stack, context)
+    assert (told["outcome"], told["jobs"]["delays"]) == ("DEAD", {"WAITS": 1})
+    assert told["unwell"] == [
+        {
+            "stage": "fetch",
+            "job_id": second.job_id,
+            "label": None,
+            "state": "DEAD",
+            "class": "permanent",
+        }
+    ]
+
+    stack.aws.clock.advance(600)
+    dead = stack.parts.leases.load(second.key)
+    assert dead is not None
+    rerunner(stack).send(rerunner(stack).plan(dead, params={}))
+    for name in ("fetch", "clean", "delays"):
+        assert swept(stack, context) == [told]
+        run_all(stack, name, context)
+    _, again = swept(stack, context)
+    assert (again["outcome"], again["run"]) == ("SUCCEEDED", root.run)
+    assert again["sequence"] > told["sequence"]
+    assert again["id"] != told["id"]
+
+
+def test_a_refused_job_that_is_sent_again_ends_its_tree_a_second_time(
+    stack: Stack, context: Context
+) -> None:
+    too_long = {"timeout": "2d", "params": {"query": "SELECT 1"}}
+    root = begun(stack, context, {"fetch": [too_long]})
+    fetch = stack.settings.stage("fetch")
+    assert dispatched(stack, fetch, context) == []
+    (told,) = swept(stack, context)
+    assert told["unwell"][0]["class"] == "invalid_request"
+
+    stages = [
+        each.model_copy(
+            update={"limits": each.limits.model_copy(update={"max_timeout_s": 604_800})}
+        )
+        if each.name == "fetch"
+        else each
+        for each in STAGES
+    ]
+    stack.deploy(stages)
+    stack.aws.clock.advance(1)
+    parts = stack.parts
+    office = DeadLetterOffice(
+        parts.clock, SqsDeadLetters(stack.aws.sqs), parts.queue, parts.refusals
+    )
+    assert office.redrive(fetch, Which()).done == 1
+    (row,) = dispatched(stack, fetch, context)
+    commit(stack, row, {"clean": []}, seal="5ea1")
+    settled(row, context)
+    assert root_of(stack, root).is_watched
+    run_all(stack, "delays", context)
+    assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]
+
+
+def test_a_cancelled_tree_is_told_when_its_messages_have_come(
+    stack: Stack, context: Context
+) -> None:
+    root = begun(stack, context, {"fetch": requests(3)})
+    stack.aws.clock.advance(1)
+    canceller = Canceller(stack.parts.leases, stack.parts.finisher)
+    TreeCanceller(trees_of(stack), canceller).cancel(root_of(stack, root))
+    assert swept(stack, context) == []
+    dispatched(stack, stack.settings.stage("fetch"), context)
+    (told,) = swept(stack, context)
+    assert (told["outcome"], told["jobs"]["fetch"]) == ("CANCELLED", {"CANCELLED": 3})
+
+
+def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
+    stack: Stack, context: Context
+) -> None:
+    """The sweep has read a dead job, which runs again and ends before the notice is sent."""
+    root = begun(stack, context, {"fetch": requests(1)})
+    (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
+    die(row, context)
+    stack.aws.clock.advance(600)
+    dead = stack.parts.leases.load(row.key)
+    assert dead is not None
+    rerunner(stack).send(rerunner(stack).plan(dead, params={}))
+    told: list[Notice] = []
+    usual = stack.parts.notices
+
+    class Meanwhile:
+        """The job runs and ends before the first notice is sent."""
+
+        def send(self, target: str, notice: Notice) -> None:
+            if not told:
+                (again,) = dispatched(stack, stack.settings.stage("fetch"), context)
+                die(again, context)
+            told.append(notice)
+            usual.send(target, notice)
+
+    announcer = Announcer(context=replace(stack.parts.context, notices=Meanwhile()))
+    ends = replace(stack.parts.tree_ends, announcer=announcer)
+    for is_told in (False, True):
+        row = root_of(stack, root)
+        assert row.is_watched
+        assert ends.tell_end(row, stack.settings.stage("main")) is is_told
+    first, second = (json.loads(each.body) for each in told)
+    assert first["sequence"] < second["sequence"]
+    assert first["id"] != second["id"]
+    assert not root_of(stack, root).is_watched
+
+
+def test_a_job_that_begins_again_during_a_look_keeps_its_tree_open(
+    stack: Stack, context: Context
+) -> None:
+    root = begun(stack, context, {"fetch": requests(1)})
+    (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
+    die(row, context)
+    dead = stack.parts.leases.load(row.key)
+    assert dead is not None
+    trees, reads = trees_of(stack), [0]
+
+    class Meanwhile:
+        """The second read of the row shows a run that has begun since."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(trees.leases, name)
+
+        def load_many(self, keys: Any) -> Any:
+            reads[0] += 1
+            if reads[0] == 2:
+                stack.aws.clock.advance(600)
+                rerunner(stack).send(rerunner(stack).plan(dead, params={}))
+                dispatched(stack, stack.settings.stage("fetch"), context)
+            return trees.leases.load_many(keys)
+
+    look = replace(trees, leases=Meanwhile()).look_through(root_of(stack, root))
+    assert look.open == row.key
+
+
+@pytest.mark.parametrize("hours", [1, 30])
+def test_a_tree_whose_target_is_away_is_told_for_a_day(
+    stack: Stack, context: Context, hours: int
+) -> None:
+    root = begun(stack, context, {"fetch": requests(1)})
+    for name in ("fetch", "clean", "delays"):
+        run_all(stack, name, context)
+    stack.aws.sns.topics.pop(TOPIC)
+    assert swept(stack, context) == []
+    row = root_of(stack, root)
+    assert row.is_watched
+    assert row.tree is not None
+    assert row.tree.untold_ms is not None
+    stack.aws.clock.advance(hours * 60)  # a refusal is tried for fifteen minutes
+    assert swept(stack, context) == []
+    assert root_of(stack, root).is_watched is (hours == 1)
+
+
+def test_a_look_at_a_tree_that_goes_on_reads_a_row_until_that_has_ended(
+    stack: Stack, context: Context
+) -> None:
+    root = begun(stack, context, {"fetch": requests(150)})
+    assert swept(stack, context) == []
+    tree = root_of(stack, root).tree
+    assert tree is not None
+    assert tree.waits_for is not None
+    calls = len(stack.aws.gate.calls)
+    swept(stack, context)
+    read = [call for call in list(stack.aws.gate.calls)[calls:] if call.operation == "BatchGetItem"]
+    assert len(read) <= 3
+
+
+def test_an_end_that_two_finishers_saw_is_told_twice_with_one_id(
+    stack: Stack, context: Context
+) -> None:
+    """The slower one begins the watch again after the end was told."""
+    root = begun(stack, context, {"fetch": requests(1)})
+    (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
+    die(row, context)
+    (told,) = swept(stack, context)
+    dead = stack.parts.leases.load(row.key)
+    assert dead is not None
+    stack.parts.tree_ends.ends_again(replace(dead, cancelled_at=dead.ended_at))
+    assert root_of(stack, root).is_watched
+    _, again = swept(stack, context)
+    assert again == {**told, "sequence": 2}
