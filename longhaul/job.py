@@ -226,8 +226,16 @@ class Job(Protocol[ParamsT_co]):
             ValueError: the name cannot be used, or was written already.
         """
 
-    def progress(self, note: str, /) -> None:
-        """Say in a few words what the job does now; the lease and `longhaul` commands show it."""
+    def progress(
+        self, note: str, /, *, done: float | None = None, total: float | None = None
+    ) -> None:
+        """Say in a few words what the job does now; the lease and `longhaul` commands show it.
+
+        `done` of `total`, in any unit, is how far it is: the progress bar goes by it from then on.
+
+        Raises:
+            ValueError: only one of the two is given, or `done` is not between 0 and `total`.
+        """
 
     def quiet(self, note: str, longest: str, /) -> AbstractContextManager[None]:
         """`with job.quiet("waiting for the API", "20m"):` announces silence.

@@ -9,6 +9,7 @@ from typing import Final
 
 from longhaul.config.project import BUILT_IN, PACKAGE, Project
 from longhaul.config.settings import SettingsError
+from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
 
 # Bases that make no pydantic model.
 _NO_MODELS: Final = {
@@ -96,14 +97,16 @@ def _job_problems(file: Path) -> Iterator[str]:
     except ValueError as error:
         yield f"{file}:1: is no Python: {error}"
         return
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    runs = [each for each in tree.body if isinstance(each, functions) and each.name == "run"]
-    if not any(_takes_spark_and_job(each) for each in runs) and all(map(_only_names, tree.body)):
-        line = runs[-1].lineno if runs else 1
-        yield (
-            f"{file}:{line}: has no `def run(spark, job)`, and does nothing as a script; "
-            "a module that jobs share begins with _"
-        )
+    try:
+        does_nothing = kind_of(tree) is JobKind.SCRIPT and all(map(_only_names, tree.body))
+    except SignatureError as error:
+        yield f"{file}:{error.line}: {error}; a module that jobs share begins with _"
+    else:
+        if does_nothing:
+            yield (
+                f"{file}:1: has no `def run(spark, job)` or `def run(job)`, and does nothing as a "
+                "script; a module that jobs share begins with _"
+            )
     for each in tree.body:
         if isinstance(each, ast.ClassDef) and each.name == "Params" and not _may_be_model(each):
             yield (
@@ -116,13 +119,6 @@ def _may_be_model(params: ast.ClassDef) -> bool:
     """A base that the file imports may be a model; the runner looks again when it has loaded it."""
     bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in params.bases}
     return bool(bases - _NO_MODELS)
-
-
-def _takes_spark_and_job(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    # As the runner sees it (`longhaul.runner.loading`); `_spark`: not used.
-    return isinstance(function, ast.FunctionDef) and [
-        each.arg.lstrip("_") for each in function.args.args
-    ] == ["spark", "job"]
 
 
 def _only_names(statement: ast.stmt) -> bool:

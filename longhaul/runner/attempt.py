@@ -15,7 +15,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import pyspark
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
@@ -29,6 +28,7 @@ from longhaul.domain.errors import (
     SecretUnreadableError,
 )
 from longhaul.domain.follow_ons import with_stored
+from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.domain.paths import DataPath
@@ -42,12 +42,13 @@ from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, i
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests, SecretValues
 from longhaul.runner import failures, json_logs
+from longhaul.runner.effort import Effort
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, PrefixDestination
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
-from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.io.staged import UNREADABLE, StagedInput
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import NoOutputError
@@ -56,7 +57,7 @@ from longhaul.runner.origins import parents, reads
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.running_job import About, RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
-from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
 from longhaul.runner.task import Task
 from longhaul.runner.variables import give_to_process
@@ -85,10 +86,21 @@ def _random_seal() -> str:
 
 
 class Spark(Protocol):
-    """Spark, for one attempt. It boots while the inputs are staged.
+    """What runs the job of one attempt: Spark, which boots while the inputs are staged.
 
     A stop of the attempt makes it fail what it is doing.
     """
+
+    @property
+    def version(self) -> str:
+        """Spark's: what is stored is of no use to another."""
+
+    def begin(self, kind: JobKind) -> None:
+        """Begin to boot, if a job of this kind needs it. May be called again.
+
+        Raises:
+            PermanentJobError: a job of this kind cannot run here.
+        """
 
     def await_session(self, input_bytes: int = 0) -> None:
         """Wait until it can run a job with so large an input; 0: its size is not known yet."""
@@ -212,6 +224,8 @@ class AttemptRunner:
         # The claim's job: a deploy may have changed the stage's default since.
         name = lease.input.job or request.job or ""
         loaded = self.load(name, request.params, self._fetch, self.spark.await_session)
+        self.spark.begin(loaded.kind)
+        is_plain = loaded.kind is JobKind.PLAIN
         inputs = {name: input_of(text) for name, text in request.inputs.items()}
         bucket = self.settings.paths.data_bucket
         records = LeaseRecords(
@@ -219,7 +233,7 @@ class AttemptRunner:
         )
         pinned = records.pinned(
             lease.fingerprint,
-            pyspark.__version__,
+            self.spark.version,
             loaded.code,
             lambda: digests_of_files(InputListing(self.s3, bucket), inputs),
         )
@@ -229,11 +243,14 @@ class AttemptRunner:
         listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
         staged = self._stage(listing, inputs)  # while Spark boots
         self.progress.used_stored = False
-        self.spark.await_session(sum(each.size_bytes for each in staged.values()))
+        if is_plain:
+            staged = {name: each.as_local() for name, each in staged.items()}
+        else:
+            self.spark.await_session(sum(each.size_bytes for each in staged.values()))
         self.progress.enter(Phase.RUNNING)
         work = Work(
             lease.fingerprint,
-            pyspark.__version__,
+            self.spark.version,
             loaded.code,
             reads={name: each.digest for name, each in staged.items()},
             tables={str(path): version for path, version in listing.versions.items()},
@@ -254,6 +271,7 @@ class AttemptRunner:
             reports=self.scratch / "reports",
             parents=parents(inputs, listing),
             variables=variables,
+            unreadable=frozenset() if is_plain else UNREADABLE,
         )
         self.stop.before_end = lambda: self._save_before_end(job, saving)
         try:

@@ -8,7 +8,6 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from pydantic import JsonValue
-from pyspark.errors import PySparkException
 
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import DeniedError, LeaseChangedError, PermanentError
@@ -162,7 +161,12 @@ def cause(error: BaseException, said: str) -> str:
         return _NOISE.split(task_failure, maxsplit=1)[0]
     brief = _NOISE.split(text, maxsplit=1)[0]
     # Spark's own begin with their condition, such as [DIVIDE_BY_ZERO].
-    return brief if isinstance(error, PySparkException) else f"{type(error).__name__}: {brief}"
+    return brief if _is_of_spark(error) else f"{type(error).__name__}: {brief}"
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    """Whether it is a `PySparkException`, which is not imported for that."""
+    return any(each.__module__.startswith("pyspark.errors") for each in type(error).__mro__)
 
 
 def _after(text: str, words: Sequence[str]) -> str | None:

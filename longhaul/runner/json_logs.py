@@ -8,8 +8,6 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
-from py4j.protocol import Py4JNetworkError
-
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.runner.traces import trace
@@ -49,7 +47,12 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
     if Path(record.pathname).parent.name != "py4j":
         return True
     error = record.exc_info[1] if record.exc_info else None
-    return record.levelno >= logging.WARNING and not isinstance(error, Py4JNetworkError | OSError)
+    is_cut_off = isinstance(error, OSError) or (
+        error is not None
+        # By its name: a job without Spark needs no Py4J.
+        and any(each.__name__ == "Py4JNetworkError" for each in type(error).__mro__)
+    )
+    return record.levelno >= logging.WARNING and not is_cut_off
 
 
 def fields(attempt: AttemptId) -> dict[str, object]:

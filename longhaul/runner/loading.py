@@ -3,7 +3,6 @@
 import ast
 import importlib
 import importlib.util
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,39 +11,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
 from pydantic import BaseModel, JsonValue, ValidationError
-from pyspark import SparkContext, cloudpickle
-from pyspark.sql import Column, DataFrame, SparkSession
 
 from longhaul.adapters.errors import code_of
+from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
 from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import name_of, without_values
 from longhaul.domain.verdict import OutcomeClass
-from longhaul.job import Job, Params, PermanentJobError
+from longhaul.job import Params, PermanentJobError
 from longhaul.runner.code_digest import code_digest
+from longhaul.runner.exits import heeding_exits
 from longhaul.runner.failures import cause, of_error
+from longhaul.runner.job_file import BROUGHT, file_in_catalogue, file_in_project, jobs_of_project
 from longhaul.runner.running_job import RunningJob
-from longhaul.runner.script import ScriptParams, heeding_exits, run_script
-from longhaul.runner.spark.base import may_be_jvm_death
+from longhaul.runner.spark.deaths import may_be_jvm_death
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from pyspark.sql import SparkSession
 
-Run = Callable[[SparkSession, RunningJob[Any]], None]
-_JobsRun = Callable[[SparkSession, Job[Any]], object]
+Run = Callable[["SparkSession", RunningJob[Any]], None]
+"""A plain job's takes no notice of the session."""
+
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _CATALOGUE: Final = "longhaul.catalogue"
-JOBS_VARIABLE: Final = "LONGHAUL_JOBS"
-"""Names the folder of a project's jobs, which is on PYTHONPATH too. The image sets both."""
 # Code that people write is a few KB. A larger file is a mistake, such as a path to data.
 MAX_CODE_BYTES: Final = 1024 * 1024
 _NOT_THERE: Final = {"NoSuchKey", "NoSuchBucket", "404"}
 _NOT_OURS: Final = {"AccessDenied", "403"}
-_OF_A_SESSION: Final = (SparkContext, SparkSession, DataFrame, Column)
 # What is wrong with a file of the image stays wrong. Any other OSError may be one of the network.
 _OF_FILES: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -60,6 +58,7 @@ class LoadedJob:
     run: Run
     params: BaseModel
     code: str = ""
+    kind: JobKind = JobKind.SPARK
 
 
 def load(
@@ -70,15 +69,15 @@ def load(
 ) -> LoadedJob:
     """The job, with its parameters checked.
 
-    It is `run(spark, job)` of a module, or else the whole file as a script.
+    It is `run(spark, job)` or `run(job)` of a module, or else the whole file as a script.
 
     Args:
         job: a name in the catalogue (one of the settings' known jobs), or the `s3://` path of a
             file, for `fetch`.
         params: as the request has them.
         fetch: downloads the file of a path.
-        await_session: makes Spark's session this thread's. A module that people wrote may use it
-            while it is imported, as `@udf("string")` does. The catalogue's own do not.
+        await_session: makes Spark's session this thread's. A module that people wrote for Spark
+            may use it while it is imported, as `@udf("string")` does. The catalogue's own do not.
 
     Raises:
         WrongParamsError: a parameter is wrong; the message names it and does not quote its value.
@@ -86,21 +85,26 @@ def load(
         Exception: as Spark's start raises it; or as the module's import does, where the next
             attempt may do better.
     """
-    fetched = fetch(job) if job.startswith("s3://") else None
-    file = fetched or _file_in_project(job) or _file_in_catalogue(job)
-    code = code_digest(file, _jobs_of_project())
-    if not _has_run(job, file):
+    fetched = fetch(job) if job.startswith(BROUGHT) else None
+    file = fetched or file_in_project(job) or _file_in_catalogue(job)
+    code = code_digest(file, jobs_of_project())
+    kind = _kind_of(job, file)
+    if kind is JobKind.SCRIPT:
+        from longhaul.runner.script import ScriptParams, run_script  # noqa: PLC0415 - imports PySpark
+
         script_params = _checked(ScriptParams, params)
         return LoadedJob(
             lambda _, running: run_script(file, running),
             script_params,
-            code_digest(file, _jobs_of_project()),
+            code,
+            kind,
         )
-    if fetched:
+    is_of_people = fetched is not None or _is_of_project(file)
+    if kind is JobKind.SPARK and is_of_people:
         await_session()
+    if fetched:
         module = _import_file(job, fetched, params)
     elif _is_of_project(file):
-        await_session()
         module = _import_of_project(job, file, params)
     else:
         module = importlib.import_module(f"{_CATALOGUE}.{job}")
@@ -109,13 +113,14 @@ def load(
         raise PermanentJobError(
             f"job: Params of {file.name} is no pydantic model; derive it from longhaul.job.Params"
         )
-    run = cast("_JobsRun", module.run)
+    if kind is JobKind.SPARK and is_of_people:
+        _send_along(module, file, is_brought=fetched is not None)
 
-    def run_module(spark: SparkSession, job: RunningJob[Any]) -> None:
+    def run_module(spark: "SparkSession", job: RunningJob[Any]) -> None:
         with heeding_exits():
-            job.result = run(spark, job)
+            job.result = module.run(job) if kind is JobKind.PLAIN else module.run(spark, job)
 
-    return LoadedJob(run_module, _checked(model, params), code)
+    return LoadedJob(run_module, _checked(model, params), code, kind)
 
 
 def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
@@ -132,70 +137,46 @@ def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
         raise WrongParamsError("; ".join(problems)) from None
 
 
-def _jobs_of_project() -> Path | None:
-    folder = os.environ.get(JOBS_VARIABLE)
-    return Path(folder) if folder else None
-
-
-def _file_in_project(name: str) -> Path | None:
-    """The file of a project's job; None for the catalogue's own."""
-    folder = os.environ.get(JOBS_VARIABLE)
-    file = Path(folder or "") / f"{name}.py"
-    return file if folder and file.is_file() else None
-
-
 def _is_of_project(file: Path) -> bool:
-    return file.parent == Path(os.environ.get(JOBS_VARIABLE, "-"))
+    return file.parent == jobs_of_project()
 
 
 def _import_of_project(name: str, file: Path, params: Mapping[str, JsonValue]) -> ModuleType:
     """The module of a job, under the name that Spark's Python workers know as well."""
     with _naming_its_place(file, params):
-        module = importlib.import_module(name)
+        return importlib.import_module(name)
+
+
+def _send_along(module: ModuleType, file: Path, *, is_brought: bool) -> None:
+    """Let what Spark's Python workers cannot import travel with what they run."""
+    from longhaul.runner.spark import modules  # noqa: PLC0415 - as above
+
+    if is_brought:
+        modules.send_along(module)
+        return
     for each in list(sys.modules.values()):
         if _is_within(getattr(each, "__file__", None), file.parent):
-            send_along(each)
-    return module
-
-
-def send_along(module: ModuleType) -> None:
-    """Let a module that a worker, which has no session, cannot import travel with what it runs."""
-    if _has_sparks_own(module):
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-
-
-def _has_sparks_own(module: ModuleType) -> bool:
-    """Whether the module holds what is made in a session, such as a UDF."""
-    return any(
-        isinstance(value, _OF_A_SESSION) or hasattr(value, "evalType")  # of a UDF, which is wrapped
-        for value in vars(module).values()
-    )
+            modules.send_along_if_needed(each)
 
 
 def _file_in_catalogue(name: str) -> Path:
-    spec = importlib.util.find_spec(f"{_CATALOGUE}.{name}")
-    if spec is None or spec.origin is None:
+    file = file_in_catalogue(name)
+    if file is None:
         raise PermanentJobError(
             f"job: the image holds no job {name!r}: it was built before that job"
         )
-    return Path(spec.origin)
+    return file
 
 
-def _has_run(job: str, file: Path) -> bool:
-    """Whether the file's text defines `run(spark, job)`. An import would run a script."""
+def _kind_of(job: str, file: Path) -> JobKind:
     try:
-        tree = ast.parse(file.read_bytes())
+        return kind_of(ast.parse(file.read_bytes()))
+    except SignatureError as error:
+        raise PermanentJobError(f"job: {file.name}:{error.line}: {error}") from None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f"{file.name}:{line}" if line else job
         raise PermanentJobError(f"job: {where} is no Python") from None
-    return any(
-        isinstance(node, ast.FunctionDef)
-        and node.name == "run"
-        and [argument.arg.lstrip("_") for argument in node.args.args]
-        == ["spark", "job"]  # `_spark`: not used
-        for node in tree.body
-    )
 
 
 def _import_file(job: str, file: Path, params: Mapping[str, JsonValue]) -> ModuleType:
@@ -206,8 +187,6 @@ def _import_file(job: str, file: Path, params: Mapping[str, JsonValue]) -> Modul
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     with _naming_its_place(file, params):
         spec.loader.exec_module(module)
-    # Spark's Python workers cannot import it: what they run of it travels with the task.
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module
 
 

@@ -15,7 +15,8 @@ from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.ports import Background, Clock, Leases, Timer
-from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.effort import Effort
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class Progress:
     note: str = ""
     done: int = 0  # bytes while staging and publishing
     total: int = 0
+    said: tuple[float, float] | None = None  # as the job counts: done, and total
     ticks: int = 0  # one for each step, whatever its size
     quiet_until: datetime | None = None  # until then silence is no stall
     # What the attempt took over from those before it, or why nothing, in words.
@@ -64,7 +66,18 @@ class Progress:
             self.phase, self.done, self.total = phase, 0, total
             self.ticks += 1
 
-    def say(self, note: str) -> None:
+    def say(self, note: str, *, done: float | None = None, total: float | None = None) -> None:
+        """Note what the job does, and how much of it is done.
+
+        Raises:
+            ValueError: only one of the two is given, or they are no part of a whole.
+        """
+        if (done, total) != (None, None):
+            if done is None or total is None or not 0 <= done <= total or total <= 0:
+                raise ValueError(
+                    f"progress: done={done!r} of total={total!r} is no part of a whole: give both"
+                )
+            self.said = done, total
         self.remark(note)
         with self._lock:
             self.ticks += 1
@@ -92,12 +105,16 @@ class Progress:
         It never decreases, even when Spark learns of new stages.
         """
         start, end = _SPAN[self.phase]
-        done, total = (
-            (spark.done, spark.total) if self.phase is Phase.RUNNING else (self.done, self.total)
-        )
+        done, total = self._counted(spark)
         within = min(done / total, 1.0) if total else 0.0
         self._fraction = max(self._fraction, round(start + (end - start) * within, 3))
         return self._fraction
+
+    def _counted(self, spark: SparkSample) -> tuple[float, float]:
+        if self.phase is not Phase.RUNNING:
+            return self.done, self.total
+        # The job knows how much there is, and Spark only what it has begun.
+        return self.said or (spark.done, spark.total)
 
 
 @dataclass

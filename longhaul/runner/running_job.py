@@ -1,4 +1,4 @@
-"""The job that a runner hands to `run(spark, job)`: `longhaul.job.Job`, over folders and Spark."""
+"""The job that a runner hands to `run`: `longhaul.job.Job`, over folders and frames."""
 
 import hashlib
 import json
@@ -17,9 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, JsonValue
-from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
-from pyspark.sql.types import StructType
 
 from longhaul.adapters.background import Threads
 from longhaul.domain.manifest import MAIN
@@ -29,13 +26,14 @@ from longhaul.domain.saved import SavedDataset
 from longhaul.job import Format, Parent, PermanentJobError, Request
 from longhaul.ports import Timer
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.splitting import partition_of_nulls, quoted, require_columns, split
+from longhaul.runner.frames import frame_of
+from longhaul.runner.io.frame import Frame, WriteOptions
 from longhaul.runner.io.staged import UNREADABLE, StagedInput
-from longhaul.runner.io.text_options import writing
 from longhaul.runner.io.written import Dataset, Folder, TableLayout, count_files, require_few
-from longhaul.runner.spark.reading import columns_alone
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader
+
     from longhaul.runner.io.table_destination import TableDestination
     from longhaul.runner.saving import Saving
 
@@ -62,18 +60,6 @@ class About:
     deadline: datetime
 
 
-@dataclass(frozen=True)
-class WriteOptions:
-    """How Spark writes a frame."""
-
-    format: Format
-    partition_by: tuple[str, ...]
-    options: Mapping[str, str]
-
-    def to_json(self) -> str:
-        return json.dumps([self.format, self.partition_by, dict(self.options)])
-
-
 @dataclass
 class RunningJob(Generic[ParamsT]):
     """One attempt: what `longhaul.job.Job` promises to its job."""
@@ -81,7 +67,7 @@ class RunningJob(Generic[ParamsT]):
     params: ParamsT
     inputs: Mapping[str, StagedInput]
     output_folder: Folder
-    progress: Callable[[str], None]
+    progress: Callable[..., None]  # `Progress.say`
     emitter: Emitter
     written: list[Dataset] = field(default_factory=list)
     quiet: Callable[[str, str], AbstractContextManager[None]] = lambda _note, _longest: (
@@ -103,6 +89,8 @@ class RunningJob(Generic[ParamsT]):
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     result: Any = None  # what its `run` returned
     metrics: dict[str, float] = field(default_factory=dict)
+    unreadable: frozenset[str] = UNREADABLE  # compressions that its readers do not unpack
+    frame_of: Callable[[Any], Frame] = frame_of
     _is_stopping: bool = False
     _files: int = field(default=0, init=False)
     _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
@@ -117,7 +105,7 @@ class RunningJob(Generic[ParamsT]):
                 f"the job needs an input {name!r}; given:"
                 f" {', '.join(sorted(self.inputs)) or 'none'}"
             )
-        unreadable = sorted(self.inputs[name].extensions & UNREADABLE)
+        unreadable = sorted(self.inputs[name].extensions & self.unreadable)
         if unreadable:
             raise PermanentJobError(
                 f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or"
@@ -131,12 +119,14 @@ class RunningJob(Generic[ParamsT]):
             self._saving().progress.used_stored = True
         return self.inputs[name].path
 
-    def read(self, name: str, reader: DataFrameReader, /) -> DataFrame:
+    def read(self, name: str, reader: "DataFrameReader", /) -> "DataFrame":
+        from longhaul.runner.spark.reading import columns_alone  # noqa: PLC0415 - imports PySpark
+
         return columns_alone(reader, self.input(name))
 
     def write(
         self,
-        df: DataFrame,
+        df: Any,  # noqa: ANN401 - what `frame_of` takes
         name: str = MAIN,
         *,
         format: Format = "parquet",  # noqa: A002 - Spark's own word for it
@@ -150,14 +140,15 @@ class RunningJob(Generic[ParamsT]):
             return self._write_part(df, name, part, version, how)
         if version is not None:
             raise ValueError("version: only a part of an output has one")
-        dataset = self._write_dataset(df, name, self._new_dataset(name), how)
+        folder = self._new_dataset(name)
+        dataset = self._write_dataset(self.frame_of(df), name, folder, how)
         self.written.append(dataset)
         # Now, and not when all that comes after has been written for nothing.
         self._count_files(count_files(dataset.folder))
         return dataset.rows or 0
 
     def _write_part(
-        self, df: DataFrame, name: str, part: str, version: str | None, how: WriteOptions
+        self, data: object, name: str, part: str, version: str | None, how: WriteOptions
     ) -> int:
         _require_label("part", part)
         _require_version(version)
@@ -167,18 +158,18 @@ class RunningJob(Generic[ParamsT]):
         parts = self._parts.setdefault(name, {})
         if part in parts:
             raise ValueError(f"part {part!r} of dataset {name!r} was written already")
-        schema = df.schema.json()
+        frame = self.frame_of(data)
         # Of a table all files are Parquet, and it has partitions of its own.
         way = "" if self.table else how.to_json()
-        parts[part] = schema, way
+        parts[part] = frame.columns, way
         try:
-            return self._write_new_part(df, name, part, version, how)
+            return self._write_new_part(frame, name, part, version, how)
         except Exception:
             del parts[part]  # it may be tried again
             raise
 
     def _write_new_part(
-        self, df: DataFrame, name: str, part: str, version: str | None, how: WriteOptions
+        self, frame: Frame, name: str, part: str, version: str | None, how: WriteOptions
     ) -> int:
         saving, parts = self._saving(), self._parts[name]
         schema, way = shape = parts[part]
@@ -206,7 +197,7 @@ class RunningJob(Generic[ParamsT]):
             self._take(name, stored, saving, schema)
             return stored.rows
         place = saving.new_place()
-        dataset = self._write_dataset(df, name, saving.files.folder(place), how)
+        dataset = self._write_dataset(frame, name, saving.files.folder(place), how)
         kept = saving.keep_part(
             name, part, lambda: _stored(dataset, place, saving, _digest(*shape), version)
         )
@@ -272,43 +263,23 @@ class RunningJob(Generic[ParamsT]):
         self._files += count
         require_few(self._files)
 
-    def _write_dataset(
-        self, df: DataFrame, name: str, folder: Folder, how: WriteOptions
-    ) -> Dataset:
+    def _write_dataset(self, frame: Frame, name: str, folder: Folder, how: WriteOptions) -> Dataset:
         """Compute the frame, and write it into the folder."""
-        # Counted while it is written: no second pass over the data.
-        counted, rows = Observation(), F.count(F.lit(1)).alias("rows")
-        layout, required, in_files = None, list[str](), list[str]()
-        partition_by = how.partition_by
         if self.table is None:
-            observed = df.observe(counted, rows)
-            require_columns(partition_by, df.columns)
-            in_folders = {column.lower() for column in partition_by}
-            in_files = [column for column in df.columns if column.lower() not in in_folders]
-            writer = observed.write.format(how.format).partitionBy(*partition_by)
-            writer = writer.options(**writing(how.format, in_files)).options(**how.options)
-        else:
-            layout = self.layout(self.table, name, df.schema.jsonValue(), partition_by)
-            required = [column for column in layout.required if column in df.columns]
-            nulls = (
-                F.count_if(F.col(quoted(column)).isNull()).alias(f"nulls{n}")
-                for n, column in enumerate(required)
-            )
-            writer = split(df.observe(counted, rows, *nulls), layout.partition_by)
-            writer = writer.options(**how.options)
-        writer.save(folder.as_uri())
-        found = counted.get
-        if not found["rows"] and self.table is None and partition_by:
-            # Spark writes no file, and readers would have no columns.
-            empty = df.drop(*partition_by).limit(0).coalesce(1).write.format(how.format)
-            empty = empty.options(**writing(how.format, in_files)).options(**how.options)
-            empty.save(f"{folder.as_uri().rstrip('/')}/{partition_of_nulls(partition_by)}")
-        without_null = frozenset(
-            column for n, column in enumerate(required) if found[f"nulls{n}"] == 0
-        )
-        return Dataset(name, folder, int(found["rows"]), layout, without_null)
+            return Dataset(name, folder, frame.write(folder, how))
+        columns: dict[str, Any] = json.loads(frame.columns)
+        layout = self.layout(self.table, name, columns, how.partition_by)
+        rows, without_null = frame.write_for_table(folder, layout, how.options)
+        return Dataset(name, folder, rows, layout, without_null)
 
-    def checkpoint(self, name: str, df: DataFrame, /, *, version: str | None = None) -> DataFrame:
+    def checkpoint(
+        self,
+        name: str,
+        df: Any,  # noqa: ANN401 - what `frame_of` takes
+        /,
+        *,
+        version: str | None = None,
+    ) -> Any:  # noqa: ANN401 - as `Frame.stored` returns it
         _require_text("checkpoint", name)
         if not _NAME.fullmatch(name):
             raise ValueError(
@@ -319,28 +290,26 @@ class RunningJob(Generic[ParamsT]):
         _require_version(version)
         self._checkpoints.add(name)
         try:
-            return self._checkpoint(name, df, version)
+            return self._checkpoint(name, self.frame_of(df), version)
         except Exception:
             self._checkpoints.discard(name)  # it may be tried again
             raise
 
-    def _checkpoint(self, name: str, df: DataFrame, version: str | None) -> DataFrame:
-        saving, spark = self._saving(), df.sparkSession
+    def _checkpoint(self, name: str, frame: Frame, version: str | None) -> object:
+        saving = self._saving()
         stored = saving.checkpoint(name, version)
         if stored is not None:
             self.progress(f"going on from checkpoint {name}")
             folder = saving.files.bring(stored.place, stored.files)
-            return _frame(spark, folder, stored.columns, is_empty=not stored.files)
-        place, columns = saving.new_place(), df.schema.json()
+            return frame.stored(folder, stored.columns, is_empty=not stored.files)
+        place = saving.new_place()
         folder = saving.files.folder(place)
-        counted = Observation()
-        df.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(folder.as_uri())
-        dataset = Dataset(MAIN, folder, int(counted.get["rows"]))
+        dataset = Dataset(MAIN, folder, frame.checkpoint(folder))
         kept = saving.keep_checkpoint(
-            name, lambda: _stored(dataset, place, saving, columns, version)
+            name, lambda: _stored(dataset, place, saving, frame.columns, version)
         )
         is_empty = kept is not None and not kept.files
-        return _frame(spark, folder, columns, is_empty=is_empty)
+        return frame.stored(folder, frame.columns, is_empty=is_empty)
 
     def folder(self, name: str, /, *, version: str | None = None) -> Path:
         _require_text("folder", name)
@@ -517,13 +486,6 @@ def _stored(
         required=layout.required if layout else (),
         without_null=tuple(sorted(dataset.without_null)),
     )
-
-
-def _frame(spark: SparkSession, folder: Folder, columns: str, *, is_empty: bool) -> DataFrame:
-    schema = StructType.fromJson(json.loads(columns))
-    if is_empty:  # Spark wrote no file for a frame without partitions
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(folder.as_uri())
 
 
 def _differing(first: str, other: str) -> list[str]:

@@ -28,11 +28,10 @@ from pyspark.sql import SparkSession
 
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.quoting import without_values
-from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params, PermanentJobError
+from longhaul.runner.exits import heeding_exits
 from longhaul.runner.io.written import Dataset, Folder, S3Folder
 from longhaul.runner.running_job import RunningJob
-from longhaul.runner.stopping import end_process
 
 _SAVE_EVERY_S: Final = 300.0
 _PLACE: Final = re.compile(r"\{(?:(inputs|output|folder)(?:\.([^{}]*))?|(result|metrics))\}")
@@ -44,10 +43,6 @@ logger = logging.getLogger(__name__)
 class ScriptParams(Params):
     argv: tuple[str, ...] = ()
     """`sys.argv` of the script, after its own name."""
-
-
-class ExitError(Exception):
-    """The job ended itself with an exit code that is not 0."""
 
 
 def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
@@ -195,37 +190,3 @@ def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
 
 def _leave_running(_: object) -> None:
     """Instead of `stop`."""
-
-
-@contextmanager
-def heeding_exits() -> Iterator[None]:
-    """Let `sys.exit` end the job's code with an outcome, and a process that it has forked.
-
-    Such a process has all of the runner's state, and would clear up, publish, or end Spark's JVM.
-
-    Raises:
-        PermanentJobError: the code exits with 65.
-        ExitError: it exits with another code than 0.
-        Exception: as the code raises it.
-    """
-    runner = os.getpid()
-    code: object = None
-    try:
-        yield
-    except SystemExit as end:
-        code = end.code
-    except Exception:
-        if os.getpid() != runner:
-            logger.exception("a process that the job has forked failed")
-            end_process(1)
-        raise
-    if os.getpid() != runner:
-        end_process(code if isinstance(code, int) else int(code is not None))
-    match code:
-        case None | 0:
-            return
-        case ExitCode.PERMANENT:
-            raise PermanentJobError(
-                f"the job exited with {int(ExitCode.PERMANENT)}: it cannot succeed"
-            )
-    raise ExitError(f"the job exited with {code}")

@@ -13,6 +13,8 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
+import psutil
+
 from longhaul.domain.errors import LonghaulError
 
 if TYPE_CHECKING:
@@ -92,6 +94,9 @@ class Stop:
 
 def stop_on_sigterm(stop: Stop, background: "Background") -> None:
     signal.signal(signal.SIGTERM, lambda *_: hear_sigterm(stop, background))
+    # A process that the job forks has our handler, and would end the attempt in our place:
+    # `multiprocessing.Pool` ends its workers so.
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def hear_sigterm(stop: Stop, background: "Background") -> None:
@@ -122,7 +127,27 @@ def unwind_s(stop_timeout_s: float) -> float:
     return min(_UNWIND_S, stop_timeout_s * _UNWIND_FRACTION)
 
 
-def end_when_stopped(attempt: Stoppable, end_process: Callable[[int], None] = os._exit) -> None:
+def children() -> frozenset[psutil.Process]:
+    """Each process below this one."""
+    return frozenset(psutil.Process().children(recursive=True))
+
+
+def end_children(spared: frozenset[psutil.Process] = frozenset()) -> None:
+    """Kill each process below this one but these."""
+    for each in children() - spared:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+
+
+def _end_with_children(code: int) -> None:
+    # A pool of processes replaces those that a stop has killed.
+    end_children()
+    os._exit(code)
+
+
+def end_when_stopped(
+    attempt: Stoppable, end_process: Callable[[int], None] = _end_with_children
+) -> None:
     """Once a stop is requested, end the process after a grace period.
 
     An attempt that unwinds in time has ended the process itself by then.

@@ -20,14 +20,16 @@ from longhaul.adapters.lazy_tables import publisher_of, tables_of
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.adapters.secret_values import AwsSecretValues
+from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import reference
 from longhaul.ports import Background, Clock
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, Load, Spark
+from longhaul.runner.effort import ProcessTree
 from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
 from longhaul.runner.loading import load
-from longhaul.runner.spark.progress import ProcessTree
+from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
 from longhaul.settings import RuntimeSettings, job_variables, runtime_settings
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from longhaul.adapters.iceberg.catalog import Tables
-    from longhaul.runner.spark.gateway import Gateway
+    from longhaul.runner.spark.gateway import LateGateway
     from longhaul.runner.spark.kept import KeptGateway
 
 # Transfers use up to this many connections at once; the retries cover S3's and DynamoDB's
@@ -52,22 +54,31 @@ REPORTING: Final = Config(
 
 
 def task_attempt(
-    task: Task, gateway: "Gateway", scratch: Path, stop: Stop, background: Background
+    task: Task, gateway: "LateGateway", scratch: Path, stop: Stop, background: Background
 ) -> AttemptRunner:
-    """The attempt that the environment names, in an ECS task."""
-    # Needs the JVM's package, which a cluster's driver does not have.
-    from longhaul.runner.spark.local import LocalSpark  # noqa: PLC0415
+    """The attempt that the environment names, with a JVM of its own if its job needs one."""
 
-    return _attempt_on_disk(task, partial(LocalSpark, gateway), scratch, stop, background)
+    def make_spark(*given: Any, **named: Any) -> Spark:  # noqa: ANN401 - as `LocalSpark` takes them
+        # Needs the JVM's package, which a cluster's driver does not have; and imports PySpark.
+        from longhaul.runner.spark.local import LocalSpark  # noqa: PLC0415
+
+        return LocalSpark(gateway.start(), *given, **named)
+
+    attempt = _attempt_on_disk(task, make_spark, scratch, stop, background)
+    if gateway.is_started:
+        attempt.spark.begin(JobKind.SPARK)
+    return attempt
 
 
 def invocation_attempt(
     task: Task, gateway: "KeptGateway", scratch: Path, stop: Stop, background: Background
 ) -> AttemptRunner:
-    """The attempt that the environment names, in a Lambda function."""
+    """The attempt that the environment names, on a JVM that another process keeps."""
     from longhaul.runner.spark.kept import KeptSpark  # noqa: PLC0415 - as above
 
-    return _attempt_on_disk(task, partial(KeptSpark, gateway), scratch, stop, background)
+    attempt = _attempt_on_disk(task, partial(KeptSpark, gateway), scratch, stop, background)
+    attempt.spark.begin(JobKind.SPARK)
+    return attempt
 
 
 def _attempt_on_disk(
@@ -86,12 +97,16 @@ def _attempt_on_disk(
         task=task,
         scratch=scratch,
         area=DiskArea(s3, scratch, settings.tasks.disk_gib),
-        spark=make_spark(
-            attempt_id.execution_name,
-            task.resources,
-            scratch,
+        spark=SparkOnDemand(
+            partial(
+                make_spark,
+                attempt_id.execution_name,
+                task.resources,
+                scratch,
+                stop,
+                watch_every_s=_watch_period_s(settings),
+            ),
             stop,
-            watch_every_s=_watch_period_s(settings),
         ),
         stop=stop,
         background=background,

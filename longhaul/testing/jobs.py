@@ -72,7 +72,7 @@ class JobMaker:
             params or Params(),
             staged,
             area.output,
-            lambda _: None,
+            Progress().say,
             emitter or _emitter(stage),
             saving=_saving(folder, number, after),
             reports=folder / "reports",

@@ -171,25 +171,27 @@ def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) ->
             "jobs/json.py": JOB,
             "jobs/later.py": "X = 1\n\n\nasync def run(spark, job):\n    pass\n",
             "jobs/named.py": "class Params(typing.NamedTuple):\n    n: int\n\n\n" + JOB,
-            "jobs/only_job.py": "import os\n\n\ndef run(job):\n    pass\n",
+            "jobs/only_data.py": "import os\n\n\ndef run(data):\n    pass\n",
             "jobs/params.py": "class Params:\n    n: int\n\n\n" + JOB,
             "jobs/sql.py": JOB,
+            "jobs/plain.py": "def run(job):\n    pass\n",
+            "jobs/script.py": "def run(data):\n    print(data)\n\n\nrun(1)\n",
             "jobs/wrong.py": "def run(spark, job):\n  return (\n",
         },
     ) == [
         (
-            "jobs/helper.py:1: has no `def run(spark, job)`, and does nothing as a script; "
-            "a module that jobs share begins with _"
+            "jobs/helper.py:1: has no `def run(spark, job)` or `def run(job)`, and does nothing "
+            "as a script; a module that jobs share begins with _"
         ),
         "jobs/json.py:1: Python has a module 'json' already; give this one another name",
         (
-            "jobs/later.py:4: has no `def run(spark, job)`, and does nothing as a script; "
-            "a module that jobs share begins with _"
+            "jobs/later.py:4: `async def run(spark, job)` is no job's: `def run(spark, job)` is "
+            "one with Spark, and `def run(job)` one without; a module that jobs share begins with _"
         ),
         "jobs/named.py:1: Params is no pydantic model; derive it from `longhaul.job.Params`",
         (
-            "jobs/only_job.py:4: has no `def run(spark, job)`, and does nothing as a script; "
-            "a module that jobs share begins with _"
+            "jobs/only_data.py:4: `def run(data)` is no job's: `def run(spark, job)` is one with "
+            "Spark, and `def run(job)` one without; a module that jobs share begins with _"
         ),
         "jobs/params.py:1: Params is no pydantic model; derive it from `longhaul.job.Params`",
         "jobs/sql.py:1: Longhaul has a job 'sql' already; give this one another name",

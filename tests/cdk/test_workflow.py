@@ -97,6 +97,7 @@ def test_step_functions_waits_for_the_end_of_the_jobs_task(job: dict[str, Any]) 
                     {"Name": "LONGHAUL_KEY", "Value.$": "$.key"},
                     {"Name": "LONGHAUL_RUN", "Value.$": "$.run"},
                     {"Name": "LONGHAUL_ATTEMPT", "Value.$": "$.attempt"},
+                    {"Name": "LONGHAUL_JOB", "Value.$": "$.job"},
                 ],
             }
         ],

@@ -4,8 +4,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from longhaul.domain.job_kinds import JobKind
 from longhaul.job import Job
-from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.effort import Effort
+from longhaul.runner.spark.sample import SparkSample
 
 OUTPUT = "clean/2013-01/"
 CSV = (
@@ -21,6 +23,11 @@ def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
 
 
 class NoSpark:
+    version = "4"
+
+    def begin(self, kind: JobKind) -> None:
+        """There is nothing to boot."""
+
     def await_session(self, _input_bytes: int = 0) -> None:
         raise AssertionError("Spark is not needed")
 

@@ -31,11 +31,12 @@ from longhaul.job import Params
 from longhaul.local.moto_repairs import dynamodb_atomic, glue_versions
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.attempt import AttemptRunner
+from longhaul.runner.effort import ProcessTree
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.loading import JOBS_VARIABLE, LoadedJob, load
+from longhaul.runner.job_file import JOBS_VARIABLE
+from longhaul.runner.loading import LoadedJob, load
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.base import BaseSpark
-from longhaul.runner.spark.progress import ProcessTree
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
 from longhaul.settings import LeaseSettings
@@ -159,10 +160,13 @@ class SharedSpark(BaseSpark):
 @pytest.fixture
 def make_attempt(
     cloud: Cloud,
-    spark: SparkSession,
+    request: pytest.FixtureRequest,
     tmp_path: Path,
 ) -> MakeAttempt:
-    """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
+    """The attempt that owns the lease; `run` takes the place of the job in the catalogue.
+
+    Without another in its place, its Spark is the session of all tests.
+    """
 
     def make(run: Run | None = None, **changes: Any) -> AttemptRunner:
         stop = changes.pop("stop", None) or Stop()
@@ -179,12 +183,13 @@ def make_attempt(
             "s3": cloud.s3,
             "scratch": tmp_path / "scratch",
             "area": DiskArea(cloud.s3, tmp_path / "scratch", {}),
-            "spark": SharedSpark(spark, stop),
             "load": load if run is None else lambda *_: LoadedJob(run, Params()),
             "variables": {},
             "secret_values": None,
             "stop": stop,
         }
+        if "spark" not in changes:
+            values["spark"] = SharedSpark(request.getfixturevalue("spark"), stop)
         return AttemptRunner(**{**values, **changes})
 
     return make

@@ -19,7 +19,7 @@ from longhaul.domain.request import read_request
 from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.loading import JOBS_VARIABLE
+from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.running_job import RunningJob
 from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, settings, stage

@@ -23,7 +23,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.results import Results
 from longhaul.domain.verdict import ExitCode
-from longhaul.runner.loading import JOBS_VARIABLE
+from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT

@@ -10,7 +10,7 @@ from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, Perma
 from longhaul.domain.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass
 from longhaul.runner import failures
 from longhaul.runner.io.staging import OutOfDiskError
-from longhaul.runner.spark.base import may_be_jvm_death
+from longhaul.runner.spark.deaths import may_be_jvm_death
 from longhaul.runner.spark.local import cause_of_death
 from longhaul.runner.stopping import Stop, StopReason
 from simulation.aws.service import client_error

@@ -15,7 +15,7 @@ import pytest
 
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import ExitCode
-from longhaul.runner.loading import JOBS_VARIABLE
+from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.wiring import REPORTING
 from longhaul.settings import VARIABLE, LeaseSettings
 from tests.builders import BUCKET, settings

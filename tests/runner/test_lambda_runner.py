@@ -22,6 +22,7 @@ from longhaul.engines.aws_lambda.runner import (
     NotCleanError,
     adopt_orphans,
 )
+from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.settings import VARIABLE, TaskSettings, runtime_settings
 from tests.builders import settings
 
@@ -174,7 +175,6 @@ def test_a_job_gets_a_process_that_knows_its_attempt_and_leaves_neither_files_no
         ({}, {"key": "main#other", "attempt": "1"}, True),
         ({}, {"stage": "delays"}, False),
         ({}, {"job": "sql"}, False),
-        ({"job": "s3://data/jobs/mine.py"}, {"job": "s3://data/jobs/mine.py"}, False),
         ({"job": None}, {"job": None}, False),
     ],
 )
@@ -190,6 +190,28 @@ def test_only_the_next_job_of_the_same_stage_and_catalogue_job_gets_a_used_jvm(
         seen.append(Path(os.environ["SEEN"]).read_text().split()[5:])
     (_, first, _), (_, second, _, *used) = seen
     assert (second == first, used) == (is_shared, ["used"] * is_shared)
+
+
+PLAIN_JOB = "def run(job):\n    pass\n"
+
+
+@pytest.mark.parametrize("job", ["counts", "s3://data/jobs/mine.py"])
+def test_a_job_that_may_need_no_jvm_has_none_beside_it(
+    environment: ExecutionEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    (jobs / "counts.py").write_text(PLAIN_JOB)
+    monkeypatch.setenv(JOBS_VARIABLE, str(jobs))
+    environment.run(EVENT, Context())
+    assert environment.jvm is not None
+
+    environment.run(EVENT | {"job": job}, Context())
+
+    assert len(Path(os.environ["SEEN"]).read_text().split()) == 5  # and no JVM
+    assert environment.jvm is None
+    environment.run(EVENT, Context())  # a stage may have jobs of both kinds
+    assert environment.jvm is not None
 
 
 def test_a_setting_turns_reuse_off(

@@ -26,9 +26,11 @@ from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.domain.beat import Kill, beaten, decide_beat
 from longhaul.domain.transitions import Report
+from longhaul.runner.effort import Effort, ProcessTree
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.resources import Resources, resources
-from longhaul.runner.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch, StageCount
+from longhaul.runner.spark.progress import SparkWatch
+from longhaul.runner.spark.sample import SparkSample, StageCount
 from longhaul.runner.stopping import Stop
 from longhaul.settings import LeaseSettings
 from tests.builders import running

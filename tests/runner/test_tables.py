@@ -22,10 +22,10 @@ from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.domain.verdict import ExitCode
-from longhaul.runner.io.splitting import split
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe
 from longhaul.runner.running_job import RunningJob
+from longhaul.runner.spark.splitting import split
 from longhaul.settings import RequestLimits
 from tests.builders import BUCKET, settings, stage
 from tests.runner.conftest import Cloud, MakeAttempt

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.runner.loading import JOBS_VARIABLE
+from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.testing import _JOBS_VARIABLE
 
 OF_OTHERS = """

@@ -2,8 +2,9 @@
 
 Each job gets a Python process of its own, `python -m longhaul.engines.aws_lambda.runner`. The JVM
 beside it is kept for the next job of the same stage and catalogue job, if this one ended well
-(`longhaul.runner.spark.kept`). All other processes are killed, and all files deleted, before the
-invocation ends: the environment may serve the next job of its stage.
+(`longhaul.runner.spark.kept`). A job without Spark has none beside it, and code that a message
+brought along starts its own once it is known to need one. All other processes are killed, and all
+files deleted, before the invocation ends: the environment may serve the next job of its stage.
 
 The environment: TMPDIR names the function's only writable folder, LONGHAUL_SETTINGS the settings.
 """
@@ -19,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
 import psutil
@@ -27,9 +28,13 @@ import psutil
 from longhaul.domain.lease import AttemptId
 from longhaul.engines.aws_lambda.ends import MIB_PER_VCPU, ended, reference
 from longhaul.runner import json_logs
+from longhaul.runner.job_file import may_need_no_spark
 from longhaul.runner.resources import Resources, resources
-from longhaul.runner.spark.gateway import CONNECTION, ENDED, Gateway, printable
+from longhaul.runner.spark.gateway import CONNECTION, ENDED, Gateway, LateGateway, printable
 from longhaul.runner.task import Task
+
+if TYPE_CHECKING:
+    from longhaul.runner.spark.kept import KeptGateway
 
 _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 # Before Lambda ends the invocation: time to kill what runs, and to say so.
@@ -85,12 +90,21 @@ class WarmJvm:
         gateway.on_death(write)
         return cls(own, gateway, serves)
 
+    def arguments(self) -> list[str]:
+        """Of `main`, for one more job."""
+        self.jobs += 1
+        used = ["used"] if self.jobs > 1 else []
+        return [str(self.folder), str(self.gateway.pid), str(self.gateway.output), *used]
+
     @property
     def may_go_on(self) -> bool:
-        """Whether another job may run in it. A job that a message brought along never shares."""
-        job = self.serves[1]
-        is_known = job is not None and not job.startswith("s3://")
-        return is_known and self.jobs < _MAX_JOBS and self.gateway.is_alive and _reuse_allowed()
+        """Whether another job may run in it."""
+        return (
+            self.serves[1] is not None
+            and self.jobs < _MAX_JOBS
+            and self.gateway.is_alive
+            and _reuse_allowed()
+        )
 
 
 def _children() -> list[int]:
@@ -124,12 +138,10 @@ class ExecutionEnvironment:
             raise NotCleanError("files of an earlier job are left in this environment")
         try:
             jvm = self._jvm_for(event, folder, _resources(memory))
-            is_used, jvm.jobs = jvm.jobs > 0, jvm.jobs + 1
             code = self._run_process(
                 event,
-                [task, str(memory), str(jvm.folder), str(jvm.gateway.pid), str(jvm.gateway.output)]
-                + (["used"] if is_used else []),
-                jvm.gateway.output,
+                [task, str(memory), *(jvm.arguments() if jvm else ())],
+                [jvm.gateway.output] if jvm else [],
                 remaining_s - _MARGIN_S,
             )
         finally:
@@ -141,7 +153,12 @@ class ExecutionEnvironment:
             status = code if code > 0 else _SIGNAL_EXIT_BASE - code
             raise JobEnded(f"exit code {status}", task)
 
-    def _jvm_for(self, event: dict[str, Any], folder: Path, limits: Resources) -> WarmJvm:
+    def _jvm_for(self, event: dict[str, Any], folder: Path, limits: Resources) -> WarmJvm | None:
+        """The JVM for the job; None for one that may need none, which has the memory to itself."""
+        if may_need_no_spark(event.get("job")):
+            if self.jvm:
+                self.end()
+            return None
         serves = (str(event["stage"]), event.get("job"))
         if self.jvm and (self.jvm.serves != serves or not self.jvm.may_go_on):
             self.end()
@@ -162,14 +179,14 @@ class ExecutionEnvironment:
         return _of_jobs(clean(Path(os.environ["TMPDIR"]), None, self.spared))
 
     def _run_process(
-        self, event: dict[str, Any], arguments: list[str], output: int, limit_s: float
+        self, event: dict[str, Any], arguments: list[str], outputs: list[int], limit_s: float
     ) -> int:
         names = {f"LONGHAUL_{name.upper()}": str(event[name]) for name in ("key", "run", "attempt")}
         process = self._popen(
             [sys.executable, "-m", "longhaul.engines.aws_lambda.runner", *arguments],
             env=os.environ | names,
             stdin=subprocess.DEVNULL,
-            pass_fds=[output],
+            pass_fds=outputs,
         )
         try:
             return int(process.wait(max(0.0, limit_s)))
@@ -342,29 +359,42 @@ def _resources(memory_mib: int) -> Resources:
     return resources(memory_mib / MIB_PER_VCPU, memory_mib)
 
 
-def main(task_ref: str, memory_mib: str, folder: str, pid: str, output: str, *used: str) -> int:
-    """Carry out the attempt that the environment names, and return the exit code."""
+def main(task_ref: str, memory_mib: str, *jvm: str) -> int:
+    """Carry out the attempt that the environment names, and return the exit code.
+
+    `jvm`: the folder, process, output and use of one that is kept; nothing for a job without.
+    """
     # Not needed by the handler.
     from longhaul.adapters.background import Threads  # noqa: PLC0415
-    from longhaul.runner.spark.kept import KeptGateway  # noqa: PLC0415
     from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm  # noqa: PLC0415
-    from longhaul.runner.wiring import invocation_attempt  # noqa: PLC0415
+    from longhaul.runner.wiring import invocation_attempt, task_attempt  # noqa: PLC0415
 
     stop, background = Stop(), Threads()
     stop_on_sigterm(stop, background)
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
-    gateway = KeptGateway(Path(folder), int(pid), int(output), is_used=bool(used))
     task = Task(task_ref, _resources(int(memory_mib)))
+    own, kept = LateGateway(scratch, task.resources), _kept(*jvm) if jvm else None
     code = 1
     try:
-        attempt = invocation_attempt(task, gateway, scratch, stop, background)
+        attempt = (
+            invocation_attempt(task, kept, scratch, stop, background)
+            if kept
+            else task_attempt(task, own, scratch, stop, background)
+        )
         end_when_stopped(attempt)
         code = int(attempt.run())
     finally:
-        if code:
-            gateway.stop()
+        own.stop()
+        if code and kept:
+            kept.stop()
         shutil.rmtree(scratch, ignore_errors=True)
     return code
+
+
+def _kept(folder: str, pid: str, output: str, *used: str) -> "KeptGateway":
+    from longhaul.runner.spark.kept import KeptGateway  # noqa: PLC0415 - imports PySpark
+
+    return KeptGateway(Path(folder), int(pid), int(output), is_used=bool(used))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ def fargate_states(
                         {"Name": "LONGHAUL_KEY", "Value.$": "$.key"},
                         {"Name": "LONGHAUL_RUN", "Value.$": "$.run"},
                         {"Name": "LONGHAUL_ATTEMPT", "Value.$": "$.attempt"},
+                        # Whether it needs a JVM, which boots before the row is read.
+                        {"Name": "LONGHAUL_JOB", "Value.$": "$.job"},
                     ],
                 }
             ],

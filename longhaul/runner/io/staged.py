@@ -1,8 +1,9 @@
 """An input on the task's own disk: what the job sees, and the names of its files."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import unquote, urlparse
 
 # Disks take names of 255 bytes; a number, and Hadoop's `.….crc` around the name, need some.
 _MAX_NAME_BYTES: Final = 200
@@ -31,6 +32,11 @@ class StagedInput:
     # the same rows.
     digest: str = ""
     etag: str = ""  # of an input that is one object; empty where a manifest or a table names it
+
+    def as_local(self) -> "StagedInput":
+        """The same with a path for `open`, in the place of a URI."""
+        place = urlparse(self.path)
+        return replace(self, path=unquote(place.path)) if place.scheme == "file" else self
 
 
 def staged_name(number: int, name: str) -> str:

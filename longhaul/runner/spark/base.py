@@ -7,11 +7,16 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+import pyspark
 from pyspark.sql import SparkSession
 
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.job_kinds import JobKind
+from longhaul.runner.effort import Effort, ProcessTree
 from longhaul.runner.resources import Resources
-from longhaul.runner.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch
+from longhaul.runner.spark.deaths import may_be_jvm_death
+from longhaul.runner.spark.progress import SparkWatch
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.spark.session import make_active, shuffle_partitions
 from longhaul.runner.stopping import Stop
 
@@ -43,6 +48,17 @@ class BaseSpark(ABC):
         self._has_executors = has_executors
         self._session: Future[SparkSession] = Future()
         self._watch: SparkWatch | None = None
+
+    @property
+    def version(self) -> str:
+        return pyspark.__version__
+
+    def begin(self, kind: JobKind) -> None:
+        if kind is JobKind.PLAIN:
+            raise PermanentJobError(
+                "job: it is plain Python (`def run(job)`), which runs on one machine: send it to"
+                " another engine than emr-serverless"
+            )
 
     def await_session(self, input_bytes: int = 0) -> None:
         """Wait for the session, make it this thread's, and size its shuffles for the inputs.
@@ -119,10 +135,3 @@ class BaseSpark(ABC):
             yield
         finally:
             self._watch.stop()
-
-
-def may_be_jvm_death(error: BaseException) -> bool:
-    """Whether Python sees the end of the JVM so: a broken connection rather than an answer."""
-    return isinstance(error, (Py4JNetworkError, ConnectionError)) or (
-        isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
-    )

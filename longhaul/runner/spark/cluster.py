@@ -9,9 +9,9 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 
+from longhaul.runner.effort import ProcessTree
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.base import BaseSpark
-from longhaul.runner.spark.progress import ProcessTree
 from longhaul.runner.spark.session import build_session, cluster_options
 from longhaul.runner.stopping import Stop
 

@@ -190,6 +190,29 @@ class Gateway:
         log_output(output, self.tail)
 
 
+class LateGateway:
+    """A JVM that is started when it is known that the job needs one."""
+
+    def __init__(self, scratch: Path, resources: Resources) -> None:
+        self._scratch = scratch
+        self._resources = resources
+        self._gateway: Gateway | None = None
+
+    @property
+    def is_started(self) -> bool:
+        return self._gateway is not None
+
+    def start(self) -> Gateway:
+        """Start it, unless it is."""
+        if self._gateway is None:
+            self._gateway = Gateway(self._scratch, self._resources)
+        return self._gateway
+
+    def stop(self) -> None:
+        if self._gateway is not None:
+            self._gateway.stop()
+
+
 def connect(connection: Path, timeout_s: float, check: Callable[[], None]) -> None:
     """Wait until the JVM has written its address, and point PySpark at it.
 

@@ -5,14 +5,14 @@ planned: each part's files say what they were computed for, and by whom.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.saved import SavedDataset
-from longhaul.runner.io.written import Dataset, Folder
+from longhaul.runner.io.frame import WriteOptions
+from longhaul.runner.io.written import Folder, TableLayout
 from longhaul.runner.running_job import RunningJob
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from simulation.aws.platform.job_process import JobProcess
 
 COLUMNS: Final = {"type": "struct", "fields": [{"name": "n", "type": "long"}]}
-_FRAME: Final = cast(
-    "Any", SimpleNamespace(schema=SimpleNamespace(json=lambda: json.dumps(COLUMNS)))
-)
 _ROWS: Final = 3  # in each file
 MARKER: Final = "_SUCCESS"
 """Spark's last file in a folder that it has written."""
@@ -56,6 +53,29 @@ class Restored(NamedTuple):
 def asked(parts: int, code: int) -> list[str]:
     """The parts of the output; every other version of the code asks for one part less."""
     return [f"{_PART}{n}" for n in range(max(1, parts - code % 2))]
+
+
+class PlannedFrame:
+    """`longhaul.runner.io.frame.Frame` of rows that `compute` writes, and counts."""
+
+    columns = json.dumps(COLUMNS)
+
+    def __init__(self, compute: Callable[[Folder], int]) -> None:
+        self._compute = compute
+
+    def write(self, folder: Folder, _how: WriteOptions) -> int:
+        return self._compute(folder)
+
+    def write_for_table(
+        self, folder: Folder, _layout: TableLayout, _options: Mapping[str, str]
+    ) -> tuple[int, frozenset[str]]:
+        return self._compute(folder), frozenset()
+
+    def checkpoint(self, folder: Folder) -> int:
+        return self._compute(folder)
+
+    def stored(self, _folder: Folder, _columns: str, *, is_empty: bool) -> None:
+        """A checkpoint's files are looked at, and no rows."""
 
 
 class WorkInParts:
@@ -117,18 +137,15 @@ class WorkInParts:
                 (self._job.folder(_FOLDER) / name).write_text(generation)
 
     def _write(self, name: str, seconds: float) -> None:
-        def written(_df: Any, dataset: str, folder: Folder, *_: Any) -> Dataset:
-            layout = (
-                self._job.layout(self._job.table, dataset, COLUMNS, ()) if self._job.table else None
-            )
+        def compute(folder: Folder) -> int:
             self._compute(name, seconds, folder)
-            return Dataset(dataset, folder, _ROWS * self._planned.files, layout)
+            return _ROWS * self._planned.files
 
         # In the place of Spark; all that is around it stays.
-        self._job._write_dataset = written  # type: ignore[method-assign,assignment]  # noqa: SLF001
+        self._job.frame_of = PlannedFrame
         self._container.asked.append(name)
         dataset, part = self._place(name)
-        self._job.write(_FRAME, dataset, part=part, version=self._version(name))
+        self._job.write(compute, dataset, part=part, version=self._version(name))
 
     def _place(self, name: str) -> tuple[str, str]:
         """The dataset of a part, and its name there: two datasets have parts of equal names."""

@@ -17,6 +17,7 @@ from greenlet import getcurrent
 from pydantic import JsonValue
 
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import Lease
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import DataPath
@@ -25,6 +26,7 @@ from longhaul.domain.transitions import Report
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
+from longhaul.runner.effort import Effort
 from longhaul.runner.io.listing import InputListing, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
@@ -32,7 +34,7 @@ from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import LoadedJob
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
-from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
 from longhaul.runner.task import Task
 from longhaul.runner.wiring import put_together, s3_client, tables_from
@@ -240,6 +242,11 @@ class PlannedSpark:
         return LoadedJob(
             lambda _session, job: self._play(planned, job), Params(), str(container.code)
         )
+
+    version = "4"
+
+    def begin(self, kind: JobKind) -> None:
+        """There is nothing to boot."""
 
     def await_session(self, input_bytes: int = 0) -> None:
         del input_bytes

@@ -8,12 +8,14 @@ from typing import Any
 
 from benchmarks import timed_work
 from longhaul.adapters.background import Threads
+from longhaul.domain.job_kinds import JobKind
 from longhaul.job import Params
+from longhaul.runner.effort import Effort
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import LoadedJob
 from longhaul.runner.running_job import RunningJob
-from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
@@ -42,6 +44,11 @@ class WithoutSpark:
             job.written.append(Dataset(".", folder, 1))
 
         return LoadedJob(run, Params())
+
+    version = "4"
+
+    def begin(self, kind: JobKind) -> None:
+        """There is nothing to boot."""
 
     def await_session(self, _input_bytes: int = 0) -> None:
         """There is none."""

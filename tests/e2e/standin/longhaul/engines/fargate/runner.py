@@ -28,15 +28,17 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.paths import DataPath
 from longhaul.job import Params
 from longhaul.local.credentials import aws_client
+from longhaul.runner.effort import Effort
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import LoadedJob, load
 from longhaul.runner.running_job import RunningJob
-from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
@@ -124,6 +126,11 @@ class Plan:
         self._until = Path(params["until"]) if params.get("until") else None
         self._reads = params.get("reads", ())
         return LoadedJob(lambda _session, job: self._work(job), Params())
+
+    version = "4"
+
+    def begin(self, kind: JobKind) -> None:
+        """There is nothing to boot."""
 
     def await_session(self, input_bytes: int = 0) -> None:
         """There is none."""

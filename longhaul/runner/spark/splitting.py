@@ -4,43 +4,13 @@ Every column stays in the files. Spark's own `partitionBy` takes its columns out
 text and null into one folder: so it gets columns that are made for it.
 """
 
-import re
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable
 
 from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 from pyspark.sql.types import TimestampType
 
-from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy
-
-# What Spark escapes in a folder's name.
-_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
-
-
-def require_columns(partition_by: Iterable[str], columns: Sequence[str]) -> None:
-    """Raises PermanentJobError for what parts tables alone: a prefix is parted by columns.
-
-    Also for folders that every reader takes for hidden.
-    """
-    for text in partition_by:
-        if text.startswith("."):
-            raise PermanentJobError(
-                f"partition_by {text}: readers skip folders whose names begin with a dot: rename"
-                " the column"
-            )
-        if text not in columns and PartitionBy.parse(text).transform != "identity":
-            raise PermanentJobError(
-                f"partition_by {text}: an output at a prefix is parted by columns: make one of it,"
-                " or write to a table"
-            )
-
-
-def partition_of_nulls(columns: Iterable[str]) -> str:
-    """The folder of the rows that are null in all these columns, as Spark names it."""
-    escaped = (_ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", name) for name in columns)
-    return "/".join(f"{name}=__HIVE_DEFAULT_PARTITION__" for name in escaped)
 
 
 def split(df: DataFrame, partition_by: Iterable[PartitionBy]) -> DataFrameWriter:

@@ -1,0 +1,61 @@
+"""What kind of job a file is, by its text: it is not imported, which would run a script."""
+
+import ast
+from enum import StrEnum
+from typing import Final
+
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class JobKind(StrEnum):
+    SPARK = "spark"
+    """A module with `def run(spark, job)`."""
+
+    PLAIN = "plain"
+    """A module with `def run(job)`: no JVM is started for it."""
+
+    SCRIPT = "script"
+    """All else: an ordinary PySpark script."""
+
+
+class SignatureError(ValueError):
+    """A `run` that nothing would call. `line` is where it is."""
+
+    def __init__(self, text: str, line: int) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+_KINDS: Final = {("spark", "job"): JobKind.SPARK, ("job",): JobKind.PLAIN}
+
+
+def kind_of(tree: ast.Module) -> JobKind:
+    """The kind of a file with this text.
+
+    A script may have a `run` of its own, which it calls.
+
+    Raises:
+        SignatureError: there is a `run` with other parameters, and the file does not use it.
+    """
+    runs = [each for each in tree.body if isinstance(each, _FUNCTIONS) and each.name == "run"]
+    for each in runs:
+        kind = _KINDS.get(_parameters(each))
+        if kind is not None and isinstance(each, ast.FunctionDef):
+            return kind
+    if runs and not any(
+        isinstance(node, ast.Name) and node.id == "run" and isinstance(node.ctx, ast.Load)
+        for node in ast.walk(tree)
+    ):
+        last = runs[-1]
+        how = "async def" if isinstance(last, ast.AsyncFunctionDef) else "def"
+        raise SignatureError(
+            f"`{how} run({ast.unparse(last.args)})` is no job's: `def run(spark, job)` is one with"
+            " Spark, and `def run(job)` one without",
+            last.lineno,
+        )
+    return JobKind.SCRIPT
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
+    given = (*function.args.posonlyargs, *function.args.args)
+    return tuple(each.arg.lstrip("_") for each in given)  # `_spark`: not used

@@ -1,0 +1,24 @@
+"""Modules that Spark's Python workers cannot import: what they run of one travels with the task."""
+
+from types import ModuleType
+from typing import Final
+
+from pyspark import SparkContext, cloudpickle
+from pyspark.sql import Column, DataFrame, SparkSession
+
+_OF_A_SESSION: Final = (SparkContext, SparkSession, DataFrame, Column)
+
+
+def send_along(module: ModuleType) -> None:
+    """Let it travel."""
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def send_along_if_needed(module: ModuleType) -> None:
+    """Let it travel if it holds what is made in a session, such as a UDF: a worker has none."""
+    # `evalType`: of a UDF, which is wrapped.
+    if any(
+        isinstance(value, _OF_A_SESSION) or hasattr(value, "evalType")
+        for value in vars(module).values()
+    ):
+        send_along(module)

@@ -1,0 +1,421 @@
+"""Jobs without Spark: the same attempt, and no JVM."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.lazy_tables import publisher_of
+from longhaul.adapters.publisher import S3Publisher, read_manifest
+from longhaul.domain.job_kinds import JobKind
+from longhaul.domain.tables import TablePath
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job, Params, PermanentJobError
+from longhaul.runner.attempt import Spark
+from longhaul.runner.job_file import JOBS_VARIABLE
+from longhaul.runner.loading import LoadedJob
+from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.plain import python
+from longhaul.runner.plain.python import run_plain
+from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
+from tests.builders import BUCKET, settings
+from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
+from tests.runner.job_attempts import Attempts
+
+JOB = """
+from pathlib import Path
+import pyarrow as pa
+from longhaul.job import Params as Base
+
+class Params(Base):
+    rows: int
+
+def run(job):
+    lines = Path(job.input("lines"), "00000-a b.txt").read_text().split()
+    job.progress("half of it", done=1, total=2)
+    job.write(pa.table({"n": range(job.params.rows), "line": lines * job.params.rows}))
+    return {"lines": len(lines)}
+"""
+PATH = TablePath("lake", "counts")
+
+
+def no_jvm() -> Spark:
+    raise AssertionError("the job needs no JVM")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a project's jobs."""
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    monkeypatch.setenv(JOBS_VARIABLE, str(jobs))
+    monkeypatch.syspath_prepend(jobs)
+    yield jobs
+    for file in jobs.glob("*.py"):
+        sys.modules.pop(file.stem, None)
+
+
+def run_as(job: Callable[[Job[Any]], object]) -> LoadedJob:
+    return LoadedJob(lambda _, running: job(running), Params(), "1", JobKind.PLAIN)  # type: ignore[func-returns-value,arg-type]
+
+
+@pytest.fixture
+def run(cloud: Cloud, make_attempt: MakeAttempt) -> Callable[..., ExitCode]:
+    """Run an attempt of a job without inputs, or of the one that is claimed."""
+
+    def run_(job: Callable[[Job[Any]], object], **changes: Any) -> ExitCode:
+        if not changes.pop("is_claimed", False):
+            cloud.claim(inputs={}, output=f"s3://{BUCKET}/counts/")
+        stop = Stop()
+        attempt = make_attempt(
+            load=lambda *_: run_as(job), spark=SparkOnDemand(no_jvm, stop), stop=stop, **changes
+        )
+        return attempt.run()
+
+    return run_
+
+
+def published(cloud: Cloud, prefix: str = "counts/") -> dict[str, bytes]:
+    manifest, _ = read_manifest(cloud.s3, BUCKET, prefix)
+    assert manifest is not None
+    return {
+        file.path: cloud.s3.get_object(Bucket=BUCKET, Key=prefix + file.path)["Body"].read()
+        for file in manifest.files
+    }
+
+
+def test_a_job_without_spark_reads_local_paths_and_publishes_its_rows(
+    cloud: Cloud, make_attempt: MakeAttempt, project: Path
+) -> None:
+    (project / "counts.py").write_text(JOB)
+    cloud.s3.put_object(Bucket=BUCKET, Key="lines/a b.txt", Body=b"one")
+    cloud.claim(
+        job="counts",
+        inputs={"lines": f"s3://{BUCKET}/lines/"},
+        output=f"s3://{BUCKET}/counts/",
+        params={"rows": 3},
+    )
+    stop = Stop()
+    spark = SparkOnDemand(no_jvm, stop)
+
+    code = make_attempt(settings=settings(jobs=("counts",)), spark=spark, stop=stop).run()
+
+    assert code is ExitCode.OK
+    manifest, _ = read_manifest(cloud.s3, BUCKET, "counts/")
+    assert manifest is not None
+    assert manifest.rows == {".": 3}
+    assert manifest.results is not None
+    assert manifest.results["value"] == {"lines": 1}
+    (body,) = published(cloud).values()
+    table = pa.parquet.read_table(pa.BufferReader(body))
+    assert table.to_pylist() == [{"n": n, "line": "one"} for n in range(3)]
+
+
+def test_no_module_of_spark_is_imported_for_a_job_without_it(tmp_path: Path) -> None:
+    """Seconds differ between machines: what is imported decides them."""
+    (tmp_path / "counts.py").write_text("def run(job):\n    pass\n")
+    code = (
+        "import sys, longhaul.engines.fargate.runner, longhaul.engines.aws_lambda.runner;"
+        "from longhaul.runner.wiring import task_attempt;"
+        "from longhaul.runner.loading import load;"
+        "load('counts', {}, None, None);"
+        "print([name for name in sys.modules if '.' not in name], len(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {JOBS_VARIABLE: str(tmp_path), "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tops, _, count = done.stdout.rpartition("]")
+    assert not {"pyspark", "py4j", "pyarrow", "pyiceberg", "pandas"} & {
+        each.strip(" [']") for each in tops.split(",")
+    }
+    assert int(count) < 800  # with PySpark it would be 500 more
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def run(data):\n    pass\n", r"x.py:1: `def run\(data\)` is no job's: `def run\(spark"),
+        ("def run(job, spark):\n    pass\n", r"`def run\(job, spark\)` is no job's"),
+        ("import os\n\nasync def run(job):\n    pass\n", r"x.py:3: `async def run\(job\)`"),
+    ],
+)
+def test_a_run_that_nothing_would_call_is_refused(
+    cloud: Cloud, make_attempt: MakeAttempt, project: Path, text: str, said: str
+) -> None:
+    (project / "x.py").write_text(text)
+    cloud.claim(job="x", inputs={}, params={})
+    stop = Stop()
+    attempt = make_attempt(
+        settings=settings(jobs=("x",)), spark=SparkOnDemand(no_jvm, stop), stop=stop
+    )
+
+    assert attempt.run() is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    with pytest.raises(AssertionError, match=said):
+        raise AssertionError(result.error)
+
+
+def test_compressed_files_are_the_jobs_own_matter(cloud: Cloud, run: Callable[..., Any]) -> None:
+    cloud.s3.put_object(Bucket=BUCKET, Key="raw/a.zip", Body=b"zip")
+    cloud.claim(inputs={"raw": f"s3://{BUCKET}/raw/"}, output=f"s3://{BUCKET}/counts/")
+    seen = []
+
+    def job(job: Job[Any]) -> None:
+        (file,) = Path(job.input("raw")).iterdir()
+        seen.append(file.read_bytes())
+        job.write(pa.table({"n": [1]}))
+
+    assert run(job, is_claimed=True) is ExitCode.OK
+    assert seen == [b"zip"]
+
+
+def test_parts_and_checkpoints_are_computed_once(cloud: Cloud, attempts: Attempts) -> None:
+    computed: list[str] = []
+
+    def rows(name: str) -> pa.RecordBatchReader:
+        schema = pa.schema([("name", pa.large_string())])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            computed.append(name)
+            yield pa.record_batch([pa.array([name], pa.large_string())], schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def work(job: Job[Any]) -> None:
+        kept = job.checkpoint("all", rows("checkpoint"))
+        assert kept.to_pylist() == [{"name": "checkpoint"}]
+        for part in ("a", "b"):
+            job.write(rows(part), part=part)
+        job.state["seen"] = 1
+        (job.folder("model") / "weights").write_text("1")
+        job.save()
+        if job.attempt == 1:
+            raise RuntimeError("cut off")
+        assert job.state == {"seen": 1}
+
+    for expected in (ExitCode.FAILED, ExitCode.OK):
+        stop = Stop()
+        spark = SparkOnDemand(no_jvm, stop)
+        assert attempts.run_loaded(run_as(work), spark=spark, stop=stop) is expected
+    assert computed == ["checkpoint", "a", "b"]
+    manifest, _ = read_manifest(cloud.s3, BUCKET, "clean/2013-01/")
+    assert manifest is not None
+    assert manifest.rows == {".": 2}
+
+
+def test_a_part_with_other_columns_is_refused(run: Callable[..., ExitCode], cloud: Cloud) -> None:
+    def job(job: Job[Any]) -> None:
+        job.write(pa.table({"n": pa.array([1], pa.int64())}), part="a")
+        job.write(pa.table({"n": pa.array([1], pa.int32())}), part="b")
+
+    assert run(job) is ExitCode.PERMANENT
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert 'n is "integer", and was "long"' in result.error
+
+
+def test_an_error_of_a_readers_generator_keeps_its_class(run: Callable[..., ExitCode]) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"n": [1]})
+        raise PermanentJobError("the second half is missing")
+
+    def job(job: Job[Any]) -> None:
+        schema = pa.schema([("n", pa.int64())])
+        job.write(pa.RecordBatchReader.from_batches(schema, batches()))
+
+    assert run(job) is ExitCode.PERMANENT
+
+
+@pytest.mark.parametrize("partition_by", [(), ("kind",), ("month(day)", "kind"), ("hour(at)",)])
+def test_a_table_gets_the_rows_of_a_frame(
+    cloud: Cloud, tables: Tables, make_attempt: MakeAttempt, partition_by: tuple[str, ...]
+) -> None:
+    rows = [
+        {
+            "n": n,
+            "kind": kind,
+            "day": date(2026, 1 + n, 1),
+            "at": datetime(2026, 1, 1, n, tzinfo=UTC),
+        }
+        for n, kind in enumerate(["a", None, "", "b/ c"])
+    ]
+    cloud.claim(inputs={}, output=str(PATH), mode="append")
+    publisher = publisher_of(lambda: tables, SystemClock())
+    stop = Stop()
+
+    def job(job: Job[Any]) -> None:
+        assert job.write(pa.Table.from_pylist(rows), partition_by=partition_by) == 4
+
+    code = make_attempt(
+        load=lambda *_: run_as(job),
+        spark=SparkOnDemand(no_jvm, stop),
+        stop=stop,
+        tables=lambda: tables,
+        publisher=S3Publisher(cloud.s3, BUCKET, tables=publisher),
+    ).run()
+
+    assert code is ExitCode.OK
+    table = tables.load(PATH)
+    assert table is not None
+    found = table.scan().to_arrow().to_pylist()
+    assert sorted(found, key=lambda row: int(row["n"])) == rows
+
+
+class _Stops:
+    def __init__(self) -> None:
+        self.unwound = False
+        self.children: list[psutil.Process] = []
+
+    def work(self) -> None:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        self.children = [psutil.Process(child.pid)]
+        try:
+            with suppress(Exception):  # as careless code has it
+                time.sleep(600)
+            time.sleep(600)
+        finally:
+            self.unwound = True
+            child.wait()
+
+
+def test_a_stop_unwinds_the_job_wherever_it_is_and_ends_its_processes() -> None:
+    stop, stops = Stop(), _Stops()
+    timer = threading.Timer(0.5, stop.request, (StopReason.CANCELLED, "cancelled on request"))
+    timer.start()
+
+    with pytest.raises(StopRequestedError, match="cancelled on request"):
+        run_plain(stops.work, stop)
+
+    timer.join()
+    assert stops.unwound
+    assert not any(each.is_running() for each in stops.children)
+
+
+def test_a_stop_after_the_jobs_end_interrupts_nothing() -> None:
+    stop = Stop()
+    run_plain(lambda: None, stop)
+    thread = threading.Thread(target=stop.request, args=(StopReason.CANCELLED, "late"))
+    thread.start()
+    thread.join()
+    os.kill(os.getpid(), signal.SIGUSR2)  # as if it had been on its way
+
+
+def test_processes_that_a_job_leaves_are_ended() -> None:
+    left: list[subprocess.Popen[bytes]] = []
+
+    def work() -> None:
+        left.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+
+    run_plain(work, Stop())
+
+    assert [each.wait(10) for each in left] == [-signal.SIGKILL]
+
+
+@pytest.mark.parametrize(
+    "events", ["low 0\noom 3\noom_kill {}\n", "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"]
+)
+def test_a_process_that_the_kernel_killed_for_its_memory_is_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, events: str
+) -> None:
+    file = tmp_path / "memory.events"
+    file.write_text(events.format(1))
+    monkeypatch.setattr(python, "_EVENTS", (tmp_path / "missing", file))
+
+    def work() -> None:
+        file.write_text(events.format(2))
+        raise RuntimeError("a process of the pool ended")
+
+    with pytest.raises(MemoryError, match="the task's memory is used up"):
+        run_plain(work, Stop())
+
+
+FORKS = """
+import multiprocessing, sys, threading, time
+from longhaul.runner.stopping import Stop, stop_on_sigterm
+
+class Background:
+    def after(self, _seconds, callback):
+        print("ended by its child", flush=True)
+
+if __name__ == "__main__":
+    stop_on_sigterm(Stop(), Background())
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(pool.map(abs, [-1, -2]), flush=True)
+"""
+
+
+def test_a_pool_that_ends_its_workers_ends_no_attempt() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[1, 2]\n"
+
+
+def test_progress_with_a_total_is_the_fraction(cloud: Cloud, run: Callable[..., ExitCode]) -> None:
+    def job(job: Job[Any]) -> None:
+        job.progress("files", done=3, total=4)
+        deadline = time.monotonic() + 30
+        while cloud.lease().attempt.progress.get("note") != "files":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert cloud.lease().attempt.progress["fraction"] == 0.7  # of 0.1 to 0.9, as Spark's tasks
+        job.write(pa.table({"n": [1]}))
+
+    assert run(job) is ExitCode.OK
+
+
+@pytest.mark.parametrize(("done", "total"), [(1, None), (None, 2), (-1, 2), (1, 0), (3, 2)])
+def test_progress_of_no_fraction_is_refused(
+    run: Callable[..., ExitCode], done: int | None, total: int | None
+) -> None:
+    def job(job: Job[Any]) -> None:
+        with pytest.raises(ValueError, match="progress: done"):
+            job.progress("files", done=done, total=total)
+        job.write(pa.table({"n": [1]}))
+
+    assert run(job) is ExitCode.OK
+
+
+def test_a_cluster_refuses_a_job_without_spark() -> None:
+    cluster = SharedSpark.__new__(SharedSpark)  # as on a cluster: Spark is there in any case
+    cluster.begin(JobKind.SPARK)
+    with pytest.raises(PermanentJobError, match="send it to another engine than emr-serverless"):
+        cluster.begin(JobKind.PLAIN)
+
+
+def test_handler_of_sigterm_is_of_the_runner_alone() -> None:
+    """So that the test above means something: without a fork it is called."""
+    before = signal.getsignal(signal.SIGTERM)
+    heard = threading.Event()
+
+    class Background(Threads):
+        def after(self, seconds: float, _callback: Callable[[], None]) -> Any:
+            heard.set()
+            return super().after(seconds, lambda: None)
+
+    stop_on_sigterm(Stop(), Background())
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard.wait(10)
+    finally:
+        signal.signal(signal.SIGTERM, before)
