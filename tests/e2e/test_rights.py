@@ -12,6 +12,10 @@ from tests.e2e.conftest import STAND_IN, Stack
 
 pytestmark = pytest.mark.slow
 
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:{}"
+PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/token"
+VARIABLES = ("DB_HOST", "PASSWORD", "TOKEN", "THEIRS")
+
 
 @pytest.fixture
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
@@ -22,11 +26,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             **main,
             "next": ["clean"],
             "limits": {"input_prefixes": ["raw/"], "output_prefixes": ["parsed/"]},
+            "environment": {"DB_HOST": "db"},
+            "secrets": {"PASSWORD": SECRET.format("main-AbCd12:password::"), "TOKEN": PARAMETER},
         },
         {
             "name": "clean",
             "job": "probe",
             "limits": {"input_prefixes": ["reference/"], "output_prefixes": ["stages/clean/"]},
+            "secrets": {"THEIRS": SECRET.format("clean-AbCd12")},
             "policies": [
                 {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::helpers/*"}
             ],
@@ -54,6 +61,9 @@ def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: S
     for bucket, key in places.values():
         s3.put_object(Bucket=bucket, Key=key, Body=b"read")
     uris = {name: f"s3://{bucket}/{key}" for name, (bucket, key) in places.items()}
+    for name in ("PASSWORD", "TOKEN"):
+        code, _, said_of_it = stack.longhaul("secret", "set", name, input=f"value of {name}\n")
+        assert code == 0, said_of_it
     outputs = {"main": "parsed/one", "clean": "stages/clean/one"}
     queues = {"main": "JobsQueueUrl", "clean": "CleanQueueUrl"}
 
@@ -62,9 +72,21 @@ def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: S
             stack.plan("one", "ok", output=f"s3://{stack.bucket}/{prefix}/", label=stage)
         )
         request["params"]["reads"] = [*uris.values()]
+        request["params"]["variables"] = VARIABLES
         sqs.send_message(QueueUrl=stack.outputs[queues[stage]], MessageBody=json.dumps(request))
 
-    said = {}
+    # A secret that is not there lets its job wait, and says which it is.
+    stack.wait_for(
+        lambda: (row := stack.leases.load("clean#one")) and row.last_class == "refused",
+        "the refusal of clean",
+    )
+    waiting = stack.leases.load("clean#one")
+    assert waiting is not None
+    assert "THEIRS: the role of the stage cannot read" in (waiting.last_error or "")
+    assert waiting.failures == 0
+    code, _, said_of_it = stack.longhaul("secret", "set", "THEIRS", input="value of THEIRS\n")
+    assert code == 0, said_of_it
+    said, known = {}, {}
     for stage, prefix in outputs.items():
         ended = stack.wait_for(
             lambda stage=stage: (row := stack.leases.load(f"{stage}#one")) and row.is_finished,
@@ -73,6 +95,16 @@ def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: S
         assert ended
         (row,) = stack.rows(prefix)
         said[stage] = {name: row["reads"][uri] for name, uri in uris.items()}
+        known[stage] = row["variables"]
+    assert known == {
+        "main": {
+            "DB_HOST": "db",
+            "PASSWORD": "value of PASSWORD",
+            "TOKEN": "value of TOKEN",
+            "THEIRS": None,
+        },
+        "clean": {"DB_HOST": None, "PASSWORD": None, "TOKEN": None, "THEIRS": "value of THEIRS"},
+    }
     assert said == {
         "main": {
             "raw": "read",

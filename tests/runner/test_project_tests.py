@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from longhaul.cli.project import python_environment
 from longhaul.config.project import Project
 from tests.layers import ROOT
@@ -71,10 +73,15 @@ def test_a_job_that_makes_udfs_at_its_top_is_tested_as_a_task_runs_it(tmp_path: 
     assert [each.name for each in scratch.iterdir() if each.name.startswith("spark-")] == []
 
 
-def test_the_tests_of_the_demo_pass_as_those_of_any_project() -> None:
+@pytest.mark.parametrize(
+    "example",
+    # The second installs a driver, and starts Debian's PostgreSQL.
+    ["demo", pytest.param("postgres", marks=pytest.mark.slow)],
+)
+def test_the_tests_of_an_example_pass_as_those_of_any_project(example: str) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "longhaul.cli.cli", "test", "-p", "no:cacheprovider"],
-        cwd=ROOT / "examples" / "demo",
+        cwd=ROOT / "examples" / example,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

@@ -49,6 +49,23 @@ def accesses(
             {"Bucket": "b", "Key": "k", "VersionId": "1"},
             [("s3:GetObjectVersion", "arn:aws:s3:::b/k")],
         ),
+        (
+            "secretsmanager",
+            "GetSecretValue",
+            {"SecretId": f"arn:aws:secretsmanager:{HERE}:secret:shop/db-AbCd12"},
+            [
+                (
+                    "secretsmanager:GetSecretValue",
+                    f"arn:aws:secretsmanager:{HERE}:secret:shop/db-AbCd12",
+                )
+            ],
+        ),
+        (
+            "ssm",
+            "GetParameter",
+            {"Name": f"arn:aws:ssm:{HERE}:parameter/shop/token"},
+            [("ssm:GetParameter", f"arn:aws:ssm:{HERE}:parameter/shop/token")],
+        ),
         ("s3", "ListObjectsV2", {"Bucket": "b"}, [("s3:ListBucket", "arn:aws:s3:::b")]),
         ("s3", "ListBuckets", {}, [("s3:ListAllMyBuckets", "*")]),
         (

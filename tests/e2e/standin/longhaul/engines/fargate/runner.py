@@ -3,7 +3,8 @@
 `params.plan` has one word for each attempt whose task has begun: one that was claimed and never ran
 takes none, which happens on a busy machine. The last word holds for all that follow. Each works for
 `params.work_s` seconds, or until there is a file at `params.until`. Of the objects of
-`params.reads`, what S3 says to the task is in the output. The job `probe` is the
+`params.reads`, what S3 says to the task is in the output, and of `params.variables` what is in its
+environment. The job `probe` is the
 catalogue's own, with a session that only counts.
 """
 
@@ -107,6 +108,7 @@ class Plan:
         self._work_s = 0.0
         self._until: Path | None = None
         self._reads: Sequence[str] = ()
+        self._variables: Sequence[str] = ()
         self.s3: Any = None
         self.begun: Callable[[], int] = lambda: 0
 
@@ -125,6 +127,7 @@ class Plan:
         self._work_s = params.get("work_s", 0)
         self._until = Path(params["until"]) if params.get("until") else None
         self._reads = params.get("reads", ())
+        self._variables = params.get("variables", ())
         return LoadedJob(lambda _session, job: self._work(job), Params())
 
     version = "4"
@@ -185,6 +188,8 @@ class Plan:
         row: dict[str, Any] = {"key": self._attempt.key, "attempt": self._attempt.attempt}
         if self._reads:
             row["reads"] = {uri: self._read(uri) for uri in self._reads}
+        if self._variables:
+            row["variables"] = {name: os.environ.get(name) for name in self._variables}
         self._write(job, [row])
 
     def _read(self, uri: str) -> str:
