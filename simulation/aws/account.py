@@ -136,22 +136,6 @@ class FakeSsm(Service):
         return {"Parameters": [{"Name": name, "Type": "String"} for name in found]}
 
 
-class FakeSecretsManager(Service):
-    """Secrets without values: `secrets` has what is said of each, by ARN."""
-
-    service = "secretsmanager"
-
-    def __init__(self, gate: Gate) -> None:
-        super().__init__(gate)
-        self.secrets: dict[str, Answer] = {}
-
-    @operation
-    def describe_secret(self, *, SecretId: str) -> Answer:
-        if SecretId not in self.secrets:
-            raise RefusedError("ResourceNotFoundException")
-        return {"ARN": SecretId, **self.secrets[SecretId]}
-
-
 class FakeKms(Service):
     service = "kms"
 

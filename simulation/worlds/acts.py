@@ -25,6 +25,7 @@ from simulation.worlds.requests import (
     hostile_of,
 )
 from simulation.worlds.retirement import retire
+from simulation.worlds.secrets import value_of
 from simulation.worlds.stages import CLEAN, MAIN
 from simulation.worlds.versions import leave_newer_fields
 
@@ -213,6 +214,15 @@ def change(world: "World", act: Act) -> None:
     world.versions[act.service, act.job] += 1
 
 
+def set_secret(world: "World", act: Act) -> None:
+    """Somebody makes or rotates the secret of the stages: `work` is its version."""
+    world.set_secret(value_of(act.work))
+
+
+def delete_secret(world: "World", _act: Act) -> None:
+    world.set_secret(None)
+
+
 def narrow(world: "World", act: Act) -> None:
     """Deploy settings without the job that requests name; deploy the usual ones `for_s` later."""
     usual = world.settings.jobs
@@ -297,6 +307,8 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "outage": outage,
     "narrow": narrow,
     "change": change,
+    "set_secret": set_secret,
+    "delete_secret": delete_secret,
     "retire": retire,
     "expire": expire,
     "replace_manifest": replace_manifest,

@@ -161,6 +161,7 @@ class Plan:
     notify: str = ""  # what is told of ends: sns, sqs, events; empty for nothing
     kept_s: int = 0  # how long what a dead job has stored stays; 0 for the product's days
     sidecars: bool = False  # another container in each Fargate task, as GuardDuty adds one
+    secret: bool = False  # the stages have one
     retention_s: int = 0  # of the queues; 0 for the days that the template gives them
 
     @property

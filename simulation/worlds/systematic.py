@@ -14,6 +14,7 @@ from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.planned import PLANNED_WORLDS
 from simulation.worlds.requests import SEALED
 from simulation.worlds.run import run
+from simulation.worlds.secrets import SECRET_WORLDS
 from simulation.worlds.tables import TABLE_WORLDS
 from simulation.worlds.tiny import TINY_WORLDS
 
@@ -204,6 +205,7 @@ RACES: Mapping[str, Plan] = {
     **PARTS_WORLDS,
     **PLANNED_WORLDS,
     **GOVERNED_WORLDS,
+    **SECRET_WORLDS,
     "SQS is out for two hours": _plan(
         Job("j0", work_s=9.0),
         Act(20.0, "outage", for_s=7_200.0, service="sqs"),

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from longhaul.adapters.dynamodb.index import DynamoIndex
@@ -37,6 +37,7 @@ from simulation.worlds.notified import create
 from simulation.worlds.plan import Job, Plan
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.requests import DATABASE
+from simulation.worlds.secrets import ARN, value_of
 from simulation.worlds.stages import MAIN, jobs_of, queues_of, stages_of
 from simulation.worlds.tables import WRITERS
 
@@ -62,6 +63,10 @@ class World:
         self.injector = Injector(plan, self.timeline)
         self.aws = FakeAws(self.timeline.clock)
         self.bucket = self.settings.paths.data_bucket
+        # What the secret of the stages has been from when on; None: it is not there.
+        self.secrets: list[tuple[datetime, str | None]] = []
+        if plan.secret:
+            self.set_secret(value_of(0))
         self._deploy()
         self._be_open_to_faults()
         self.sdk = Sdk(self.aws, self.timeline, self.injector, self._saw, self._refused)
@@ -109,6 +114,14 @@ class World:
         self.acts_to_come = len(plan.acts)
         for number, act in enumerate(plan.acts):
             plan_act(self, number, act)
+
+    def set_secret(self, value: str | None) -> None:
+        """Give the secret of the stages a value, or delete it."""
+        self.secrets.append((self.timeline.clock.now(), value))
+        if value is None:
+            self.aws.secretsmanager.delete(ARN)
+        else:
+            self.aws.secretsmanager.put(ARN, value)
 
     def run(self) -> None:
         """Run until no work is left, patience ends, or an invariant fails (`seen.violated`)."""

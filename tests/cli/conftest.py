@@ -35,7 +35,6 @@ from simulation.aws.account import (
     FakeIam,
     FakeKms,
     FakeLakeFormation,
-    FakeSecretsManager,
     FakeServiceQuotas,
     FakeSsm,
     FakeSts,
@@ -88,7 +87,6 @@ class Aws(FakeAws):
         self.sts = FakeSts(self.gate)
         self.ec2 = FakeEc2(self.gate)
         self.iam = FakeIam(self.gate)
-        self.secretsmanager = FakeSecretsManager(self.gate)
         self.ssm = FakeSsm(self.gate)
         self.kms = FakeKms(self.gate)
         self.lakeformation = FakeLakeFormation(self.gate)

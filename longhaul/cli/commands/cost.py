@@ -38,6 +38,12 @@ ATTEMPTS = (
     "saved",
 )
 STAGES = ("stage", "jobs", "attempts", "total", *(purpose.value for purpose in SpentOn))
+# `docs/cost.md` has what each costs.
+_LEFT_OUT = (
+    "left out: the stages' own alarms and what jobs measure, logs and stored data, secrets, AWS "
+    "Config's records of network interfaces, X-Ray, images in ECR, free tiers and taxes "
+    "(docs/cost.md); what was billed is in Cost Explorer"
+)
 JOBS = ("job", "stage", "state", "attempts", "total", "wasted")
 
 
@@ -93,6 +99,7 @@ def cost(  # noqa: PLR0913 - filters
         out.note(note)
     if job is None:
         out.note(_standing(pricing))
+        out.note(_LEFT_OUT)
 
 
 def _standing(pricing: Pricing) -> str:

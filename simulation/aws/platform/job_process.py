@@ -10,6 +10,7 @@ from botocore.exceptions import NoRegionError
 from greenlet import GreenletExit
 
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.masking import Mask
 from longhaul.runner.io.work_area import BucketArea
 from longhaul.runner.io.written import Folder
 from longhaul.settings import RuntimeSettings
@@ -20,6 +21,7 @@ from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.timeline import Event, Timeline
 from simulation.worlds.injection import Injector
 from simulation.worlds.plan import Ending, Job, Plan
+from simulation.worlds.secrets import VARIABLE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -89,6 +91,8 @@ class JobProcess:
         self.end_kind = "stopped"
         self.fault_of_job: str | None = None  # what the job itself has done wrong
         self.code = 0  # version of its code
+        self.began_at = around.timeline.clock.now()
+        self.secret: str | None = None  # as its attempt has it; empty: it has begun without
         self.reads = ""  # what it reads, as JSON
         self.asked: list[str] = []  # the parts that it has asked for
         self.read_own_at: datetime | None = None  # when it had read what it compacts
@@ -106,8 +110,14 @@ class JobProcess:
         if ending.kind == "partitioned":
             self.later(ending.after_s, lambda: self.around.injector.cut_off(self.host))
 
+    def given(self, variables: Mapping[str, str], mask: Mask) -> None:
+        """The attempt gives its job what its stage has for the environment."""
+        del mask
+        self.secret = variables.get(VARIABLE, "")
+
     def begin(self) -> None:
         """Start the runner."""
+        self.began_at = self.timeline.clock.now()
         self.owner.began_working(self)
         self.runner = Runner(self, self.around)
         self.host.run(partial(self._run, self.runner), raise_error)

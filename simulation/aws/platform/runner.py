@@ -44,6 +44,7 @@ from simulation.aws.platform.hosts import HostClock, here, wait_for_good
 from simulation.aws.platform.parts import COLUMNS, WorkInParts
 from simulation.worlds.endings import EMR_FAULTS, KINDS, OWN_FAULTS
 from simulation.worlds.requests import OWN_OUTPUT, emitted_of
+from simulation.worlds.secrets import VARIABLES
 from simulation.worlds.stages import is_too_many, members_of
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ class Runner:
         )
         leases = PlannedLeases(attempt.leases, container, attempt.publisher)
         attempt.leases = cast("Leases", leases)
+        attempt.give = container.given
+        if around.plan.secret:
+            attempt.variables = {each.name: VARIABLES for each in around.settings().stages}
         # The same in each run of a world. (A draw of the host's would change what follows.)
         attempt.new_seal = lambda: sha256(container.task_ref.encode()).hexdigest()[:32]
         end_when_stopped(attempt, container.end_process)
@@ -324,7 +328,8 @@ class PlannedSpark:
             container.fault_of_job = kind
         if kind in _RAISES:
             error = _RAISES[kind]()
-            raise error
+            # As a driver quotes the address that it cannot log in at.
+            raise ValueError(f"{error}: {container.secret}") if container.secret else error
         match kind:
             case "no_output":
                 return

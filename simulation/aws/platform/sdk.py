@@ -140,6 +140,8 @@ class SdkGate:
         try:
             answer = proceed()
         except ClientError as error:
+            if call.operation == "GetSecretValue":
+                host.facts.setdefault("denied", []).append(call)  # it is not there
             self._sdk.refused(call, host, error.response["Error"]["Message"])
             raise
         self._sdk.saw(call, host)

@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S20 and L1 to L14 of docs/reliability.md.
+"""What must hold in every world: S1 to S21 and L1 to L14 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """
@@ -15,6 +15,7 @@ from simulation.seen.invariants import (
     redrives,
     runs,
     saved,
+    secrets,
     stages,
     tables,
     timing,
@@ -32,6 +33,7 @@ __all__ = [
     "redrives",
     "runs",
     "saved",
+    "secrets",
     "stages",
     "tables",
     "timing",

@@ -160,10 +160,11 @@ def _others_are_denied(seen: "Seen") -> bool:
 
 
 def _is_of_each_job(call: "Call") -> bool:
-    """Whether it reads the request, registers, or commits."""
+    """Whether it reads the request or a secret, registers, or commits."""
     is_request = str(call.arguments.get("Key", "")).startswith("longhaul/requests/")
     sets = call.arguments.get("UpdateExpression", "").partition("REMOVE")[0]
-    return is_request or "#n_task_arn = " in sets or "#n_output = " in sets
+    is_secret = call.operation == "GetSecretValue"
+    return is_request or is_secret or "#n_task_arn = " in sets or "#n_output = " in sets
 
 
 @invariant(

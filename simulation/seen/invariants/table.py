@@ -43,7 +43,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S20, L1 to L14
+    code: str  # as in docs/reliability.md: S1 to S21, L1 to L14
     says: str
     holds: Check
 

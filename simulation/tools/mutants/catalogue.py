@@ -16,12 +16,13 @@ from simulation.tools.mutants.outcome import OUTCOME
 from simulation.tools.mutants.output import OUTPUT
 from simulation.tools.mutants.rare import RARE
 from simulation.tools.mutants.saved import SAVED
+from simulation.tools.mutants.secrets import SECRETS
 from simulation.tools.mutants.tables import TABLES
 from simulation.tools.mutants.tiny import TINY
 from simulation.tools.mutants.when_sent import WHEN_SENT
 
 ALL: Final = (
     *(*FENCE, *MESSAGES, *WHEN_SENT, *OUTCOME, *OUTPUT, *TABLES),
-    *(*FOLLOW_ONS, *NOTICES, *RARE, *TINY, *EMR, *SAVED),
+    *(*FOLLOW_ONS, *NOTICES, *RARE, *TINY, *EMR, *SAVED, *SECRETS),
 )
 MUTANTS: Final[Mapping[str, Mutant]] = {mutant.name: mutant for mutant in ALL}
