@@ -117,7 +117,7 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
         ValueError: as `parse_input`; also for a bucket's root and for glob characters.
     """
     if not text.startswith(("s3:", "file:")):
-        raise ValueError("must be s3://bucket/…, or a table: table://DATABASE/NAME")
+        raise ValueError("must be s3://bucket/…, data:…, or a table: table://DATABASE/NAME")
     path = _parse(text, policy, allowed=(policy.data_bucket, *policy.output_buckets))
     if path.scheme != "s3":
         raise ValueError(
@@ -189,7 +189,8 @@ def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
             raise ValueError("a file: path is absolute: file:///…")
         path = DataPath("file", "", _on_disk(rest))
     else:
-        raise ValueError(f"must be s3://bucket/…{' or file:///…' if policy.allow_file else ''}")
+        others = ", data:… or file:///…" if policy.allow_file else " or data:…"
+        raise ValueError(f"must be s3://bucket/…{others}")
     if has_controls(path.key):  # in a `file:` path also those that were escaped
         raise ValueError("has control characters")
     segments = path.key.strip("/").split("/")

@@ -256,13 +256,16 @@ def read_request(body: str, data_bucket: str | None = None) -> JobRequest:
         raise InvalidRequestError([f"the body is not valid JSON{where}"]) from None
 
 
+def with_bucket(path: str, bucket: str) -> str:
+    """The path, with the name of the stack's data bucket in the place of `data:`."""
+    return f"s3://{bucket}/{path.removeprefix(DATA)}" if path.startswith(DATA) else path
+
+
 def _with_bucket(document: Mapping[str, Any], bucket: str) -> dict[str, Any]:
     """A request with the bucket's name: the same work as one that was sent with it."""
 
     def named(text: object) -> object:
-        if not isinstance(text, str) or not text.startswith(DATA):
-            return text
-        return f"s3://{bucket}/{text.removeprefix(DATA)}"
+        return with_bucket(text, bucket) if isinstance(text, str) else text
 
     fields = {name: named(document[name]) for name in ("job", "output") if name in document}
     if isinstance(inputs := document.get("inputs"), dict):

@@ -216,7 +216,7 @@ def test_a_table_goes_back_to_its_last_overwrite_and_counts_other_writers(world:
 def test_data_that_no_job_wrote_is_said_so(world: World) -> None:
     world.s3.put_object(Bucket=BUCKET, Key="raw/a.csv", Body=b"n\n")
     world.s3.put_object(Bucket=BUCKET, Key="spark/_SUCCESS", Body=b"")
-    for data in (f"s3://{BUCKET}/raw/", f"s3://{BUCKET}/raw/a.csv", f"s3://{BUCKET}/spark/"):
+    for data in (f"s3://{BUCKET}/raw/", f"s3://{BUCKET}/raw/a.csv", "data:spark/"):
         done = world.run(data)
         assert done.exit_code == 3
         assert "no output of Longhaul: there is no _SUCCESS" in done.stderr
@@ -226,7 +226,7 @@ def test_data_that_no_job_wrote_is_said_so(world: World) -> None:
     assert "table://lake/none: no such table" in done.stderr
     done = world.run("clean/")
     assert done.exit_code == 2
-    assert "neither s3://BUCKET/PREFIX nor table://DATABASE/NAME" in done.stderr
+    assert "neither s3://BUCKET/PREFIX, data:PREFIX nor table://DATABASE/NAME" in done.stderr
 
 
 def test_a_bucket_that_may_not_be_read_ends_its_branch_alone(world: World) -> None:

@@ -184,10 +184,10 @@ def test_without_a_project_the_checkout_serves(
 def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
     folder: Path, command: str
 ) -> None:
-    (folder / "jobs" / "late.py").write_text("def run(job):\n    pass\n")
+    (folder / "jobs" / "late.py").write_text("def run(data):\n    pass\n")
     code, _, error = run("--project", str(folder), command)
     assert code == ExitStatus.USAGE
-    assert "jobs/late.py:1: has no `def run(spark, job)`" in re.sub(r"\s+", " ", error)
+    assert "jobs/late.py:1: `def run(data)` is no job's" in re.sub(r"\s+", " ", error)
     with (folder / "longhaul.toml").open("a") as file:
         file.write("\n[lease]\nbeat_flor_s = 3\n")
     (folder / "requirements.txt").write_text("--no-index\nno-such-package==1\n")
@@ -196,7 +196,7 @@ def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
     said = re.sub(r"\s+", " ", error)
     assert "did you mean beat_floor_s?" in said
     assert "requirements.txt:2: no-such-package==1: does not install" in said
-    assert "jobs/late.py:1: has no `def run(spark, job)`" in said
+    assert "jobs/late.py:1: `def run(data)` is no job's" in said
 
 
 @pytest.mark.parametrize("command", ["deploy", "diff", "synth"])

@@ -24,7 +24,7 @@ REASONS = {
     "label, tags",
     "invalid-wrong-type": "max_attempts: Input should be a valid integer",
     "invalid-path-escapes": "inputs.flights: must not contain '.' or '..' segments",
-    "invalid-other-scheme": "inputs.flights: must be s3://bucket/…",
+    "invalid-other-scheme": "inputs.flights: must be s3://bucket/… or data:…",
     "invalid-other-bucket": "output: bucket 'somebody…' is not allowed; allowed: longhaul-data",
     "invalid-overlong-job-id": "job_id: a job_id has 1 to 128 of A-Z a-z 0-9 . _ / : -, "
     "no leading '/', no '..'",

@@ -154,12 +154,15 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
             {"inputs": {"flights": f"s3://{BUCKET}/longhaul/requests/x"}},
             "inputs.flights: longhaul/ in the data bucket is Longhaul's own",
         ),
-        ({"inputs": {"flights": "file:///etc/passwd"}}, "inputs.flights: must be s3://bucket/…"),
+        (
+            {"inputs": {"flights": "file:///etc/passwd"}},
+            "inputs.flights: must be s3://bucket/… or data:…",
+        ),
         (
             {"inputs": {"flights": "http://169.254.169.254/x"}},
-            "inputs.flights: must be s3://bucket/…",
+            "inputs.flights: must be s3://bucket/… or data:…",
         ),
-        ({"inputs": {"flights": "/etc/passwd"}}, "inputs.flights: must be s3://bucket/…"),
+        ({"inputs": {"flights": "/etc/passwd"}}, "inputs.flights: must be s3://bucket/… or data:…"),
         (
             {"inputs": {"flights": f"s3://{BUCKET}/a\u0000b"}},
             "inputs.flights: has control characters",

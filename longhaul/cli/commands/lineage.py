@@ -15,6 +15,7 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.domain.provenance import InputRead, Origin
+from longhaul.domain.request import DATA, with_bucket
 from longhaul.domain.tables import is_table
 from longhaul.operations.view import iso
 
@@ -38,14 +39,15 @@ def lineage(
     It reads the manifests of outputs and the snapshots of tables: what they say of the version that
     was read. Where that has been replaced since, the walk ends there and says so.
 
-    Example: longhaul lineage s3://longhaul-data/clean/2013-01/
+    Example: longhaul lineage data:clean/2013-01/
 
     Example: longhaul lineage table://longhaul/flights --json
     """
     out = Output(as_json=as_json)
-    if not is_table(data) and not data.startswith("s3://"):
+    if not is_table(data) and not data.startswith(("s3://", DATA)):
         raise CommandError(
-            f"{data} is neither s3://BUCKET/PREFIX nor table://DATABASE/NAME", ExitStatus.USAGE
+            f"{data} is neither s3://BUCKET/PREFIX, data:PREFIX nor table://DATABASE/NAME",
+            ExitStatus.USAGE,
         )
 
     def tables() -> TableReader:
@@ -53,6 +55,7 @@ def lineage(
         databases = target.settings.paths.table_databases
         return TableReader(target.client("glue"), target.client("s3"), databases)
 
+    data = with_bucket(data, target.settings.paths.data_bucket)
     steps = upstream(Wanted(data), OriginReader(target.client("s3"), tables).look)
     for step in steps:
         if isinstance(step, Wrote):

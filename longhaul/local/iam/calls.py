@@ -157,6 +157,9 @@ class Reference:
                     bus = (entry.get("EventBusName") or "default").rpartition("/")[2]
                     context = {"events:source": entry.get("Source", "")}
                     yield from self._plain(call, "PutEvents", {"EventBusName": bus}, context)
+            case "scheduler", _:
+                in_group = {"GroupName": "default", **call.parameters}
+                yield from self._plain(call, _action(call), in_group, {})
             case "emr-serverless", "StartJobRun":
                 yield from self._plain(call, _action(call), call.parameters, {})
                 yield _passed(call, call.parameters["executionRoleArn"])

@@ -44,6 +44,18 @@ def accesses(
             [("s3:GetObject", "arn:aws:s3:::b/a/c")],
         ),
         (
+            "scheduler",
+            "GetSchedule",
+            {"Name": "Longhaul-main"},
+            [("scheduler:GetSchedule", f"arn:aws:scheduler:{HERE}:schedule/default/Longhaul-main")],
+        ),
+        (
+            "scheduler",
+            "GetSchedule",
+            {"Name": "n", "GroupName": "own"},
+            [("scheduler:GetSchedule", f"arn:aws:scheduler:{HERE}:schedule/own/n")],
+        ),
+        (
             "s3",
             "GetObject",
             {"Bucket": "b", "Key": "k", "VersionId": "1"},
