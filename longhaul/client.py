@@ -65,6 +65,7 @@ __all__ = [
     "AmbiguousJobError",
     "Client",
     "ForeignStackError",
+    "FurtherOutput",
     "InvalidRequestError",
     "JobCancelledError",
     "JobDeadError",
@@ -107,6 +108,19 @@ class OutputFile:
 
 
 @dataclass(frozen=True)
+class FurtherOutput:
+    """An output beside the main one.
+
+    Attributes:
+        output: Where it is.
+        files: As `JobResult.files`.
+    """
+
+    output: str
+    files: tuple[OutputFile, ...]
+
+
+@dataclass(frozen=True)
 class JobResult:
     """The end of a job that succeeded.
 
@@ -119,6 +133,7 @@ class JobResult:
             `status.result_problem` says why.
         rows: The exact numbers of rows that it wrote, by dataset, where they are known.
         metrics: What it measured, by name.
+        outputs: Its further outputs, by name.
     """
 
     status: JobStatus
@@ -127,6 +142,7 @@ class JobResult:
     value: JsonValue = None
     rows: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
+    outputs: Mapping[str, FurtherOutput] = field(default_factory=dict)
 
 
 class Client:
@@ -288,6 +304,10 @@ class Client:
             status.result,
             status.rows,
             status.metrics,
+            {
+                name: FurtherOutput(output, self._files(output))
+                for name, output in status.outputs.items()
+            },
         )
 
     def cancel(self, job: SubmittedJob | str, *, stage: str | None = None) -> JobStatus:

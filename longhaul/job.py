@@ -122,6 +122,7 @@ class Job(Protocol[ParamsT_co]):
         options: Mapping[str, str] | None = None,
         part: str | None = None,
         version: str | None = None,
+        output: str | None = None,
     ) -> int:
         """Compute `df`, keep it for publication, and return its exact number of rows.
 
@@ -137,9 +138,13 @@ class Job(Protocol[ParamsT_co]):
         output has the parts that the last attempt asked for, and no others. Name parts by what is
         in the data, such as a month; `version` is that of `checkpoint`.
 
+        `output` names one of the request's `outputs`, each of which the job has to write; `name` is
+        a dataset of that one then.
+
         Raises:
             ValueError: the name cannot be used, or was written already.
-            PermanentJobError: the table cannot hold it; or a part has other columns than the first.
+            PermanentJobError: the request has no such output, the table cannot hold it, or a part
+                has other columns than the first.
         """
 
     def checkpoint(
@@ -215,14 +220,14 @@ class Job(Protocol[ParamsT_co]):
     def deadline(self) -> datetime:
         """When the attempt's timeout is over, in aware UTC."""
 
-    def files(self, name: str = MAIN) -> Path:
+    def files(self, name: str = MAIN, *, output: str | None = None) -> Path:
         """A local folder for files of any kind, which are published as `write`'s are.
 
-        Hidden ones (`.name`, `_name`) are not.
+        Hidden ones (`.name`, `_name`) are not. `output` is that of `write`.
 
         Raises:
-            PermanentJobError: the job runs on a cluster, whose machines share no disk; or its
-                output goes to a table.
+            PermanentJobError: the job runs on a cluster, whose machines share no disk; or the
+                output goes to a table, or is not in the request.
             ValueError: the name cannot be used, or was written already.
         """
 

@@ -10,13 +10,15 @@ Before the commit nothing is visible. After it each step may be repeated, from a
 runner, by settle or by the sweeper: file names carry the attempt's token, so that a key holds this
 attempt's bytes or nothing. `_SUCCESS` is the switch: a reader that follows it sees the old output
 or the new, whole. `longhaul.domain.manifest` decides what it becomes. Of an output to tables, the
-commits in the catalog are the switch (`longhaul.adapters.iceberg.commits`). A crash before the
-first list leaves uploads without parts, which cost nothing and end by the bucket's lifecycle rule.
+commits in the catalog are the switch (`longhaul.adapters.iceberg.commits`). Several outputs of an
+attempt are in one list: the uploads of all are completed before the first switch. A crash before
+the first list leaves uploads without parts, which cost nothing and end by the bucket's lifecycle
+rule.
 """
 
 import logging
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypedDict
@@ -30,6 +32,7 @@ from longhaul.adapters.errors import code_of, retrying
 from longhaul.adapters.objects import delete_keys, json_of
 from longhaul.domain.errors import (
     ContendedError,
+    TornOutputError,
     UploadsGoneError,
     VoidCommitError,
 )
@@ -79,14 +82,6 @@ class S3Condition(TypedDict, total=False):
     IfNoneMatch: str
 
 
-class _NotToBeSwitchedError(Exception):
-    """This output must not become visible; `why` says what is in the way."""
-
-    def __init__(self, why: Switch) -> None:
-        super().__init__(why)
-        self.why = why
-
-
 class S3Publisher:
     """Implements `ports.Publisher`.
 
@@ -119,34 +114,106 @@ class S3Publisher:
 
         Repeatable; also a quiet no-op when a later run has replaced the output.
 
+        Of several outputs each has a switch of its own, in an order that is always the same. The
+        first is switched when all may be, and when the uploads of all are completed.
+
         Raises:
             TimeUpError: it was not done `until` then; what was done stays.
             UploadsGoneError: uploads are neither pending nor completed, or (`looks_only`) not yet
-                completed.
+                completed; nothing is visible.
             ContendedError: others changed it each time; publish again.
             NotDeletedError: it is visible, and files that it replaces are still there.
             VoidCommitError: mode `error` (or `append`) found another output in the way, or a
-                table is not as the upload found it.
+                table is not as the upload found it; nothing is visible.
+            TornOutputError: part of it is visible, and the rest can never be.
             ClientError: S3 refused; publish again.
         """
         pending, attempt = self._load(output.pending_ref), attempt_of(output.pending_ref)
-        if pending is None or attempt is None or pending.manifest is None:
+        if pending is None or attempt is None:
             raise UploadsGoneError(f"{output.pending_ref} does not list the uploads")
-        try:
-            if not self._is_switched(pending):
-                self._complete_all(pending, until, looks_only=looks_only)
-                if pending.tables:
-                    self._tables.publish(attempt, pending.tables, until, _marks(pending.manifest))
-                else:
-                    self._switch(pending)
-        except _NotToBeSwitchedError as error:
-            if error.why is Switch.OCCUPIED:
-                raise VoidCommitError(
-                    f"{pending.prefix} holds another output since the commit"
-                ) from error
-            logger.warning("another run has replaced the output of %s", pending.token)
-            self._withdraw(pending)
-        self._delete(pending, filter(carries_token, pending.replaces))
+        outputs = pending.outputs
+        if any(each.manifest is None for each in outputs):
+            raise UploadsGoneError(f"{output.pending_ref} does not list all parts")
+        due = self._due(outputs)
+        self._complete_all(outputs, due, until, looks_only=looks_only)
+        for each in due:
+            try:
+                standing = self._make_visible(attempt, each, until)
+            except VoidCommitError as error:
+                raise self._never(outputs, each, error) from error
+            self._require_done(outputs, each, standing)
+        for each in outputs:
+            self._delete(each, filter(carries_token, each.replaces))
+
+    def _due(self, outputs: Sequence[PendingOutput]) -> list[PendingOutput]:
+        """The outputs that are not visible, and may become so.
+
+        Raises:
+            VoidCommitError, TornOutputError: as `publish`.
+        """
+        due = []
+        for each in outputs:
+            try:
+                standing = self._standing(each)
+            except VoidCommitError as error:
+                raise self._never(outputs, each, error) from error
+            if standing is Switch.DUE:
+                due.append(each)
+            else:
+                self._require_done(outputs, each, standing)
+        return due
+
+    def _standing(self, output: PendingOutput) -> Switch:
+        if output.tables:
+            return self._tables.switch(output.token, output.tables)
+        place = DataPath.on_s3(output.prefix)
+        return decide_switch(output, *read_manifest(self._s3, place.bucket, place.key))
+
+    def _make_visible(
+        self, attempt: AttemptId, output: PendingOutput, until: datetime | None
+    ) -> Switch:
+        if output.tables and output.manifest is not None:
+            self._tables.publish(attempt, output.tables, until, _marks(output.manifest))
+            return Switch.DONE
+        return self._switch(output)
+
+    def _require_done(
+        self, outputs: Sequence[PendingOutput], which: PendingOutput, standing: Switch
+    ) -> None:
+        """Return if nothing is left to do for an output, and leave nothing of one replaced.
+
+        Raises:
+            VoidCommitError, TornOutputError: it can never be done.
+        """
+        match standing:
+            case Switch.REPLACED:
+                logger.warning("another run has replaced the output of %s", which.token)
+                self._withdraw(which)
+            case Switch.OCCUPIED:
+                error = VoidCommitError(f"{which.prefix} holds another output since the commit")
+                raise self._never(outputs, which, error)
+
+    def _never(
+        self, outputs: Sequence[PendingOutput], which: PendingOutput, error: VoidCommitError
+    ) -> Exception:
+        """What it means for the attempt that one of its outputs can never become visible.
+
+        Once another is, the job must not run again: it would add its rows twice to that one.
+        """
+        for other in outputs:
+            if other is not which and self._has_begun(other):
+                return TornOutputError(
+                    f"{other.name} is published, and {which.name} never: {error}"
+                )
+        return error
+
+    def _has_begun(self, output: PendingOutput) -> bool:
+        """Whether any of it is, or was, visible."""
+        if output.tables:
+            return self._tables.has_begun(output.token, output.tables)
+        place = DataPath.on_s3(output.prefix)
+        manifest, _ = read_manifest(self._s3, place.bucket, place.key)
+        return manifest is not None and manifest.tells_of(output.token)
 
     def discard(self, attempt: AttemptId) -> None:
         """Remove what an attempt without a commit left, or one whose commit is void.
@@ -154,8 +221,8 @@ class S3Publisher:
         The list stays, so that this can be repeated for parts that were still on their way.
         """
         pending = self._load(pending_ref(attempt))
-        if pending is not None:
-            self._withdraw(pending)
+        for each in pending.outputs if pending else ():
+            self._withdraw(each)
 
     def origin(self, output: CommittedOutput) -> Origin | None:
         """What its attempt had read; None once the list is struck off, or where it does not say."""
@@ -197,12 +264,6 @@ class S3Publisher:
             raise RuntimeError("an output goes to a table, and the settings name no database")
         return self._make_tables()
 
-    def _is_switched(self, pending: PendingOutput) -> bool:
-        if pending.tables:
-            return _is_done(self._tables.switch(pending.token, pending.tables))
-        place = DataPath.on_s3(pending.prefix)
-        return _stands(pending, *read_manifest(self._s3, place.bucket, place.key))
-
     def _withdraw(self, pending: PendingOutput) -> None:
         """Leave nothing of an output that does not become visible.
 
@@ -231,31 +292,45 @@ class S3Publisher:
             self._delete(pending, filter(None, ended))
 
     def _complete_all(
-        self, pending: PendingOutput, until: datetime | None, *, looks_only: bool
+        self,
+        outputs: Sequence[PendingOutput],
+        due: Sequence[PendingOutput],
+        until: datetime | None,
+        *,
+        looks_only: bool,
     ) -> None:
-        """Complete the uploads, until all files are there with their sizes.
+        """Complete the uploads of what is due, until all files are there with their sizes.
 
         Only what is there counts. S3 may answer a completion with 200 when the file is not there
         yet, or no more; and with NoSuchUpload while it works on an earlier one.
         """
-        missing = self._missing(pending)
+        missing = self._missing(due)
         if missing and not looks_only:
-            completions = [partial(self._complete, pending, upload) for upload in missing]
+            completions = [partial(self._complete, *each) for each in missing]
             left_s = None if until is None else (until - self._clock.now()).total_seconds()
             self._background.run_all(completions, at_once=_AT_ONCE, within_s=left_s)
-            missing = self._missing(pending)
-        if missing:
-            raise UploadsGoneError(
-                f"{len(missing)} of {len(pending.uploads)} files of {pending.token} are not there,"
-                f" {missing[0].path} for one"
-            )
+            missing = self._missing(due)
+        if not missing:
+            return
+        count = sum(len(each.uploads) for each in due)
+        text = (
+            f"{len(missing)} of {count} files of {outputs[0].token} are not there,"
+            f" {missing[0][1].path} for one"
+        )
+        # All were there before the first switch: somebody has deleted them since.
+        if any(map(self._has_begun, outputs)):
+            raise TornOutputError(f"part of the output is published, and {text}")
+        raise UploadsGoneError(text)
 
-    def _missing(self, pending: PendingOutput) -> list[Upload]:
-        """The uploads whose files are not there.
+    def _missing(self, outputs: Iterable[PendingOutput]) -> list[tuple[PendingOutput, Upload]]:
+        """The uploads whose files are not there, each with its output.
 
         A name carries the attempt's token, so nobody else writes it. Under SSE-KMS the ETag is no
         digest of the parts.
         """
+        return [(output, upload) for output in outputs for upload in self._missing_of(output)]
+
+    def _missing_of(self, pending: PendingOutput) -> list[Upload]:
         if not pending.uploads:
             return []
         place = DataPath.on_s3(pending.prefix)
@@ -285,19 +360,19 @@ class S3Publisher:
             if code_of(error) != "NoSuchUpload":
                 raise
 
-    def _switch(self, pending: PendingOutput) -> None:
+    def _switch(self, pending: PendingOutput) -> Switch:
         """PUT the merged `_SUCCESS` iff the manifest in place is still the one that was merged.
 
-        Raises:
-            _NotToBeSwitchedError: it must not become visible.
+        REPLACED, OCCUPIED: it must not become visible.
         """
         place = DataPath.on_s3(pending.prefix)
         for _ in retrying(
             _CONFLICT_TRIES, self._clock.sleep, lambda n: _conflict_wait_s(pending.token, n)
         ):
             current, etag = read_manifest(self._s3, place.bucket, place.key)
-            if _stands(pending, current, etag):
-                return
+            standing = decide_switch(pending, current, etag)
+            if standing is not Switch.DUE:
+                return standing
             condition: S3Condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
             try:
                 self._s3.put_object(
@@ -311,7 +386,7 @@ class S3Publisher:
                 if code_of(error) not in _CHANGED_MEANWHILE:
                     raise
             else:
-                return
+                return Switch.DONE
         raise ContendedError(f"{place.key}{MANIFEST} changed under each of {_CONFLICT_TRIES} tries")
 
     def _delete(self, pending: PendingOutput, paths: Iterable[str]) -> None:
@@ -341,22 +416,6 @@ def _conflict_wait_s(token: str, tries: int) -> float:
     """Grows, and differs between attempts, so that publishers that collided part."""
     spread = zlib.crc32(f"{token} {tries}".encode()) / 2**32
     return min(_CONFLICT_WAIT_CAP_S, _CONFLICT_WAIT_S * (1 << tries)) * spread
-
-
-def _stands(pending: PendingOutput, current: Manifest | None, etag: str | None) -> bool:
-    """Whether the output is visible already; False: the switch is due.
-
-    Raises:
-        _NotToBeSwitchedError: neither.
-    """
-    return _is_done(decide_switch(pending, current, etag))
-
-
-def _is_done(decision: Switch) -> bool:
-    """Raises _NotToBeSwitchedError when it can never be done."""
-    if decision in (Switch.REPLACED, Switch.OCCUPIED):
-        raise _NotToBeSwitchedError(decision)
-    return decision is Switch.DONE
 
 
 def read_manifest(

@@ -149,14 +149,16 @@ def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
                 request = parse_request(json.dumps(body), known, known.stage(stage.name))
             except InvalidRequestError as error:
                 raise SettingsError(f"{CONTEXT_KEY}.stages.{n}.{name}.request: {error}") from error
-            written = place_of(request.output, bucket)
-            for of_stage, trigger in triggers:
-                if written.startswith(f"s3://{trigger.bucket or bucket}/{trigger.prefix}"):
-                    raise SettingsError(
-                        f"{CONTEXT_KEY}.stages.{n}.{name}.request: the output is below "
-                        f"{trigger.prefix}, so each of its files would start a job of {of_stage}; "
-                        "name another prefix"
-                    )
+            for field, output in request.places.items():
+                written = place_of(output, bucket)
+                what = "the output" if field == "output" else f"the output {field}"
+                for of_stage, trigger in triggers:
+                    if written.startswith(f"s3://{trigger.bucket or bucket}/{trigger.prefix}"):
+                        raise SettingsError(
+                            f"{CONTEXT_KEY}.stages.{n}.{name}.request: {what} is below "
+                            f"{trigger.prefix}, so each of its files would start a job of "
+                            f"{of_stage}; name another prefix"
+                        )
 
 
 def _lengths(

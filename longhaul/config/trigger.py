@@ -42,10 +42,12 @@ class Trigger(Model):
         if OBJECT not in json.dumps(value.get("inputs", {})):
             raise ValueError(f"no input is {OBJECT}: the job would not see its object")
         # An output to which each job adds may be the same for all: a table, most likely.
-        if value.get("mode") != "append" and "{object.id}" not in str(value.get("output", "")):
+        outputs = value.get("outputs")
+        places = [value.get("output", ""), *(outputs.values() if isinstance(outputs, dict) else ())]
+        if value.get("mode") != "append" and any("{object.id}" not in str(p) for p in places):
             raise ValueError(
-                "output must hold {object.id}: with the same one for each object, every job would "
-                "replace the output of the last; or let mode be append"
+                "output must hold {object.id}, and each of outputs too: with the same one for each "
+                "object, every job would replace the output of the last; or let mode be append"
             )
         if "<" in json.dumps(value).replace(DATA_BUCKET, ""):
             raise ValueError(f"'<' begins a keyword of EventBridge; allowed: {DATA_BUCKET}")

@@ -17,7 +17,8 @@ LonghaulError
 │   ├── NotDeletedError            files of the output before are still there
 │   └── NotNotifiedError           the notice of an end was not taken
 ├── NoticeRefusedError             nor will it be, until people change something
-└── VoidCommitError                a committed output can never show: the job has to run again
+├── VoidCommitError                a committed output can never show: the job has to run again
+└── TornOutputError                part of it shows, the rest never can: people have to decide
 """
 
 from typing import TYPE_CHECKING
@@ -128,4 +129,11 @@ class VoidCommitError(LonghaulError):
     """A committed output can never become visible.
 
     Its uploads are gone for good, or another output is in its way.
+    """
+
+
+class TornOutputError(LonghaulError):
+    """Part of an output is published, and another part can never be: a person has to decide.
+
+    The job must not run again: it would add its rows twice to what is published.
     """

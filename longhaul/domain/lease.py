@@ -17,7 +17,7 @@ how an attempt ends in `domain.settlement`: all pure. `domain.transitions` has e
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -135,8 +135,26 @@ class ExecutionInput(BaseModel):
 
 
 @dataclass(frozen=True)
+class NamedOutput:
+    """What a commit recorded of an output beside the main one, by its name in the request."""
+
+    name: str
+    prefix: str
+    files: int
+    size_bytes: int
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> "NamedOutput":
+        """As a row has it, without the fields of another version."""
+        return cls(**{each.name: stored[each.name] for each in fields(cls)})
+
+
+@dataclass(frozen=True)
 class CommittedOutput:
-    """What the commit recorded: from then on only this attempt's files become the output."""
+    """What the commit recorded: from then on only this attempt's files become the output.
+
+    `prefix`, `files` and `size_bytes` are those of the main output.
+    """
 
     attempt: int
     pending_ref: str  # object that lists the pending uploads, see `domain.pending`
@@ -151,10 +169,28 @@ class CommittedOutput:
     seal: str | None = None
     # What the job returned, counted and measured. None: nothing, or by a version before this field.
     results: Results | None = None
+    # The other outputs, in the order of the request.
+    beside: tuple[NamedOutput, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.results, dict):  # as a row has it
+        # As a row has them.
+        if isinstance(self.results, dict):
             object.__setattr__(self, "results", read_results(self.results))
+        named = tuple(
+            NamedOutput.read(each) if isinstance(each, dict) else each for each in self.beside
+        )
+        object.__setattr__(self, "beside", named)
+
+    @property
+    def by_name(self) -> dict[str, NamedOutput]:
+        """All outputs; the name of the main one is empty."""
+        main = NamedOutput("", self.prefix, self.files, self.size_bytes)
+        return {each.name: each for each in (main, *self.beside)}
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Of the other outputs, by name."""
+        return {each.name: each.prefix for each in self.beside}
 
 
 @dataclass(frozen=True)

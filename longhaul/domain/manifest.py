@@ -35,6 +35,9 @@ MAIN: Final = "."
 MAX_FILES: Final = 100_000
 """Files of an output at most: a function of 1 GB reads its manifest whole, and its list."""
 
+MAX_BESIDE: Final = 5
+"""Outputs that a job may have beside its main one. Each is a switch more that a crash may part."""
+
 # A forged size must not get into sums that the table or a float cannot hold. S3's limit is less.
 _MAX_FILE_BYTES: Final = 2**50
 
@@ -76,6 +79,7 @@ def carries_token(path: str) -> bool:
 # A list may be forged, too. At the first wrong item validation ends: there is room for millions.
 _OF_FILES: Final = Field(max_length=2 * MAX_FILES, fail_fast=True)
 _OF_PARTS: Final = Field(max_length=10_000, fail_fast=True)  # S3's limit of an upload
+_OF_OUTPUTS: Final = Field(max_length=MAX_BESIDE, fail_fast=True)
 
 # No key, id or token is longer.
 Text = Annotated[str, Field(max_length=2_048)]
@@ -152,10 +156,11 @@ class PendingOutput(Model):
     """The pending list of an attempt.
 
     Without parts and manifest (so that the uploads can be aborted) until the last part is sent.
-    Version 2 has tables: one that reads only version 1 would publish a manifest instead.
+    Version 2 has tables: one that reads only version 1 would publish a manifest instead. Version 3
+    has outputs beside the main one, which one that reads only version 2 would leave.
     """
 
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     token: Text
     prefix: Text
     mode: Mode = "overwrite"
@@ -169,11 +174,32 @@ class PendingOutput(Model):
     manifest: Manifest | None = None
     # What each table gets. The prefix is their database's then.
     tables: Annotated[tuple[PendingTable, ...], _OF_FILES] = ()
+    # The attempt's other outputs: each with its own mode, uploads and manifest, none with others.
+    beside: Annotated[tuple["PendingOutput", ...], _OF_OUTPUTS] = ()
+
+    @property
+    def outputs(self) -> tuple["PendingOutput", ...]:
+        """All of them, in the order in which they become visible: first those to tables.
+
+        These are more likely to be refused, because others write tables too, and then no other has
+        become visible. Among tables and prefixes it is the order of their paths, so that it is the
+        same for each attempt that has the same outputs, whichever is its main one.
+        """
+        return tuple(sorted((self, *self.beside), key=_turn))
+
+    @property
+    def name(self) -> str:
+        """For people: its tables, or its prefix."""
+        return ", ".join(str(each.path) for each in self.tables) or self.prefix
 
     @property
     def folders(self) -> tuple[str, ...]:
         """Below the prefix: where the files are."""
         return tuple(f"{table.name}/{data_folder(self.token)}" for table in self.tables) or ("",)
+
+
+def _turn(output: PendingOutput) -> tuple[bool, list[str], str]:
+    return not output.tables, sorted(str(each.path) for each in output.tables), output.prefix
 
 
 class Switch(Enum):

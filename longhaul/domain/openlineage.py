@@ -10,17 +10,16 @@ path, or a table in the Glue catalog by the catalog's ARN. There are no paramete
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, NamedOutput, State
 from longhaul.domain.notice import Notice
 from longhaul.domain.paths import DataPath, is_glob
 from longhaul.domain.provenance import InputRead, Origin
-from longhaul.domain.results import OTHERS
 from longhaul.domain.tables import TablePath, is_table
 
 DETAIL_TYPE: Final = "OpenLineage Run Event"
@@ -130,9 +129,17 @@ def _outputs(lease: Lease, place: Place) -> Iterator[dict[str, Any]]:
     output = lease.attempt.output if lease.state is State.SUCCEEDED else None
     if output is None:
         return
-    rows = {**output.results.rows} if output.results else {}
-    rows.pop(OTHERS, None)
-    version = _version(lease.id.token)
+    for name, each in output.by_name.items():
+        rows = output.results.rows_of(name) if output.results else {}
+        yield from _output(each, rows, _version(lease.id.token), place)
+
+
+def _output(
+    output: NamedOutput,
+    rows: Mapping[str, int],
+    version: Mapping[str, Any],
+    place: Place,
+) -> Iterator[dict[str, Any]]:
     if not is_table(output.prefix):
         said = {"size": output.size_bytes, "fileCount": output.files}
         if "." in rows:

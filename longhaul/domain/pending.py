@@ -45,10 +45,19 @@ def is_own(pending: PendingOutput, ref: str, data_bucket: str) -> bool:
     Tasks write lists, and a job's code has the task's rights. A forged list must not make a
     function delete or complete what belongs to others.
     """
-    attempt, place = attempt_of(ref), DataPath.on_s3(pending.prefix)
+    attempt = attempt_of(ref)
     return (
         attempt is not None
-        and pending.token == attempt.token
+        and all(_is_of(attempt, each, data_bucket) for each in pending.outputs)
+        # Nothing would look at those.
+        and not any(each.beside for each in pending.beside)
+    )
+
+
+def _is_of(attempt: AttemptId, pending: PendingOutput, data_bucket: str) -> bool:
+    place = DataPath.on_s3(pending.prefix)
+    return (
+        pending.token == attempt.token
         # Without the slash, a file of `longhaul` could be one of `longhaul/`.
         and place.key.endswith("/")
         and not (place.bucket == data_bucket and place.key.startswith(INTERNAL_PREFIX))

@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from longhaul.domain.durations import format_duration
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.overlap import overlaps
+from longhaul.domain.overlap import overlapping_outputs, overlaps
 from longhaul.domain.paths import (
     DataPath,
     is_glob,
@@ -21,7 +21,7 @@ from longhaul.domain.paths import (
 )
 from longhaul.domain.quoting import cut, name_of
 from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
-from longhaul.domain.tables import is_table, parse_table, parse_table_input
+from longhaul.domain.tables import TablePath, is_table, parse_table, parse_table_input
 from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import engine_named
 from longhaul.settings import RuntimeSettings, SizeName, Stage
@@ -159,17 +159,21 @@ def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
                 inputs[name] = require_readable(text, settings, stage)
         except ValueError as error:
             yield f"inputs.{name_of(name)}: {error}"
-    if is_table(request.output):
-        yield from _table_problems(request, settings, stage)
-        return
-    try:
-        output = parse_output(request.output, settings.paths)
-        require_writable(str(output), stage)
-    except ValueError as error:
-        yield f"output: {error}"
-    else:
-        yield from overlaps(output, inputs, settings.paths)
-    if request.mode == "overwrite_partitions":
+    outputs: dict[str, DataPath | TablePath] = {}
+    for field, text in request.places.items():
+        try:
+            if is_table(text):
+                outputs[field] = _writable_table(text, settings, stage)
+            else:
+                outputs[field] = path = parse_output(text, settings.paths)
+                require_writable(str(path), stage)
+                yield from overlaps(field, path, inputs, settings.paths)
+        except ValueError as error:
+            yield f"{field}: {error}"
+        if is_table(text):
+            yield from _engine_problems(field, request, settings, stage)
+    yield from overlapping_outputs(outputs)
+    if request.mode == "overwrite_partitions" and not any(map(is_table, request.places.values())):
         yield "mode: overwrite_partitions is for an output table://DATABASE/NAME"
 
 
@@ -217,18 +221,23 @@ def _require_table_input(
         )
 
 
-def _table_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:
-    try:
-        table = parse_table(request.output, settings.paths)
-        require_writable(f"{table.location(settings.paths.data_bucket)}/", stage)
-    except ValueError as error:
-        yield f"output: {error}"
+def _writable_table(text: str, settings: RuntimeSettings, stage: Stage) -> TablePath:
+    table = parse_table(text, settings.paths)
+    require_writable(f"{table.location(settings.paths.data_bucket)}/", stage)
+    return table
+
+
+def _engine_problems(
+    field: str, request: JobRequest, settings: RuntimeSettings, stage: Stage
+) -> Iterator[str]:
     engine = engine_named(request.engine or stage.engine)
     if not engine.has_tables:
         yield (
-            f"output: jobs on {engine.name} write to prefixes alone: send one for a table to"
+            f"{field}: jobs on {engine.name} write to prefixes alone: send one for a table to"
             " engine fargate"
         )
+    if field != "output":
+        return  # the main output alone is passed on
     for following in map(settings.stage, stage.next):
         if not engine_named(following.engine).has_tables:
             yield (

@@ -30,6 +30,7 @@ from longhaul.domain.durations import format_duration, parse_duration_s, parse_m
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import Label, Tags, label_from
 from longhaul.domain.lineage import MAX_GROUP, Lineage
+from longhaul.domain.manifest import MAX_BESIDE
 from longhaul.domain.quoting import name_of
 from longhaul.settings import EngineName, Mode, Model, SizeName
 
@@ -69,11 +70,14 @@ def _moment(value: object) -> object:
     return parse_moment(value) if isinstance(value, str) else value
 
 
-def _few(value: object) -> object:
-    # Before each is looked at: a message has room for 100,000 inputs, all of them wrong.
-    if isinstance(value, dict) and len(value) > _MAX_INPUTS:
-        raise ValueError(f"at most {_MAX_INPUTS:,}, not {len(value):,}")
-    return value
+def _at_most(most: int) -> BeforeValidator:
+    def check(value: object) -> object:
+        # Before each is looked at: a message has room for 100,000 inputs, all of them wrong.
+        if isinstance(value, dict) and len(value) > most:
+            raise ValueError(f"at most {most:,}, not {len(value):,}")
+        return value
+
+    return BeforeValidator(check)
 
 
 JobId = Annotated[str, AfterValidator(_job_id)]
@@ -81,10 +85,11 @@ Duration = Annotated[int, BeforeValidator(_duration)]
 Moment = Annotated[datetime, BeforeValidator(_moment), PlainSerializer(datetime.isoformat)]
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
+PathText = Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
 DATA: Final = "data:"
 """How a path in the stack's data bucket begins, whatever the bucket is called."""
 OBJECT: Final = "{object}"
-"""In the inputs and the output of a request with an `object`: the object's path."""
+"""In the inputs and the outputs of a request with an `object`: the object's path."""
 _OBJECT_ID: Final = "{object.id}"
 _PLACES: Final = re.compile(r"\{object(?:\.id)?\}")
 _MAX_FILLED: Final = 1_048_576
@@ -150,11 +155,11 @@ class JobRequest(Model):
     version: Literal[1] = 1
     job: JobReference | None = None
     job_id: JobId | None = None
-    inputs: Annotated[
-        dict[Name, Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]],
-        BeforeValidator(_few),
-    ] = Field(default_factory=dict)
-    output: Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
+    inputs: Annotated[dict[Name, PathText], _at_most(_MAX_INPUTS)] = Field(default_factory=dict)
+    output: PathText
+    # Further outputs by name, for what a job writes beside the main one (`docs/jobs.md`).
+    outputs: Annotated[dict[Name, PathText], _at_most(MAX_BESIDE)] = Field(default_factory=dict)
+    # Of each output; `overwrite_partitions` of those to tables, and prefixes are overwritten.
     mode: Mode = "overwrite"
     params: dict[str, JsonValue] = Field(default_factory=dict)
     engine: EngineName | None = None
@@ -187,11 +192,19 @@ class JobRequest(Model):
             return document  # the field's own validation says what is wrong
         label = label_from(made.key.rpartition("/")[2])
         filled = {"job_id": made.id, **({"label": label} if label else {}), **document}
-        if isinstance(inputs := document.get("inputs"), dict):
-            filled["inputs"] = made.fill(inputs)
+        for name in ("inputs", "outputs"):
+            if isinstance(paths := document.get(name), dict):
+                filled[name] = made.fill(paths)
         if "output" in document:
             filled |= made.fill({"output": document["output"]})
         return filled
+
+    @property
+    def places(self) -> dict[str, str]:
+        """All outputs by the names of their fields: `output`, and `outputs.NAME`."""
+        return {"output": self.output} | {
+            f"outputs.{name}": path for name, path in self.outputs.items()
+        }
 
     @field_validator("params")
     @classmethod
@@ -268,8 +281,9 @@ def _with_bucket(document: Mapping[str, Any], bucket: str) -> dict[str, Any]:
         return with_bucket(text, bucket) if isinstance(text, str) else text
 
     fields = {name: named(document[name]) for name in ("job", "output") if name in document}
-    if isinstance(inputs := document.get("inputs"), dict):
-        fields["inputs"] = {name: named(text) for name, text in inputs.items()}
+    for field in ("inputs", "outputs"):
+        if isinstance(paths := document.get(field), dict):
+            fields[field] = {name: named(text) for name, text in paths.items()}
     return {**document, **fields}
 
 

@@ -22,11 +22,15 @@ MAX_DATASETS: Final = 50
 OTHERS: Final = "(others)"
 """The rows of all further datasets; no dataset has this name."""
 
+OF_OUTPUTS: Final = "outputs."
+"""How the datasets of a further output are named: `outputs.report`, `outputs.report/errors`."""
+
 _MAX_DEPTH: Final = 20  # what reads it may be recursive
 _MAX_COUNT: Final = 2**63 - 1
 _METRIC: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 METRIC_RULE: Final = "a letter, then letters, digits, _, . and -, at most 64"
 _MAX_NAME_CHARS: Final = 64
+_MAX_TITLE_CHARS: Final = len(OF_OUTPUTS) + 2 * _MAX_NAME_CHARS + len("/")
 _MAX_PROBLEM_CHARS: Final = 300
 
 
@@ -35,7 +39,8 @@ class Results:
     """What is kept beside the output of a success.
 
     `value`: what the job returned, as JSON has it. `problem`: why that is not kept. `rows`: exact
-    numbers by dataset, where they are known; `.` is the output itself. `metrics`: by name.
+    numbers by dataset, where they are known; `.` is the output itself, `outputs.NAME` one of that
+    name. `metrics`: by name.
     """
 
     value: Any = None
@@ -54,9 +59,24 @@ class Results:
             return f"not kept: {self.problem}"
         return "" if self.value is None else _compact(self.value)
 
+    def rows_of(self, output: str = "") -> dict[str, int]:
+        """Those of one output by its datasets: of the main one, or of one by its name."""
+        if not output:
+            return {
+                name: count
+                for name, count in self.rows.items()
+                if name != OTHERS and not name.startswith(OF_OUTPUTS)
+            }
+        whole = f"{OF_OUTPUTS}{output}"
+        return {
+            "." if title == whole else title.removeprefix(f"{whole}/"): count
+            for title, count in self.rows.items()
+            if title == whole or title.startswith(f"{whole}/")
+        }
+
     @property
     def rows_text(self) -> str:
-        """The rows on a line, as in `1,200, daily 31`."""
+        """The rows on a line, as in `1,200, daily 31, outputs.report 5`."""
         return ", ".join(
             f"{count:,}" if name == "." else f"{name} {count:,}"
             for name, count in self.rows.items()
@@ -124,12 +144,12 @@ def read_results(stored: Mapping[str, Any]) -> Results:
         said[:_MAX_PROBLEM_CHARS] if isinstance(said, str) else problem,
         {
             name: count
-            for name, count in _few(rows, MAX_DATASETS + 1)
+            for name, count in _few(rows, MAX_DATASETS + 1, _MAX_TITLE_CHARS)
             if type(count) is int and 0 <= count <= _MAX_COUNT
         },
         {
             name: value
-            for name, value in _few(metrics, MAX_METRICS)
+            for name, value in _few(metrics, MAX_METRICS, _MAX_NAME_CHARS)
             if isinstance(value, int | float)
             and not isinstance(value, bool)
             and math.isfinite(value)
@@ -138,9 +158,9 @@ def read_results(stored: Mapping[str, Any]) -> Results:
     )
 
 
-def _few(stored: object, most: int) -> list[tuple[str, Any]]:
+def _few(stored: object, most: int, chars: int) -> list[tuple[str, Any]]:
     items = stored.items() if isinstance(stored, dict) else ()
-    return [(name, value) for name, value in items if len(name) <= _MAX_NAME_CHARS][:most]
+    return [(name, value) for name, value in items if len(name) <= chars][:most]
 
 
 def _summed(rows: Iterable[tuple[str, int | None]]) -> dict[str, int]:

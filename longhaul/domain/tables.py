@@ -21,6 +21,9 @@ SCHEME: Final = "table://"
 MAX_STATISTICS: Final = 200_000
 """Columns of all files of an output at most: a function of 1 GB holds their statistics."""
 
+OF_DATASET: Final = "__"
+"""Between the name of an output's table and that of a dataset's, beside it."""
+
 NAME: Final = re.compile(TABLE_NAME)
 _SNAPSHOT: Final = re.compile(r"[0-9]{1,19}")
 _PART_OF_TIME: Final = re.compile(r"(year|month|day|hour)\(([^()]+)\)")
@@ -51,7 +54,7 @@ class TablePath:
     def of_dataset(self, dataset: str) -> "TablePath":
         """The table of a named dataset, beside the one of the output itself."""
         name = dataset.lower().replace("-", "_")
-        return TablePath(self.database, f"{self.name}__{name}")
+        return TablePath(self.database, f"{self.name}{OF_DATASET}{name}")
 
 
 @dataclass(frozen=True)

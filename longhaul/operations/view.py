@@ -66,6 +66,7 @@ class JobStatus:
         saved_bytes: What is stored.
         saved_by: The number of the attempt that stored it.
         output: Where its output is: `s3://…/`, or `table://DATABASE/NAME`.
+        outputs: The same for its further outputs, by name.
         published_at: When its output became visible.
         result: Of a success: what the job returned, as JSON has it.
         result_problem: Why what it returned was not kept.
@@ -117,6 +118,7 @@ class JobStatus:
     saved_bytes: int = 0
     saved_by: int | None = None
     output: str | None = None
+    outputs: Mapping[str, str] = field(default_factory=dict)
     published_at: datetime | None = None
     result: Any = None
     result_problem: str | None = None
@@ -185,6 +187,7 @@ def job_status(
         saved_bytes=lease.saved_bytes if saved_by else 0,
         saved_by=saved_by.attempt if saved_by else None,
         output=lease.attempt.output.prefix if lease.attempt.output else None,
+        outputs=lease.attempt.output.paths if lease.attempt.output else {},
         published_at=lease.attempt.published_at,
         **results_record(lease.results),
         message_id=lease.receive.message_id or None,

@@ -55,7 +55,7 @@ from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.loading import LoadedJob, fetch_code
 from longhaul.runner.origins import parents, reads
 from longhaul.runner.reporting import Phase, Progress, Reporter
-from longhaul.runner.running_job import About, RunningJob
+from longhaul.runner.running_job import About, RunningJob, field_of
 from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
@@ -218,8 +218,9 @@ class AttemptRunner:
         with needed_by_each_job("its request"):
             request = self._request(lease)
         self.params = request.params
-        destination = self._destination(request, stage)
-        destination.require_room()
+        destinations = self._destinations(request, stage)
+        for each in destinations.values():
+            each.require_room()
         variables = self._take_variables(lease.stage)
         # The claim's job: a deploy may have changed the stage's default since.
         name = lease.input.job or request.job or ""
@@ -263,7 +264,8 @@ class AttemptRunner:
             self.progress.say,
             Emitter(self.settings, stage, lease),
             quiet=self._quiet,
-            table=destination.table,
+            table=destinations[""].table,
+            outputs={name: each.table for name, each in destinations.items() if name},
             saving=saving,
             read_as_stored=_read_as_stored(inputs, pinned, listing.versions),
             about=self._about(lease),
@@ -283,13 +285,9 @@ class AttemptRunner:
         if job.knows_of_stop:  # it has not done all of its work
             self.stop.request(StopReason.TERMINATED, TERMINATED)
         self.stop.check()
-        if not job.written and job.emitter.requests is None:
-            raise NoOutputError(
-                "the job ended without writing anything: call job.write, or let a script write to"
-                " {output}"
-            )
+        _require_written(job)
         self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
-        return self._commit(destination, job, listing, reads(inputs, staged, listing))
+        return self._commit(destinations, job, listing, reads(inputs, staged, listing))
 
     def _take_variables(self, stage: str) -> Mapping[str, str]:
         """Give the job what its stage has for its environment, with secrets as they are now.
@@ -372,17 +370,27 @@ class AttemptRunner:
         finally:
             guard.cancel()
 
-    def _destination(self, request: JobRequest, stage: Stage) -> Destination:
-        if not is_table(request.output):
-            path = DataPath.prefix_of(request.output)
-            return PrefixDestination(self.s3, path, request.mode, self.id)
+    def _destinations(self, request: JobRequest, stage: Stage) -> dict[str, Destination]:
+        """Where each output goes, by its name; that of the main one is empty."""
+        return {
+            name: self._destination(path, field_of(name), request, stage)
+            for name, path in {"": request.output, **request.outputs}.items()
+        }
+
+    def _destination(
+        self, output: str, field: str, request: JobRequest, stage: Stage
+    ) -> Destination:
+        if not is_table(output):
+            # A prefix has no partitions: it is overwritten whole.
+            mode = "overwrite" if request.mode == "overwrite_partitions" else request.mode
+            return PrefixDestination(self.s3, DataPath.prefix_of(output), mode, self.id)
         if self.tables is None:
-            raise PermanentJobError("output: this engine writes to prefixes alone")
+            raise PermanentJobError(f"{field}: this engine writes to prefixes alone")
         from longhaul.runner.io.table_destination import TableDestination  # noqa: PLC0415 - takes a third of a second
 
         return TableDestination(
             self.tables(),
-            TablePath.of(request.output),
+            TablePath.of(output),
             request.mode,
             self.id,
             # The claim has checked the table. Only the job knows which others it writes beside it.
@@ -437,13 +445,13 @@ class AttemptRunner:
 
     def _commit(
         self,
-        destination: Destination,
+        destinations: Mapping[str, Destination],
         job: RunningJob[Any],
         listing: InputListing,
         inputs: Iterable[InputRead],
     ) -> CommittedOutput:
         found = results(
-            self._masked(job.result), ((each.name, each.rows) for each in job.written), job.metrics
+            self._masked(job.result), ((each.title, each.rows) for each in job.written), job.metrics
         )
         if found.problem:
             # Not what it returned: a log has none of a job's data that the job does not print.
@@ -458,14 +466,21 @@ class AttemptRunner:
             results=found,
             origin=origin(self.id, self.clock.now(), inputs),
         )
-        output = destination.upload(uploader, job.written, listing)
+        plans = {
+            name: destination.plan(
+                uploader, [each for each in job.written if each.output == name], listing
+            )
+            for name, destination in destinations.items()
+        }
+        output = uploader.send(plans.pop(""), plans)
         output = replace(output, seal=self.new_seal(), results=found or None)
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
             output = replace(output, emitted_ref=emitted_ref(self.id), emitted=sizes)
             self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)
         self.stop.check()
-        destination.require_room()
+        for each in destinations.values():
+            each.require_room()
         self._may_be_committed = True
         try:
             with needed_by_each_job("the commit"):
@@ -567,6 +582,26 @@ def _call(callback: Callable[[float], None], left_s: float) -> None:
         callback(left_s)
     except Exception as error:
         logger.warning("what the job does at its end failed", exc_info=error)
+
+
+def _require_written(job: RunningJob[Any]) -> None:
+    """Raises NoOutputError for an output to which the job wrote nothing.
+
+    A job that emits may leave the main one empty.
+    """
+    written = {each.output for each in job.written}
+    if "" not in written and job.emitter.requests is None:
+        raise NoOutputError(
+            "the job ended without writing anything: call job.write, or let a script write to"
+            " {output}"
+        )
+    for name in job.outputs:
+        if name not in written:
+            raise NoOutputError(
+                f"the job wrote nothing to outputs.{name}, which its request names: call"
+                f" job.write(…, output={name!r}), with no rows if there are none; or leave that"
+                " output out of the request"
+            )
 
 
 def _read_as_stored(

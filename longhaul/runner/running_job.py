@@ -29,7 +29,14 @@ from longhaul.runner.emitting import Emitter
 from longhaul.runner.frames import frame_of
 from longhaul.runner.io.frame import Frame, WriteOptions
 from longhaul.runner.io.staged import UNREADABLE, StagedInput
-from longhaul.runner.io.written import Dataset, Folder, TableLayout, count_files, require_few
+from longhaul.runner.io.written import (
+    Dataset,
+    Folder,
+    TableLayout,
+    count_files,
+    require_few,
+    title_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader
@@ -60,6 +67,19 @@ class About:
     deadline: datetime
 
 
+@dataclass(frozen=True)
+class Target:
+    """A dataset of an output, to which the job writes. `table`: where it goes, if to a table."""
+
+    name: str
+    output: str  # empty: the main one
+    table: "TableDestination | None"
+
+    @property
+    def title(self) -> str:
+        return title_of(self.name, self.output)
+
+
 @dataclass
 class RunningJob(Generic[ParamsT]):
     """One attempt: what `longhaul.job.Job` promises to its job."""
@@ -74,6 +94,8 @@ class RunningJob(Generic[ParamsT]):
         nullcontext()
     )
     table: "TableDestination | None" = None  # where the output goes, if to a table
+    # The request's further outputs by name, each with its table, if it goes to one.
+    outputs: Mapping[str, "TableDestination | None"] = field(default_factory=dict)
     saving: "Saving | None" = None
     # Inputs that are tables, in the version that an attempt before has stored.
     read_as_stored: frozenset[str] = frozenset()
@@ -134,25 +156,28 @@ class RunningJob(Generic[ParamsT]):
         options: Mapping[str, str] | None = None,
         part: str | None = None,
         version: str | None = None,
+        output: str | None = None,
     ) -> int:
+        target = self._target(name, output)
         how = WriteOptions(format, tuple(partition_by), options or {})
         if part is not None:
-            return self._write_part(df, name, part, version, how)
+            return self._write_part(df, target, part, version, how)
         if version is not None:
             raise ValueError("version: only a part of an output has one")
-        folder = self._new_dataset(name)
-        dataset = self._write_dataset(self.frame_of(df), name, folder, how)
+        folder = self._new_dataset(target)
+        dataset = self._write_dataset(self.frame_of(df), target, folder, how)
         self.written.append(dataset)
         # Now, and not when all that comes after has been written for nothing.
         self._count_files(count_files(dataset.folder))
         return dataset.rows or 0
 
     def _write_part(
-        self, data: object, name: str, part: str, version: str | None, how: WriteOptions
+        self, data: object, target: Target, part: str, version: str | None, how: WriteOptions
     ) -> int:
         _require_label("part", part)
         _require_version(version)
-        is_written = any(dataset.name == name for dataset in self.written)
+        name = target.title
+        is_written = any(dataset.title == name for dataset in self.written)
         if is_written and not self._parts.get(name):
             raise ValueError(f"dataset {name!r} was written already, and not in parts")
         parts = self._parts.setdefault(name, {})
@@ -160,18 +185,19 @@ class RunningJob(Generic[ParamsT]):
             raise ValueError(f"part {part!r} of dataset {name!r} was written already")
         frame = self.frame_of(data)
         # Of a table all files are Parquet, and it has partitions of its own.
-        way = "" if self.table else how.to_json()
+        way = "" if target.table else how.to_json()
         parts[part] = frame.columns, way
         try:
-            return self._write_new_part(frame, name, part, version, how)
+            return self._write_new_part(frame, target, part, version, how)
         except Exception:
             del parts[part]  # it may be tried again
             raise
 
     def _write_new_part(
-        self, frame: Frame, name: str, part: str, version: str | None, how: WriteOptions
+        self, frame: Frame, target: Target, part: str, version: str | None, how: WriteOptions
     ) -> int:
-        saving, parts = self._saving(), self._parts[name]
+        saving, name = self._saving(), target.title
+        parts = self._parts[name]
         schema, way = shape = parts[part]
         first = next(iter(parts))
         if parts[first][0] != schema:
@@ -184,9 +210,12 @@ class RunningJob(Generic[ParamsT]):
                 f"output: part {part!r} has another format, other partitions or options than part"
                 f" {first!r}"
             )
-        self.folder_of(name)  # raises for a wrong name
+        self.folder_of(target.name, target.output)  # raises for a wrong name
         stored = saving.part(
-            name, part, version, lambda each: self._fits_table(name, each, schema, how.partition_by)
+            name,
+            part,
+            version,
+            lambda each: self._fits_table(target, each, schema, how.partition_by),
         )
         if stored is not None:
             if stored.columns != _digest(*shape):
@@ -194,40 +223,44 @@ class RunningJob(Generic[ParamsT]):
                     f"output: part {part!r} was stored with other columns, or in another format,"
                     " than it has now: name another version of it"
                 )
-            self._take(name, stored, saving, schema)
+            self._take(target, stored, saving, schema)
             return stored.rows
         place = saving.new_place()
-        dataset = self._write_dataset(frame, name, saving.files.folder(place), how)
+        dataset = self._write_dataset(frame, target, saving.files.folder(place), how)
         kept = saving.keep_part(
             name, part, lambda: _stored(dataset, place, saving, _digest(*shape), version)
         )
         if kept is not None:
-            self._take(name, kept, saving, schema)
+            self._take(target, kept, saving, schema)
         else:
             self._add_part(dataset)
         return dataset.rows or 0
 
     def _fits_table(
-        self, name: str, stored: SavedDataset, schema: str, partition_by: Sequence[str]
+        self, target: Target, stored: SavedDataset, schema: str, partition_by: Sequence[str]
     ) -> bool:
         """Whether a part was split as its table is by now, looked at once in an attempt."""
-        if self.table is None:
+        if target.table is None:
             return True
-        if name not in self._layouts:
-            self._layouts[name] = self.layout(self.table, name, json.loads(schema), partition_by)
-        layout = self._layouts[name]
+        title = target.title
+        if title not in self._layouts:
+            self._layouts[title] = self.layout(
+                target.table, target.name, json.loads(schema), partition_by
+            )
+        layout = self._layouts[title]
         return (stored.partition_by, stored.required) == (layout.partition_by, layout.required)
 
-    def _take(self, name: str, stored: SavedDataset, saving: "Saving", schema: str) -> None:
+    def _take(self, target: Target, stored: SavedDataset, saving: "Saving", schema: str) -> None:
         """Let the output have a stored part."""
+        name, output = target.name, target.output
         if stored.partition_by is None:
             folder = saving.files.published_from(stored.place)
-            self._add_part(Dataset(name, folder, stored.rows, stored=stored.files))
+            self._add_part(Dataset(name, folder, stored.rows, stored=stored.files, output=output))
             return
         folder = saving.files.bring(stored.place, stored.files)
         layout = TableLayout(schema, stored.partition_by, stored.required)
         without_null = frozenset(stored.without_null)
-        self._add_part(Dataset(name, folder, stored.rows, layout, without_null))
+        self._add_part(Dataset(name, folder, stored.rows, layout, without_null, output=output))
 
     def _add_part(self, dataset: Dataset) -> None:
         """Let the output have a part; a job may write parts in threads of its own."""
@@ -241,11 +274,11 @@ class RunningJob(Generic[ParamsT]):
             self.written.append(dataset)
             return
         # Of a table all parts are one dataset: its files are numbered through.
-        whole = self.folder_of(dataset.name)
+        whole = self.folder_of(dataset.name, dataset.output)
         if not isinstance(whole, Path):
             raise TypeError("a table is written on one machine's disk")
         whole.mkdir(parents=True, exist_ok=True)
-        before = next((each for each in self.written if each.name == dataset.name), None)
+        before = next((each for each in self.written if each.title == dataset.title), None)
         number = next(self._numbers)
         # Linked: a part that S3 does not take now is sent later from where it is.
         shutil.copytree(dataset.folder, whole / f"{number:05d}", copy_function=os.link)
@@ -263,14 +296,17 @@ class RunningJob(Generic[ParamsT]):
         self._files += count
         require_few(self._files)
 
-    def _write_dataset(self, frame: Frame, name: str, folder: Folder, how: WriteOptions) -> Dataset:
+    def _write_dataset(
+        self, frame: Frame, target: Target, folder: Folder, how: WriteOptions
+    ) -> Dataset:
         """Compute the frame, and write it into the folder."""
-        if self.table is None:
-            return Dataset(name, folder, frame.write(folder, how))
+        name, output = target.name, target.output
+        if target.table is None:
+            return Dataset(name, folder, frame.write(folder, how), output=output)
         columns: dict[str, Any] = json.loads(frame.columns)
-        layout = self.layout(self.table, name, columns, how.partition_by)
+        layout = self.layout(target.table, name, columns, how.partition_by)
         rows, without_null = frame.write_for_table(folder, layout, how.options)
-        return Dataset(name, folder, rows, layout, without_null)
+        return Dataset(name, folder, rows, layout, without_null, output=output)
 
     def checkpoint(
         self,
@@ -382,40 +418,57 @@ class RunningJob(Generic[ParamsT]):
         with self.quiet("looking at the table", _CATALOG_ANSWERS_WITHIN):
             return table.layout(dataset, schema, partition_by)
 
-    def files(self, name: str = MAIN) -> Path:
-        self.require_prefix()
-        folder = self._new_dataset(name)
+    def files(self, name: str = MAIN, *, output: str | None = None) -> Path:
+        target = self._target(name, output)
+        self.require_prefix(target.output)
+        folder = self._new_dataset(target)
         if not isinstance(folder, Path):
             raise PermanentJobError(
                 "this job writes files of its own, which a cluster cannot: send it to another"
                 " engine than emr-serverless"
             )
         folder.mkdir(parents=True)
-        self.written.append(Dataset(name, folder))
+        self.written.append(Dataset(name, folder, output=target.output))
         return folder
 
-    def require_prefix(self) -> None:
-        """Raises PermanentJobError if the output goes to a table, which takes no other files."""
-        if self.table is not None:
+    def require_prefix(self, output: str = "") -> None:
+        """Raises PermanentJobError if an output goes to a table, which takes no other files."""
+        if self._target(MAIN, output or None).table is not None:
             raise PermanentJobError(
-                "output: this job writes files of its own, which a table cannot hold: name a prefix"
-                " (s3://…)"
+                f"{field_of(output)}: this job writes files of its own, which a table cannot hold:"
+                " name a prefix (s3://…)"
             )
 
-    def folder_of(self, name: str) -> Folder:
-        """The folder that becomes a dataset of the output.
+    def folder_of(self, name: str, output: str = "") -> Folder:
+        """The folder that becomes a dataset of an output.
 
         Raises:
             ValueError: the name cannot be used.
         """
         if name != MAIN and not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
-        return self.output_folder / ("main" if name == MAIN else f"named-{name}")
+        whole = self.output_folder / f"outputs-{output}" if output else self.output_folder
+        return whole / ("main" if name == MAIN else f"named-{name}")
 
-    def _new_dataset(self, name: str) -> Folder:
-        if any(dataset.name == name for dataset in self.written):
-            raise ValueError(f"dataset {name!r} was written already")
-        return self.folder_of(name)
+    def _target(self, name: str, output: str | None) -> Target:
+        """Where a write goes.
+
+        Raises:
+            PermanentJobError: the request has no such output.
+        """
+        if output is None:
+            return Target(name, "", self.table)
+        if output not in self.outputs:
+            raise PermanentJobError(
+                f"the job needs an output {output!r} in the request's outputs; given:"
+                f" {', '.join(sorted(self.outputs)) or 'none'}"
+            )
+        return Target(name, output, self.outputs[output])
+
+    def _new_dataset(self, target: Target) -> Folder:
+        if any(dataset.title == target.title for dataset in self.written):
+            raise ValueError(f"dataset {target.title!r} was written already")
+        return self.folder_of(target.name, target.output)
 
     def metric(self, name: str, value: float, /) -> None:
         if problem := metric_problem(name):
@@ -434,6 +487,11 @@ class RunningJob(Generic[ParamsT]):
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:
         self.emitter.emit(requests, stage)
+
+
+def field_of(output: str) -> str:
+    """The field of the request that names an output; of the main one, whose name is empty, too."""
+    return f"outputs.{output}" if output else "output"
 
 
 def _finite(value: object) -> int | float | None:

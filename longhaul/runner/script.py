@@ -5,6 +5,7 @@ Its arguments may name places:
 {inputs.NAME}   the folder of an input
 {output}        the output: a local folder, or on a cluster an `s3://` path
 {output.NAME}   a folder below the output, as `job.write(df, NAME)` makes it
+{outputs.NAME}  a further output of the request; `{outputs.NAME.DATASET}` is a folder below it
 {folder.NAME}   a folder that outlives the attempt, as `job.folder(NAME)`: it is stored every five
                 minutes, when the platform asks the task to stop, and when the script fails
 {result}        a local file for JSON: what a module's `run` returns
@@ -34,10 +35,13 @@ from longhaul.runner.io.written import Dataset, Folder, S3Folder
 from longhaul.runner.running_job import RunningJob
 
 _SAVE_EVERY_S: Final = 300.0
-_PLACE: Final = re.compile(r"\{(?:(inputs|output|folder)(?:\.([^{}]*))?|(result|metrics))\}")
+_PLACE: Final = re.compile(r"\{(?:(inputs|outputs?|folder)(?:\.([^{}]*))?|(result|metrics))\}")
 _MAX_REPORT_BYTES: Final = 1024 * 1024  # more is no result, but data
 
 logger = logging.getLogger(__name__)
+
+Places = dict[tuple[str, str], Folder]
+"""The folders that become datasets, by their name and that of their output; "" is the main one."""
 
 
 class ScriptParams(Params):
@@ -50,12 +54,12 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
 
     Raises:
         PermanentJobError: an argument names what the request does not have, the script exits with
-            65 (bad data), or the output goes to a table.
+            65 (bad data), or an output goes to a table.
         ExitError: it exits with another code than 0.
         Exception: as the script raises it.
     """
     job.require_prefix()
-    places: dict[str, Folder] = {MAIN: job.folder_of(MAIN)}
+    places: Places = {(MAIN, ""): job.folder_of(MAIN)}
     try:
         argv = [_filled(word, job, places) for word in job.params.argv]
     except ValueError as error:
@@ -64,7 +68,9 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
         runpy.run_path(str(file), run_name="__main__")
     # Rows are not counted: they would have to be read once more.
     job.written.extend(
-        Dataset(name, folder) for name, folder in places.items() if _may_hold_files(folder)
+        Dataset(name, folder, output=output)
+        for (name, output), folder in places.items()
+        if _may_hold_files(folder)
     )
     _take_reports(job)
 
@@ -133,7 +139,7 @@ def _may_hold_files(folder: Folder) -> bool:
     return isinstance(folder, S3Folder) or any(path.is_file() for path in folder.rglob("*"))
 
 
-def _filled(word: str, job: RunningJob[Any], places: dict[str, Folder]) -> str:
+def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
     """The argument with paths in it. Adds the datasets that it names to `places`."""
 
     def path(match: re.Match[str]) -> str:
@@ -154,8 +160,17 @@ def _filled(word: str, job: RunningJob[Any], places: dict[str, Folder]) -> str:
             found = job.path_of_input(name)
             staged = urlparse(found)
             return unquote(staged.path) if staged.scheme == "file" else found
-        dataset = MAIN if name is None else name
-        folder = places[dataset] = job.folder_of(dataset)
+        output, dataset = "", MAIN if name is None else name
+        if kind == "outputs":
+            output, _, dataset = (name or "").partition(".")
+            if output not in job.outputs:
+                known = ", ".join(sorted(job.outputs)) or "none"
+                raise PermanentJobError(
+                    f"params.argv: {match[0]} is no further output of the request; given: {known}"
+                )
+            job.require_prefix(output)
+            dataset = dataset or MAIN
+        folder = places[dataset, output] = job.folder_of(dataset, output)
         if isinstance(folder, S3Folder):
             return folder.as_uri()
         # Spark wants to make the folder itself. A script that writes below it with `open` needs it.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pydantic import BaseModel, JsonValue
     from pyspark.sql import SparkSession
@@ -59,6 +59,7 @@ class MakeJob(Protocol):
         after: "RunningJob[Any] | None" = None,
         parents: "Mapping[str, Parent] | None" = None,
         environment: "Mapping[str, str] | None" = None,
+        outputs: "Collection[str]" = (),
     ) -> "RunningJob[Any]":
         """A job over local files.
 
@@ -72,6 +73,7 @@ class MakeJob(Protocol):
             parents: The jobs that wrote its inputs, by the name of the input.
             environment: Variables and secrets of its stage, until the test ends: in `os.environ`,
                 and in Python functions that Spark runs.
+            outputs: The names of its further outputs, which are prefixes.
         """
 
 
@@ -79,9 +81,17 @@ class Written(Protocol):
     """What the fixture `written` is."""
 
     def __call__(
-        self, job: "RunningJob[Any]", name: str = ".", format_: str = "parquet"
+        self,
+        job: "RunningJob[Any]",
+        name: str = ".",
+        format_: str = "parquet",
+        *,
+        output: str = "",
     ) -> list[dict[str, Any]]:
-        """The rows of what a job wrote under a name, as dictionaries."""
+        """The rows of what a job wrote under a name, as dictionaries.
+
+        `output` is the name of a further output; empty: the main one.
+        """
 
 
 class Emitted(Protocol):

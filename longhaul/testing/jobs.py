@@ -27,7 +27,7 @@ from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.saved_files import data_files
 from longhaul.runner.io.text_options import READ_CSV
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.io.written import Dataset
+from longhaul.runner.io.written import Dataset, title_of
 from longhaul.runner.reporting import Progress
 from longhaul.runner.running_job import About, RunningJob
 from longhaul.runner.saving import Saving
@@ -54,6 +54,7 @@ class JobMaker:
         after: RunningJob[Any] | None = None,
         parents: Mapping[str, Parent] | None = None,
         environment: Mapping[str, str] | None = None,
+        outputs: Collection[str] = (),
     ) -> RunningJob[Any]:
         self._set(environment or {})
         # A test may make several jobs.
@@ -77,6 +78,7 @@ class JobMaker:
             saving=_saving(folder, number, after),
             reports=folder / "reports",
             parents=parents or {},
+            outputs=dict.fromkeys(outputs),
             about=About("test", 1, number, "test-1", datetime.now(UTC) + timedelta(hours=1)),
         )
 
@@ -95,11 +97,17 @@ class WrittenRows:
         self._spark = spark
 
     def __call__(
-        self, job: RunningJob[Any], name: str = ".", format_: str = "parquet"
+        self,
+        job: RunningJob[Any],
+        name: str = ".",
+        format_: str = "parquet",
+        *,
+        output: str = "",
     ) -> list[dict[str, Any]]:
-        datasets = [dataset for dataset in job.written if dataset.name == name]
+        title = title_of(name, output)
+        datasets = [dataset for dataset in job.written if dataset.title == title]
         if not datasets:
-            raise ValueError(f"the job has written no dataset {name!r}")
+            raise ValueError(f"the job has written no dataset {title!r}")
         return [row for dataset in datasets for row in self._rows(dataset, format_)]
 
     def _rows(self, dataset: Dataset, format_: str) -> list[dict[str, Any]]:

@@ -75,8 +75,7 @@ class Lake:
         for row in change.added:
             self.came_at[row] = seen.now
         for token in tokens_of(seen, change.added):
-            seen.published.setdefault(token, seen.now)
-            seen.puts[output].append((seen.now, token))
+            seen.note_switched(token, output)
 
     def rows_in(self, file: str) -> Rows:
         return self.others_files.get(file, Counter((file,)))

@@ -41,7 +41,8 @@ class Seen:
         self.dead_letters: list[DeadLetter] = []
         self.published: dict[Token, datetime] = {}
         self.committed: dict[Token, datetime] = {}
-        self.prefixes: dict[Token, str] = {}  # of committed outputs, without the bucket
+        # Where the outputs of commits go, without the bucket; the main one's place is the first.
+        self.places: dict[Token, tuple[str, ...]] = {}
         # Manifests that were put, by prefix.
         self.puts: dict[str, list[tuple[datetime, Token]]] = defaultdict(list)
         self.voided: set[Token] = set()
@@ -184,34 +185,41 @@ class Seen:
         shown = filter(self.shows, committed)  # earlier ones may be void
         return max(shown, key=self.committed.__getitem__, default=None)
 
+    def note_switched(self, token: Token, place: str) -> None:
+        """An output of the attempt has become visible there."""
+        self.puts[place].append((self.now, token))
+        if all(self.has_switched(token, each) for each in self.places.get(token, ())):
+            self.published.setdefault(token, self.now)
+
+    def has_switched(self, token: Token, place: str) -> bool:
+        return any(each == token for _, each in self.puts[place])
+
     def shows(self, token: Token) -> bool:
-        """Whether a committed output is published, or was overtaken."""
-        return token in self.published or self._is_overtaken(token)
+        """Whether each output of a committed attempt is published, or was overtaken."""
+        return token in self.published or all(
+            self.has_switched(token, each) or self.is_overtaken(token, each)
+            for each in self.places[token]
+        )
 
     def is_published(self, key: str, work: int) -> bool:
         return self.success_of(key, work) is not None
 
     def is_to_be_published(self, token: Token) -> bool:
         """Whether the attempt's files must stay until its manifest is put."""
-        return (
-            token in self.committed
-            and token not in self.voided
-            and token not in self.published
-            and not self._is_overtaken(token)
-        )
+        return token in self.committed and token not in self.voided and not self.shows(token)
 
-    def _is_overtaken(self, token: Token) -> bool:
+    def is_overtaken(self, token: Token, place: str) -> bool:
         if token in self.voided:  # the history that would have told was gone: it runs again
             return False
         began_at = self.attempts[token].started_at
         return self.mode_of(token) != "append" and any(
             other.key != token.key and self.mode_of(other) != "append" and at >= began_at
-            for at, other in self.puts[self.prefixes[token]]
+            for at, other in self.puts[place]
         )
 
     def output_of(self, token: Token) -> str:
         """The output of a committed attempt, as in its request."""
-        prefix = self.prefixes[token]
+        prefix = self.places[token][0]
         return prefix if "://" in prefix else f"s3://{self.world.bucket}/{prefix}"
 
     def mode_of(self, token: Token) -> str:

@@ -186,8 +186,10 @@ class Watch:
             token = Token(key[0], int(item["run"]["N"]), json.loads(item["output"]["S"])["attempt"])
             self.seen.check("commit", (token, item))
             self.seen.committed[token] = self.seen.now
-            self.seen.prefixes[token] = json.loads(item["output"]["S"])["prefix"].removeprefix(
-                f"s3://{self.world.bucket}/"
+            committed = json.loads(item["output"]["S"])
+            self.seen.places[token] = tuple(
+                each["prefix"].removeprefix(f"s3://{self.world.bucket}/")
+                for each in (committed, *committed["beside"])
             )
         elif (
             "output" not in item
@@ -267,8 +269,13 @@ class Watch:
         self.seen.check("container over", container)
 
     def _uploads_listed(self, document: Mapping[str, Any]) -> None:
-        prefix = document["prefix"].removeprefix(f"s3://{self.world.bucket}/")
-        uploads = {prefix + each["path"]: each["upload_id"] for each in document["uploads"]}
+        uploads = {
+            output["prefix"].removeprefix(f"s3://{self.world.bucket}/") + each["path"]: each[
+                "upload_id"
+            ]
+            for output in (document, *document["beside"])
+            for each in output["uploads"]
+        }
         token = self.seen.texts[document["token"]]
         self.seen.uploads[token] = uploads
         self.seen.lake.listed_at.setdefault(token, self.seen.now)
@@ -280,9 +287,8 @@ class Watch:
         prefix = call.arguments["Key"].removesuffix("_SUCCESS")
         self.seen.check("manifest put", (token, prefix))
         self.seen.named[prefix] = frozenset(each["path"] for each in document["files"])
-        self.seen.published.setdefault(token, self.seen.now)
         self.seen.manifests[prefix] = token
-        self.seen.puts[prefix].append((self.seen.now, token))
+        self.seen.note_switched(token, prefix)
 
     def _invocation_began(self, host: Host, event: Any) -> None:
         host.facts["began_at"] = self.seen.now

@@ -86,6 +86,7 @@ _SIMPLER_JOBS: Sequence[dict[str, Any]] = (
     {"files": 1},
     {"compacts": False},
     {"output": ""},
+    {"beside": False},
     {"named": True},
     {"max_attempts": None},
     {"stall_timeout_s": None},

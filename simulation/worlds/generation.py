@@ -44,6 +44,7 @@ _FORGED = 0.3  # of pipelines
 _LONG_OUTAGE = 0.02
 _SWARMS = 0.6
 _COMPACTIONS = 0.08
+_OUTPUTS_BESIDE = 0.12
 _LONGEST_OUTPUT = 768  # bytes of its key
 _AFTER_CANCEL = 0.5
 _CANCEL_AGAIN = 0.4
@@ -88,6 +89,7 @@ def plan_of(seed: int) -> Plan:
     plan = with_retirement(rng_of(seed, "retirement"), plan)
     plan = with_tiny(rng_of(seed, "tiny"), plan, swarm)
     plan = with_tables(rng_of(seed, "tables"), plan, swarm)
+    plan = _with_outputs_beside(rng_of(seed, "outputs beside"), plan)
     plan = with_parts(rng_of(seed, "parts"), plan, swarm)
     plan = with_emr(rng_of(seed, "emr serverless"), plan, swarm)
     plan = with_denial(rng_of(seed, "denial"), plan)
@@ -291,6 +293,13 @@ def _operators(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
 def _notify(rng: random.Random) -> str:
     """What is told of ends: nothing in most worlds."""
     return _pick(rng, ("", 60), ("sns", 15), ("sqs", 15), ("events", 10))
+
+
+def _with_outputs_beside(rng: random.Random, plan: Plan) -> Plan:
+    """The plan; in some worlds jobs write to a prefix beside their output."""
+    if rng.random() >= _OUTPUTS_BESIDE:
+        return plan
+    return replace(plan, jobs=tuple(replace(job, beside=rng.random() < 0.6) for job in plan.jobs))
 
 
 def _compacting(rng: random.Random, jobs: tuple[Job, ...]) -> tuple[Job, ...]:

@@ -43,6 +43,7 @@ class Job:
         poison: Later attempts end like the last of `endings` instead.
         output: A prefix shared with other jobs; its own one when empty.
         table: The name of the table that it writes to, and not to a prefix.
+        beside: Whether it writes to a prefix of its own, too.
         mode: `overwrite` or `append`.
         compacts: It reads what its output has, and replaces that; its mode is `overwrite`.
         output_bytes: How long the path of its output is, at least.
@@ -75,6 +76,7 @@ class Job:
     size: str = ""
     engine: str = ""
     table: str = ""
+    beside: bool = False
     parts: int = 0
     saves: str = ""
     start_s: float = 0.0

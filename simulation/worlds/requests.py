@@ -13,6 +13,8 @@ PRODUCERS_JOB = "flights_clean"
 OWN_OUTPUT = "own"
 """The input of a job that compacts its output."""
 
+BESIDE = ("report/", "beside/")
+"""Where the outputs beside `out/` go: their paths are after it, or before it."""
 DATABASE = "longhaul"
 """The stack's own, for tables."""
 
@@ -69,6 +71,7 @@ def body_of(job: Job, work: int, bucket: str) -> str:
         "output": _output_of(job, bucket),
         "params": {"name": job.name, "work": work},
     }
+    request |= _beside(job, bucket)
     if job.named:
         request["job_id"] = job.name
     if job.compacts:
@@ -139,7 +142,15 @@ def emitted_of(job: Job, bucket: str) -> dict[str, Any]:
     }
     if job.output or job.output_bytes or job.table:
         request["output"] = _output_of(job, bucket)
-    return request | _wishes(job)
+    return request | _beside(job, bucket) | _wishes(job)
+
+
+def _beside(job: Job, bucket: str) -> dict[str, Any]:
+    """The output beside the main one. Its path is after that of the main one, or before it."""
+    if not job.beside:
+        return {}
+    folder = BESIDE[job.files % 2]
+    return {"outputs": {"report": f"s3://{bucket}/{folder}{job.name}/"}}
 
 
 def _output_of(job: Job, bucket: str) -> str:

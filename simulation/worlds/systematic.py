@@ -130,6 +130,21 @@ SCENARIOS: Mapping[str, Plan] = {
             Job("j2", work_s=9.0, output="log", mode="append"),
         ),
     ),
+    "a job writes to a prefix beside its output": _plan(
+        Job("j0", work_s=9.0, files=1, beside=True)
+    ),
+    "a job appends to two outputs and dies after its commit": _plan(
+        Job(
+            "j0",
+            work_s=9.0,
+            mode="append",
+            beside=True,
+            endings=(Ending("dies_after_commit"),),
+        )
+    ),
+    "uploads of a job with two outputs end": _plan(
+        Job("j0", work_s=9.0, files=1, beside=True, endings=(Ending("uploads_end"),))
+    ),
     "an end is told to a topic": _plan(
         Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),)), notify="sns"
     ),

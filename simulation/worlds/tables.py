@@ -84,6 +84,10 @@ TABLE_WORLDS: Mapping[str, Plan] = {
     "a job makes a table": _plan(_job("j0")),
     "a job appends to a table": _APPEND,
     "a job overwrites a table": _OVERWRITE,
+    "a job makes a table and a prefix beside it": _plan(replace(_job("j0"), beside=True)),
+    "a job dies between its commit and those of a table and a prefix": _plan(
+        replace(_job("j0", "append", "dies_after_commit"), beside=True)
+    ),
     "two jobs make a table at once": _plan(_job("j0"), _job("j1")),
     "a job dies between its commit and that to its table": _plan(
         _job("j0"), _job("j1", "append", "dies_after_commit"), at_s=_ONE_LATER

@@ -176,6 +176,10 @@ def test_the_data_bucket_publishes_events_only_for_a_trigger(
             "stages.0.on_object.request: output must hold {object.id}",
         ),
         (
+            {"request": {**REQUEST, "outputs": {"report": "s3://<data-bucket>/report/"}}},
+            "stages.0.on_object.request: output must hold {object.id}, and each of outputs too",
+        ),
+        (
             {"request": {**REQUEST, "params": {"at": "<aws.events.rule-arn>"}}},
             "stages.0.on_object.request: '<' begins a keyword of EventBridge",
         ),

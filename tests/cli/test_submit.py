@@ -64,13 +64,29 @@ def test_every_field_of_a_request_has_an_option(world: World) -> None:
     """Except the schema's version and the fields that Longhaul writes itself."""
     submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
     options = {option for parameter in submit.params for option in parameter.opts}
-    singular = {"inputs": "input", "params": "param", "tags": "tag", "start_at": "at"}
+    singular = {"inputs": "input", "outputs": "output", "params": "param", "tags": "tag"}
+    singular["start_at"] = "at"
     for field in JobRequest.model_fields.keys() - {"version", "lineage", "object", "rerun_of"}:
         assert f"--{singular.get(field, field.replace('_', '-'))}" in options
     done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")
     assert done.exit_code == 0, done.stderr
     (message,) = world.queued()
     assert {"mode": "append", "engine": "fargate"}.items() <= json.loads(message["Body"]).items()
+
+
+def test_outputs_with_a_name_are_further_ones(world: World) -> None:
+    report = "s3://longhaul-data/day=1/report/"
+    done = world.run("submit", *FLAGS, "--output", f"report={report}")
+    assert done.exit_code == 0, done.stderr
+    (message,) = world.queued()
+    sent = json.loads(message["Body"])
+    assert (sent["output"], sent["outputs"]) == ("s3://longhaul-data/out/", {"report": report})
+
+
+def test_of_outputs_one_alone_has_no_name(world: World) -> None:
+    done = world.run("submit", *FLAGS, "--output", "s3://longhaul-data/day=1/")
+    assert done.exit_code == 2
+    assert "a further output has a name: NAME=s3://longhaul-data/day=1/" in done.stderr
 
 
 def test_thousands_of_lines_from_stdin_arrive_each_once(world: World) -> None:

@@ -70,7 +70,7 @@ class Lake:
         attempt_id = AttemptId(f"main#{job}", 1, attempt)
         destination = TableDestination(self.tables, path, mode, attempt_id, lambda _: None)
         written = [
-            self._written(destination, attempt_id, name, rows, by, columns or COLUMNS)
+            self.written(destination, attempt_id, name, rows, by, columns or COLUMNS)
             for name in datasets
         ]
         uploader = Uploader(
@@ -82,7 +82,7 @@ class Lake:
             results=Results(value={"days": 7}),
             origin=self.origin,
         )
-        return destination.upload(uploader, written, InputListing(self.s3, BUCKET))
+        return uploader.send(destination.plan(uploader, written, InputListing(self.s3, BUCKET)))
 
     def publish(self, output: CommittedOutput, glue: Any = None) -> None:
         self.publisher(glue).publish(output)
@@ -122,7 +122,7 @@ class Lake:
             if snapshot.summary
         ]
 
-    def _written(
+    def written(
         self,
         destination: TableDestination,
         attempt: AttemptId,

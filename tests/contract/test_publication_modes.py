@@ -57,7 +57,9 @@ class Writer:
         id_ = AttemptId(f"main#{job}", RUN, attempt)
         require_room(s3, OUTPUT, mode, id_)
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return uploader.upload(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode)
+        return uploader.send(
+            uploader.plan(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode)
+        )
 
     def write(
         self, s3: Any, job: str, files: dict[str, bytes], mode: Mode = "overwrite"

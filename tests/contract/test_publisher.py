@@ -62,9 +62,8 @@ def upload(s3: Any, tmp_path: Path) -> Callable[..., CommittedOutput]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return uploader.upload(
-            AttemptId(key, run, attempt), f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder, 3)]
-        )
+        id_, place = AttemptId(key, run, attempt), f"s3://{BUCKET}/{PREFIX}"
+        return uploader.send(uploader.plan(id_, place, [Dataset(".", folder, 3)]))
 
     return upload_
 
@@ -295,9 +294,8 @@ def test_upload_that_s3_is_still_completing_looks_gone_and_is_published_later(
     fake.s3.create_bucket(Bucket=BUCKET)
     (tmp_path / "part-0.csv").write_bytes(b"slow")
     uploader = Uploader(fake.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-    output = uploader.upload(
-        AttemptId(KEY, RUN, 1), f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 1)]
-    )
+    id_, place = AttemptId(KEY, RUN, 1), f"s3://{BUCKET}/{PREFIX}"
+    output = uploader.send(uploader.plan(id_, place, [Dataset(".", tmp_path, 1)]))
     begin_to_publish(fake, output, Completion(300, meanwhile))
 
     with pytest.raises(UploadsGoneError):

@@ -31,7 +31,9 @@ def s3(aws: Aws) -> Any:
 def output(s3: Any, tmp_path: Path) -> CommittedOutput:
     (tmp_path / "part-0.csv").write_bytes(b"rows")
     uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-    return uploader.upload(ATTEMPT, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 3)])
+    return uploader.send(
+        uploader.plan(ATTEMPT, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 3)])
+    )
 
 
 def write_as_newer(s3: Any, key: str, *lists: str) -> None:

@@ -32,12 +32,11 @@ from longhaul.adapters.iceberg.catalog import OccupiedError, Tables
 from longhaul.adapters.iceberg.columns import evolve, with_ids
 from longhaul.adapters.iceberg.commits import (
     TablePublisher,
-    TornOutputError,
     commit_once,
     conflict_wait_s,
 )
 from longhaul.adapters.iceberg.old_specs import schema_of
-from longhaul.domain.errors import TimeUpError, VoidCommitError
+from longhaul.domain.errors import TimeUpError, TornOutputError, VoidCommitError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Switch
 from longhaul.domain.tables import (

@@ -294,6 +294,36 @@ def test_an_ordinary_script_that_the_message_names_runs_on_the_stack(stack: Stac
     assert stack.rows("script") == [{"carrier": "AA", "count": 1}, {"carrier": "UA", "count": 2}]
 
 
+@pytest.mark.slow  # tests/contract/test_outputs_beside.py kills it at each call
+def test_a_job_writes_a_table_and_a_prefix_beside_it(stack: Stack) -> None:
+    code = (
+        "def run(spark, job):\n"
+        "    rows = spark.range(3).withColumnRenamed('id', 'n')\n"
+        "    job.write(rows)\n"
+        "    job.write(rows.selectExpr('count(*) AS rows'), output='report', format='json')\n"
+    )
+    stack.client("s3").put_object(Bucket=stack.bucket, Key="jobs/daily.py", Body=code.encode())
+    request = {
+        "job": f"s3://{stack.bucket}/jobs/daily.py",
+        "job_id": "daily",
+        "output": "table://longhaul/daily",
+        "outputs": {"report": "data:daily-report/"},
+        "mode": "append",
+    }
+    stack.send(json.dumps(request))
+    row = stack.until("daily", State.SUCCEEDED)
+
+    assert stack.table_rows("daily") == [(0,), (1,), (2,)]
+    assert stack.rows("daily-report") == [{"rows": 3}]
+    assert row.results is not None
+    assert row.results.rows == {".": 3, "outputs.report": 1}
+    for place in ("table://longhaul/daily", f"s3://{stack.bucket}/daily-report/"):
+        exit_code, shown, _ = stack.longhaul("lineage", place)
+        assert (exit_code, "by daily of main" in shown) == (0, True)
+    _, status, _ = stack.longhaul("status", "daily", "--json")
+    assert json.loads(status)["outputs"] == {"report": f"s3://{stack.bucket}/daily-report/"}
+
+
 @pytest.mark.slow
 def test_two_jobs_that_append_to_one_output_at_once_lose_no_row(stack: Stack) -> None:
     output = f"s3://{stack.bucket}/appended/"

@@ -163,7 +163,7 @@ class Life:
             origin=origin(row.id, self.stack.aws.clock.now(), [read]),
         )
         prefix = output or f"s3://{BUCKET}/out/{row.job_id}/"
-        return uploader.upload(row.id, prefix, [Dataset(".", self.output, 1)])
+        return uploader.send(uploader.plan(row.id, prefix, [Dataset(".", self.output, 1)]))
 
     def commit(self, row: Lease, output: str | None = None) -> CommittedOutput:
         committed = self.upload(row, output)

@@ -20,8 +20,8 @@ REASONS = {
     "invalid-unknown-job": "job: unknown job 'flight…'; known: daily_delays, flights_clean, sql",
     "invalid-no-such-engine": "engine: this stack has no emr-serverless; it has: fargate",
     "invalid-unknown-field": "priority: unknown field; known: version, job, job_id, inputs, "
-    "output, mode, params, engine, size, timeout, stall_timeout, max_attempts, start_at, afresh, "
-    "label, tags",
+    "output, outputs, mode, params, engine, size, timeout, stall_timeout, max_attempts, start_at, "
+    "afresh, label, tags",
     "invalid-wrong-type": "max_attempts: Input should be a valid integer",
     "invalid-path-escapes": "inputs.flights: must not contain '.' or '..' segments",
     "invalid-other-scheme": "inputs.flights: must be s3://bucket/… or data:…",

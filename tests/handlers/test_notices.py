@@ -70,6 +70,7 @@ def test_a_success_is_told_with_its_output(life: Life) -> None:
             "class": "succeeded",
             "attempts": 1,
             "output": "s3://longhaul-data/out/january/",
+            "outputs": {},
             "reason": None,
             "ended_at": row.settled_at.isoformat(timespec="milliseconds"),
             "result": None,

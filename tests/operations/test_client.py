@@ -7,6 +7,7 @@ import pickle
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -19,6 +20,7 @@ from longhaul.client import (
     AmbiguousJobError,
     Client,
     ForeignStackError,
+    FurtherOutput,
     InvalidRequestError,
     JobCancelledError,
     JobDeadError,
@@ -35,7 +37,7 @@ from longhaul.client import (
     WaitTimeoutError,
 )
 from longhaul.domain import transitions
-from longhaul.domain.lease import Lease
+from longhaul.domain.lease import CommittedOutput, Lease, NamedOutput
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.request import JobRequest, parse_job_id
 from longhaul.domain.verdict import OutcomeClass
@@ -251,8 +253,29 @@ def test_a_result_has_the_files_that_the_manifest_names(world: World, client: Cl
     assert client.result(job).files == ()
 
 
-def succeed(world: World, row: Lease) -> None:
-    world.parts.leases.report(transitions.commit(row.id, OUTPUT))
+def test_a_result_has_the_files_of_each_further_output(world: World, client: Client) -> None:
+    job = client.submit(BODY)
+    row = run(world, job)
+    files = (ManifestFile(path="a.csv", size=7),)
+    manifest = Manifest(key=row.key, run=row.run, attempt=1, files=files)
+    world.aws.s3.put_object(
+        Bucket=BUCKET, Key="report/_SUCCESS", Body=manifest.model_dump_json().encode()
+    )
+    report, daily = f"s3://{BUCKET}/report/", "table://lake/daily"
+    beside = (NamedOutput("report", report, 1, 7), NamedOutput("daily", daily, 1, 7))
+    succeed(world, row, replace(OUTPUT, beside=beside))
+
+    result = client.result(job)
+
+    assert result.status.outputs == {"report": report, "daily": daily}
+    assert result.outputs == {
+        "report": FurtherOutput(report, (OutputFile(f"{report}a.csv", 7, "."),)),
+        "daily": FurtherOutput(daily, ()),
+    }
+
+
+def succeed(world: World, row: Lease, output: CommittedOutput = OUTPUT) -> None:
+    world.parts.leases.report(transitions.commit(row.id, output))
     committed = world.parts.leases.load(row.key)
     assert committed is not None
     world.end(committed, OutcomeClass.SUCCEEDED)

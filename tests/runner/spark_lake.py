@@ -78,7 +78,7 @@ class SparkLake:
         job.table = table
         job.write(df, partition_by=partition_by)
         uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return table.upload(uploader, job.written, InputListing(self.s3, BUCKET))
+        return uploader.send(table.plan(uploader, job.written, InputListing(self.s3, BUCKET)))
 
     def publish(self, output: CommittedOutput) -> None:
         publisher = S3Publisher(

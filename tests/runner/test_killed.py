@@ -60,7 +60,7 @@ s3, clock = boto3.client("s3"), SystemClock()
 leases = DynamoLeases(boto3.client("dynamodb"), "leases", clock, random.Random(1))
 id_ = AttemptId(key, leases.load(key).run, int(attempt))
 uploader = Uploader(s3, bucket, Stop(), begin=lambda _: None, advance=lambda _: None)
-output = uploader.upload(id_, f"s3://{bucket}/{prefix}", [Dataset(".", Path(folder))])
+output = uploader.send(uploader.plan(id_, f"s3://{bucket}/{prefix}", [Dataset(".", Path(folder))]))
 leases.report(transitions.commit(id_, output))
 S3Publisher(s3, bucket).publish(output)
 """
@@ -96,7 +96,7 @@ def publish(cloud: Cloud, attempt: AttemptId, folder: Path) -> None:
     """The same in this process, to its end."""
     uploader = Uploader(cloud.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
     S3Publisher(cloud.s3, BUCKET).publish(
-        uploader.upload(attempt, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder)])
+        uploader.send(uploader.plan(attempt, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder)]))
     )
 
 

@@ -244,6 +244,33 @@ def test_a_script_may_write_several_datasets_and_files_without_spark(
     assert (read(cloud), read(cloud, "notes")) == (b"x", b"x")
 
 
+def test_a_script_may_write_to_further_outputs(cloud: Cloud, run: Run) -> None:
+    script = "import sys, pathlib\nfor word in sys.argv[1:]: pathlib.Path(word).write_text('x')"
+    argv = ["{output}/a.txt", "{outputs.report}/b.txt", "{outputs.report.more}/c.txt"]
+    outputs = {"report": f"s3://{BUCKET}/report/"}
+    assert run(script, params={"argv": argv}, outputs=outputs) is ExitCode.OK
+
+    found, _ = read_manifest(cloud.s3, BUCKET, "report/")
+    assert found is not None
+    assert [file.dataset for file in found.files] == [".", "more"]
+    assert read(cloud) == b"x"
+
+
+def test_an_output_that_the_request_does_not_name_is_permanent(cloud: Cloud, run: Run) -> None:
+    code = "def run(spark, job):\n    job.write(spark.range(1), output='report')"
+    assert run(code, outputs={"other": f"s3://{BUCKET}/other/"}) is ExitCode.PERMANENT
+    assert "the job needs an output 'report' in the request's outputs; given: other" in str(
+        result(cloud).error
+    )
+
+
+def test_no_output_is_published_while_one_is_not_written(cloud: Cloud, run: Run) -> None:
+    code = "def run(spark, job):\n    job.write(spark.range(1))"
+    assert run(code, outputs={"report": f"s3://{BUCKET}/report/"}) is ExitCode.FAILED
+    assert "the job wrote nothing to outputs.report" in str(result(cloud).error)
+    assert read_manifest(cloud.s3, BUCKET, OUTPUT) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("code", "params", "exit_code", "error"),
     [

@@ -18,7 +18,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.columns import evolve
 from longhaul.adapters.lazy_tables import publisher_of
-from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.domain.verdict import ExitCode
@@ -464,3 +464,44 @@ def test_a_wide_table_is_looked_at_as_often_as_a_narrow_one(
         counts.append(len(looks))
         assert len(transaction.table_metadata.schema().fields) == width + 1
     assert counts[0] == counts[1]
+
+
+def test_a_table_and_prefixes_beside_it_are_written_by_one_attempt(
+    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
+) -> None:
+    def write(spark: SparkSession, job: RunningJob[Any]) -> None:
+        job.write(spark.sql("select 1 n"))
+        job.write(spark.range(2), output="report", format="csv")
+        job.write(spark.range(3), "more", output="report")
+        for part in ("a", "b"):
+            job.write(spark.range(4), output="parts", part=part)
+        (job.files(output="files") / "a.txt").write_text("x")
+        with pytest.raises(ValueError, match=r"dataset 'outputs\.report' was written already"):
+            job.write(spark.range(2), output="report")
+        with pytest.raises(ValueError, match=r"dataset 'outputs\.files' was written already"):
+            job.files(output="files")
+
+    names = ("report", "parts", "files")
+    outputs = {name: f"s3://{BUCKET}/{name}/" for name in names}
+    assert run(write, outputs=outputs, mode="overwrite_partitions") is ExitCode.OK
+
+    assert read(tables) == [{"n": 1}]
+    rows = {}
+    for name in names:
+        found, _ = read_manifest(cloud.s3, BUCKET, f"{name}/")
+        assert found is not None
+        rows[name] = found.rows
+    assert rows == {"report": {".": 2, "more": 3}, "parts": {".": 8}, "files": {}}
+
+
+def test_files_of_a_jobs_own_go_to_a_prefix_beside_a_table_and_to_no_table(
+    run: Callable[..., ExitCode], cloud: Cloud
+) -> None:
+    def write(spark: SparkSession, job: RunningJob[Any]) -> None:
+        job.write(spark.range(1))
+        job.files(output="other")
+
+    assert run(write, outputs={"other": "table://lake/other"}) is ExitCode.PERMANENT
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.error.startswith("outputs.other: this job writes files of its own")

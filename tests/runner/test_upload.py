@@ -56,7 +56,7 @@ def test_files_whose_names_differ_in_a_uuid_alone_stay_apart(s3: Any, tmp_path: 
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
     S3Publisher(s3, "data").publish(
-        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
     )
 
     for name in names:
@@ -74,7 +74,7 @@ def test_two_files_for_one_place_are_refused_before_the_first_upload(
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
     with pytest.raises(PermanentJobError, match="two files would be bad/a-"):
-        uploader.upload(ATTEMPT, "s3://data/out/", datasets)
+        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", datasets))
 
     assert pending(s3) == []
 
@@ -87,7 +87,7 @@ def test_partition_of_any_writing_is_published(s3: Any, tmp_path: Path) -> None:
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
     S3Publisher(s3, "data").publish(
-        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
     )
 
     manifest, _ = read_manifest(s3, "data", "out/")
@@ -115,7 +115,7 @@ def test_name_that_s3_cannot_hold_is_refused_before_the_first_upload(
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
     with pytest.raises(PermanentJobError, match=f"^output: .*{why}"):
-        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
 
     assert pending(s3) == []
 
@@ -203,13 +203,15 @@ def test_a_large_file_goes_in_parts_and_arrives_whole(s3: Any, tmp_path: Path) -
     moved: list[int] = []
     uploader = Uploader(s3, "data", Stop(), begin=moved.append, advance=moved.append)
 
-    output = uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
+    output = uploader.send(
+        uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
+    )
 
     pending = PendingOutput.model_validate_json(
         s3.get_object(Bucket="data", Key=output.pending_ref)["Body"].read()
     )
     assert [part.n for part in pending.uploads[0].parts] == [1, 2, 3]
-    assert moved[0] == sum(moved[1:]) == output.size_bytes == len(content)
+    assert moved[1] == sum(moved[2:]) == output.size_bytes == len(content)
     S3Publisher(s3, "data").publish(output)
     key = f"out/large-{ATTEMPT.token}.bin"
     assert s3.get_object(Bucket="data", Key=key)["Body"].read() == content
@@ -231,7 +233,7 @@ def test_a_stop_between_parts_leaves_uploads_that_can_be_found_and_discarded(
     )
 
     with pytest.raises(StopRequestedError):
-        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
 
     assert len(pending(s3)) == 20
     S3Publisher(s3, "data").discard(ATTEMPT)
@@ -255,7 +257,7 @@ def test_a_killed_upload_leaves_a_list_with_every_upload_id(s3: Any, tmp_path: P
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=kill)
 
     with pytest.raises(KilledError):
-        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
 
     S3Publisher(s3, "data").discard(ATTEMPT)
     assert pending(s3) == []
@@ -295,7 +297,7 @@ def test_a_file_of_many_gb_is_sent_in_bounded_memory(tmp_path: Path) -> None:
     uploader = Uploader(
         cast("Any", meter), "data", Stop(), begin=lambda _: None, advance=lambda _: None
     )
-    uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
+    uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")]))
     assert meter.sent == 2048 * MIB
     assert meter.most <= 64 * MIB
 
@@ -310,5 +312,5 @@ def test_the_phase_is_publishing_before_the_first_call_of_s3(tmp_path: Path) -> 
 
     uploader: Any = Uploader(Silent(), "data", Stop(), begin=begun.append, advance=lambda _: None)  # type: ignore[arg-type]  # all that is called
     with pytest.raises(TimeoutError):
-        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
-    assert begun == [4]
+        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
+    assert begun == [0]

@@ -240,7 +240,7 @@ def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=went.append)
     datasets = [Dataset(".", area.output / "main", 3), Dataset("bad", area.output / "named-bad", 1)]
 
-    output = uploader.upload(ATTEMPT, "s3://data/out/", datasets)
+    output = uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", datasets))
 
     assert keys(s3, "out/") == []  # pending: nothing is visible
     S3Publisher(s3, "data").publish(output)
@@ -290,7 +290,9 @@ def test_a_script_that_wrote_nothing_has_no_output(s3: Any, area: BucketArea) ->
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
     with pytest.raises(NoOutputError):
-        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", area.output / "main")])
+        uploader.send(
+            uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", area.output / "main")])
+        )
 
 
 def test_only_this_attempts_work_area_is_cleared(s3: Any, area: BucketArea) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from longhaul.domain import notice
 from longhaul.domain.dead_letter import refusal
-from longhaul.domain.lease import CommittedOutput, State, key_hash
+from longhaul.domain.lease import CommittedOutput, NamedOutput, State, key_hash
 from longhaul.domain.results import Results
 from longhaul.domain.tree_end import TreeEnd, Unwell
 from tests.builders import NOW, running
@@ -132,6 +133,7 @@ def test_a_refusal_names_its_message_and_its_job(
         "class": "incomplete_join",
         "attempts": 0,
         "output": None,
+        "outputs": {},
         "reason": "x",
         "ended_at": NOW.isoformat(timespec="milliseconds"),
         "result": None,
@@ -151,6 +153,12 @@ def test_an_event_says_what_people_call_the_job() -> None:
 def test_a_success_after_failures_has_no_reason() -> None:
     done = notice.ended(running(state=State.SUCCEEDED, output=output, last_error="x"))
     assert json.loads(done.body)["reason"] is None
+
+
+def test_a_success_names_all_its_outputs() -> None:
+    several = replace(output, beside=(NamedOutput("report", "s3://b/report/", 1, 1),))
+    done = notice.ended(running(state=State.SUCCEEDED, output=several))
+    assert json.loads(done.body)["outputs"] == {"report": "s3://b/report/"}
 
 
 def test_only_a_success_has_an_output_and_results() -> None:

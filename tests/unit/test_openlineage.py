@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, State
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, NamedOutput, State
 from longhaul.domain.openlineage import PRODUCER, Place, run_events
 from longhaul.domain.provenance import InputRead, Origin, Writer, origin, requested
 from longhaul.domain.results import Results
@@ -77,6 +77,28 @@ def test_each_dataset_of_a_table_output_is_a_table() -> None:
         (CATALOG, "table/lake/daily"),
         (CATALOG, "table/lake/daily__bad_rows"),
     ]
+
+
+def test_each_of_several_outputs_is_a_dataset_with_its_own_rows() -> None:
+    beside = (
+        NamedOutput("report", "s3://data/report/", 1, 10),
+        NamedOutput("daily", "table://lake/daily", 1, 10),
+    )
+    rows = {".": 7, "outputs.report": 5, "outputs.daily": 3, "outputs.daily/bad": 1}
+    output = CommittedOutput(
+        1, "ref", "s3://data/out/", 4, 400, results=Results(rows=rows), beside=beside
+    )
+
+    _, end = events(running(state=State.SUCCEEDED, output=output, settled_at=NOW))
+
+    assert named(end["outputs"]) == [
+        ("s3://data", "out"),
+        ("s3://data", "report"),
+        (CATALOG, "table/lake/daily"),
+        (CATALOG, "table/lake/daily__bad"),
+    ]
+    counts = [each["outputFacets"]["outputStatistics"]["rowCount"] for each in end["outputs"]]
+    assert counts == [7, 5, 3, 1]
 
 
 @pytest.mark.parametrize(("state", "kind"), [(State.DEAD, "FAIL"), (State.CANCELLED, "ABORT")])

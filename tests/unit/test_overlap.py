@@ -83,6 +83,55 @@ def test_each_input_that_overlaps_has_its_sentence() -> None:
     assert "in0" in found[0]
 
 
+def of_outputs(main: str, *others: str, **changes: object) -> list[str]:
+    named = {f"out{n}": each for n, each in enumerate(others)}
+    request = JobRequest.model_validate(BODY | {"output": main, "outputs": named, **changes})
+    paths = PathPolicy(data_bucket=BUCKET, table_databases=("lake", "pond"))
+    allowed = settings(paths=paths)
+    try:
+        check_policy(request, allowed, allowed.stages[0])
+    except InvalidRequestError as error:
+        return error.problems
+    return []
+
+
+@pytest.mark.parametrize(
+    ("main", "other"),
+    [
+        (f"{S3}out/", f"{S3}out"),
+        (f"{S3}out/", f"{S3}out/report/"),
+        (f"{S3}out/report/", f"{S3}out/"),
+        ("table://lake/daily", "table://lake/daily"),
+        ("table://lake/daily", "table://lake/daily__report"),
+        ("table://lake/daily__report", "table://lake/daily"),
+    ],
+)
+def test_an_output_inside_another_is_refused(main: str, other: str) -> None:
+    assert of_outputs(main, other) == [
+        "outputs.out0: is where output is, or inside of it: name outputs beside each other"
+    ]
+
+
+def test_outputs_beside_each_other_are_allowed() -> None:
+    tables = ("table://lake/daily_more", "table://pond/daily")
+    assert of_outputs("table://lake/daily", *tables, f"{S3}out/", f"{S3}output/") == []
+
+
+def test_a_further_output_that_overlaps_an_input_is_named() -> None:
+    inputs = {"a": f"{S3}raw/", "b": f"{S3}out/b.csv"}
+    inside, around = of_outputs(f"{S3}main/", f"{S3}raw/x/", f"{S3}out/", inputs=inputs)
+    assert inside.startswith("outputs.out0: is inside the input a, so the next run would read it")
+    assert around.startswith("inputs.b: is inside the output out1, which would replace or hide it")
+
+
+def test_partitions_are_overwritten_where_one_output_is_a_table() -> None:
+    mode = "overwrite_partitions"
+    assert of_outputs(f"{S3}out/", "table://lake/daily", mode=mode) == []
+    assert of_outputs(f"{S3}out/", f"{S3}other/", mode=mode) == [
+        "mode: overwrite_partitions is for an output table://DATABASE/NAME"
+    ]
+
+
 @pytest.mark.parametrize("output", ["team/jobs/", "team/jobs/mine/", "team/"])
 def test_output_where_code_comes_from_is_refused(output: str) -> None:
     assert problems(S3 + output, code=(CODE,)) == [

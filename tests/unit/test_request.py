@@ -244,8 +244,9 @@ def test_problems_never_quote_values_of_the_body() -> None:
 def test_unknown_field_is_answered_with_all_that_a_producer_may_write() -> None:
     (problem,) = problems_of(body(priority=1))
     assert problem == (
-        "priority: unknown field; known: version, job, job_id, inputs, output, mode, params,"
-        " engine, size, timeout, stall_timeout, max_attempts, start_at, afresh, label, tags"
+        "priority: unknown field; known: version, job, job_id, inputs, output, outputs, mode,"
+        " params, engine, size, timeout, stall_timeout, max_attempts, start_at, afresh, label,"
+        " tags"
     )
 
 
@@ -438,6 +439,49 @@ def test_any_json_is_either_a_request_or_a_list_of_problems(document: Any) -> No
 def created(key: Any = "in/a.csv", etag: str = "e") -> dict[str, Any]:
     """An object as S3's event has it."""
     return {"bucket": {"name": BUCKET}, "object": {"key": key, "etag": etag, "size": 7}}
+
+
+def test_further_outputs_are_part_of_the_work_and_have_the_buckets_name() -> None:
+    plain = parse_request(body(output="data:out/"), settings(), stage())
+    request = parse_request(
+        body(output="data:out/", outputs={"report": "data:report/"}), settings(), stage()
+    )
+    assert request.outputs == {"report": f"s3://{BUCKET}/report/"}
+    assert request.places == {
+        "output": f"s3://{BUCKET}/out/",
+        "outputs.report": f"s3://{BUCKET}/report/",
+    }
+    assert request.fingerprint() != plain.fingerprint()
+    none = parse_request(body(output="data:out/", outputs={}), settings(), stage())
+    assert none.fingerprint() == plain.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "problem"),
+    [
+        ({f"a{n}": f"s3://{BUCKET}/{n}/" for n in range(6)}, "outputs: at most 5, not 6"),
+        ({"a b": f"s3://{BUCKET}/a/"}, "outputs.a b: String should match pattern"),
+        ({"a": ""}, "outputs.a: String should have at least 1 character"),
+        ({"a": "file:///x"}, "outputs.a: must be s3://bucket/…"),
+        ({"a": f"s3://{BUCKET}/longhaul/x/"}, "outputs.a: longhaul/ in the data bucket"),
+        ({"a": "table://lake/t"}, "outputs.a: this stack has no tables"),
+        (["s3://b/"], "outputs: Input should be a valid dictionary"),
+    ],
+)
+def test_a_further_output_that_cannot_be_is_named(outputs: Any, problem: str) -> None:
+    found = problems_of(body(outputs=outputs))
+    assert [each[: len(problem)] for each in found] == [problem]
+
+
+def test_an_object_is_put_into_further_outputs_too() -> None:
+    document = {
+        "inputs": {"x": "{object}"},
+        "output": f"s3://{BUCKET}/{{object.id}}/",
+        "outputs": {"report": f"s3://{BUCKET}/report/{{object.id}}/"},
+        "object": created(),
+    }
+    request = JobRequest.model_validate(document)
+    assert request.outputs == {"report": f"s3://{BUCKET}/report/{request.job_id}/"}
 
 
 def test_a_request_for_an_object_has_its_path_and_an_id_made_of_key_and_etag() -> None:

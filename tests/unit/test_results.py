@@ -113,13 +113,23 @@ def test_a_void_commit_leaves_no_results() -> None:
     assert latest(again).results is None
 
 
+def test_rows_are_told_apart_by_their_output() -> None:
+    rows = {".": 3, "bad": 1, "outputs.a": 5, "outputs.a/x": 2, "outputs.ab": 7, "(others)": 9}
+    found = Results(rows=rows)
+
+    assert found.rows_of() == {".": 3, "bad": 1}
+    assert found.rows_of("a") == {".": 5, "x": 2}
+    assert found.rows_of("ab") == {".": 7}
+    assert read_results({"rows": rows}).rows == rows
+
+
 @pytest.mark.parametrize(
     "forged",
     [
         {},
         {"value": "x" * 300_000},
         {"value": nested(30), "rows": 7, "metrics": [], "problem": 7},
-        {"rows": {"a" * 100: 1, "b": -1, "c": 2**70, "d": True, "e": "1"}},
+        {"rows": {"a" * 200: 1, "b": -1, "c": 2**70, "d": True, "e": "1"}},
         {"metrics": {"a": float("inf"), "b c": 1, "d": True, "e": "1"}},
         {"unknown": 1},
     ],

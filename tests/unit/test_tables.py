@@ -233,4 +233,4 @@ def test_a_pending_list_keeps_binary_values_and_is_no_list_of_an_older_version()
     assert PendingOutput.model_validate_json(text) == pending
     assert pending.folders == ("n/data/t/",)
     with pytest.raises(ValidationError):
-        PendingOutput.model_validate({"version": 3, "token": "t", "prefix": "s3://b/"})
+        PendingOutput.model_validate({"version": 4, "token": "t", "prefix": "s3://b/"})

@@ -40,7 +40,12 @@ from longhaul.adapters.iceberg.history import (
     to_replace,
 )
 from longhaul.adapters.iceberg.old_specs import Overwrite, schema_of
-from longhaul.domain.errors import ContendedError, TimeUpError, VoidCommitError
+from longhaul.domain.errors import (
+    ContendedError,
+    TimeUpError,
+    TornOutputError,
+    VoidCommitError,
+)
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Switch
 from longhaul.domain.provenance import JOB
@@ -54,13 +59,6 @@ _WAIT_S = 0.1
 _WAIT_CAP_S = 3.0
 
 logger = logging.getLogger(__name__)
-
-
-class TornOutputError(Exception):
-    """Some tables of an output are published, and another can never be: a person has to decide.
-
-    The job must not run again: it would add its rows twice to the first ones.
-    """
 
 
 class TablePublisher:
@@ -79,6 +77,17 @@ class TablePublisher:
         if due:
             return Switch.DUE
         return Switch.REPLACED if replaced == len(pending) else Switch.DONE
+
+    def has_begun(self, token: str, pending: Sequence[PendingTable]) -> bool:
+        """Whether one of them has it."""
+        return any(self._has(token, each) for each in pending)
+
+    def _has(self, token: str, pending: PendingTable) -> bool:
+        try:
+            table = self._tables.find(pending.path)
+        except OccupiedError:
+            return False  # others have put something else in its place
+        return table is not None and is_published(table, token)
 
     def publish(
         self,
@@ -142,8 +151,7 @@ class TablePublisher:
         error: OccupiedError,
     ) -> Exception:
         for other in pending:
-            table = self._tables.find(other.path) if other is not which else None
-            if table is not None and is_published(table, token):
+            if other is not which and self._has(token, other):
                 return TornOutputError(
                     f"{other.path} is published, and {which.path} can not be: {error}"
                 )

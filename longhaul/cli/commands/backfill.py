@@ -18,12 +18,13 @@ from longhaul.cli.terminal.options import (
     inputs_option,
     job_option,
     on_target,
+    output_option,
     params_option,
     timeout_option,
 )
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.pairs import json_or_text, pairs
+from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import job_key
 from longhaul.operations.backfill import Planned, documents, over
@@ -50,9 +51,7 @@ def backfill(  # noqa: PLR0913 - the fields of a request
     ],
     job: Annotated[str | None, job_option(_REQUEST)] = None,
     inputs: Annotated[list[str] | None, inputs_option(_REQUEST)] = None,
-    output: Annotated[
-        str, typer.Option("--output", help="Where the output goes.", rich_help_panel=_REQUEST)
-    ],
+    output: Annotated[list[str], output_option(_REQUEST)],
     params: Annotated[list[str] | None, params_option(_REQUEST)] = None,
     mode: Annotated[
         str | None,
@@ -103,7 +102,7 @@ def backfill(  # noqa: PLR0913 - the fields of a request
     template = {
         "job": job,
         "inputs": pairs("--input", inputs) or None,
-        "output": output,
+        **outputs(output),
         "params": pairs("--param", params, json_or_text) or None,
         "mode": mode,
         "size": size,

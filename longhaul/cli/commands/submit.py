@@ -18,12 +18,13 @@ from longhaul.cli.terminal.options import (
     inputs_option,
     job_option,
     on_target,
+    output_option,
     params_option,
     timeout_option,
 )
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.pairs import json_or_text, pairs
+from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 from longhaul.cli.terminal.selection import job_id
 from longhaul.domain.lease import job_key
 from longhaul.operations.submission import (
@@ -56,15 +57,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     ] = None,
     job: Annotated[str | None, job_option(_REQUEST)] = None,
     inputs: Annotated[list[str] | None, inputs_option(_REQUEST)] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            help="Where the output goes: s3://bucket/prefix/, data:prefix/ in the stack's own "
-            "bucket, or table://DATABASE/NAME.",
-            rich_help_panel=_REQUEST,
-        ),
-    ] = None,
+    output: Annotated[list[str] | None, output_option(_REQUEST)] = None,
     params: Annotated[list[str] | None, params_option(_REQUEST)] = None,
     mode: Annotated[
         str | None,
@@ -186,7 +179,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     fields = _fields(
         job=job,
         inputs=inputs,
-        output=output,
+        **outputs(output),
         params=params,
         mode=mode,
         engine=engine,

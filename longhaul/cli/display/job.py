@@ -1,7 +1,7 @@
 """A job on a line, and a job on a page."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from longhaul.cli.display.text import age, moment_text, size_text
@@ -211,6 +211,7 @@ def page_of(
             else "",
         ),
         ("output", lease.attempt.output.prefix if lease.attempt.output else ""),
+        ("outputs", _outputs(lease)),
         ("published", _ago(lease.attempt.published_at, now)),
         *(lease.results.texts if lease.results else ()),
         ("rerun as", ", ".join(f"{each.job_id} ({shown_state(each)})" for each in reruns)),
@@ -240,9 +241,19 @@ def _asked_for(
         params = json.dumps(shown["params"], ensure_ascii=False) if shown["params"] else ""
         yield "params", params if len(params) <= _MAX_PARAMS else f"{params[:_MAX_PARAMS]}…"
         yield "writes to", f"{shown['output']}, mode {shown['mode']}"
+        yield "also to", _named(shown["outputs"])
     by = f" by {lease.receive.sender}" if lease.receive.sender else ""
     sent = _ago(lease.receive.first_sent_at, now)
     yield "asked for" if lease.lineage else "sent", f"{sent}{by}" if sent else ""
+
+
+def _outputs(lease: Lease) -> str:
+    """The further outputs."""
+    return _named(lease.attempt.output.paths) if lease.attempt.output else ""
+
+
+def _named(paths: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={path}" for name, path in paths.items())
 
 
 def waits_for(lease: Lease, now: datetime) -> str | None:

@@ -159,6 +159,9 @@ def _worked_s(record: AttemptRecord, now: datetime) -> float:
 
 
 def _puts_of(output: CommittedOutput) -> int:
-    """Create, parts and complete for each file, and the manifest."""
-    parts = max(output.files, -(-output.size_bytes // (_PART_MIB * 1024 * 1024)))
-    return 2 * output.files + parts + 1
+    """Create, parts and complete for each file, and the manifest of each output."""
+    puts = 0
+    for each in output.by_name.values():
+        parts = max(each.files, -(-each.size_bytes // (_PART_MIB * 1024 * 1024)))
+        puts += 2 * each.files + parts + 1
+    return puts

@@ -78,6 +78,17 @@ def inputs_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
     )
 
 
+def output_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
+    """`--output` of a request, under a heading of the help."""
+    return typer.Option(
+        "--output",
+        metavar="[NAME=]PATH",
+        help="Where the output goes: s3://bucket/prefix/, data:prefix/ in the stack's own bucket,"
+        " or table://DATABASE/NAME. With a name: a further output; may be repeated.",
+        rich_help_panel=panel,
+    )
+
+
 def params_option(panel: str | None = None) -> Any:  # noqa: ANN401 - as typer's own
     """`--param` of a request, under a heading of the help."""
     return typer.Option(

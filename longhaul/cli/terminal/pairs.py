@@ -1,10 +1,13 @@
 """Options of the form NAME=VALUE."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from longhaul.cli.errors import CommandError, ExitStatus
+
+_NAMED: Final = re.compile(r"[^=:/]*=")
 
 
 def pairs(
@@ -24,6 +27,25 @@ def pairs(
             raise CommandError(f"{option} {name}: given twice", ExitStatus.USAGE)
         values[name] = value_of(value)
     return values
+
+
+def outputs(texts: Sequence[str] | None) -> dict[str, Any]:
+    """The fields `output` and `outputs` of a request, as far as they are given.
+
+    Raises:
+        CommandError: one comes twice.
+    """
+    named, main = list[str](), list[str]()
+    for text in texts or ():
+        # A path has a slash or a colon before any `=`.
+        (named if _NAMED.match(text) else main).append(text)
+    if len(main) > 1:
+        raise CommandError(
+            f"--output {main[1]!r}: a further output has a name: NAME={main[1]}", ExitStatus.USAGE
+        )
+    fields: dict[str, Any] = {"output": main[0]} if main else {}
+    further = pairs("--output", named)
+    return fields | ({"outputs": further} if further else {})
 
 
 def json_or_text(text: str) -> Any:  # noqa: ANN401 - what JSON holds

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.paths import DataPath
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.uploader import Uploader
+from longhaul.runner.io.uploader import Plan, Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.settings import Mode
 
@@ -33,13 +33,8 @@ class Destination(Protocol):
             PermanentJobError: something is in its way; the message says what.
         """
 
-    def upload(
-        self,
-        uploader: Uploader,
-        datasets: Sequence[Dataset],
-        read: InputListing,
-    ) -> CommittedOutput:
-        """Upload what the job wrote, ready to be committed.
+    def plan(self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing) -> Plan:
+        """What to upload of what the job wrote.
 
         `read` knows the versions of the job's inputs: it may overwrite one of them.
         """
@@ -56,11 +51,6 @@ class PrefixDestination:
     def require_room(self) -> None:
         require_room(self.s3, self.path, self.mode, self.attempt)
 
-    def upload(
-        self,
-        uploader: Uploader,
-        datasets: Sequence[Dataset],
-        read: InputListing,
-    ) -> CommittedOutput:
+    def plan(self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing) -> Plan:
         place = str(self.path)
-        return uploader.upload(self.attempt, place, datasets, self.mode, read.manifests.get(place))
+        return uploader.plan(self.attempt, place, datasets, self.mode, read.manifests.get(place))

@@ -13,7 +13,7 @@ from longhaul.adapters.iceberg.columns import evolve, with_ids
 from longhaul.adapters.iceberg.commits import TableChange
 from longhaul.adapters.iceberg.history import BASE, ChangedError, ReplacedError, require_one_spec
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MAIN, PendingOutput
 from longhaul.domain.paths import TABLES_PREFIX
 from longhaul.domain.saved import TableRead
@@ -29,7 +29,7 @@ from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError
-from longhaul.runner.io.uploader import Uploader
+from longhaul.runner.io.uploader import Plan, Uploader
 from longhaul.runner.io.written import Dataset, LocalFile, TableLayout
 from longhaul.settings import Mode
 
@@ -108,12 +108,7 @@ class TableDestination:
             json.dumps(schema), by, tuple(field.name for field in required if field.required)
         )
 
-    def upload(
-        self,
-        uploader: Uploader,
-        datasets: Sequence[Dataset],
-        read: InputListing,
-    ) -> CommittedOutput:
+    def plan(self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing) -> Plan:
         uploader.begin(0)  # from here on nothing of the job runs
         files: list[LocalFile] = []
         tables: list[PendingTable] = []
@@ -122,7 +117,6 @@ class TableDestination:
             files += found
             tables.append(table)
         _require_few(tables)
-        uploader.begin(sum(file.size for file in files))
         pending = PendingOutput(
             version=2,
             token=self._attempt.token,
@@ -130,7 +124,7 @@ class TableDestination:
             mode=self._mode,
             tables=tuple(tables),
         )
-        return uploader.send(self._attempt, str(self._path), pending, files, datasets)
+        return Plan(self._attempt, str(self._path), pending, files, datasets)
 
     def _described(
         self, dataset: Dataset, read: InputListing

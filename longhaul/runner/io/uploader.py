@@ -1,17 +1,18 @@
 """What Spark wrote becomes pending multipart uploads: nothing is visible before the commit."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from longhaul.adapters.background import Threads
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.footprint import MAX_BYTES, is_readable
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId, CommittedOutput, NamedOutput
 from longhaul.domain.manifest import (
     Manifest,
     ManifestFile,
@@ -36,6 +37,28 @@ if TYPE_CHECKING:
 # Each holds one part in memory, unless S3 copies it: 64 MiB at the usual part size.
 _AT_ONCE: Final = 8
 _MAX_KEY_BYTES: Final = 1024  # S3's limit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an attempt uploads for one output, named as in its request.
+
+    `pending` says where its files go, and what they replace.
+    """
+
+    attempt: AttemptId
+    output: str
+    pending: PendingOutput
+    files: Sequence[WrittenFile]
+    datasets: Sequence[Dataset]
+
+    @property
+    def place(self) -> DataPath:
+        return DataPath.on_s3(self.pending.prefix)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size for file in self.files)
 
 
 class Uploader:
@@ -63,15 +86,15 @@ class Uploader:
         self._results = results
         self._origin = origin
 
-    def upload(
+    def plan(
         self,
         attempt: AttemptId,
         prefix: str,
         datasets: Sequence[Dataset],
         mode: Mode = "overwrite",
         was_read: Manifest | None = None,
-    ) -> CommittedOutput:
-        """Upload every file of the datasets, ready to be committed.
+    ) -> Plan:
+        """What to upload for an output to a prefix: every file of the datasets.
 
         An overwrite replaces what is there now. A job that read its own output replaces the
         manifest that `was_read`: what was appended since is not in its result, and stays.
@@ -80,17 +103,15 @@ class Uploader:
             NoOutputError: a script wrote nothing.
             PermanentJobError: files of one format would be appended to files of another, the output
                 would have more than MAX_FILES, or a file a name that it cannot have.
-            StopRequestedError: the attempt has to stop; its uploads are left for
-                `Publisher.discard`.
         """
         files = [
             file for dataset in datasets for file in files_of(self._s3, dataset, attempt.token)
         ]
         if datasets and not files and all(dataset.rows is None for dataset in datasets):
-            raise NoOutputError("the script wrote nothing to {output}")
+            raise NoOutputError(f"the script wrote nothing for the output {prefix}")
         place = DataPath.on_s3(prefix)
         # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
-        self.begin(sum(file.size for file in files))
+        self.begin(0)
         current, etag = read_manifest(self._s3, place.bucket, place.key)
         there = current if mode == "append" else None
         if there is not None:
@@ -105,51 +126,70 @@ class Uploader:
             replaces_etag=etag if mode == "overwrite" else None,
             replaces=tuple(file.path for file in replaced.files) if replaced else (),
         )
-        return self.send(attempt, prefix, pending, files, datasets)
+        return Plan(attempt, prefix, pending, files, datasets)
 
     def send(
-        self,
-        attempt: AttemptId,
-        output: str,
-        pending: PendingOutput,
-        files: Sequence[WrittenFile],
-        datasets: Sequence[Dataset],
+        self, main: Plan, beside: Mapping[str, Plan] = MappingProxyType({})
     ) -> CommittedOutput:
-        """Upload these files of the datasets, ready to be committed as `output`.
+        """Upload what is planned, ready to be committed: the main output, and others by name.
 
         Raises:
-            PermanentJobError, StopRequestedError: as `upload`.
+            PermanentJobError: a file has a name that it cannot have, or they are too many.
+            StopRequestedError: the attempt has to stop; its uploads are left for
+                `Publisher.discard`.
         """
-        place = DataPath.on_s3(pending.prefix)
-        _require_places(place.key, files)
-        bucket, key_prefix = place.bucket, place.key
-        uploads = self._create(bucket, key_prefix, files)
-        pending = pending.model_copy(update={"uploads": tuple(uploads)})
-        self._list(attempt, pending)
-        manifest = Manifest(
-            key=attempt.key,
-            run=attempt.run,
-            attempt=attempt.attempt,
-            files=tuple(
-                ManifestFile(path=file.path, size=file.size, dataset=file.dataset) for file in files
+        plans = (main, *beside.values())
+        for plan in plans:
+            _require_places(plan.place.key, plan.files)
+        require_few(sum(len(plan.files) for plan in plans))
+        self.begin(sum(plan.size_bytes for plan in plans))
+        uploads = [self._create(plan) for plan in plans]
+        self._list(
+            main.attempt,
+            [
+                plan.pending.model_copy(update={"uploads": tuple(of_plan)})
+                for plan, of_plan in zip(plans, uploads, strict=True)
+            ],
+        )
+        sent = [self._send(plan, of_plan) for plan, of_plan in zip(plans, uploads, strict=True)]
+        self._list(
+            main.attempt,
+            [
+                plan.pending.model_copy(
+                    update={"uploads": tuple(of_plan), "manifest": self._manifest(plan)}
+                )
+                for plan, of_plan in zip(plans, sent, strict=True)
+            ],
+        )
+        return CommittedOutput(
+            attempt=main.attempt.attempt,
+            pending_ref=pending_ref(main.attempt),
+            prefix=main.output,
+            files=len(main.files),
+            size_bytes=main.size_bytes,
+            beside=tuple(
+                NamedOutput(name, plan.output, len(plan.files), plan.size_bytes)
+                for name, plan in beside.items()
             ),
-            rows=_row_counts(datasets),
+        )
+
+    def _manifest(self, plan: Plan) -> Manifest:
+        return Manifest(
+            key=plan.attempt.key,
+            run=plan.attempt.run,
+            attempt=plan.attempt.attempt,
+            files=tuple(
+                ManifestFile(path=file.path, size=file.size, dataset=file.dataset)
+                for file in plan.files
+            ),
+            rows=_row_counts(plan.datasets),
             results=asdict(self._results) if self._results else None,
             origins=(self._origin,) if self._origin else (),
         )
-        sent = self._send(bucket, key_prefix, files, uploads)
-        self._list(
-            attempt, pending.model_copy(update={"uploads": tuple(sent), "manifest": manifest})
-        )
-        return CommittedOutput(
-            attempt=attempt.attempt,
-            pending_ref=pending_ref(attempt),
-            prefix=output,
-            files=len(files),
-            size_bytes=sum(file.size for file in files),
-        )
 
-    def _create(self, bucket: str, prefix: str, files: Sequence[WrittenFile]) -> list[Upload]:
+    def _create(self, plan: Plan) -> list[Upload]:
+        bucket, prefix = plan.place.bucket, plan.place.key
+
         def create(file: WrittenFile) -> Upload:
             self._stop.check()
             answer = self._s3.create_multipart_upload(
@@ -157,12 +197,13 @@ class Uploader:
             )
             return Upload(path=file.path, upload_id=answer["UploadId"], size=file.size)
 
-        return self._background.run_all([partial(create, file) for file in files], at_once=_AT_ONCE)
+        return self._background.run_all(
+            [partial(create, file) for file in plan.files], at_once=_AT_ONCE
+        )
 
-    def _send(
-        self, bucket: str, prefix: str, files: Sequence[WrittenFile], uploads: Sequence[Upload]
-    ) -> list[Upload]:
+    def _send(self, plan: Plan, uploads: Sequence[Upload]) -> list[Upload]:
         """Send the parts of all files: many at once, of one large file or of many small ones."""
+        bucket, prefix, files = plan.place.bucket, plan.place.key, plan.files
 
         def send(file: WrittenFile, upload: Upload, number: int) -> Part:
             self._stop.check()
@@ -181,12 +222,16 @@ class Uploader:
             for file, upload in zip(files, uploads, strict=True)
         ]
 
-    def _list(self, attempt: AttemptId, pending: PendingOutput) -> None:
+    def _list(self, attempt: AttemptId, outputs: Sequence[PendingOutput]) -> None:
+        pending, *beside = outputs
+        if beside:
+            pending = pending.model_copy(update={"version": 3, "beside": tuple(beside)})
         body = pending.model_dump_json().encode()
         # Before the commit: no function could publish it.
         if len(body) > MAX_BYTES or not is_readable(body):
+            count = sum(len(each.uploads) for each in outputs)
             raise PermanentJobError(
-                f"output: a list of {len(pending.uploads):,} files with such names, parts and"
+                f"output: a list of {count:,} files with such names, parts and"
                 " columns is more than can be published at once: write fewer and larger files"
                 " (coalesce), or with shorter names"
             )

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from longhaul.domain.errors import PermanentError, PermanentJobError
-from longhaul.domain.manifest import MAX_FILES, Part, Upload
+from longhaul.domain.manifest import MAIN, MAX_FILES, Part, Upload
+from longhaul.domain.results import OF_OUTPUTS
 from longhaul.domain.saved import SavedFile
 from longhaul.domain.tables import PartitionBy
 from longhaul.runner.io.listing import is_hidden
@@ -83,6 +84,19 @@ class Dataset:
     without_null: frozenset[str] = frozenset()
     # Of a part that is stored (`domain.saved`): its files, below the folder. No list is needed.
     stored: tuple[SavedFile, ...] | None = None
+    output: str = ""  # its name among the request's `outputs`; empty: the main one
+
+    @property
+    def title(self) -> str:
+        """Its name among all datasets that the job has written."""
+        return title_of(self.name, self.output)
+
+
+def title_of(name: str, output: str) -> str:
+    """The name of an output's dataset among all: its own, or `outputs.OUTPUT` and `/NAME`."""
+    if not output:
+        return name
+    return f"{OF_OUTPUTS}{output}" if name == MAIN else f"{OF_OUTPUTS}{output}/{name}"
 
 
 class WrittenFile(Protocol):

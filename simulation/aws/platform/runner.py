@@ -279,6 +279,9 @@ class PlannedSpark:
             layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None
             folder = self._container.output(planned.files, self._area.output)
             job.written.append(Dataset(MAIN, folder, 3, layout))
+        for name in job.outputs:
+            folder = self._container.output(planned.files, self._area.output)
+            job.written.append(Dataset(MAIN, folder, 3, output=name))
         job.result = self._container.attempt.token
         if planned.fan_out is not None and job.emitter.following:
             bucket = self._around.settings().paths.data_bucket

@@ -35,9 +35,9 @@ def one_commit(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
     "a commit is void only when an upload of it is gone, or when others have changed its table",
 )
 def void_for_a_reason(seen: "Seen", token: "Token") -> str | None:
-    if token in seen.published:
-        return f"{token} is void, and it was published"
-    changed_at = seen.lake.changed_by_others.get(seen.prefixes[token])
+    if shown := [each for each in seen.places[token] if seen.has_switched(token, each)]:
+        return f"{token} is void, and {shown[0]} was published"
+    changed_at = seen.lake.changed_by_others.get(seen.places[token][0])
     if changed_at is not None and changed_at >= seen.attempts[token].started_at:
         return None
     objects, pending = seen.objects(), seen.bucket().uploads
@@ -156,10 +156,14 @@ def appended_stays(seen: "Seen", put: "tuple[Token, str]") -> str | None:
         if (
             owner
             and seen.mode_of(owner) == "append"
-            and seen.published[owner] > _replaces_until(seen, token)
+            and _put_at(seen, owner, prefix) > _replaces_until(seen, token)
         ):
             return f"{token} took away {path} of {owner}, which came later"
     return None
+
+
+def _put_at(seen: "Seen", token: "Token", prefix: str) -> datetime:
+    return next(at for at, each in seen.puts[prefix] if each == token)
 
 
 def _replaces_until(seen: "Seen", token: "Token") -> datetime:
@@ -181,6 +185,47 @@ def one_publishes(seen: "Seen", put: "tuple[Token, str]") -> str | None:
     token, _ = put
     others = [each for each in seen.published if each[:2] == token[:2] and each != token]
     return f"{token} published, as {others[0]} had before" if others else None
+
+
+@invariant(
+    "S4",
+    "manifest put",
+    "of several outputs none shows before the uploads of all are completed, and they show in the"
+    " order of their paths",
+)
+def all_whole_before_the_first(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, prefix = put
+    places = [each for each in seen.places.get(token, ()) if not each.startswith("table://")]
+    if len(places) < 2 or seen.has_switched(token, prefix):
+        return None
+    late = [each for each in places if each > prefix and seen.has_switched(token, each)]
+    if late:
+        return f"{token} published {late[0]} before {prefix}"
+    if any(seen.has_switched(token, each) for each in places):
+        return None  # what is replaced by another job since may be gone
+    due = tuple(each for each in places if not seen.is_overtaken(token, each))
+    missing = sorted(
+        key for key in seen.uploads[token].keys() - seen.objects().keys() if key.startswith(due)
+    )
+    return f"{token} published {prefix} without {missing[0]}" if missing else None
+
+
+@invariant(
+    "S2",
+    "row written",
+    "a job is called published once each of its outputs shows, or was overtaken",
+)
+def published_means_all(seen: "Seen", written: "tuple[Any, dict[str, Any]]") -> str | None:
+    before, row = written
+    if "published_at" not in row or "output" not in row or (before and "published_at" in before):
+        return None
+    attempt = json.loads(row["output"]["S"])["attempt"]
+    token = next(
+        each
+        for each in seen.committed
+        if each[:2] == (row["key"]["S"], int(row["run"]["N"])) and each.attempt == attempt
+    )
+    return None if seen.shows(token) else f"{token} is called published, and lacks an output"
 
 
 @invariant(

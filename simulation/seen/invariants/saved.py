@@ -10,6 +10,7 @@ from simulation.aws.platform.parts import CHECKPOINT, Piece, Restored
 from simulation.seen.invariants.table import invariant
 from simulation.seen.sightings import Token
 from simulation.seen.stored import PREFIX, Pointed, ended_at, process_of, ref_in
+from simulation.worlds.requests import BESIDE
 
 if TYPE_CHECKING:
     from simulation.aws.platform.job_process import JobProcess
@@ -144,7 +145,8 @@ def parts_are_whole(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
     uploads = seen.bucket().uploads
     bodies = [
         json.loads(b"".join(part.content for part in uploads[id_].parts.values()))
-        for id_ in seen.uploads[token].values()
+        for key, id_ in seen.uploads[token].items()
+        if not key.startswith(BESIDE)
     ]
     found = Counter((each["piece"][0], each["n"]) for each in bodies)
     wanted = Counter((name, n) for name in process.asked for n in range(process.job.files))

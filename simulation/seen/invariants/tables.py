@@ -33,9 +33,10 @@ def one_output_comes_once(seen: "Seen", change: "TableChange") -> str | None:
     (token,) = tokens
     if token not in seen.committed or token in seen.voided:
         return f"{token} comes into {change.output}, and its commit is void or was never made"
-    if token in seen.published:
+    if seen.has_switched(token, change.output):
         return f"{token} comes into {change.output} once more"
-    missing = sorted(seen.uploads[token].keys() - change.added)
+    uploads = {key for key in seen.uploads[token] if key.startswith("tables/")}
+    missing = sorted(uploads - change.added.keys())
     return f"{token} comes into {change.output} without {missing[0]}" if missing else None
 
 
@@ -69,9 +70,9 @@ def published_means_there(seen: "Seen", written: "tuple[Any, Any]") -> str | Non
         return None
     run, attempt = int(row["run"]["N"]), json.loads(row["output"]["S"])["attempt"]
     token = Token(row["key"]["S"], run, attempt)
-    if not seen.prefixes[token].startswith("table://") or seen.shows(token):
+    if not seen.places[token][0].startswith("table://") or seen.shows(token):
         return None
-    return f"{token} is called published, and {seen.prefixes[token]} does not have its rows"
+    return f"{token} is called published, and {seen.places[token][0]} does not have its rows"
 
 
 @invariant("S4", "table changed", "what is published is whole: a table names only files that exist")

@@ -26,7 +26,7 @@ OUTPUT: Final = (
         "what S3 answers counts, and not what is there",
         _PUBLISHER,
         "run_all(completions, at_once=_AT_ONCE, within_s=left_s)\n"
-        "            missing = self._missing(pending)\n",
+        "            missing = self._missing(due)\n",
         "run_all(completions, at_once=_AT_ONCE, within_s=left_s)\n            missing = []\n",
     ),
     Mutant(
@@ -74,7 +74,8 @@ OUTPUT: Final = (
     Mutant(
         "the uploads of a failed attempt stay",
         _PUBLISHER,
-        "        pending = self._load(pending_ref(attempt))\n        if pending is not None:\n            self._withdraw(pending)",
+        "        pending = self._load(pending_ref(attempt))\n"
+        "        for each in pending.outputs if pending else ():\n            self._withdraw(each)",
         "        del attempt",
     ),
     Mutant(
@@ -82,5 +83,26 @@ OUTPUT: Final = (
         "longhaul/runner/io/uploader.py",
         'replaced = (was_read or current) if mode == "overwrite" else None',
         'replaced = current if mode == "overwrite" else None',
+    ),
+    Mutant(
+        "of several outputs one is published, and the others are forgotten",
+        _PUBLISHER,
+        "for each in due:\n            try:\n                standing = self._make_visible",
+        "for each in due[:1]:\n            try:\n                standing = self._make_visible",
+    ),
+    Mutant(
+        "what is left of an output is withdrawn once another shows",
+        _PUBLISHER,
+        "                standing = self._make_visible(attempt, each, until)",
+        "                standing = self._make_visible(attempt, each, until)\n"
+        "                for other in due[1:]:\n                    self._withdraw(other)",
+    ),
+    Mutant(
+        "an output shows before the uploads of the others are completed",
+        _PUBLISHER,
+        "        self._complete_all(outputs, due, until, looks_only=looks_only)\n"
+        "        for each in due:\n",
+        "        for each in due:\n"
+        "            self._complete_all(outputs, [each], until, looks_only=looks_only)\n",
     ),
 )

@@ -1,0 +1,340 @@
+"""Several outputs of one attempt: a table and prefixes become visible together, as far as can be.
+
+Each has a switch of its own. What a kill at any call leaves, the next publisher finishes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.iceberg.commits import TablePublisher
+from longhaul.adapters.publisher import S3Publisher, read_manifest
+from longhaul.domain.errors import TornOutputError, UploadsGoneError, VoidCommitError
+from longhaul.domain.lease import AttemptId, CommittedOutput, NamedOutput
+from longhaul.domain.manifest import PendingOutput
+from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import TablePath
+from longhaul.runner.io.destinations import PrefixDestination
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.table_destination import TableDestination
+from longhaul.runner.io.uploader import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.stopping import Stop
+from longhaul.settings import Mode
+from simulation.aws.cloud import FakeAws
+from simulation.aws.shapes import checked
+from tests.contract.lake import BUCKET, COLUMNS, PATH, Lake
+
+PREFIXES = {"a": "out/a/", "b": "out/b/"}
+ROWS = [(1, "x")]
+OLD = "old"
+
+
+class Killed(BaseException):
+    """Not an Exception: like SIGKILL, it must not be caught."""
+
+
+class Mortal:
+    """Clients whose process dies at its n-th write, before or after it takes effect."""
+
+    WRITES = (
+        "create_multipart_upload",
+        "upload_part",
+        "complete_multipart_upload",
+        "put_object",
+        "delete_objects",
+        "abort_multipart_upload",
+        "create_table",
+        "update_table",
+    )
+
+    def __init__(self, dies_at: int = 10**6, *, after: bool = False) -> None:
+        self.writes = 0
+        self._dies_at, self._after = dies_at, after
+
+    def client(self, inner: Any) -> Any:
+        counted = self
+
+        class Client:
+            def __getattr__(self, name: str) -> Any:
+                call = getattr(inner, name)
+                return counted.mortal(call) if name in Mortal.WRITES else call
+
+        return Client()
+
+    def mortal(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def write(**arguments: Any) -> Any:
+            self.writes += 1
+            if self.writes > self._dies_at or (self.writes == self._dies_at and not self._after):
+                raise Killed
+            answer = call(**arguments)
+            if self.writes == self._dies_at:
+                raise Killed
+            return answer
+
+        return write
+
+
+@dataclass
+class Beside:
+    """A job whose main output is a table, with two prefixes beside it."""
+
+    lake: Lake
+    mode: Mode = "append"
+    committed: CommittedOutput | None = None
+    with_table: bool = True
+    prefixes: dict[str, str] = field(default_factory=lambda: dict(PREFIXES))
+
+    def upload(self, life: Mortal, job: str = "job", attempt: int = 1) -> CommittedOutput:
+        s3, id_ = life.client(self.lake.s3), AttemptId(f"main#{job}", 1, attempt)
+        uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+        listing = InputListing(s3, BUCKET)
+        plans = {}
+        if self.with_table:
+            table = TableDestination(self.lake.tables, PATH, self.mode, id_, lambda _: None)
+            main = self.lake.written(table, id_, ".", ROWS, (), COLUMNS)
+            plans[""] = table.plan(uploader, [main], listing)
+        for name, prefix in self.prefixes.items():
+            folder = self.lake.folder / id_.token / f"of-{name}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "part-0.csv").write_text(job)
+            place = DataPath("s3", BUCKET, prefix)
+            mode: Mode = "overwrite" if self.mode == "overwrite_partitions" else self.mode
+            destination = PrefixDestination(s3, place, mode, id_)
+            written = [Dataset(".", folder, 1, output=name)]
+            plans[name] = destination.plan(uploader, written, listing)
+        first = next(iter(plans))
+        return uploader.send(plans.pop(first), plans)
+
+    def publisher(self, life: Mortal) -> S3Publisher:
+        s3, glue = life.client(self.lake.s3), life.client(self.lake.glue)
+        tables = Tables(lambda: glue, s3, BUCKET)
+        return S3Publisher(s3, BUCKET, tables=lambda: TablePublisher(tables, SystemClock()))
+
+    def publish(self, output: CommittedOutput) -> None:
+        self.publisher(Mortal()).publish(output)
+
+    def run(self, life: Mortal, attempt: int) -> None:
+        if self.committed is None:
+            self.committed = self.upload(life, attempt=attempt)
+        self.publisher(life).publish(self.committed)
+
+    def settle(self, attempt: int) -> None:
+        if self.committed is None:
+            self.publisher(Mortal()).discard(AttemptId("main#job", 1, attempt))
+        else:
+            self.publish(self.committed)
+
+    def texts(self, name: str) -> list[str]:
+        """What the files of a prefix hold that its manifest names; fails when one is missing."""
+        prefix = self.prefixes[name]
+        manifest, _ = read_manifest(self.lake.s3, BUCKET, prefix)
+        keys = [prefix + file.path for file in manifest.files] if manifest else []
+        return sorted(
+            self.lake.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read().decode() for key in keys
+        )
+
+    def shown(self) -> list[bool]:
+        """Which outputs show the job's work, in the order in which they become visible."""
+        return [self.lake.rows() != [], *("job" in self.texts(name) for name in self.prefixes)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """The strict fake alone: there are many cases, and moto is stricter in none."""
+    return Lake(tmp_path, FakeAws(around=checked).client)
+
+
+# Three uploads created, the list, three parts, the list again, three completions; a manifest list,
+# a manifest, the metadata and the table itself; two manifests of outputs.
+WRITES = 17
+# What a publisher writes before the manifests of prefixes: of its nine.
+UP_TO_THE_TABLE = 7
+
+
+def test_number_of_writes_is_the_number_of_kills_tried_below(lake: Lake) -> None:
+    life = Mortal()
+    Beside(lake).run(life, 1)
+    assert life.writes == WRITES
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("dies_at", range(1, WRITES + 1))
+def test_kill_at_any_write_shows_outputs_in_their_order_and_the_next_attempt_finishes(
+    lake: Lake, dies_at: int, *, after: bool
+) -> None:
+    beside = Beside(lake)
+
+    with pytest.raises(Killed):
+        beside.run(Mortal(dies_at, after=after), 1)
+
+    shown = beside.shown()
+    assert shown == sorted(shown, reverse=True)
+    assert beside.committed is not None or not any(shown)
+    beside.settle(1)
+    beside.run(Mortal(), 2)
+    assert lake.rows() == ROWS
+    assert [beside.texts(name) for name in PREFIXES] == [["job"], ["job"]]
+    beside.settle(2)
+    assert (lake.rows(), len(lake.tokens())) == (ROWS, 1)
+
+
+def test_the_commit_names_all_outputs_and_the_list_is_of_version_3(lake: Lake) -> None:
+    output = Beside(lake).upload(Mortal())
+
+    assert output.prefix == str(PATH)
+    assert output.beside == (
+        NamedOutput("a", f"s3://{BUCKET}/out/a/", 1, 3),
+        NamedOutput("b", f"s3://{BUCKET}/out/b/", 1, 3),
+    )
+    body = lake.s3.get_object(Bucket=BUCKET, Key=output.pending_ref)["Body"].read()
+    pending = PendingOutput.model_validate_json(body)
+    assert (pending.version, [each.version for each in pending.beside]) == (3, [1, 1])
+
+
+def test_an_attempt_without_a_commit_leaves_nothing_of_any_output(lake: Lake) -> None:
+    beside = Beside(lake)
+    beside.upload(Mortal())
+
+    beside.publisher(Mortal()).discard(AttemptId("main#job", 1, 1))
+
+    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
+    assert not any(beside.shown())
+
+
+def test_no_output_becomes_visible_where_one_of_them_is_occupied(lake: Lake) -> None:
+    beside = Beside(lake, "error")
+    output = beside.upload(Mortal())
+    other = Beside(lake, "append", with_table=False, prefixes={"b": PREFIXES["b"]})
+    other.publish(other.upload(Mortal(), OLD))
+
+    with pytest.raises(VoidCommitError, match="out/b/ holds another output"):
+        beside.publish(output)
+
+    assert not any(beside.shown())
+    beside.publisher(Mortal()).discard(AttemptId("main#job", 1, 1))
+    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
+    assert beside.texts("b") == [OLD]
+
+
+def test_no_output_becomes_visible_where_the_table_cannot_have_it(lake: Lake) -> None:
+    beside = Beside(lake, "error")
+    output = beside.upload(Mortal())
+    lake.add("other", [(2, "y")])
+
+    with pytest.raises(VoidCommitError, match="flights"):
+        beside.publish(output)
+
+    assert (beside.texts("a"), beside.texts("b")) == ([], [])
+
+
+def test_an_output_is_torn_once_another_is_visible(lake: Lake) -> None:
+    beside = Beside(lake, "error")
+    output = beside.upload(Mortal())
+    with pytest.raises(Killed):
+        beside.publisher(Mortal(UP_TO_THE_TABLE, after=True)).publish(output)
+    assert beside.shown() == [True, False, False]
+    other = Beside(lake, "append", with_table=False, prefixes={"b": PREFIXES["b"]})
+    other.publish(other.upload(Mortal(), OLD))
+
+    for _ in range(2):  # and it stays so
+        with pytest.raises(TornOutputError, match=r"lake/flights is published, and s3:.*/b/ never"):
+            beside.publish(output)
+
+    assert (lake.rows(), beside.texts("a"), beside.texts("b")) == (ROWS, [], [OLD])
+
+
+def test_an_output_is_torn_when_files_are_deleted_between_its_switches(lake: Lake) -> None:
+    """Not void: the job would run again, and add its rows twice to the table."""
+    beside = Beside(lake)
+    output = beside.upload(Mortal())
+    with pytest.raises(Killed):
+        beside.publisher(Mortal(UP_TO_THE_TABLE, after=True)).publish(output)
+    (lost,) = lake.s3.list_objects_v2(Bucket=BUCKET, Prefix="out/b/")["Contents"]
+    lake.s3.delete_object(Bucket=BUCKET, Key=lost["Key"])
+
+    with pytest.raises(TornOutputError, match="part of the output is published, and 1 of 2 files"):
+        beside.publish(output)
+
+
+def test_uploads_of_one_output_that_are_gone_keep_all_invisible(lake: Lake) -> None:
+    beside = Beside(lake)
+    output = beside.upload(Mortal())
+    uploads = lake.s3.list_multipart_uploads(Bucket=BUCKET)["Uploads"]
+    gone = next(each for each in uploads if each["Key"].startswith("out/b/"))
+    lake.s3.abort_multipart_upload(Bucket=BUCKET, Key=gone["Key"], UploadId=gone["UploadId"])
+
+    with pytest.raises(UploadsGoneError, match="1 of 3 files"):
+        beside.publish(output)
+
+    assert not any(beside.shown())
+
+
+def test_of_two_overwrites_at_once_each_output_has_one_whole(lake: Lake) -> None:
+    first, second = Beside(lake, "overwrite"), Beside(lake, "overwrite")
+    late, early = first.upload(Mortal(), "late"), second.upload(Mortal(), "early")
+
+    second.publish(early)
+    first.publish(late)
+    second.publish(early)
+
+    assert (first.texts("a"), first.texts("b")) == (["early"], ["early"])
+    assert lake.tokens() == [AttemptId("main#early", 1, 1).token]
+
+
+def test_an_output_that_another_job_replaced_alone_leaves_the_others(lake: Lake) -> None:
+    beside = Beside(lake, "overwrite")
+    output = beside.upload(Mortal())
+    other = Beside(lake, "overwrite", with_table=False, prefixes={"b": PREFIXES["b"]})
+    other.publish(other.upload(Mortal(), OLD))
+
+    beside.publish(output)
+
+    assert (lake.rows(), beside.texts("a"), beside.texts("b")) == (ROWS, ["job"], [OLD])
+    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
+
+
+def test_beside_a_table_whose_partitions_are_overwritten_a_prefix_is_replaced(lake: Lake) -> None:
+    for job in ("first", "second"):
+        beside = Beside(lake, "overwrite_partitions")
+        beside.publish(beside.upload(Mortal(), job))
+
+    assert (beside.texts("a"), beside.texts("b")) == (["second"], ["second"])
+
+
+def test_two_tables_may_be_outputs_of_one_job(lake: Lake) -> None:
+    id_, other = AttemptId("main#two", 1, 1), TablePath("lake", "airports")
+    uploader = Uploader(lake.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+    plans = []
+    for n, path in enumerate((PATH, other)):
+        table = TableDestination(lake.tables, path, "append", id_, lambda _: None)
+        written = lake.written(table, id_, "." if n else "x", ROWS, (), COLUMNS)
+        plans.append(table.plan(uploader, [written], InputListing(lake.s3, BUCKET)))
+    output = uploader.send(plans[0], {"airports": plans[1]})
+
+    lake.publish(output)
+    lake.publish(output)
+
+    assert lake.rows(PATH.of_dataset("x")) == lake.rows(other) == ROWS
+
+
+def test_a_list_with_lists_within_those_beside_it_is_left_alone(lake: Lake) -> None:
+    beside = Beside(lake)
+    output = beside.upload(Mortal())
+    body = lake.s3.get_object(Bucket=BUCKET, Key=output.pending_ref)["Body"].read()
+    pending = PendingOutput.model_validate_json(body)
+    first, second = pending.beside
+    nested = pending.model_copy(
+        update={"beside": (first.model_copy(update={"beside": (second,)}),)}
+    )
+    lake.s3.put_object(
+        Bucket=BUCKET, Key=output.pending_ref, Body=nested.model_dump_json().encode()
+    )
+
+    with pytest.raises(UploadsGoneError, match="does not list"):
+        beside.publish(output)
