@@ -435,11 +435,11 @@ class Client:
             raise InvalidRequestError([f"{job!r} is no job id: {JOB_ID_RULE}"]) from None
         names = [each.name for each in self._fresh(lambda stack: stack.stages(stage))]
         rows = self._fresh(lambda stack: stack.jobs.find(names, job_id))
-        known = [row.stage for row in rows if not row.is_mark] or names
+        known = [row.stage for row in rows if not row.is_open_mark] or names
         if len(known) == 1:
             return Awaited(job_key(known[0], job_id), None, None)
         there = f"({', '.join(sorted(known))}): name one with stage="
-        if rows and not rows[0].is_mark:
+        if rows and not rows[0].is_open_mark:
             raise AmbiguousJobError(f"job {job_id} is in several stages {there}")
         raise NoSuchJobError(
             f"nothing is known of job {job_id}, which may be queued in one of the stages {there}"

@@ -385,6 +385,11 @@ class Lease:
         return not self.execution_input
 
     @property
+    def is_open_mark(self) -> bool:
+        """A cancel mark for which no message has come. It does not say that there is a job."""
+        return self.is_mark and not self.state.is_terminal
+
+    @property
     def is_planned(self) -> bool:
         """Whether the run was to begin at a time of its own, and no attempt of it was claimed.
 

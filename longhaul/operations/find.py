@@ -39,12 +39,12 @@ class Jobs:
     index: LeaseIndex
 
     def find(self, stages: Sequence[str], job_id: str) -> list[Lease]:
-        """The rows of that job id in these stages; cancel marks where there is nothing else.
+        """The rows of that job id in these stages; open cancel marks where there is nothing else.
 
-        A mark does not say where the job is.
+        An open mark does not say where the job is.
         """
         rows = list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
-        return [row for row in rows if not row.is_mark] or rows
+        return [row for row in rows if not row.is_open_mark] or rows
 
     def related(self, lease: Lease) -> Iterator[Lease]:
         """The other jobs with the same root, in no order, read lazily.

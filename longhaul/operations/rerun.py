@@ -171,8 +171,13 @@ class Rerunner:
             )
 
     def reruns(self, lease: Lease) -> list[Lease]:
-        """The rows of the jobs that ran this success again, in their order."""
-        return self._reruns(lease)[0]
+        """The rows of the jobs that ran this success or a rerun of it again, in their order."""
+        of, after = {lease.job_id}, []
+        for row in self._reruns(lease)[0]:
+            if row.rerun_of in of:
+                of.add(row.job_id)
+                after.append(row)
+        return after
 
     def _as_another_job(self, lease: Lease, document: Mapping[str, Any]) -> dict[str, Any]:
         """The request of a success under the next free id, without its place in a pipeline."""

@@ -235,10 +235,19 @@ class World:
             transitions.register_task(lease.id, task, self.clock.now())
         ), task
 
-    def bury(self, job_id: str, kind: str = "failed", why: str = "why", **attributes: Any) -> str:
+    def bury(
+        self,
+        job_id: str,
+        kind: str = "failed",
+        why: str = "why",
+        *,
+        label: str | None = None,
+        **attributes: Any,
+    ) -> str:
         """Send a dead letter as Longhaul does, and return its message id."""
         reason = Reason(kind=kind, reason=why, key=f"main#{job_id}", attempts=3)
-        content = Message(json.dumps({**BODY, "params": {"of": job_id}}), attributes)
+        named = {"label": label} if label else {}
+        content = Message(json.dumps({**BODY, **named, "params": {"of": job_id}}), attributes)
         self.parts.queue.send(DEAD_LETTER_QUEUE_URL, dead_letter(content, reason))
         return list(self.aws.sqs.queues[DEAD_LETTER_QUEUE_URL].messages)[-1]
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 
 from longhaul.domain import transitions
-from longhaul.domain.lease import State
+from longhaul.domain.lease import Owed, State
+from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.retry import Retrier
 from tests.builders import BODY, changed, stage
@@ -24,7 +25,7 @@ def test_cancel_reports_its_effect_on_each_job(world: World) -> None:
     assert done.stdout == (
         "running: running: it is being stopped\n"
         "released: cancelled\n"
-        "queued: not claimed yet: it ends when its message comes\n"
+        "queued: nothing is known of it: if it is queued, it ends when its message comes\n"
     )
     assert world.state("released") is State.CANCELLED
     record = json.loads(world.run("cancel", "queued", "--json").stdout)
@@ -50,7 +51,9 @@ def test_a_queued_job_is_cancelled_in_whatever_stage_it_is(world: World) -> None
     for _ in range(2):  # what was sent in between, too
         done = world.run("cancel", "queued")
         assert done.exit_code == 0
-        assert done.stdout == "queued: not claimed yet: it ends when its message comes\n"
+        assert done.stdout == (
+            "queued: nothing is known of it: if it is queued, it ends when its message comes\n"
+        )
     for name in ("main", "night"):
         mark = world.parts.leases.load(f"{name}#queued")
         assert mark is not None
@@ -61,6 +64,45 @@ def test_a_queued_job_is_cancelled_in_whatever_stage_it_is(world: World) -> None
         ("night", True),
     ]
     assert world.run("status", "queued").exit_code == 0
+
+
+def test_the_stage_to_which_the_message_of_a_cancelled_job_came_is_shown(world: World) -> None:
+    of_two_stages(world)
+    world.run("cancel", "queued")
+    before = world.run("status", "queued").stdout
+    assert ("CANCELLING" in before, "if it is queued" in before, "stage" in before) == (
+        True,
+        True,
+        False,
+    )
+    end_mark(world, "night#queued")
+    shown = world.run("status", "queued").stdout
+    assert "CANCELLING" not in shown
+    assert "when its message comes" not in shown
+    assert [line.split() for line in shown.splitlines()[:3]] == [
+        ["job", "queued"],
+        ["stage", "night"],
+        ["state", "CANCELLED"],
+    ]
+    assert json.loads(world.run("status", "queued", "--json").stdout)["state"] == "CANCELLED"
+    again = world.run("cancel", "queued")
+    assert (again.exit_code, again.stdout) == (0, "queued: cancelled\n")
+
+
+def test_a_watch_of_a_job_cancelled_in_a_queue_ends_when_its_message_has_come(world: World) -> None:
+    of_two_stages(world)
+    world.run("cancel", "queued")
+    world.clock.meanwhile.extend([lambda: None, lambda: end_mark(world, "night#queued")])
+    assert world.run("status", "queued", "--watch").exit_code == 1
+
+
+def end_mark(world: World, key: str) -> None:
+    """The message of the job has come."""
+    mark = world.parts.leases.load(key)
+    assert mark is not None
+    ended = cancel_waiting(mark, world.clock.now())
+    world.parts.leases.apply(transitions.end_waiting(mark, ended))
+    world.parts.leases.apply(transitions.strike(ended, Owed.DELETE, world.clock.now()))
 
 
 def test_a_cancel_with_a_stage_leaves_the_other_stages_alone(world: World) -> None:

@@ -295,8 +295,21 @@ def test_a_letter_that_cannot_be_sent_stays_and_is_named(world: World) -> None:
 def test_dropped_letters_are_gone_and_printed(world: World) -> None:
     ids = [world.bury("a"), world.bury("b")]
     done = world.run("dlq", "drop", "a", "--yes", "--json")
-    assert json.loads(done.stdout) == {"message_id": ids[0], "job_id": "a", "class": "failed"}
+    assert json.loads(done.stdout) == {
+        "message_id": ids[0],
+        "job_id": "a",
+        "label": None,
+        "class": "failed",
+    }
     assert world.dead() == [ids[1]]
+
+
+def test_letters_are_printed_by_their_ids_whatever_people_call_the_job(world: World) -> None:
+    world.bury("a", label="last night")
+    assert world.run("dlq", "redrive", "a", "--yes").stdout == "a\n"
+    world.bury("a", label="last night")
+    record = json.loads(world.run("dlq", "drop", "a", "--yes", "--json").stdout)
+    assert (record["job_id"], record["label"]) == ("a", "last night")
 
 
 def test_a_letter_with_hostile_attributes_is_sent_back_like_the_others(world: World) -> None:

@@ -42,6 +42,9 @@ def test_reruns_are_numbered_and_each_is_shown_beside_the_other(world: World) ->
     assert "rerun as   day-7-rerun-1 (SUCCEEDED)" in world.run("status", "day-7").stdout.replace(
         "\t", "   "
     )
+    assert "rerun as" not in world.run("status", "day-7-rerun-1").stdout
+    succeeded(world, "day-7-rerun-2", rerun_of="day-7-rerun-1")
+    assert "rerun as   day-7-rerun-2 (SUCCEEDED)" in world.run("status", "day-7-rerun-1").stdout
     (record,) = map(json.loads, world.run("status", "day-7-rerun-1", "--json").stdout.splitlines())
     assert record["rerun_of"] == "day-7"
 

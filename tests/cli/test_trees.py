@@ -53,7 +53,7 @@ def test_status_says_how_far_the_tree_is(tree: World) -> None:
     succeed(tree, member(tree, 0))
     tree.end(member(tree, 1))
     told = "main 1 of 1, clean 1 of 3 (1 DEAD), total waits for 2"
-    assert told in tree.run("status", "year").stdout
+    assert f"\n\n{told}\n\n" in tree.run("status", "year").stdout
     assert told not in tree.run("status", "year", "--only").stdout
 
 

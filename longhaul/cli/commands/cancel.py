@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from longhaul.cli.display.job import cancelled_as
+from longhaul.cli.display.job import NOT_KNOWN, cancelled_as
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
@@ -27,9 +27,9 @@ def cancel(
     """Cancel jobs, and all that descends from them: queued, between attempts, or running.
 
     A running job stops at its next progress report or beat. A job between attempts ends at once. A
-    queued job ends when its message comes. Of a success, what descends from it is cancelled, from
-    the top. An ended job stays as it is; the exit code is 1 unless it was cancelled before, or
-    something below it was.
+    queued job ends when its message comes; an id of which nothing is known may be one, or a typo.
+    Of a success, what descends from it is cancelled, from the top. An ended job stays as it is; the
+    exit code is 1 unless it was cancelled before, or something below it was.
 
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
@@ -41,7 +41,7 @@ def cancel(
         below = [] if only else _cancel_tree(target, names, each)
         leases = below or [target.canceller.cancel(name, each) for name in names]
         # It may have been claimed meanwhile, in one of them.
-        claimed = [lease for lease in leases if not lease.is_mark]
+        claimed = [lease for lease in leases if not lease.is_open_mark]
         shown = below or claimed or leases
         too_late += not below and any(
             lease.state.is_terminal and lease.state is not State.CANCELLED for lease in shown
@@ -53,11 +53,12 @@ def cancel(
                         "job_id": lease.job_id,
                         "stage": lease.stage,
                         "state": shown_state(lease),
-                        "queued": lease.is_mark,
+                        "queued": lease.is_open_mark,
                     }
                 )
             else:
-                out.line(f"{lease.job_id}: {cancelled_as(lease)}")
+                is_known = below or not lease.is_open_mark
+                out.line(f"{lease.job_id}: {cancelled_as(lease) if is_known else NOT_KNOWN}")
     if too_late:
         raise typer.Exit(ExitStatus.FAILED)
 
@@ -75,7 +76,8 @@ def _stages_of(target: Target, text: str, stage: str | None) -> list[str]:
         CommandError: the same id is used in several stages.
     """
     names = [each.name for each in target.stages(stage)]
-    found = [row.stage for row in target.jobs.find(names, job_id(text)) if not row.is_mark]
+    rows = target.jobs.find(names, job_id(text))
+    found = [row.stage for row in rows if not row.is_open_mark]
     if len(found) > 1:
         raise CommandError(
             f"job {text} is in several stages ({', '.join(found)}): name one with --stage",

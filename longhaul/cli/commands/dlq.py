@@ -353,9 +353,16 @@ class _Brief(NamedTuple):
 
 def _did(out: Output, letter: DeadLetter) -> None:
     if out.as_json:
-        out.record({"message_id": letter.message_id, "job_id": letter.job_id, "class": letter.kind})
+        out.record(
+            {
+                "message_id": letter.message_id,
+                "job_id": letter.job_id,
+                "label": letter.label,
+                "class": letter.kind,
+            }
+        )
     else:
-        out.line(name_of(letter))
+        out.line(letter.job_id or letter.message_id)
 
 
 def _print(out: Output, target: Target, letters: Sequence[tuple[DeadLetter, Stage]]) -> None:

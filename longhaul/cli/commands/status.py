@@ -101,7 +101,11 @@ def status(  # noqa: PLR0913 - filters
     """
     out = Output(as_json=as_json)
     if job is not None:
-        _one(out, target, find_job(target, job, stage), limit, watch=watch, only=only)
+        lease = find_job(target, job, stage)
+        while watch and lease.is_open_mark:  # the stage to which its message comes is not known
+            target.parts.clock.sleep(_PERIOD_S)
+            lease = find_job(target, job, stage)
+        _one(out, target, lease, limit, watch=watch, only=only)
         return
     which = _Which(
         stages=target.stages(stage),
@@ -148,7 +152,9 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         group = target.settings.job_log_group
         out.fields(page_of(lease, now, target.parts.executions, group, asked, reruns, waits))
         if tree.children:
-            out.line(f"\n{progress(tree)}\n")
+            out.line("")
+            out.line(progress(tree))
+            out.line("")
             out.table(COLUMNS, rows_of(tree, now, limit, queued))
     if watch and not tree.has_succeeded:
         raise typer.Exit(ExitStatus.FAILED)

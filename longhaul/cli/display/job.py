@@ -19,6 +19,7 @@ from longhaul.operations.view import request_record
 from longhaul.ports import Executions
 
 COLUMNS = ("job", "label", "state", "stage", "attempt", "age", "progress", "why")
+NOT_KNOWN = "nothing is known of it: if it is queued, it ends when its message comes"
 _BAR = 10
 _MAX_WHY = 160
 _MAX_INPUTS = 5
@@ -79,7 +80,7 @@ def phase_of(lease: Lease) -> str:
 
 def cancelled_as(lease: Lease) -> str:
     """The effect of a cancel."""
-    if lease.is_mark:
+    if lease.is_open_mark:
         return "not claimed yet: it ends when its message comes"
     if lease.state is State.RUNNING:
         return "running: it is being stopped"
@@ -163,12 +164,7 @@ def page_of(
     that ran it again.
     """
     if lease.is_mark:
-        return [
-            ("job", lease.job_id),
-            ("stage", lease.stage),
-            ("state", "CANCELLING"),
-            ("", "cancelled before it began: it ends when its message comes"),
-        ]
+        return list(_mark(lease, now))
     execution, stream = lease.input, log_stream(lease.attempt)
     ended = lease.state.is_terminal
     pairs = [
@@ -219,6 +215,18 @@ def page_of(
         ("log", f"{log_group}:{stream}" if stream else ""),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def _mark(lease: Lease, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "job", lease.job_id
+    if lease.is_open_mark:
+        yield "state", shown_state(lease)
+        yield "", NOT_KNOWN
+        return
+    yield "stage", lease.stage
+    yield "state", shown_state(lease)
+    yield "", "cancelled before it began"
+    yield "ended", _ago(lease.settled_at, now)
 
 
 def asked_for(lease: Lease, request: JobRequest | None, now: datetime) -> list[tuple[str, str]]:

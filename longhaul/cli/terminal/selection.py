@@ -52,7 +52,7 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
     if not rows:
         why = _refused(target, stages, name) or unknown(name)
         raise CommandError(why, ExitStatus.NOT_FOUND)
-    if len(rows) > 1 and not rows[0].is_mark:
+    if len(rows) > 1 and not rows[0].is_open_mark:
         names = ", ".join(sorted(row.stage for row in rows))
         raise CommandError(
             f"job {name} is in several stages ({names}): name one with --stage", ExitStatus.USAGE

@@ -114,7 +114,9 @@ def test_an_unknown_job_may_be_queued_and_can_be_cancelled(
     assert "not claimed yet: it ends when its message comes" in words(
         visitor.do("/do/cancel", stage="main", id="queued")
     )
-    assert "cancelling" in visitor.read("/job", stage="main", id="queued")
+    page = visitor.read("/job", stage="main", id="queued")
+    assert "cancelling" in page
+    assert "attempt 0" not in page
 
 
 @pytest.mark.parametrize(
