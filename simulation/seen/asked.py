@@ -1,8 +1,9 @@
 """When work was asked for, and which cancels came after that."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from longhaul.domain.attributes import FIRST_SENT
 from simulation.aws.platform.hosts import current_host
 from simulation.seen.sightings import Sent
 from simulation.seen.trace import Row
@@ -70,7 +71,20 @@ class Asked:
     def is_cancelled(self, sent: Sent) -> bool:
         """Whether a cancel came after the message was sent."""
         cancelled_at = self.cancels.get(sent.key)
-        return cancelled_at is not None and self.at(sent) <= cancelled_at + self.doubt
+        if cancelled_at is None:
+            return False
+        return min(self.at(sent), _dated(sent)) <= cancelled_at + self.doubt
+
+
+def _dated(sent: Sent) -> datetime:
+    """When a follow-on says that it was asked for: at the end of the job that led to it.
+
+    Who cancels a tree means also those that are still to be sent.
+    """
+    value = sent.message.attributes.get(FIRST_SENT, {}).get("StringValue")
+    if not sent.is_follow_on or value is None:
+        return sent.at
+    return datetime.fromtimestamp(int(value) / 1000, UTC)
 
 
 def is_sent_by_product() -> bool:

@@ -39,8 +39,7 @@ class Seen:
         self.labels: dict[str, str] = {}  # names of follow-ons in sites, by key
         self.families = Families(self)
         self.dead_letters: list[DeadLetter] = []
-        self.published: dict[Token, datetime] = {}
-        self.committed: dict[Token, datetime] = {}
+        self.published, self.committed = dict[Token, datetime](), dict[Token, datetime]()
         # Where the outputs of commits go, without the bucket; the main one's place is the first.
         self.places: dict[Token, tuple[str, ...]] = {}
         # Manifests that were put, by prefix.
@@ -53,7 +52,8 @@ class Seen:
         self.running: dict[str, set[str]] = defaultdict(set)  # keys of rows that run, by stage
         self.slots: dict[str, Row] = {}  # items of the stages' slots, by key
         self.operated: set[str] = set()  # stages that were paused, or given other slots
-        self.open_rows: set[str] = set()
+        # Keys of rows with something left to do, and of roots whose tree's end is still to be told.
+        self.open_rows, self.watched = set[str](), set[str]()
         # Receipt handles that a row has had, by key.
         self.handles: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
         self.asked = Asked(self)
@@ -70,8 +70,9 @@ class Seen:
         # Ends that rows have had, and those with nothing owed; by key and run.
         self.ends: dict[tuple[str, int | None], set[str]] = defaultdict(set)
         self.over: dict[tuple[str, int], str] = {}
-        # Events that a stage's `notify` got, and those of OpenLineage.
-        self.told, self.run_events = list[dict[str, Any]](), list[dict[str, Any]]()
+        # Events that a stage's `notify` got: about jobs, about trees, and those of OpenLineage.
+        self.told, self.told_trees = list[dict[str, Any]](), list[dict[str, Any]]()
+        self.run_events: list[dict[str, Any]] = []
         self.sweeps: list[tuple[datetime, float]] = []  # the age of what is owed, as each put it
         self.is_purging = False
         self.purged_keys: set[str] = set()

@@ -74,6 +74,9 @@ class Watch:
         if (event := told_by(call)) is not None:
             if "eventType" in event:
                 self.seen.run_events.append(event)
+            elif event.get("event") == "tree_ended":
+                self.seen.check("tree told", event)
+                self.seen.told_trees.append(event)
             else:
                 self.seen.check("told", event)
                 self.seen.told.append(event)
@@ -171,10 +174,12 @@ class Watch:
         state, state_before = item["state"]["S"], (before or item)["state"]["S"]
         if state == "RELEASED" != state_before and self.seen.waiting_for_release:
             self.seen.waiting_for_release.pop()(key[0])
-        if "open" in item:
-            self.seen.open_rows.add(key[0])
-        else:
-            self.seen.open_rows.discard(key[0])
+        kind = item.get("open", {"S": ""})["S"].partition("#")[2]
+        for keys, is_in in (
+            (self.seen.open_rows, kind not in ("", "TREE")),
+            (self.seen.watched, kind == "TREE"),
+        ):
+            (keys.add if is_in else keys.discard)(key[0])
         handle = item.get("receipt_handle", {}).get("S")
         if handle is not None and (
             before is None or handle != before.get("receipt_handle", {}).get("S")

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from longhaul.domain.errors import LonghaulError
-from longhaul.domain.lease import key_hash
+from longhaul.domain.lease import Lease, key_hash
 from longhaul.operations.cancel import Canceller
+from longhaul.operations.retry import Retrier, why_not
+from longhaul.operations.tree import TreeCanceller, unwell
+from longhaul.trees import Trees
 from longhaul.wiring import wiring
 from simulation.aws.emr_serverless.job_runs import WAITING
 from simulation.aws.platform.drivers import attempt_of
@@ -83,6 +86,48 @@ def cancel(world: "World", act: Act) -> None:
         began_at = world.seen.now
         Canceller(parts.leases, parts.finisher).cancel(stage, job_id)
         world.seen.asked.note_cancel(key, began_at)
+
+
+def cancel_tree(world: "World", act: Act) -> None:
+    """An operator cancels a job and all that descends from it."""
+    for row in _rows_of(world, act):
+        TreeCanceller(_trees(), _NotingCanceller(world)).cancel(row)
+
+
+def retry_tree(world: "World", act: Act) -> None:
+    """An operator runs again what died of a tree, or was cancelled."""
+    parts = wiring()
+    retrier = Retrier(parts.settings, parts.queue, parts.requests)
+    for row in _rows_of(world, act):
+        for each in unwell(_trees().walk(row)):
+            if why_not(each) is None:
+                retrier.retry(each)
+
+
+class _NotingCanceller(Canceller):
+    """Notes what somebody has cancelled, and when."""
+
+    def __init__(self, world: "World") -> None:
+        parts = wiring()
+        super().__init__(parts.leases, parts.finisher)
+        object.__setattr__(self, "_world", world)
+
+    def cancel(self, stage: str, job_id: str) -> Lease:
+        seen: Any = self._world.seen  # type: ignore[attr-defined]
+        began_at = seen.now
+        lease = super().cancel(stage, job_id)
+        seen.asked.note_cancel(lease.key, began_at)
+        return lease
+
+
+def _rows_of(world: "World", act: Act) -> list[Lease]:
+    found = wiring().leases.load_many(world.keys_of(act.job))
+    return [row for row in found.values() if not row.is_mark]
+
+
+def _trees() -> Trees:
+    parts = wiring()
+    return Trees(parts.settings, parts.leases, parts.refusals, parts.requests)
 
 
 def stop_execution(world: "World", act: Act) -> None:
@@ -294,6 +339,8 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "submit_forged": submit_forged,
     "lose": lose,
     "cancel": cancel,
+    "cancel_tree": cancel_tree,
+    "retry_tree": retry_tree,
     "stop_execution": stop_execution,
     "cancel_job_run": cancel_job_run,
     "redrive_execution": redrive_execution,

@@ -161,6 +161,7 @@ class Plan:
     max_attempts: int = 3
     renew_receives: int = 900
     notify: str = ""  # what is told of ends: sns, sqs, events; empty for nothing
+    trees: bool = False  # the ends of trees are told, too
     kept_s: int = 0  # how long what a dead job has stored stays; 0 for the product's days
     sidecars: bool = False  # another container in each Fargate task, as GuardDuty adds one
     secret: bool = False  # the stages have one

@@ -60,6 +60,7 @@ def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
             "limits": limits,
             "notify": TARGETS.get(plan.notify),
             "openlineage": plan.notify == "events",
+            "tree_ended": plan.trees,
         }
     )
     if not plan.clean_slots:

@@ -17,6 +17,7 @@ from simulation.worlds.run import run
 from simulation.worlds.secrets import SECRET_WORLDS
 from simulation.worlds.tables import TABLE_WORLDS
 from simulation.worlds.tiny import TINY_WORLDS
+from simulation.worlds.trees import TREE_WORLDS
 
 # The faults of a call that differ in their effect: nothing done, done without an answer, done
 # twice, a process dead before or after, a process that acts on what it read seconds ago.
@@ -219,6 +220,7 @@ RACES: Mapping[str, Plan] = {
     **EMR_WORLDS,
     **PARTS_WORLDS,
     **PLANNED_WORLDS,
+    **TREE_WORLDS,
     **GOVERNED_WORLDS,
     **SECRET_WORLDS,
     "SQS is out for two hours": _plan(

@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S21 and L1 to L14 of docs/reliability.md.
+"""What must hold in every world: S1 to S22 and L1 to L15 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """
@@ -19,6 +19,7 @@ from simulation.seen.invariants import (
     stages,
     tables,
     timing,
+    trees,
 )
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "stages",
     "tables",
     "timing",
+    "trees",
 ]

@@ -34,6 +34,7 @@ Moment = Literal[
     "container over",
     "beat",
     "told",
+    "tree told",
     "code failed",
     "the end",
 ]
@@ -43,7 +44,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S21, L1 to L14
+    code: str  # as in docs/reliability.md: S1 to S22, L1 to L15
     says: str
     holds: Check
 

@@ -7,6 +7,8 @@ from simulation.tools.mutants.mutant import Mutant
 _ANNOUNCING: Final = "longhaul/announcing.py"
 _FINISH: Final = "longhaul/finish.py"
 _NOTICE: Final = "longhaul/domain/notice.py"
+_TREE_ENDS: Final = "longhaul/tree_ends.py"
+_TESTS: Final = "tests/handlers/test_tree_ends.py"
 
 NOTICES: Final = (
     Mutant(
@@ -58,5 +60,62 @@ NOTICES: Final = (
         _ANNOUNCING,
         "self._try_again_or_lose(stage, lease.key, lease.untold_at, error)",
         "self._try_again_or_lose(stage, lease.key, lease.ended_at, error)",
+    ),
+    Mutant(
+        "a tree is told while jobs of it go on",
+        _TREE_ENDS,
+        "if look.open is not None:",
+        "if False:",
+    ),
+    Mutant(
+        "a tree is never told",
+        _TREE_ENDS,
+        "return stage.tells_trees and lease.may_begin_tree",
+        "return False",
+    ),
+    Mutant(
+        "a tree that went on at the first look is never looked at again",
+        _TREE_ENDS,
+        "yield root, _watch(root).waits_for not in open_keys",
+        "yield root, _watch(root).waits_for is None",
+    ),
+    Mutant(
+        "the end of a job that runs again begins no watch",
+        _FINISH,
+        "self.tree_ends.ends_again(lease)",
+        "",
+    ),
+    Mutant(
+        "a job that dies again begins no watch",
+        "longhaul/domain/lease.py",
+        "bool(self.dead_runs) or self.cancelled_at is not None",
+        "self.cancelled_at is not None",
+    ),
+    Mutant(
+        "a later end of a tree has the id of the first one",
+        _TREE_ENDS,
+        "digest=_digest(jobs)",
+        "digest=_digest([tree])",
+    ),
+    Mutant(
+        "a refused job that is sent again begins no watch",
+        _TREE_ENDS,
+        "lease.may_have_ended_before or self.context.refusals.was_refused(lease.key)",
+        "lease.may_have_ended_before",
+        test=f"{_TESTS}::test_a_refused_job_that_is_sent_again_ends_its_tree_a_second_time",
+    ),
+    Mutant(
+        "an end that comes while the first one is told is taken for told",
+        "longhaul/domain/transitions.py",
+        "requires=_same(root) | same",
+        "requires=_same(root)",
+        test=f"{_TESTS}::test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too",
+    ),
+    Mutant(
+        "a tree is told of which a job began again during the look",
+        "longhaul/trees.py",
+        "going or self._changed(lease, top)",
+        "going",
+        test=f"{_TESTS}::test_a_job_that_begins_again_during_a_look_keeps_its_tree_open",
     ),
 )

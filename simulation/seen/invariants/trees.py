@@ -1,0 +1,89 @@
+"""What a stage's `notify` is told about trees."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from simulation.seen.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+
+_LONG_OUTAGE_S = 600.0
+
+
+@invariant("S22", "tree told", "no end of a tree is told before all of it has ended once")
+def ended_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
+    for key in _keys(seen, _root(event)):
+        has_ended = any(of == key for of, _ in seen.over) or _was_refused(seen, key)
+        if not has_ended:
+            return f"{event} was told, and {key} has not ended"
+    return None
+
+
+@invariant("S22", "tree told", "each end of a tree has an id, and a later one a greater sequence")
+def one_id_for_each_end(seen: "Seen", event: dict[str, Any]) -> str | None:
+    for other in seen.told_trees:
+        if _root(other) != _root(event) or other["run"] != event["run"]:
+            continue
+        is_same = other["id"] == event["id"]
+        if is_same and other["jobs"] != event["jobs"]:
+            return f"{other} was told, and then {event}"
+        if not is_same and other["sequence"] == event["sequence"]:
+            return f"{other} was told, and then {event}, with the same sequence"
+    return None
+
+
+@invariant("L15", "the end", "the last end of each tree is told, as it was")
+def each_end_is_told(seen: "Seen", _: None) -> str | None:
+    if not seen.world.plan.trees or _may_lose(seen):
+        return None
+    for root, row in seen.rows.items():
+        keys = list(_keys(seen, root))
+        if row["state"]["S"] != "SUCCEEDED" or "lineage" in row or not keys[1:]:
+            continue
+        rows = [seen.rows.get(key) for key in keys]
+        if not all(each and each["state"]["S"] in _ENDED and "owed" not in each for each in rows):
+            continue
+        told = [each for each in seen.told_trees if _root(each) == root]
+        is_as = Counter(each["state"]["S"] for each in rows if each)
+        last = max(told, key=lambda each: each["sequence"], default=None)
+        states: Counter[str] = Counter()
+        for each in (last or {"jobs": {}})["jobs"].values():
+            states.update(each)
+        del states["WAITS"]
+        if states != is_as:
+            return f"the tree of {root} ended {dict(is_as)}; told last: {last}"
+    return None
+
+
+_ENDED = ("SUCCEEDED", "DEAD", "CANCELLED")
+
+
+def _root(event: dict[str, Any]) -> str:
+    return f"{event['stage']}#{event['job_id']}"
+
+
+def _keys(seen: "Seen", key: str) -> Iterator[str]:
+    """A job and what followed from its latest success; what an earlier run has sent apart."""
+    yield key
+    if seen.success_of(key) is not None:
+        for place in list(seen.families.followed.get(key, ())):
+            yield from _keys(seen, seen.families.keys_at(key, place)[-1])
+
+
+def _was_refused(seen: "Seen", key: str) -> bool:
+    return any(each.reason.get("key") == key or _is_of(each, key) for each in seen.dead_letters)
+
+
+def _is_of(letter: Any, key: str) -> bool:
+    return bool(letter.job_id == key.partition("#")[2])
+
+
+def _may_lose(seen: "Seen") -> bool:
+    """Whether messages, rows, or what is told may be lost."""
+    acts = seen.world.plan.acts
+    is_long = any(act.kind == "outage" and act.for_s >= _LONG_OUTAGE_S for act in acts)
+    kinds = {act.kind for act in acts}
+    is_lossy = kinds & {"purge", "lose", "lose_released", "retire", "expire", "submit_forged"}
+    return bool(is_long or is_lossy or seen.purged_keys or seen.expired or seen.was_retired)
