@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.dead_letter import Reason, Refusal
 from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.firings import CaughtUp, DeployedSchedule
@@ -274,6 +275,19 @@ class Reruns(Protocol):
         `run`: the run that it replaces, 0 of a job without a row. `cancelled_at`: when what waits
         was last cancelled.
         """
+
+
+class Backfills(Protocol):
+    """Which jobs each backfill has sent."""
+
+    def note_sent(self, key: str, values: Iterable[str], left: int, now: datetime) -> None:
+        """Note the values of jobs that are sent now, one at least; repeatable.
+
+        `left`: how many the command has still to send.
+        """
+
+    def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
+        """The backfills of these keys (`stage#NAME`), by key; strongly consistent."""
 
 
 class LeaseIndex(Protocol):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.dead_letter import Refusal
 from longhaul.domain.errors import TimeUpError
 from longhaul.domain.job_state import QUEUED, JobState, shown_state
@@ -38,6 +39,7 @@ class TreeJob:
         waits_for: Of a join without a row: for how many jobs it waits, as far as they are known.
         collects: Of such a join: how many it collects, those that it has among them.
         is_join: Whether it collects what descends from the job above it.
+        is_job: False of the top of a backfill's jobs.
         children: The jobs that its success has led to, in the order of their places.
     """
 
@@ -47,6 +49,7 @@ class TreeJob:
     waits_for: int = 0
     collects: int = 0
     is_join: bool = False
+    is_job: bool = True
     children: "list[TreeJob]" = field(default_factory=list)
 
     @property
@@ -77,7 +80,8 @@ class TreeJob:
 
     def all(self) -> "Iterator[TreeJob]":
         """This job and everything below it."""
-        yield self
+        if self.is_job:
+            yield self
         for child in self.children:
             yield from child.all()
 
@@ -124,12 +128,24 @@ class Trees:
         Rows in `known`, by key, are not read again: of successes, which stay as they are.
         """
         top = TreeJob(lease.key, lease)
-        level = [top]
+        self._grow([top], known)
+        self._count_waits(top)
+        return top
+
+    def walk_backfill(self, backfill: Backfill) -> TreeJob:
+        """The trees of the jobs that a backfill has sent, below a top that is no job."""
+        children = [TreeJob(key, None) for key in backfill.job_keys()]
+        top = TreeJob(backfill.key, None, is_job=False, children=children)
+        self.read_rows(children)
+        self._grow(children)
+        self._count_waits(top)
+        return top
+
+    def _grow(self, level: Sequence[TreeJob], known: Mapping[str, Lease] = _NONE) -> None:
+        """Read all that descends from the jobs, one level after the other."""
         while level:
             level = self._below(level)
             self.read_rows(level, known)
-        self._count_waits(top)
-        return top
 
     def look_through(self, lease: Lease, is_over: Callable[[], bool] = lambda: False) -> Look:
         """Walk the tree until a job is met that goes on; of one that has ended all of it.

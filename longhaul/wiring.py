@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clients import NOTIFYING, PUBLISHING, Clients
 from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb.backfills import DynamoBackfills
 from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.joins import DynamoJoins
 from longhaul.adapters.dynamodb.leases import DynamoLeases
@@ -163,6 +164,11 @@ class Wiring:
     def refusals(self) -> DynamoRefusals:
         table, most = self.settings.leases_table, self._most_rows
         return DynamoRefusals(self._dynamodb, table, self.clock, self.rng, most)
+
+    @cached_property
+    def backfills(self) -> DynamoBackfills:
+        table, most = self.settings.leases_table, self._most_rows
+        return DynamoBackfills(self._dynamodb, table, self.clock, self.rng, most)
 
     @cached_property
     def reruns(self) -> DynamoReruns:

@@ -18,12 +18,12 @@ from longhaul.domain.lease import State
 from longhaul.operations.submission import Document, Position, Submission
 from longhaul.operations.submit import Submitter, Unsent
 from longhaul.operations.wait import Awaited, Standing, standing
-from longhaul.ports import Clock, Leases
+from longhaul.ports import Backfills, Clock, Leases
 
 MAX_VALUES: Final = 10_000
 _PERIOD_S: Final = 2.0
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,39}")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,31}")
 
 # Each form of a time: how it is read and written, and the step to the next one.
 _FORMS: Final[tuple[tuple[re.Pattern[str], str, str, timedelta | None], ...]] = (
@@ -225,25 +225,37 @@ class Course:
 class Backfiller:
     clock: Clock
     leases: Leases
+    backfills: Backfills
     submitter: Submitter
 
-    def run(self, queue_url: str, planned: Sequence[Planned], slots: int) -> Iterator[Course]:
+    def run(
+        self, queue_url: str, key: str, planned: Sequence[Planned], slots: int
+    ) -> Iterator[Course]:
         """Send what is left, at most `slots` of its jobs open at a time; how far it is, each look.
 
         It ends when all were sent, or when SQS does not take one. Those that are open go on.
+        What is sent is noted before, so that no job of it is unknown to who cancels the backfill.
+
+        Args:
+            queue_url: Of the stage's jobs.
+            key: Of the backfill.
+            planned: Its requests.
+            slots: Of how many jobs it lets go on at a time.
         """
         course = Course(left=[each for each in planned if each.step == "send"])
         course.open = {each.awaited.key: each for each in planned if each.step == "wait"}
+        self._note(key, [each for each in planned if each.step != "send"], len(course.left))
         while True:
             rows = self.leases.load_many(course.open)
-            for key, each in list(course.open.items()):
-                found = standing(each.awaited, rows.get(key))
+            for job, each in list(course.open.items()):
+                found = standing(each.awaited, rows.get(job))
                 if found.done:
-                    course.done[key] = found
-                    del course.open[key]
+                    course.done[job] = found
+                    del course.open[job]
             room = max(0, slots - len(course.open))
             batch, course.left = course.left[:room], course.left[room:]
             if batch:
+                self._note(key, batch, len(course.left))
                 report = self.submitter.submit(queue_url, [each.submission for each in batch])
                 course.unsent += report.unsent
                 unsent = {each.submission.job_id for each in report.unsent}
@@ -256,3 +268,8 @@ class Backfiller:
             if not course.left or course.unsent:
                 return
             self.clock.sleep(_PERIOD_S)
+
+    def _note(self, key: str, planned: Sequence[Planned], left: int) -> None:
+        values = [each.awaited.key.removeprefix(f"{key}/") for each in planned]
+        if values:
+            self.backfills.note_sent(key, values, left, self.clock.now())

@@ -226,7 +226,8 @@ class Stack:
 
     @cached_property
     def backfiller(self) -> Backfiller:
-        return Backfiller(self.parts.clock, self.parts.leases, self.submitter)
+        parts = self.parts
+        return Backfiller(parts.clock, parts.leases, parts.backfills, self.submitter)
 
     @cached_property
     def mappings(self) -> Mappings:

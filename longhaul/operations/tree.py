@@ -1,8 +1,10 @@
 """What people do with a job and all that descends from it, and how they see it."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.job_state import QUEUED, JobState
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.waiting import Wait
@@ -70,13 +72,16 @@ class TreeCanceller:
         From the top, and again until nothing is left that was not cancelled: a job may have
         succeeded in between, and led to others.
         """
+        return self._cancel_all(lambda: self.trees.walk(lease))
+
+    def cancel_backfill(self, backfill: Backfill) -> list[Lease]:
+        """Cancel the jobs that a backfill has sent, and what descends from them."""
+        return self._cancel_all(lambda: self.trees.walk_backfill(backfill))
+
+    def _cancel_all(self, walk: Callable[[], TreeJob]) -> list[Lease]:
         cancelled: dict[str, Lease] = {}
         while True:
-            left = [
-                job
-                for job in self.trees.walk(lease).all()
-                if job.is_open and job.key not in cancelled
-            ]
+            left = [job for job in walk().all() if job.is_open and job.key not in cancelled]
             if not left:
                 return list(cancelled.values())
             for job in left:

@@ -151,3 +151,48 @@ def test_what_sqs_does_not_take_is_sent_by_the_same_command(world: World) -> Non
     done = world.run(*COMMAND, *THREE)
     assert (done.exit_code, "start the same command again" in done.stderr) == (1, True)
     assert sent(world) == ["2026-10-01", "2026-10-03"]
+
+
+def interrupted(world: World, slots: int) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    world.clock.meanwhile.append(interrupt)
+    assert world.run(*COMMAND, *THREE, "--slots", str(slots)).exit_code == 130
+
+
+def test_its_name_stands_for_all_jobs_that_it_has_sent(world: World) -> None:
+    interrupted(world, slots=2)
+    world.end(claim(world, 1), why="no such column: x")
+
+    shown = world.run("status", "oct")
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout.splitlines()[0] == "main 0 of 2 (1 DEAD)"
+    assert "oct/2026-10-01" in shown.stdout
+    assert "1 more were still to be sent: start its command again" in shown.stderr
+    records = map(json.loads, world.run("status", "oct", "--json").stdout.splitlines())
+    assert [(each["job_id"], each["state"]) for each in records] == [
+        ("oct/2026-10-01", "DEAD"),
+        ("oct/2026-10-02", "QUEUED"),
+    ]
+
+    cancelled = world.run("cancel", "oct")
+    assert (cancelled.exit_code, cancelled.stdout.count("\n")) == (0, 1)
+    assert cancelled.stdout.startswith("oct/2026-10-02: ")
+    world.queued()
+    retried = world.run("retry", "oct")
+    assert (retried.exit_code, retried.stdout) == (0, "oct/2026-10-01\n")
+    assert len(world.queued()) == 1
+
+
+def test_a_second_call_knows_what_the_first_one_has_sent(world: World) -> None:
+    interrupted(world, slots=1)
+    for day in (1, 2):
+        world.clock.meanwhile.append(lambda day=day: succeed(world, day))
+    two = ("--over", "day=2026-10-01..2026-10-02")
+    assert world.run(*COMMAND, *two, "--slots", "1").exit_code == 0
+    shown = world.run("status", "oct", "--watch")
+    assert (shown.exit_code, "2 of 2 succeeded" in shown.stderr) == (0, True)
+    assert world.run("cancel", "oct").exit_code == 1
+    nothing = world.run("retry", "oct")
+    assert (nothing.exit_code, "none of its jobs has died" in nothing.stderr) == (1, True)

@@ -8,7 +8,7 @@ from longhaul.domain.lease import Owed, State
 from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.retry import Retrier
-from tests.builders import BODY, changed, stage
+from tests.builders import BODY, BUCKET, changed, stage
 from tests.cli.conftest import World
 
 
@@ -165,6 +165,16 @@ def test_one_job_that_cannot_be_retried_stops_all_and_says_why(
     done = world.run("retry", "dead", "other")
     assert (done.exit_code, f"other: {said}" in done.stderr) == (1, True)
     assert world.queued() == []
+
+
+def test_a_job_without_its_request_keeps_no_other_from_being_retried(world: World) -> None:
+    first = world.end(world.claim("first", request_ref="longhaul/requests/main!first/1.json"))
+    world.end(world.claim("second"))
+    world.aws.s3.delete_object(Bucket=BUCKET, Key=first.request_ref)
+    done = world.run("retry", "first", "second")
+    assert (done.exit_code, done.stdout) == (1, "second\n")
+    assert "first: its request is no longer kept: submit it again" in done.stderr
+    assert len(world.queued()) == 1
 
 
 def test_a_job_that_is_being_cancelled_is_retried_later(world: World) -> None:

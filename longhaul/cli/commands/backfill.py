@@ -92,7 +92,8 @@ def backfill(  # noqa: PLR0913 - the fields of a request
 
     What has succeeded with the same request is passed over, what runs is waited for, and what died
     or was cancelled is run again. So after an interrupt, or a failure, start the same command
-    again. All its jobs have the tag backfill=NAME. The exit code is 1 if a job did not succeed.
+    again. `longhaul status`, `cancel` and `retry` take its name for all of them, and they have the
+    tag backfill=NAME. The exit code is 1 if a job did not succeed.
 
     Example: longhaul backfill --job parse --over day=2026-10-01..2026-10-31 --input
     'logs=s3://weblogs/raw/{day}/' --output 's3://weblogs/hits/{day}/' --slots 4
@@ -110,19 +111,20 @@ def backfill(  # noqa: PLR0913 - the fields of a request
         "label": label,
     }
     try:
-        planned = _plan(out, target, to_stage, template, values, name)
+        key, planned = _plan(out, target, to_stage, template, values, name)
     except InvalidRequestError as error:
         raise CommandError("\n".join(error.problems[:_MAX_SHOWN]), ExitStatus.USAGE) from None
     if dry_run:
         _show(out, planned)
         return
     out.say_where(target)
+    out.note(f"status, cancel and retry take its name: {key.partition('#')[2]}")
     _say(out, planned)
     if not any(each.step != "skip" for each in planned):
         return
     course, said = None, -1
     at_once = slots or to_stage.slots
-    for course in target.backfiller.run(to_stage.queue_url, planned, at_once):
+    for course in target.backfiller.run(to_stage.queue_url, key, planned, at_once):
         if len(course.left) != said:
             said = len(course.left)
             out.note(f"{len(course.open)} open, {len(course.done)} ended, {said} to be sent")
@@ -146,8 +148,8 @@ def _plan(
     template: dict[str, Any],
     values: str,
     name: str | None,
-) -> list[Planned]:
-    """The requests, checked, each with what is known of its job.
+) -> tuple[str, list[Planned]]:
+    """The backfill's key, and its requests, checked, each with what is known of its job.
 
     Raises:
         InvalidRequestError: nothing is sent, for these reasons.
@@ -155,7 +157,7 @@ def _plan(
     given = {key: value for key, value in template.items() if value is not None}
     which = over(values, _read)
     code = str(given.get("job") or stage.job or "job").rpartition("/")[2].removesuffix(".py")
-    _, requests = documents(given, which, name, code)
+    name, requests = documents(given, which, name, code)
 
     def never(job: str) -> str:
         raise AssertionError(f"a request of {job} has no id")
@@ -169,7 +171,8 @@ def _plan(
     problems += conflicting(awaited, sendable)
     if problems:
         raise InvalidRequestError([str(each) for each in problems])
-    return [Planned(*each) for each in zip(sendable, awaited, strict=True)]
+    planned = [Planned(*each) for each in zip(sendable, awaited, strict=True)]
+    return job_key(stage.name, name), planned
 
 
 def _read(file: str) -> str:

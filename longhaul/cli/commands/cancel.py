@@ -10,7 +10,7 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.selection import job_id
+from longhaul.cli.terminal.selection import find_backfill, job_id
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 
@@ -29,17 +29,25 @@ def cancel(
     A running job stops at its next progress report or beat. A job between attempts ends at once. A
     queued job ends when its message comes; an id of which nothing is known may be one, or a typo.
     Of a success, what descends from it is cancelled, from the top. An ended job stays as it is; the
-    exit code is 1 unless it was cancelled before, or something below it was.
+    exit code is 1 unless it was cancelled before, or something below it was. The name of a backfill
+    stands for all jobs that it has sent.
 
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
     out = Output(as_json=as_json)
-    wanted = [(job_id(each), _stages_of(target, each, stage)) for each in jobs]
+    wanted = [
+        (job_id(each), _stages_of(target, each, stage), find_backfill(target, each, stage))
+        for each in jobs
+    ]
     out.say_where(target)
     too_late = 0
-    for each, names in wanted:
-        below = [] if only else _cancel_tree(target, names, each)
-        leases = below or [target.canceller.cancel(name, each) for name in names]
+    for each, names, backfill in wanted:
+        if backfill is not None:
+            leases = below = target.tree_canceller.cancel_backfill(backfill)
+            too_late += not below
+        else:
+            below = [] if only else _cancel_tree(target, names, each)
+            leases = below or [target.canceller.cancel(name, each) for name in names]
         # It may have been claimed meanwhile, in one of them.
         claimed = [lease for lease in leases if not lease.is_open_mark]
         shown = below or claimed or leases

@@ -9,8 +9,9 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import Afresh, AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.selection import find_job
+from longhaul.cli.terminal.selection import find_backfill, find_job
 from longhaul.domain.lease import Lease, State
+from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.retry import why_not
 from longhaul.operations.tree import unwell
 
@@ -28,20 +29,31 @@ def retry(
     """Run dead or cancelled jobs again from their stored requests, as new runs of the same ids.
 
     Of a success, the jobs that descend from it and died or were cancelled are run again. Without
-    such jobs it is refused: `longhaul rerun` runs a success again. If one of the jobs cannot be
-    retried, none is sent. A dead job goes on from what it has stored, if it has.
+    such jobs it is refused: `longhaul rerun` runs a success again. The name of a backfill stands
+    for all its jobs. If a job that is named cannot be retried, none is sent. Those below it, and
+    those whose request is no longer kept, are named at the end, and the others are sent. A dead job
+    goes on from what it has stored, if it has.
 
     Example: longhaul retry flights-2013-01
     """
     out = Output(as_json=as_json)
-    wanted = [find_job(target, each, stage) for each in jobs]
-    leases = wanted if only else [row for lease in wanted for row in _below(target, lease)]
-    problems = [f"{lease.job_id}: {problem}" for lease in leases if (problem := why_not(lease))]
+    leases, problems, failed = list[Lease](), list[str](), list[str]()
+    for each in jobs:
+        rows, is_named = _meant(target, each, stage, only=only)
+        for row in rows:
+            if (problem := why_not(row)) is None:
+                leases.append(row)
+            else:
+                (problems if is_named else failed).append(f"{row.job_id}: {problem}")
     if problems:
         raise CommandError("\n".join(problems), ExitStatus.FAILED)
     out.say_where(target)
     for lease in leases:
-        target.retrier.retry(lease, afresh=afresh)
+        try:
+            target.retrier.retry(lease, afresh=afresh)
+        except NotRetriableError as error:  # the others go on
+            failed.append(f"{lease.job_id}: {error}")
+            continue
         if as_json:
             out.record({"job_id": lease.job_id, "stage": lease.stage, "run_before": lease.run})
         else:
@@ -50,10 +62,25 @@ def retry(
         out.note(
             "their dead letters stay in the queue: `longhaul dlq drop JOB` once they have succeeded"
         )
+    if failed:
+        raise CommandError("\n".join(failed), ExitStatus.FAILED)
 
 
-def _below(target: Target, lease: Lease) -> Sequence[Lease]:
-    """What is run again for a job: of a success, the jobs below it that ended otherwise."""
-    if lease.state is not State.SUCCEEDED:
-        return [lease]
-    return unwell(target.trees.walk(lease)) or [lease]
+def _meant(
+    target: Target, text: str, stage: str | None, *, only: bool
+) -> tuple[Sequence[Lease], bool]:
+    """What is run again: of a success or a backfill the jobs below it that ended otherwise.
+
+    And whether that is the job itself that was typed.
+    """
+    if (backfill := find_backfill(target, text, stage)) is not None:
+        found = unwell(target.trees.walk_backfill(backfill))
+        if not found:
+            why = f"{text}: none of its jobs has died or was cancelled"
+            raise CommandError(why, ExitStatus.FAILED)
+        return found, False
+    lease = find_job(target, text, stage)
+    if only or lease.state is not State.SUCCEEDED:
+        return [lease], True
+    below = unwell(target.trees.walk(lease))
+    return below or [lease], not below

@@ -2,11 +2,11 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Group
@@ -32,10 +32,11 @@ from longhaul.cli.terminal.options import (
 )
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output, table_of
-from longhaul.cli.terminal.selection import find_job
+from longhaul.cli.terminal.selection import find_backfill, find_job
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.waiting import Waits
+from longhaul.domain.waiting import Wait, Waits
 from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
@@ -100,6 +101,9 @@ def status(  # noqa: PLR0913 - filters
     Example: longhaul status --label '2026-10-*' --tag team=web
     """
     out = Output(as_json=as_json)
+    if job is not None and (backfill := find_backfill(target, job, stage)) is not None:
+        _backfill(out, target, backfill, limit, watch=watch, only=only)
+        return
     if job is not None:
         lease = find_job(target, job, stage)
         while watch and lease.is_open_mark:  # the stage to which its message comes is not known
@@ -133,16 +137,9 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
     waits = waits_in(target, lease, now)
     queued = waits_of_queued(target, tree)
     if out.as_json:
-        for job in tree.all():
-            if job.lease is None:
-                if job.state != WAITS:
-                    out.record(
-                        as_json(status_without_row(job, tree.root_id, queued.get(job.stage)))
-                    )
-                continue
-            record = job_record(job.lease, target.settings, target.parts.executions, now, waits)
-            if job.key == lease.key:
-                asked = request_of(lease, target.parts.requests)
+        asked = request_of(lease, target.parts.requests)
+        for record in _records(target, tree, queued, waits):
+            if (record["stage"], record["job_id"]) == (lease.stage, lease.job_id):
                 record["request"] = request_record(asked) if asked else None
             out.record(record)
     else:
@@ -158,6 +155,39 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
             out.table(COLUMNS, rows_of(tree, now, limit, queued))
     if watch and not tree.has_succeeded:
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _records(
+    target: Target, tree: TreeJob, queued: Mapping[str, Wait], waits: Waits | None = None
+) -> Iterator[dict[str, Any]]:
+    """The jobs of a tree as JSON has them, without the joins that wait."""
+    now = target.parts.clock.now()
+    for job in tree.all():
+        if job.lease is not None:
+            yield job_record(job.lease, target.settings, target.parts.executions, now, waits)
+        elif job.state != WAITS:
+            yield as_json(status_without_row(job, tree.root_id, queued.get(job.stage)))
+
+
+def _backfill(
+    out: Output, target: Target, backfill: Backfill, limit: int, *, watch: bool, only: bool
+) -> None:
+    """Show a backfill's jobs and what descends from them; watch them until all have ended."""
+    if watch:
+        awaited = [Awaited(key, None, None) for key in backfill.job_keys()]
+        wait_for(out, target, awaited, only=only)
+        return
+    tree = target.trees.walk_backfill(backfill)
+    queued = waits_of_queued(target, tree)
+    if out.as_json:
+        for record in _records(target, tree, queued):
+            out.record(record)
+    else:
+        for line in (progress(tree), ""):
+            out.line(line)
+        out.table(COLUMNS, rows_of(tree, target.parts.clock.now(), limit, queued))
+    if backfill.unsent:
+        out.note(f"{backfill.unsent:,} more were still to be sent: start its command again")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def rows_of(
     Of the siblings in a stage at most `limit` have a line; one more line counts the rest, and one
     says for how many a join waits. `queued`: by stage, what its queued jobs wait for.
     """
-    yield _line(job, now)
+    yield _line(job, now) if job.is_job else [job.job_id, "", "", job.stage, "", "", "", ""]
     yield from _below(job, now, limit, queued, "")
 
 

@@ -12,6 +12,7 @@ from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import MANY
 from longhaul.cli.terminal.output import Output
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.request import JOB_ID_RULE, parse_job_id
@@ -58,6 +59,26 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
             f"job {name} is in several stages ({names}): name one with --stage", ExitStatus.USAGE
         )
     return rows[0]
+
+
+def find_backfill(target: Target, text: str, stage: str | None) -> Backfill | None:
+    """The backfill of the name that was typed; None where a job has it, or nothing is known.
+
+    Raises:
+        CommandError: the same name is used in several stages.
+    """
+    name = job_id(text)
+    stages = [each.name for each in target.stages(stage)]
+    if target.jobs.find(stages, name):
+        return None
+    found = target.parts.backfills.find_backfills(job_key(each, name) for each in stages)
+    if len(found) > 1:
+        names = ", ".join(sorted(each.stage for each in found.values()))
+        raise CommandError(
+            f"backfill {name} is in several stages ({names}): name one with --stage",
+            ExitStatus.USAGE,
+        )
+    return next(iter(found.values()), None)
 
 
 def _refused(target: Target, stages: Iterable[str], name: str) -> str | None:
