@@ -4,6 +4,7 @@ LonghaulError
 ├── PermanentError                 trying again cannot help: dead-letter
 │   ├── InvalidRequestError        the message body can never run
 │   ├── PermanentJobError          the job itself says so (bad parameters, missing input, bad data)
+│   ├── TornOutputError            part of an output shows, the rest never can: people decide
 │   └── TooLargeError              what a task wrote would take more memory than a function has
 ├── NoFreeSlotError                wait: every slot of the stage is taken
 ├── LeaseChangedError              look at the row again: another write came first
@@ -17,8 +18,7 @@ LonghaulError
 │   ├── NotDeletedError            files of the output before are still there
 │   └── NotNotifiedError           the notice of an end was not taken
 ├── NoticeRefusedError             nor will it be, until people change something
-├── VoidCommitError                a committed output can never show: the job has to run again
-└── TornOutputError                part of it shows, the rest never can: people have to decide
+└── VoidCommitError                a committed output can never show: the job has to run again
 """
 
 from typing import TYPE_CHECKING
@@ -132,7 +132,7 @@ class VoidCommitError(LonghaulError):
     """
 
 
-class TornOutputError(LonghaulError):
+class TornOutputError(PermanentError):
     """Part of an output is published, and another part can never be: a person has to decide.
 
     The job must not run again: it would add its rows twice to what is published.

@@ -5,7 +5,7 @@ everything at once, with faults.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -148,10 +148,12 @@ class Life:
             transitions.report_progress(row.id, progress, now - hung_for, now)
         )
 
-    def upload(self, row: Lease, output: str | None = None) -> CommittedOutput:
+    def upload(
+        self, row: Lease, output: str | None = None, beside: Mapping[str, str] | None = None
+    ) -> CommittedOutput:
         """Upload with the product's own uploader, and do not commit.
 
-        `output` is the job's own prefix, unless it is given.
+        `output` is the job's own prefix, unless it is given; `beside`, the further ones by name.
         """
         read = InputRead(name="flights", path=f"s3://{BUCKET}/raw/", digest="ab12")
         uploader = Uploader(
@@ -163,10 +165,16 @@ class Life:
             origin=origin(row.id, self.stack.aws.clock.now(), [read]),
         )
         prefix = output or f"s3://{BUCKET}/out/{row.job_id}/"
-        return uploader.send(uploader.plan(row.id, prefix, [Dataset(".", self.output, 1)]))
+        written = [Dataset(".", self.output, 1)]
+        plans = {
+            name: uploader.plan(row.id, path, written) for name, path in (beside or {}).items()
+        }
+        return uploader.send(uploader.plan(row.id, prefix, written), plans)
 
-    def commit(self, row: Lease, output: str | None = None) -> CommittedOutput:
-        committed = self.upload(row, output)
+    def commit(
+        self, row: Lease, output: str | None = None, beside: Mapping[str, str] | None = None
+    ) -> CommittedOutput:
+        committed = self.upload(row, output, beside)
         self.stack.parts.leases.report(transitions.commit(row.id, committed))
         return committed
 
