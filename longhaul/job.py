@@ -1,7 +1,8 @@
 """What a job imports: `from longhaul.job import Job, Params, PermanentJobError`.
 
-A job is a module with `def run(spark, job)`, and a model `Params` when it takes parameters. What
-`run` returns, at most 4 KiB of JSON, is its result (docs/jobs.md).
+A job is a module with `def run(spark, job)`, or `def run(job)` for one in plain Python, and a model
+`Params` when it takes parameters. What `run` returns, at most 4 KiB of JSON, is its result
+(docs/jobs.md).
 The import loads no Spark, so that editors, type checkers and tests of plain functions need none.
 """
 
@@ -10,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -18,13 +19,23 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.manifest import MAIN
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameReader
 
 Format = Literal["parquet", "csv", "json", "orc"]
 Request = Mapping[str, JsonValue]
 """The fields of a message's body."""
 
-__all__ = ["Format", "Input", "Job", "Params", "Parent", "PermanentJobError", "Request"]
+__all__ = [
+    "ArrowStream",
+    "Format",
+    "Input",
+    "Job",
+    "Params",
+    "Parent",
+    "PermanentJobError",
+    "Request",
+]
 
 
 class Params(BaseModel):
@@ -71,6 +82,13 @@ class Parent:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
+class ArrowStream(Protocol):
+    """Rows of a library with Arrow's PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream of its record batches."""
+
+
 class Job(Protocol[ParamsT_co]):
     """One attempt, as its job sees it."""
 
@@ -94,7 +112,8 @@ class Job(Protocol[ParamsT_co]):
     def input(self, name: str) -> str:
         """Path of an input, for any of Spark's readers: local, or on a cluster `s3://…`.
 
-        `inputs[name].path` is the same without the check of compressions.
+        In a job without Spark: a local folder, for `open` and every library. `inputs[name].path` is
+        the same without the check of compressions.
 
         Raises:
             PermanentJobError: the request has no such input, or it is compressed in a way that
@@ -114,7 +133,7 @@ class Job(Protocol[ParamsT_co]):
 
     def write(
         self,
-        df: "DataFrame",
+        df: "DataFrame | ArrowStream",
         name: str = MAIN,
         *,
         format: Format = "parquet",  # noqa: A002 - Spark's own word for it
@@ -125,6 +144,10 @@ class Job(Protocol[ParamsT_co]):
         output: str | None = None,
     ) -> int:
         """Compute `df`, keep it for publication, and return its exact number of rows.
+
+        `df` is a frame of Spark's, or of a library with Arrow's streams: pyarrow (a `Table`, or a
+        `RecordBatchReader` that is read batch by batch), pandas 2.2, polars, DuckDB. Of those,
+        `format` is `parquet`, `csv` or `json`, and `options` have `compression` alone.
 
         `name` puts it into a folder below the output, beside the main dataset. Everything that a
         job writes becomes visible together, and only if the job succeeds.
@@ -147,12 +170,23 @@ class Job(Protocol[ParamsT_co]):
                 has other columns than the first.
         """
 
+    @overload
     def checkpoint(
         self, name: str, df: "DataFrame", /, *, version: str | None = None
-    ) -> "DataFrame":
+    ) -> "DataFrame": ...
+
+    @overload
+    def checkpoint(
+        self, name: str, df: "ArrowStream", /, *, version: str | None = None
+    ) -> "pa.Table": ...
+
+    def checkpoint(
+        self, name: str, df: "DataFrame | ArrowStream", /, *, version: str | None = None
+    ) -> "DataFrame | pa.Table":
         """Compute `df` once for all attempts, and return a frame that reads what is stored.
 
-        A later attempt gets that frame, and computes nothing of `df`. It is stored for the same
+        A later attempt gets that frame, and computes nothing of `df`. Of a library with Arrow's
+        streams it is a `pyarrow.Table`, in memory. It is stored for the same
         request, the same inputs and the same code: the job's module, what it imports from its
         folder, and requirements.txt. Who knows that a change of the code does not matter says
         `version="1"` from the beginning, and another version when it does.

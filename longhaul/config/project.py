@@ -4,6 +4,7 @@ The file holds the settings of `cdk.json`'s key `longhaul`, under the same names
 this machine alone (`[local]`), and the version of Longhaul that the project is for. Imports no CDK.
 """
 
+import ast
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from typing import Any, Final
 from longhaul.config.cdk_context import Problem, merged, read
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.sources import sources
+from longhaul.domain.job_kinds import JobKind, kind_of
 
 FILE: Final = "longhaul.toml"
 VARIABLE: Final = "LONGHAUL_PROJECT"
@@ -165,7 +167,17 @@ class Project:
                 meant = f"did you mean {near[0]}? " if near else ""
                 why = f"there is no job {job!r}; {meant}there are: {', '.join(self.job_names)}"
                 found.append(Problem(("stages", n, "job"), why))
+        for n, stage in enumerate(settings.stages):
+            if stage.engine == "emr-serverless" and stage.job and self._is_plain(stage.job):
+                why = "is plain Python (`def run(job)`), which emr-serverless does not run"
+                found.append(Problem(("stages", n, "job"), why))
         return found
+
+    def _is_plain(self, job: str) -> bool:
+        try:
+            return kind_of(ast.parse((self.jobs / f"{job}.py").read_bytes())) is JobKind.PLAIN
+        except (OSError, SyntaxError, ValueError):  # as the check of the files says
+            return False
 
     def _placed(self, line: int, problem: Problem) -> str:
         where = f"{self.file}:{line}" if line else str(self.file)

@@ -48,7 +48,7 @@ from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, PrefixDestination
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
-from longhaul.runner.io.staged import UNREADABLE, StagedInput
+from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import NoOutputError
@@ -273,7 +273,7 @@ class AttemptRunner:
             reports=self.scratch / "reports",
             parents=parents(inputs, listing),
             variables=variables,
-            unreadable=frozenset() if is_plain else UNREADABLE,
+            is_plain=is_plain,
         )
         self.stop.before_end = lambda: self._save_before_end(job, saving)
         try:

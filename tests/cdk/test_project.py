@@ -130,6 +130,19 @@ def test_a_stage_for_a_job_that_is_not_there_is_named_with_its_line(tmp_path: Pa
     )
 
 
+def test_a_stage_on_a_cluster_whose_job_has_no_spark_is_named(tmp_path: Path) -> None:
+    text = 'emr_serverless = {}\n[[stages]]\nname = "main"\n[[stages]]\nname = "clean"\n'
+    text += 'engine = "emr-serverless"\njob = "counts"\n'
+    files = {"longhaul.toml": text, "jobs/counts.py": "def run(job):\n    pass\n"}
+    made = make_project(tmp_path / "p", **files)
+    with pytest.raises(SettingsError) as refused:
+        made.checked()
+    assert str(refused.value) == (
+        f"{made.file}:7: stages.1.job: is plain Python (`def run(job)`), which emr-serverless does"
+        " not run"
+    )
+
+
 def test_what_synthesis_finds_is_named_with_its_line(tmp_path: Path) -> None:
     text = '[[stages]]\nname = "main"\n[stages.limits]\njobs = ["no_such_job"]\n'
     made = make_project(tmp_path / "p", **{"longhaul.toml": text})

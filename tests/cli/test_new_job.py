@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from longhaul.cli.cli import app
-from longhaul.cli.commands.new_job import write_job
+from longhaul.cli.commands.new_job import IN_PARTS, PLAIN, write_job
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.config.project import VARIABLE, Project
 from tests.layers import ROOT
@@ -28,7 +28,11 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.mark.slow
 def test_the_tests_of_new_jobs_pass_and_all_files_are_lint_clean(project: Project) -> None:
-    files = [*write_job("orders", project), *write_job("months", project, in_parts=True)]
+    files = [
+        *write_job("orders", project),
+        *write_job("months", project, IN_PARTS),
+        *write_job("cities", project, PLAIN),
+    ]
 
     ran = subprocess.run(
         [sys.executable, "-P", "-m", "longhaul.cli.cli", "test", "-p", "no:cacheprovider"],
@@ -40,7 +44,7 @@ def test_the_tests_of_new_jobs_pass_and_all_files_are_lint_clean(project: Projec
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "7 passed" in ran.stdout  # those of the project's first job, too
+    assert "9 passed" in ran.stdout  # those of the project's first job, too
     for command in (["check"], ["format", "--check"]):
         ruff = [
             shutil.which("ruff") or str(Path(sys.executable).with_name("ruff")),
@@ -48,7 +52,7 @@ def test_the_tests_of_new_jobs_pass_and_all_files_are_lint_clean(project: Projec
             f"--config={ROOT / 'pyproject.toml'}",
             # As in a folder of jobs of ours: `lint.per-file-ignores` has their paths.
             "--config=lint.per-file-ignores={'*' = ['S101', 'INP001', 'ANN401']}",
-            "--config=lint.isort.known-first-party=['longhaul', 'orders', 'months']",
+            "--config=lint.isort.known-first-party=['longhaul', 'orders', 'months', 'cities']",
             *map(str, files),
         ]
         linted = subprocess.run(
@@ -67,6 +71,34 @@ def test_the_command_says_what_it_wrote_and_how_to_use_it(
     assert "written: jobs/orders.py" in said.stderr
     assert "longhaul test tests/test_orders.py" in said.stderr
     assert json.loads(said.stdout)["job"] == "orders"
+
+
+def test_the_test_of_a_job_without_spark_passes_and_starts_none(project: Project) -> None:
+    write_job("cities", project, PLAIN)
+    (project.folder / "tests" / "test_last.py").write_text(
+        "import sys\n\n\ndef test_no_spark_is_there() -> None:\n"
+        "    assert 'pyspark' not in sys.modules\n"
+    )
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-P", "-m", "longhaul.cli.cli", "test", "-p", "no:cacheprovider"),
+            *("tests/test_cities.py", "tests/test_last.py"),
+        ],
+        cwd=project.folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_no_job_is_in_parts_and_plain(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(project.folder))  # restored with the test
+    command = ["--project", str(project.folder), "new-job", "months", "--parts", "--plain"]
+    assert CliRunner().invoke(app, command).exit_code == ExitStatus.USAGE
+    assert not (project.jobs / "months.py").exists()
 
 
 def test_a_job_in_parts_gets_a_message_with_its_parameters(

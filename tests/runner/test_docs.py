@@ -23,7 +23,10 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.results import Results
 from longhaul.domain.verdict import ExitCode
+from longhaul.runner.attempt import Spark
 from longhaul.runner.job_file import JOBS_VARIABLE
+from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.stopping import Stop
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
@@ -101,6 +104,7 @@ def test_the_page_has_the_snippets_that_are_tested_here() -> None:
     assert set(FILES) == brought_along | {
         "any reader",
         "jobs/busy_days.py",
+        "jobs/long_words.py",
         "tests/test_busy_days.py",
     }
     assert {kind for kind, _ in SNIPPETS} == {"console", "json", "python", "toml"}
@@ -124,6 +128,29 @@ def test_the_job_of_a_project(cloud: Cloud, run: Callable[[str], ExitCode]) -> N
     assert committed.results == Results({"carriers": 2}, None, manifest.rows, {"days": 3})
     assert all("year=2013/month=" in file.path for file in manifest.of_dataset("."))
     assert {b"UA,4", b"AA,1"} <= set(output(cloud, "busy/2013/", "carriers"))
+
+
+@pytest.mark.usefixtures("project")
+def test_the_job_without_spark(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.s3.put_object(Bucket=BUCKET, Key="texts/a.txt", Body=b"a wonderful example")
+    cloud.claim(
+        job="long_words",
+        inputs={"texts": f"s3://{BUCKET}/texts/"},
+        output=f"s3://{BUCKET}/words/",
+        params={},
+    )
+    stop = Stop()
+
+    def no_spark() -> Spark:
+        raise AssertionError("it needs no Spark")
+
+    spark = SparkOnDemand(no_spark, stop)
+    code = make_attempt(settings=known("long_words"), spark=spark, stop=stop).run()
+
+    assert code is ExitCode.OK
+    manifest, _ = read_manifest(cloud.s3, BUCKET, "words/")
+    assert manifest is not None
+    assert manifest.rows == {".": 1}
 
 
 def test_the_module_that_a_message_names(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:

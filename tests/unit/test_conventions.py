@@ -212,7 +212,7 @@ def test_functions_import_only_what_their_layer_holds() -> None:
     allowed = {*sys.stdlib_module_names, *PACKAGES, *layer}
     for file in [*files_of("functions"), *files_of("core")]:
         for name in imports(file):
-            is_for_types_alone = name.startswith(("mypy_boto3_", "pyspark"))
+            is_for_types_alone = name.startswith(("mypy_boto3_", "pyarrow", "pyspark"))
             assert is_for_types_alone or name.partition(".")[0] in allowed, f"{file}: {name}"
 
 

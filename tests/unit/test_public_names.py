@@ -20,6 +20,7 @@ def test_every_public_name_is_documented(module: ModuleType) -> None:
 
 def test_what_a_job_imports() -> None:
     assert members(longhaul.job) == {
+        "ArrowStream": "",
         "Format": "",
         "Input": "path extensions",
         "Job": (

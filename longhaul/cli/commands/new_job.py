@@ -108,6 +108,46 @@ def rows_of(counts: DataFrame, part: str) -> DataFrame:
     return counts.where(F.col("part") == part).orderBy(F.desc("rows"), "value")
 ''')
 
+_PLAIN_JOB: Final = Template('''\
+"""Rows of a CSV (input `rows`), counted by one of its columns: plain Python, without a JVM.
+
+pandas, polars or DuckDB do as well, from the project's requirements.txt.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv
+
+from longhaul.job import Job, PermanentJobError
+from longhaul.job import Params as BaseParams
+
+
+class Params(BaseParams):
+    """The `params` of a message. Another field dead-letters it, with the field's name."""
+
+    column: str
+
+
+def run(job: Job[Params]) -> None:
+    files = sorted(Path(job.input("rows")).iterdir())
+    tables = []
+    for n, file in enumerate(files):
+        job.progress("reading", done=n, total=len(files))
+        tables.append(csv.read_csv(file))
+    rows = pa.concat_tables(tables)
+    if job.params.column not in rows.column_names:
+        raise PermanentJobError(f"params.column: the input has no column {job.params.column!r}")
+    job.write(counted(rows, job.params.column))
+
+
+def counted(rows: pa.Table, column: str) -> pa.Table:
+    """One row for each value of the column and its count, the most frequent first."""
+    counts = rows.group_by(column).aggregate([([], "count_all")])
+    counts = counts.select([column, "count_all"]).rename_columns(["value", "rows"])
+    return counts.sort_by([("rows", "descending"), ("value", "ascending")])
+''')
+
 _TEST: Final = Template("""\
 from pathlib import Path
 from typing import Any
@@ -141,6 +181,38 @@ def test_a_missing_column_is_permanent(spark: SparkSession, make_job: Any, rows:
 
     with pytest.raises(PermanentJobError, match="the input has no column 'country'"):
         $name.run(spark, job)
+""")
+
+_PLAIN_TEST: Final = Template("""\
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import $name
+from longhaul.job import PermanentJobError
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    file = tmp_path / "rows.csv"
+    file.write_text("city,km\\nOslo,3\\nRome,5\\nOslo,4\\n")
+    return file
+
+
+def test_rows_are_counted_by_the_column(make_job: Any, written: Any, rows: Path) -> None:
+    job = make_job({"rows": rows}, $name.Params(column="city"), plain=True)
+
+    $name.run(job)
+
+    assert written(job) == [{"value": "Oslo", "rows": 2}, {"value": "Rome", "rows": 1}]
+
+
+def test_a_missing_column_is_permanent(make_job: Any, rows: Path) -> None:
+    job = make_job({"rows": rows}, $name.Params(column="country"), plain=True)
+
+    with pytest.raises(PermanentJobError, match="the input has no column 'country'"):
+        $name.run(job)
 """)
 
 _PARTS_TEST: Final = Template("""\
@@ -213,16 +285,23 @@ _PARAMS: Final = {"column": "city"}
 _PARTS_PARAMS: Final = {"column": "city", "part": "month"}
 
 
-def texts(name: str, *, in_parts: bool = False) -> tuple[str, str]:
+USUAL: Final = (_JOB, _TEST)
+IN_PARTS: Final = (_PARTS_JOB, _PARTS_TEST)
+"""A job that stores its output in parts; its test plays a second attempt."""
+PLAIN: Final = (_PLAIN_JOB, _PLAIN_TEST)
+"""A job without Spark."""
+
+
+def texts(name: str, of: tuple[Template, Template] = USUAL) -> tuple[str, str]:
     """A job of that name, and its test."""
-    job, test = (_PARTS_JOB, _PARTS_TEST) if in_parts else (_JOB, _TEST)
+    job, test = of
     return job.substitute(), test.substitute(name=name)
 
 
-def write_job(name: str, project: Project, *, in_parts: bool = False) -> tuple[Path, Path]:
+def write_job(
+    name: str, project: Project, of: tuple[Template, Template] = USUAL
+) -> tuple[Path, Path]:
     """Write the job and its test, and return both files. Nothing is overwritten.
-
-    `in_parts`: the job stores its output in parts, and its test plays a second attempt.
 
     Raises:
         CommandError: the name is invalid, or taken.
@@ -245,7 +324,7 @@ def write_job(name: str, project: Project, *, in_parts: bool = False) -> tuple[P
             raise CommandError(f"{place} exists already: choose another name, or delete it")
     if why := taken(job):
         raise CommandError(why, ExitStatus.USAGE)
-    for file, text in zip((job, test), texts(name, in_parts=in_parts), strict=True):
+    for file, text in zip((job, test), texts(name, of), strict=True):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
     return job, test
@@ -258,6 +337,10 @@ def new_job(
         bool,
         typer.Option("--parts", help="One that writes in parts, and goes on where it was cut off."),
     ] = False,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="One in plain Python, for which no Spark is started."),
+    ] = False,
 ) -> None:
     """Write a new job into the project, with a test that passes.
 
@@ -266,8 +349,10 @@ def new_job(
     project = chosen()
     if project is None:
         raise CommandError(NO_PROJECT, ExitStatus.USAGE)
+    if parts and plain:
+        raise CommandError("--parts and --plain: there is no job of both kinds", ExitStatus.USAGE)
     top = project.folder
-    job, test = write_job(name, project, in_parts=parts)
+    job, test = write_job(name, project, IN_PARTS if parts else PLAIN if plain else USUAL)
     example = {
         "job": name,
         "inputs": {"rows": "data:raw/rows.csv"},
