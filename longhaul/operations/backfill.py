@@ -15,7 +15,8 @@ from typing import Any, Final, Literal
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import State
-from longhaul.operations.submission import Document, Position, Submission
+from longhaul.domain.tables import is_table
+from longhaul.operations.submission import Document, Position, Problem, Submission
 from longhaul.operations.submit import Submitter, Unsent
 from longhaul.operations.wait import Awaited, Standing, standing
 from longhaul.ports import Backfills, Clock, Leases
@@ -24,6 +25,11 @@ MAX_VALUES: Final = 10_000
 _PERIOD_S: Final = 2.0
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,31}")
+_IN_BRACES: Final = re.compile(
+    r"\{\{(?P<literal>[A-Za-z_][^{},\n]*)\}\}|\{(?P<word>\s*[A-Za-z_][^{},\n]*)\}"
+)
+# Those of Python on every system, but for zones, which a period has not; `%-d` is without a zero.
+_CODES: Final = re.compile(r"%(?:-?[dmHIMSjUWVy]|[aAbBcfFGpuwxXY%])")
 
 # Each form of a time: how it is read and written, and the step to the next one.
 _FORMS: Final[tuple[tuple[re.Pattern[str], str, str, timedelta | None], ...]] = (
@@ -42,23 +48,38 @@ class Value:
     time: datetime | None = None
 
     def fill(self, name: str, text: str) -> str:
-        """The text with this value in the place of `{name}`, and of `{name:%Y/%m}`.
+        r"""The text with this value in the place of `{name}`, and of `{name:%Y/%m}`.
+
+        `{{word}}` is the text `{word}`. Braces that do not begin with a letter stay as they are,
+        and so do those with a comma or a line end: `\d{4}`, `*.{csv,parquet}`.
 
         Raises:
-            InvalidRequestError: the value is no time, and the text wants a part of one.
+            InvalidRequestError: another name stands in braces, the value is no time and the text
+                wants a part of one, or `strftime` has no such code.
         """
 
         def written(match: re.Match[str]) -> str:
-            form = match[1]
-            if form is None:
-                return self.text
-            if self.time is None:
-                raise InvalidRequestError(
-                    [f"{match[0]}: {self.text!r} is no time, which alone has such parts"]
-                )
-            return self.time.strftime(form)
+            if match["literal"] is not None:
+                return f"{{{match['literal']}}}"
+            word, colon, form = match["word"].partition(":")
+            if word != name:
+                way_out = f"write {{{match[0]}}} for the text itself"
+                raise InvalidRequestError([f"{match[0]}: the value is {{{name}}}; {way_out}"])
+            return self._part(form, match[0]) if colon else self.text
 
-        return re.sub(rf"\{{{name}(?::([^{{}}]+))?\}}", written, text)
+        return _IN_BRACES.sub(written, text)
+
+    def _part(self, form: str, where: str) -> str:
+        if self.time is None:
+            raise InvalidRequestError(
+                [f"{where}: {self.text!r} is no time, which alone has such parts"]
+            )
+        left = _CODES.sub("", form)
+        if left == form or "%" in left:
+            raise InvalidRequestError(
+                [f"{where}: a part of a time has codes of strftime, such as %Y/%m/%d or %H"]
+            )
+        return self.time.strftime(form)
 
     @property
     def id(self) -> str:
@@ -70,10 +91,14 @@ class Value:
 
 @dataclass(frozen=True)
 class Over:
-    """The name of what changes from request to request, and its values."""
+    """The name of what changes from request to request, and its values.
+
+    `left_out`: what was given and is no value of its own, in words.
+    """
 
     name: str
     values: tuple[Value, ...]
+    left_out: str = ""
 
 
 def over(text: str, read: Callable[[str], str]) -> Over:
@@ -97,14 +122,22 @@ def over(text: str, read: Callable[[str], str]) -> Over:
         values = tuple(Value(each) for each in dict.fromkeys(texts) if each)
     elif ".." in which and "," not in which:
         first, _, last = which.partition("..")
-        values = tuple(_between(first, last))
+        texts, values = [], tuple(_between(first, last))
     else:
-        values = tuple(_value(each) for each in dict.fromkeys(which.split(",")) if each)
+        texts = which.split(",")
+        values = tuple(_value(each) for each in dict.fromkeys(texts) if each)
     if not values:
         raise InvalidRequestError([f"{text!r} has no values"])
     if len(values) > MAX_VALUES:
         raise InvalidRequestError([f"{text!r}: more than {MAX_VALUES:,} values: in several parts"])
-    return Over(name, values)
+    return Over(name, values, _left_out(texts, values))
+
+
+def _left_out(texts: Sequence[str], values: Sequence[Value]) -> str:
+    empty = texts.count("")
+    again = len(texts) - empty - len(values) if texts else 0
+    words = [f"{n:,} {what}" for n, what in ((empty, "empty"), (again, "repeated")) if n]
+    return f"left out of the values: {' and '.join(words)}" if words else ""
 
 
 def _value(text: str) -> Value:
@@ -186,6 +219,26 @@ def _filled(value: Any, name: str, by: Value) -> Any:  # noqa: ANN401 - what JSO
     if isinstance(value, list):
         return [_filled(each, name, by) for each in value]
     return value
+
+
+def shared_outputs(requests: Sequence[Submission]) -> Iterator[Problem]:
+    """A problem for each request that replaces, or is refused for, what one before it writes.
+
+    Appending may share an output, and so may what replaces the partitions of a table that it has.
+    """
+    first: dict[str, Submission] = {}
+    for each in requests:
+        mode = each.request.mode
+        for place, path in each.request.places.items():
+            if mode == "append" or (mode == "overwrite_partitions" and is_table(path)):
+                continue
+            before = first.setdefault(path.rstrip("/"), each)
+            if before is not each:
+                yield Problem(
+                    each.position,
+                    f"{place}: {path} is where {before.position} writes too, and one would replace "
+                    "the other: have the value in the output, or --mode append",
+                )
 
 
 Step = Literal["send", "skip", "wait"]

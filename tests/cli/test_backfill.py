@@ -54,9 +54,9 @@ def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(world: World) -> N
     done = world.run(*COMMAND, *THREE, "--dry-run")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
-        "oct/2026-10-01\tskip\tSUCCEEDED",
-        "oct/2026-10-02\twait\tRUNNING",
-        "oct/2026-10-03\tsend\t",
+        f"oct/2026-10-01\tskip\tSUCCEEDED\t2026-10-01\ts3://{BUCKET}/clean/2026-10-01/",
+        f"oct/2026-10-02\twait\tRUNNING\t2026-10-02\ts3://{BUCKET}/clean/2026-10-02/",
+        f"oct/2026-10-03\tsend\t\t2026-10-03\ts3://{BUCKET}/clean/2026-10-03/",
     ]
     assert "1 to be sent (0 of them again), 1 under way, 1 have succeeded" in done.stderr
     records = [
@@ -134,6 +134,23 @@ def test_nothing_is_sent_where_one_request_can_never_run(
 ) -> None:
     done = world.run(*COMMAND, *THREE, *more)
     assert (done.exit_code, why in done.stderr, world.queued()) == (2, True, [])
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (f"s3://{BUCKET}/one/{{dya}}/", "{dya}: the value is {day}"),
+        (f"s3://{BUCKET}/one/{{day:%Q}}/", "{day:%Q}: a part of a time has codes"),
+        (f"s3://{BUCKET}/one/{{day:%Y}}/", "is where 2026-10-01 writes too"),
+    ],
+)
+def test_values_that_would_replace_each_others_output_are_refused(
+    world: World, output: str, why: str
+) -> None:
+    command = (*COMMAND[:-2], *THREE, "--output", output)
+    done = world.run(*command)
+    assert (done.exit_code, why in done.stderr, world.queued()) == (2, True, [])
+    assert ("%Y" in output) == (world.run(*command, "--mode", "append", "--dry-run").exit_code == 0)
 
 
 def test_an_id_of_other_work_is_a_conflict(world: World) -> None:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -54,10 +55,42 @@ def test_what_is_no_range_is_refused(typed: str, why: str) -> None:
 def test_parts_of_a_time_are_written_where_they_are_wanted() -> None:
     (value,) = over("day=2026-10-07", str).values
     assert (
-        value.fill("day", "s3://b/{day:%Y/%m}/{day}/{hour}/") == "s3://b/2026/10/2026-10-07/{hour}/"
+        value.fill("day", "s3://b/{day:%Y/%m}/{day}/{{hour}}/")
+        == "s3://b/2026/10/2026-10-07/{hour}/"
     )
+    assert value.fill("day", "{day:%-d. %B}") == "7. October"
     with pytest.raises(InvalidRequestError, match="'acme' is no time"):
         Value("acme").fill("day", "{day:%Y}")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("s3://b/{dya}/", "{dya}: the value is {day}; write {{dya}} for the text itself"),
+        ("s3://b/{ day}/", "{ day}: the value is {day}"),
+        ("s3://b/{day:%Q}/", "{day:%Q}: a part of a time has codes of strftime"),
+        ("s3://b/{day:%Y%}/", "{day:%Y%}: a part of a time"),
+        ("s3://b/{day:Y}/", "{day:Y}: a part of a time"),
+        ("s3://b/{day:}/", "{day:}: a part of a time"),
+    ],
+)
+def test_braces_that_are_not_the_value_are_refused(text: str, why: str) -> None:
+    (value,) = over("day=2026-10-07", str).values
+    with pytest.raises(InvalidRequestError, match=re.escape(why)):
+        value.fill("day", text)
+
+
+@pytest.mark.parametrize(
+    "text", [r"\d{4}", "*.{csv,parquet}", "{}", '{"a": 1}', "{1,3}", "a } b {"]
+)
+def test_other_braces_stay(text: str) -> None:
+    assert Value("x").fill("day", text) == text
+
+
+def test_it_says_which_values_it_leaves_out() -> None:
+    assert over("part=a,b,a,", str).left_out == "left out of the values: 1 empty and 1 repeated"
+    assert over("part=a,b", str).left_out == ""
+    assert over("day=2026-10-01..2026-10-07", str).left_out == ""
 
 
 def test_each_value_has_its_request_with_an_id_a_label_and_tags() -> None:

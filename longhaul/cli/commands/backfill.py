@@ -27,7 +27,7 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import job_key
-from longhaul.operations.backfill import Planned, documents, over
+from longhaul.operations.backfill import Planned, documents, over, shared_outputs
 from longhaul.operations.submission import Submission, submissions
 from longhaul.operations.wait import conflicting
 from longhaul.settings import Stage
@@ -156,6 +156,8 @@ def _plan(
     """
     given = {key: value for key, value in template.items() if value is not None}
     which = over(values, _read)
+    if which.left_out:
+        out.note(which.left_out, style="yellow")
     code = str(given.get("job") or stage.job or "job").rpartition("/")[2].removesuffix(".py")
     name, requests = documents(given, which, name, code)
 
@@ -166,6 +168,7 @@ def _plan(
     sendable, problems = submissions(
         requests, target.settings, stage, target.max_bytes(stage), never, now
     )
+    problems += shared_outputs(sendable)
     problems += _wrong_params(out, target, stage, sendable)
     awaited = target.waiter.before(stage.name, sendable)
     problems += conflicting(awaited, sendable)
@@ -198,10 +201,26 @@ def _show(out: Output, planned: list[Planned]) -> None:
     if out.as_json:
         for each in planned:
             request = json.loads(each.submission.body)
-            out.record({"step": each.step, "state": each.why or None, "request": request})
+            out.record(
+                {
+                    "step": each.step,
+                    "state": each.why or None,
+                    "value": each.submission.position.text,
+                    "request": request,
+                }
+            )
     else:
-        rows = [[each.submission.job_id, each.step, each.why] for each in planned]
-        out.table(("job", "step", "state"), rows)
+        rows = [
+            [
+                each.submission.job_id,
+                each.step,
+                each.why,
+                each.submission.position.text,
+                ", ".join(each.submission.request.places.values()),
+            ]
+            for each in planned
+        ]
+        out.table(("job", "step", "state", "value", "output"), rows)
     _say(out, planned)
 
 
