@@ -151,9 +151,21 @@ class Messages:
         ):
             self.context.requests.put_inputs(ref, inputs)
 
-    def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
-        """Send first, delete afterwards: a crash in between sends it twice, and loses nothing."""
-        note_refused(self.context, batch.stage.name, content.body, reason)
+    def dead_letter(
+        self,
+        batch: Batch,
+        message_id: str,
+        content: Message,
+        reason: Reason,
+        *,
+        is_of_job: bool = True,
+    ) -> None:
+        """Send first, delete afterwards: a crash in between sends it twice, and loses nothing.
+
+        Unless the message is of the job that it names, nothing is noted of that.
+        """
+        if is_of_job:
+            note_refused(self.context, batch.stage.name, content.body, reason)
         self.context.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
         batch.struck_off(message_id, reason)
         logger.warning(

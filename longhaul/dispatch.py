@@ -34,7 +34,7 @@ from longhaul.domain.claim import (
     decide_claim,
 )
 from longhaul.domain.dead_letter import refusal
-from longhaul.domain.errors import InvalidRequestError, LeaseChangedError
+from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnprovenError
 from longhaul.domain.lease import Lease, with_handle
 from longhaul.domain.message import Delivery, JobMessage, believed, read, require_room
 from longhaul.domain.outcome import cancel_waiting
@@ -269,15 +269,19 @@ class Dispatcher:
         At once, so that the reason does not wait for a slot.
         """
         try:
-            require_room(message.content)
+            # First: what is not proven is not of the job, whatever else is wrong with it.
             request = self.lineage_check.proven(message, batch.stage, row)
+            require_room(message.content)
             check_policy(request, self.context.settings, batch.stage)
             check_start(request, self.context.clock.now(), batch.room.planned)
         except InvalidRequestError as error:
             reason = refusal(
                 "invalid_request", str(error), message.sent_at, message.key, message.request
             )
-            self.messages.dead_letter(batch, message.message_id, message.content, reason)
+            is_of_job = not isinstance(error, UnprovenError)
+            self.messages.dead_letter(
+                batch, message.message_id, message.content, reason, is_of_job=is_of_job
+            )
             return False
         return True
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from longhaul.context import Context
-from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.errors import InvalidRequestError, UnprovenError
 from longhaul.domain.follow_ons import join_key, seal_of, with_stored
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage, fan_out_problem, is_child_id
@@ -28,8 +28,9 @@ class LineageCheck:
         """A message's request, with the inputs of a join, if its lineage may enter the job's row.
 
         Raises:
-            InvalidRequestError: nothing led to this job, too many fan-outs did, inputs of the join
-                are no longer known, or the id is kept for a job that follows from another.
+            UnprovenError: nothing led to this job, or the id is kept for a job that follows.
+            InvalidRequestError: too many fan-outs led to it, or inputs of the join are no longer
+                known.
         """
         request = message.request
         if request.lineage is None:
@@ -37,7 +38,7 @@ class LineageCheck:
             if is_child and (row is None or row.lineage is None):
                 # It would take the place of a job that is still to come. A cancel may have left a
                 # row without a lineage for it.
-                raise InvalidRequestError([_RESERVED])
+                raise UnprovenError([_RESERVED])
             return request
         # A redrive of a job whose row has the same lineage was checked before.
         if row is None or row.lineage != request.lineage:
@@ -68,7 +69,7 @@ class LineageCheck:
             else self._is_child(lineage, job_id, stage)
         )
         if not is_ours:
-            raise InvalidRequestError([_FORGED])
+            raise UnprovenError([_FORGED])
         if problem := fan_out_problem(lineage.groups):
             raise InvalidRequestError([f"lineage: {problem}"])
 

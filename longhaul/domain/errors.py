@@ -3,6 +3,7 @@
 LonghaulError
 ├── PermanentError                 trying again cannot help: dead-letter
 │   ├── InvalidRequestError        the message body can never run
+│   │   └── UnprovenError          nothing shows that it is of the job that it names
 │   ├── PermanentJobError          the job itself says so (bad parameters, missing input, bad data)
 │   ├── TornOutputError            part of an output shows, the rest never can: people decide
 │   └── TooLargeError              what a task wrote would take more memory than a function has
@@ -44,6 +45,13 @@ class InvalidRequestError(PermanentError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
         self.problems = problems
+
+
+class UnprovenError(InvalidRequestError):
+    """A request has the id of a job that follows from another, and nothing shows that it is that.
+
+    So it says nothing of the job, which may still come.
+    """
 
 
 class PermanentJobError(PermanentError):

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from functions import settle
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
@@ -172,6 +174,26 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
         tree = walked(stack, root)
         assert (tree.has_ended, tree.has_succeeded) == (True, False)
         assert progress(tree) == "main 1 of 1, fetch 0 of 3 (3 CANCELLED), delays waits for 3"
+
+
+@pytest.mark.parametrize("has_lineage", [False, True])
+def test_a_forged_request_says_nothing_of_the_job_whose_id_it_has(
+    context: Context, *, has_lineage: bool
+) -> None:
+    """The job looked dead although its message waits, and its tree seemed to have ended."""
+    with deployed(check=True, stages=BY_DATE) as stack:
+        root = begun(stack, context, {"fetch": requests(1)})
+        fetch, (member,) = stack.settings.stage("fetch"), walked(stack, root).children[:1]
+        (held,) = stack.sqs.receive_message(QueueUrl=fetch.queue_url)["Messages"]
+        forged = {"root": root.key, "parent": root.key, "groups": []} if has_lineage else None
+        fields = {"job_id": member.job_id} | ({"lineage": forged} if forged else {})
+        stack.sqs.send_message(QueueUrl=fetch.queue_url, MessageBody=body(**fields))
+        assert dispatched(stack, fetch, context) == []
+        assert walked(stack, root).children[0].state == "QUEUED"
+        stack.sqs.change_message_visibility(
+            QueueUrl=fetch.queue_url, ReceiptHandle=held["ReceiptHandle"], VisibilityTimeout=0
+        )
+        assert [row.key for row in dispatched(stack, fetch, context)] == [member.key]
 
 
 def test_a_follow_on_that_is_refused_is_dead_until_its_letter_is_sent_again(
