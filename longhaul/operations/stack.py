@@ -188,7 +188,7 @@ class Stack:
 
     @cached_property
     def waiter(self) -> Waiter:
-        return Waiter(self.parts.clock, self.parts.leases)
+        return Waiter(self.parts.clock, self.parts.leases, self.parts.refusals)
 
     @cached_property
     def submitter(self) -> Submitter:

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from longhaul.domain.dead_letter import Refusal
 from longhaul.domain.job_state import QUEUED
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.operations.submission import Problem, Submission
 from longhaul.operations.view import JobStatus
-from longhaul.ports import Clock, Leases
+from longhaul.ports import Clock, Leases, Refusals
 
 _MIN_PERIOD_S = 1.0
 # A call reads a hundred rows. At this pace reading takes only a fraction of the period.
@@ -20,26 +21,28 @@ _S_PER_ROW = 0.005
 class Awaited:
     """One submission.
 
-    `before` is the row before it was sent: only a newer row is about this message. Without a
-    fingerprint it is of any work under that key.
+    `before` is the row before it was sent: only a newer row is about this message, and only another
+    refusal than `refused_before`. Without a fingerprint it is of any work under that key.
     """
 
     key: str
     fingerprint: str | None
     before: Lease | None
+    refused_before: Refusal | None = None
 
 
 @dataclass(frozen=True)
 class Standing:
     """The standing of a job. `done` and `succeeded` are final.
 
-    A done one without a row was cancelled before it ran.
+    A done one without a row was refused or cancelled before it ran.
     """
 
     key: str
     lease: Lease | None
     done: bool
     conflict: bool = False
+    refusal: Refusal | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -65,6 +68,7 @@ def conflicts(awaited: Awaited) -> bool:
 class Waiter:
     clock: Clock
     leases: Leases
+    refusals: Refusals
 
     def before(self, stage: str, submissions: Iterable[Submission]) -> list[Awaited]:
         """What to wait for: one for each job id. Call it before the messages are sent."""
@@ -72,13 +76,27 @@ class Waiter:
             job_key(stage, each.job_id): each.request.fingerprint() for each in submissions
         }
         rows = self.leases.load_many(fingerprints)
+        refused = self.refusals.find_refusals(fingerprints)
         return [
-            Awaited(key, fingerprint, rows.get(key)) for key, fingerprint in fingerprints.items()
+            Awaited(key, fingerprint, rows.get(key), refused.get(key))
+            for key, fingerprint in fingerprints.items()
         ]
 
     def look(self, awaited: Awaited) -> Standing:
         """The standing of one, now."""
-        return standing(awaited, self.leases.load(awaited.key))
+        return self._judged([standing(awaited, self.leases.load(awaited.key))], [awaited])[0]
+
+    def _judged(self, standings: Iterable[Standing], awaited: Iterable[Awaited]) -> list[Standing]:
+        """The standings; those without a row of their own that were refused are done."""
+        both = list(zip(standings, awaited, strict=True))
+        open_keys = [each.key for each, _ in both if each.lease is None and not each.done]
+        refused = self.refusals.find_refusals(open_keys) if open_keys else {}
+        return [
+            replace(found, done=True, refusal=refused[found.key])
+            if found.key in refused and _is_new(refused[found.key], each)
+            else found
+            for found, each in both
+        ]
 
     def watch(
         self, awaited: Sequence[Awaited], timeout_s: float = math.inf
@@ -92,10 +110,11 @@ class Waiter:
         waiting = {each.key: each for each in awaited}
         while True:
             rows = self.leases.load_many(waiting)
-            for key, each in list(waiting.items()):
-                standings[key] = standing(each, rows.get(key))
-                if standings[key].done:
-                    del waiting[key]
+            looked = [standing(each, rows.get(key)) for key, each in waiting.items()]
+            for found in self._judged(looked, list(waiting.values())):
+                standings[found.key] = found
+                if found.done:
+                    del waiting[found.key]
             yield standings
             if not waiting:
                 return
@@ -122,7 +141,23 @@ def standing(awaited: Awaited, row: Lease | None) -> Standing:
 def unclaimed(standing: Standing) -> JobStatus:
     """The status of a job that no row is about."""
     stage, _, job_id = standing.key.partition("#")
+    if (refusal := standing.refusal) is not None:
+        return JobStatus(
+            job_id=job_id,
+            stage=stage,
+            state="DEAD",
+            kind=refusal.kind,
+            error=refusal.reason,
+            settled_at=refusal.refused_at,
+        )
     return JobStatus(job_id=job_id, stage=stage, state="CANCELLED" if standing.done else QUEUED)
+
+
+def _is_new(refusal: Refusal, awaited: Awaited) -> bool:
+    """Whether the refusal is about what was sent, and not about an earlier message of that id."""
+    before = awaited.before
+    is_old = before is not None and refusal.refused_at <= before.ended_at
+    return refusal != awaited.refused_before and not is_old
 
 
 def _is_of_other_work(awaited: Awaited, row: Lease) -> bool:

@@ -8,6 +8,7 @@ import typer.main
 from longhaul.cli.cli import app
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, decide_claim
+from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import State
 from longhaul.domain.quoting import without_values
 from longhaul.domain.request import JobRequest
@@ -314,6 +315,25 @@ def test_the_sender_reads_which_of_the_days_is_missing(world: World) -> None:
     assert "no flights on 2013…(17 of 31); asked for 2013…(1 of 31), 29 more, 2013…(31 of 31)" in (
         " ".join(world.run("status", "job").stdout.split())
     )
+
+
+@pytest.mark.parametrize("ran", [False, True])
+def test_wait_ends_where_the_request_is_refused(world: World, *, ran: bool) -> None:
+    """It has no row then, or that of the run before, and the wait went on for ever."""
+    key, refusals = "main#job", world.parts.refusals
+    if ran:
+        world.end(world.claim("job"), OutcomeClass.PERMANENT)
+    refusals.note_refusal(key, Reason("invalid_request", "an earlier one"), world.clock.now())
+    later = Reason("invalid_request", "timeout: at most 1d")
+    world.clock.meanwhile.extend(
+        [
+            lambda: None,
+            lambda: refusals.note_refusal(key, later, world.clock.now()),
+        ]
+    )
+    done = world.run("submit", "--wait", input=body(job_id="job"))
+    assert (done.exit_code, len(world.clock.meanwhile)) == (1, 0)
+    assert "job: DEAD: invalid_request: timeout: at most 1d" in done.stderr
 
 
 def test_wait_does_not_mistake_an_older_run_for_the_new_one(world: World) -> None:

@@ -180,6 +180,9 @@ def _tell(
         if lease is None:
             if each.done and out.as_json:
                 out.record(as_json(unclaimed(each)))
+            elif each.refusal is not None:
+                why = f"{each.refusal.kind}: {each.refusal.reason}"
+                out.note(f"{each.key.partition('#')[2]}: DEAD: {why}", style="red")
             elif each.done:
                 out.note(f"{each.key.partition('#')[2]}: CANCELLED before it ran", style="red")
         elif out.as_json:
