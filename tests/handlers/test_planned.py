@@ -186,7 +186,7 @@ def test_stage_with_many_planned_jobs_takes_no_more(life: Life) -> None:
 def test_job_that_died_is_planned_anew_by_another_request(life: Life) -> None:
     life.send("december")
     life.deliver()
-    life.settle(life.row("december"), "permanent")
+    life.settle(life.row("december"), "exit-65-permanent")
     assert life.row("december").state is State.DEAD
     life.stack.aws.clock.advance(5)
     plan(life, "december")

@@ -57,3 +57,18 @@ def test_a_job_has_the_environment_of_its_stage_also_in_functions_that_spark_run
 def test_the_environment_of_a_test_ends_with_it(spark: SparkSession) -> None:
     assert "DB_PASSWORD" not in os.environ
     assert "DB_PASSWORD" not in spark.sparkContext.environment
+
+
+def test_what_a_job_writes_to_a_further_output_is_read_by_its_name(
+    spark: SparkSession, make_job: Any, written: Any
+) -> None:
+    job = make_job({}, outputs=["report"])
+
+    job.write(spark.range(2))
+    assert job.write(spark.range(1), output="report") == 1
+
+    assert (len(written(job)), written(job, output="report")) == (2, [{"id": 0}])
+    with pytest.raises(ValueError, match=r"has written no dataset 'outputs\.other'"):
+        written(job, output="other")
+    with pytest.raises(PermanentJobError, match=r"needs an output 'other' .* given: report"):
+        job.write(spark.range(1), output="other")
