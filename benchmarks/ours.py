@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 BUCKET: Final = "longhaul-data"
 _TABLE: Final = "leases"
-_JOBS: Final = ("first_result", "clean_rows", "rows_in_parts", "rows_of_inputs")
+_JOBS: Final = (
+    *("first_line", "first_line_spark", "first_result", "clean_rows", "rows_in_parts"),
+    *("rows_of_inputs", "wav_previews", "wav_previews_plain"),
+)
 _STAGE: Final = Stage(
     slots=1000, queue_url="https://sqs/jobs", dead_letter_queue_url="https://sqs/dead-letters"
 )
@@ -133,6 +136,7 @@ class TaskRunner:
             "LONGHAUL_KEY": lease.key,
             "LONGHAUL_RUN": str(lease.run),
             "LONGHAUL_ATTEMPT": str(lease.attempt.number),
+            "LONGHAUL_JOB": lease.input.job or "",
         }
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -136,7 +137,44 @@ def running(code: str) -> ExecutionEnvironment:
         options["pass_fds"] = [*options["pass_fds"], lifeline()]
         return subprocess.Popen([sys.executable, "-c", code, *command[3:]], **options)
 
-    return ExecutionEnvironment(_popen=start)
+    def fork(arguments: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+        fork = [sys.executable, "-c", code, *arguments]
+        return subprocess.Popen(fork, env=environment, pass_fds=[lifeline()])
+
+    return ExecutionEnvironment(_popen=start, _fork=fork)
+
+
+def test_a_forked_process_has_the_environment_of_its_job_and_no_files_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    seen = tmp_path / "seen"
+
+    def main(task: str) -> int:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(writing)
+        seen.write_text(f"{task} {os.environ['LONGHAUL_KEY']}")
+        return 65
+
+    monkeypatch.setattr(runner, "main", main)
+    forked = runner.Forked(["task"], os.environ | {"LONGHAUL_KEY": "main#flights"})
+
+    assert forked.wait(60) == 65
+    assert seen.read_text() == "task main#flights"
+    assert "LONGHAUL_KEY" not in os.environ
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_forked_process_that_takes_too_long_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "main", lambda *_: signal.pause())
+    forked = runner.Forked([], os.environ)
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        forked.wait(0)
+    forked.kill()
+
+    assert forked.wait() == -signal.SIGKILL
 
 
 @pytest.fixture

@@ -18,7 +18,10 @@ from pyspark.sql import SparkSession
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
+from longhaul.runner.attempt import Spark
 from longhaul.runner.io.written import S3Folder
+from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.stopping import Stop
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET, settings
 from tests.runner.conftest import Cloud, MakeAttempt
@@ -38,27 +41,37 @@ def tone(seconds: int, rate: int = 8_000) -> bytes:
 def wav_previews(demo_jobs: None) -> Iterator[ModuleType]:  # noqa: ARG001 - where it is
     module = importlib.import_module("wav_previews")
     # Spark's Python workers were started without that path.
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    modules = (module, sys.modules["_wav"])
+    for each in modules:
+        cloudpickle.register_pickle_by_value(each)  # type: ignore[no-untyped-call]
     yield module
-    cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    del sys.modules[module.__name__]
+    for each in modules:
+        cloudpickle.unregister_pickle_by_value(each)  # type: ignore[no-untyped-call]
+        del sys.modules[each.__name__]
+
+
+def no_spark() -> Spark:
+    raise AssertionError("the job needs no Spark")
 
 
 @pytest.mark.usefixtures("wav_previews")
+@pytest.mark.parametrize("job", ["wav_previews", "wav_previews_plain"])
 def test_rows_and_previews_are_published_by_one_commit(
-    cloud: Cloud, make_attempt: MakeAttempt
+    cloud: Cloud, make_attempt: MakeAttempt, job: str
 ) -> None:
+    stop = Stop()
+    plain = {"spark": SparkOnDemand(no_spark, stop), "stop": stop} if "plain" in job else {}
     whole, broken = tone(3), b"RIFF no audio"
     for name, content in (("a long call #1?%41.wav", whole), ("broken.wav", broken)):
         cloud.s3.put_object(Bucket=BUCKET, Key=f"calls/{name}", Body=content)
     cloud.claim(
-        job="wav_previews",
+        job=job,
         inputs={"audio": f"s3://{BUCKET}/calls/"},
         output=f"s3://{BUCKET}/previews/",
         params={"preview_s": 1},
     )
 
-    exit_code = make_attempt(settings=settings(jobs=("wav_previews",))).run()
+    exit_code = make_attempt(settings=settings(jobs=(job,)), **plain).run()
 
     assert exit_code is ExitCode.OK
     manifest, _ = read_manifest(cloud.s3, BUCKET, "previews/")

@@ -21,6 +21,7 @@ LIMIT_S = 900
         ["-m", "benchmarks.spark_throughput", "--runs", "1", "--mb", "2"],
         ["-m", "benchmarks.parts", "--runs", "1", "--mb", "2", "--parts", "2"],
         ["-m", "benchmarks.handlers", "--runs", "1"],
+        ["-m", "benchmarks.plain_python", "--runs", "1", "--files", "1", "--mb", "1"],
     ],
 )
 def test_benchmark_prints_one_object_with_its_ratios_only(arguments: list[str]) -> None:

@@ -1,6 +1,7 @@
 """What Lambda runs: `python -m awslambdaric longhaul.engines.aws_lambda.runner.lambda_handler`.
 
-Each job gets a Python process of its own, `python -m longhaul.engines.aws_lambda.runner`. The JVM
+Each job gets a Python process of its own, `python -m longhaul.engines.aws_lambda.runner`, or where
+no JVM boots meanwhile, a fork of the handler's, which has imported what it needs. The JVM
 beside it is kept for the next job of the same stage and catalogue job, if this one ended well
 (`longhaul.runner.spark.kept`). A job without Spark has none beside it, and code that a message
 brought along starts its own once it is known to need one. All other processes are killed, and all
@@ -12,15 +13,17 @@ The environment: TMPDIR names the function's only writable folder, LONGHAUL_SETT
 import ctypes
 import logging
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 from uuid import uuid4
 
 import psutil
@@ -31,6 +34,7 @@ from longhaul.runner import json_logs
 from longhaul.runner.job_file import may_need_no_spark
 from longhaul.runner.resources import Resources, resources
 from longhaul.runner.spark.gateway import CONNECTION, ENDED, Gateway, LateGateway, printable
+from longhaul.runner.stopping import exit_with
 from longhaul.runner.task import Task
 
 if TYPE_CHECKING:
@@ -107,6 +111,48 @@ class WarmJvm:
         )
 
 
+class Forked:
+    """The process of a job beside which no JVM boots: with the runner's modules loaded already.
+
+    Their import takes longer than anything else until the job's first line. With a JVM nothing is
+    gained, which boots meanwhile; and then there are threads, with which no process should fork.
+    """
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start it, with the arguments of `main`."""
+        from longhaul.runner import wiring  # noqa: F401, PLC0415 - once for all jobs
+
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._begin(arguments, dict(environment))
+
+    def _begin(self, arguments: Sequence[str], environment: dict[str, str]) -> NoReturn:
+        def run() -> int:
+            # As a program that is started has it.
+            os.environ.clear()
+            os.environ.update(environment)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            return main(*arguments)
+
+        exit_with(run)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As `subprocess.Popen.wait`."""
+        descriptor = os.pidfd_open(self.pid)
+        try:
+            if not select.select([descriptor], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("the runner", timeout or 0)
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        finally:
+            os.close(descriptor)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
 def _children() -> list[int]:
     return [each.pid for each in psutil.Process().children(recursive=True)]
 
@@ -119,6 +165,7 @@ class ExecutionEnvironment:
     # No job's: they were there before the first.
     spared: frozenset[int] = field(default_factory=lambda: frozenset(_children()))
     _popen: Any = field(default=subprocess.Popen)
+    _fork: Any = field(default_factory=lambda: Forked)
 
     def run(self, event: dict[str, Any], context: InvocationContext) -> None:
         """Run the job of an execution's input.
@@ -141,7 +188,7 @@ class ExecutionEnvironment:
             code = self._run_process(
                 event,
                 [task, str(memory), *(jvm.arguments() if jvm else ())],
-                [jvm.gateway.output] if jvm else [],
+                jvm,
                 remaining_s - _MARGIN_S,
             )
         finally:
@@ -179,14 +226,18 @@ class ExecutionEnvironment:
         return _of_jobs(clean(Path(os.environ["TMPDIR"]), None, self.spared))
 
     def _run_process(
-        self, event: dict[str, Any], arguments: list[str], outputs: list[int], limit_s: float
+        self, event: dict[str, Any], arguments: list[str], jvm: WarmJvm | None, limit_s: float
     ) -> int:
         names = {f"LONGHAUL_{name.upper()}": str(event[name]) for name in ("key", "run", "attempt")}
-        process = self._popen(
-            [sys.executable, "-m", "longhaul.engines.aws_lambda.runner", *arguments],
-            env=os.environ | names,
-            stdin=subprocess.DEVNULL,
-            pass_fds=outputs,
+        process = (
+            self._popen(
+                [sys.executable, "-m", "longhaul.engines.aws_lambda.runner", *arguments],
+                env=os.environ | names,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[jvm.gateway.output],
+            )
+            if jvm
+            else self._fork(arguments, os.environ | names)
         )
         try:
             return int(process.wait(max(0.0, limit_s)))
@@ -398,6 +449,4 @@ def _kept(folder: str, pid: str, output: str, *used: str) -> "KeptGateway":
 
 
 if __name__ == "__main__":
-    from longhaul.runner.stopping import exit_with
-
     exit_with(lambda: main(*sys.argv[1:]))
