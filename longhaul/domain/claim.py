@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from longhaul.domain import beat
+from longhaul.domain.labels import tag_value
 from longhaul.domain.lease import Attempt, DeadRun, ExecutionInput, Lease, Receive, State
 from longhaul.domain.lineage import is_child_id
 from longhaul.domain.message import JobMessage
@@ -270,6 +271,8 @@ def new_run(
         capacity="FARGATE_SPOT" if stage.spot else "FARGATE",
         job=request.job or stage.job,
         label=label,
+        job_tag=tag_value(request.job or stage.job or ""),
+        label_tag=tag_value(label or ""),
         size=size,
         timeout_s=timeout_s,
         first_wait_s=beat.interval_s(0, timing),

@@ -19,7 +19,19 @@ MAX_TAG: Final = 64
 MAX_TAG_BYTES: Final = 512
 RESERVED: Final = "longhaul"
 LABEL_RULE: Final = f"1 to {MAX_LABEL} characters that can be printed, no blank at either end"
+_MAX_TAG_VALUE: Final = 256
+_NOT_IN_A_TAG: Final = re.compile(r"[^\w +=.:/@-]")
 _TAG_NAME: Final = re.compile(rf"[A-Za-z0-9._/:-]{{1,{MAX_TAG}}}")
+
+
+def tag_value(text: str) -> str:
+    """The text as a value of AWS's tags: 256 characters, with `_` for each that is not allowed.
+
+    Source: "Tag restrictions" (Amazon ECS Developer Guide).
+    """
+    value = _NOT_IN_A_TAG.sub("_", text)[:_MAX_TAG_VALUE]
+    # What begins so is kept for AWS, in values too.
+    return f"_{value[1:]}" if value.lower().startswith("aws:") else value
 
 
 def _text(value: str) -> str:

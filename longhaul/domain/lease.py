@@ -119,6 +119,10 @@ class ExecutionInput(BaseModel):
     job: str | None = None
     # What people call the job, for the lines that functions log about it.
     label: str | None = None
+    # The same two as the tags of a task have them: no character that AWS would refuse. Never
+    # missing in what is written: the state machine has no default for a field.
+    job_tag: str = ""
+    label_tag: str = ""
     size: str
     timeout_s: int
     first_wait_s: int

@@ -386,6 +386,17 @@ def test_the_machine_runs_only_our_families_in_our_cluster(usual: Synthesis) -> 
     assert statement["Condition"] == {"ArnEquals": {"ecs:cluster": "<SparkCluster.Arn>"}}
 
 
+def test_the_machine_tags_tasks_as_it_starts_them_and_none_that_runs(usual: Synthesis) -> None:
+    (statement,) = (
+        each
+        for each in usual.statements("WorkflowRole")
+        if "ecs:TagResource" in as_list(each["Action"])
+    )
+
+    assert set(as_list(statement["Resource"])) == TASKS
+    assert statement["Condition"] == {"StringEquals": {"ecs:CreateAction": "RunTask"}}
+
+
 def test_the_machine_passes_the_tasks_roles_to_ecs_alone(usual: Synthesis) -> None:
     (statement,) = (
         each

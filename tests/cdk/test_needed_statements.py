@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from longhaul.local.iam.judge import Judge
-from tests.cdk.conftest import KEYS, NOTIFIED
+from tests.cdk.conftest import KEYS, NOTIFIED, SECRET
 from tests.cdk.kept_rights import (
     FINISHERS,
     IN_THE_DATA_BUCKET,
@@ -150,7 +150,12 @@ FURTHER = {
             ("events:PutEvents", NOTIFIED["bus"]),
         )
     ]
-    + [*scheduled("Topic"), *scheduled("Bus")],
+    + [*scheduled("Topic"), *scheduled("Bus")]
+    + [
+        Use(f"<{role}.Arn>", ("secretsmanager:GetSecretValue",), SECRET, "")
+        for stage in ("", "Topic", "Bus")
+        for role in (f"Spark{stage}TaskRole", f"EmrServerless{stage}JobRole")
+    ],
     "varied": [
         *(
             through_s3(role, ("kms:Decrypt", "kms:GenerateDataKey"), KEYS["their-output"], "")

@@ -86,6 +86,13 @@ def test_step_functions_waits_for_the_end_of_the_jobs_task(job: dict[str, Any]) 
     assert run["Parameters"]["CapacityProviderStrategy"] == [
         {"CapacityProvider.$": "$.capacity", "Weight": 1}
     ]
+    assert run["Parameters"]["PropagateTags"] == "TASK_DEFINITION"
+    assert run["Parameters"]["Tags"] == [
+        {"Key": "longhaul:stack", "Value": "Longhaul"},
+        {"Key": "longhaul:stage", "Value.$": "$.stage"},
+        {"Key": "longhaul:job", "Value.$": "$.job_tag"},
+        {"Key": "longhaul:label", "Value.$": "$.label_tag"},
+    ]
     assert "LaunchType" not in run["Parameters"]  # ECS takes one or the other
     assert run["Parameters"]["Cluster"] == "<SparkCluster.Arn>"
     assert run["Parameters"]["Overrides"] == {

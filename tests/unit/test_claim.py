@@ -88,6 +88,8 @@ def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None
         "stage": "main",
         "job_id": "january",
         "label": None,
+        "job_tag": "flights_clean",
+        "label_tag": "",
         "run": str(claim.lease.run),
         "attempt": "1",
         "engine": "fargate",

@@ -6,7 +6,7 @@ and so would have the rights of all: its environment serves one job after the ot
 
 from typing import TYPE_CHECKING, Final
 
-from aws_cdk import Duration, Size, Stack
+from aws_cdk import Duration, Size, Stack, Tags
 from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -102,6 +102,9 @@ class LambdaJobs(Construct):
             # The image's own is not writable here.
             environment={"TMPDIR": "/tmp"},  # noqa: S108 - the function's own
         )
+        # For Cost Explorer, as each task has them: a function serves one stage.
+        Tags.of(function).add("longhaul:stack", settings.stack_name)
+        Tags.of(function).add("longhaul:stage", stage)
         resource = named_for_sam(function)
         # For `sam build`, which knows an image by this name of the property. With
         # `from_image_asset` the CDK would say it, and build a second image.

@@ -131,6 +131,15 @@ class SparkRuntime(Construct):
         )
         allow(
             machine,
+            "TagTheTask",
+            ["ecs:TagResource"],
+            [self.tasks],
+            # A task that it starts, and none that runs.
+            conditions={"StringEquals": {"ecs:CreateAction": "RunTask"}},
+            wildcards=WHY_ANY_TASK,
+        )
+        allow(
+            machine,
             "FollowTheTask",
             ["ecs:StopTask", "ecs:DescribeTasks"],
             [self.tasks],

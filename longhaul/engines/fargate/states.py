@@ -27,6 +27,14 @@ def fargate_states(
         # The family, never a revision: a deploy would make it inactive while executions still name
         # it.
         "TaskDefinition.$": f"States.Format('{task_families}-{{}}', $.size)",
+        # For Cost Explorer, and with what the platform team gives the stack.
+        "PropagateTags": "TASK_DEFINITION",
+        "Tags": [
+            {"Key": "longhaul:stack", "Value": task_families},
+            {"Key": "longhaul:stage", "Value.$": "$.stage"},
+            {"Key": "longhaul:job", "Value.$": "$.job_tag"},
+            {"Key": "longhaul:label", "Value.$": "$.label_tag"},
+        ],
         "Overrides": {
             # The definition names none: a task whose stage is not said may do nothing.
             "TaskRoleArn.$": "$.rights.task_role",

@@ -198,6 +198,10 @@ class Reference:
         definition, roles = known.task_definition(call.parameters["taskDefinition"])
         cluster = _cluster(call, call.parameters.get("cluster", "default"))
         yield Access("ecs:RunTask", definition, cluster)
+        if call.parameters.get("tags"):
+            # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/supported-iam-actions-tagging.html
+            tasks = f"{cluster['ecs:cluster']}".replace(":cluster/", ":task/")
+            yield Access("ecs:TagResource", f"{tasks}/{_UNKNOWN}", {"ecs:CreateAction": "RunTask"})
         overrides = call.parameters.get("overrides") or {}
         named = {
             "taskRoleArn": overrides.get("taskRoleArn"),

@@ -6,7 +6,7 @@ spelling.
 
 Stock moto: translates nothing, because both hooks are empty, so `ecs:runTask` fails on its
 parameter names. The translation used here is moto's own, which moto never calls. It also drops
-`CapacityProviderStrategy`, which its list of parameters of `ecs:runTask` lacks.
+`CapacityProviderStrategy` and `Tags`, which its list of parameters of `ecs:runTask` lacks.
 """
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
 
@@ -42,7 +42,7 @@ def apply(patches: Patches) -> None:
 
     def supported_parameters(state: Any) -> set[str] | None:
         stock: set[str] | None = stock_supported(state)
-        return None if stock is None else stock | {"CapacityProviderStrategy"}
+        return None if stock is None else stock | {"CapacityProviderStrategy", "Tags"}
 
     patches.replace(StateTaskService, "_normalise_parameters", normalise_parameters)
     patches.replace(StateTaskService, "_normalise_response", normalise_response)

@@ -122,6 +122,16 @@ def accesses(
         ),
         (
             "ecs",
+            "RunTask",
+            {"taskDefinition": "small", "cluster": "c", "tags": [{"key": "a", "value": "b"}]},
+            [
+                ("ecs:RunTask", f"arn:aws:ecs:{HERE}:task-definition/small:3"),
+                ("ecs:TagResource", f"arn:aws:ecs:{HERE}:task/c/-"),
+                ("iam:PassRole", ROLE),
+            ],
+        ),
+        (
+            "ecs",
             "DescribeTasks",
             {"cluster": "c", "tasks": ["1", f"arn:aws:ecs:{HERE}:task/c/2"]},
             [("ecs:DescribeTasks", f"arn:aws:ecs:{HERE}:task/c/{n}") for n in (1, 2)],

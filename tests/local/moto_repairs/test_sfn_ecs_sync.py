@@ -33,6 +33,7 @@ RUN_TASK = {
         "Cluster": "jobs",
         "CapacityProviderStrategy": [{"CapacityProvider": "FARGATE", "Weight": 1}],
         "TaskDefinition.$": "States.Format('{}', $.family)",
+        "Tags": [{"Key": "family", "Value.$": "$.family"}],
         "Overrides": {
             "ContainerOverrides": [
                 {
@@ -79,7 +80,10 @@ def test_parameters_reach_ecs_under_its_names(
 
     assert end["status"] == ("SUCCEEDED" if repaired else "FAILED")
     if repaired:
-        assert driver.log_of(json.loads(end["output"])["TaskArn"]).read_text() == "1763680000000\n"
+        arn = json.loads(end["output"])["TaskArn"]
+        assert driver.log_of(arn).read_text() == "1763680000000\n"
+        (task,) = ecs.describe_tasks(cluster="jobs", tasks=[arn], include=["TAGS"])["tasks"]
+        assert task["tags"] == [{"key": "family", "value": "small"}]
 
 
 def test_nonzero_exit_fails_the_state(

@@ -69,6 +69,8 @@ INPUT: Mapping[str, Any] = {
     "capacity": "FARGATE",
     "size": "small",
     "timeout_s": 21600,
+    "job_tag": "flights_clean",
+    "label_tag": "",
     "first_wait_s": 15,
 }
 

@@ -20,6 +20,8 @@ INPUT = {
     "capacity": "FARGATE",
     "size": "small",
     "timeout_s": MAX_TIMEOUT_S,
+    "job_tag": "flights_clean",
+    "label_tag": "",
     "first_wait_s": 15,
 }
 
