@@ -67,6 +67,7 @@ INPUT: Mapping[str, Any] = {
     "run": "1767323045000",
     "attempt": "1",
     "capacity": "FARGATE",
+    "job": "flights_clean",
     "size": "small",
     "timeout_s": 21600,
     "job_tag": "flights_clean",

@@ -18,6 +18,7 @@ INPUT = {
     "attempt": "1",
     "engine": "fargate",
     "capacity": "FARGATE",
+    "job": "flights_clean",
     "size": "small",
     "timeout_s": MAX_TIMEOUT_S,
     "job_tag": "flights_clean",
