@@ -280,11 +280,17 @@ class Reruns(Protocol):
 class Backfills(Protocol):
     """Which jobs each backfill has sent."""
 
-    def note_sent(self, key: str, values: Iterable[str], left: int, now: datetime) -> None:
+    def note_sent(
+        self, key: str, values: Iterable[str], left: int, now: datetime, began_at: datetime
+    ) -> bool:
         """Note the values of jobs that are sent now, one at least; repeatable.
 
-        `left`: how many the command has still to send.
+        False, with nothing noted, if the backfill was cancelled since the command began. `left`:
+        how many the command has still to send.
         """
+
+    def note_cancel(self, key: str, now: datetime) -> None:
+        """Let commands that have begun send no more jobs of the backfill."""
 
     def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
         """The backfills of these keys (`stage#NAME`), by key; strongly consistent."""

@@ -16,6 +16,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import State
 from longhaul.domain.tables import is_table
+from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.submission import Document, Position, Problem, Submission
 from longhaul.operations.submit import Submitter, Unsent
 from longhaul.operations.wait import Awaited, Standing, standing
@@ -294,10 +295,15 @@ class Backfiller:
             key: Of the backfill.
             planned: Its requests.
             slots: Of how many jobs it lets go on at a time.
+
+        Raises:
+            BackfillCancelledError: somebody has cancelled it since.
         """
         course = Course(left=[each for each in planned if each.step == "send"])
         course.open = {each.awaited.key: each for each in planned if each.step == "wait"}
-        self._note(key, [each for each in planned if each.step != "send"], len(course.left))
+        began_at = self.leases.aws_time()  # of the read of its rows, for the plan
+        known = [each for each in planned if each.step != "send"]
+        self._note(key, known, len(course.left), began_at)
         while True:
             rows = self.leases.load_many(course.open)
             for job, each in list(course.open.items()):
@@ -308,7 +314,7 @@ class Backfiller:
             room = max(0, slots - len(course.open))
             batch, course.left = course.left[:room], course.left[room:]
             if batch:
-                self._note(key, batch, len(course.left))
+                self._note(key, batch, len(course.left), began_at)
                 report = self.submitter.submit(queue_url, [each.submission for each in batch])
                 course.unsent += report.unsent
                 unsent = {each.submission.job_id for each in report.unsent}
@@ -322,7 +328,10 @@ class Backfiller:
                 return
             self.clock.sleep(_PERIOD_S)
 
-    def _note(self, key: str, planned: Sequence[Planned], left: int) -> None:
+    def _note(self, key: str, planned: Sequence[Planned], left: int, began_at: datetime) -> None:
         values = [each.awaited.key.removeprefix(f"{key}/") for each in planned]
-        if values:
-            self.backfills.note_sent(key, values, left, self.clock.now())
+        if values and not self.backfills.note_sent(key, values, left, self.clock.now(), began_at):
+            raise BackfillCancelledError(
+                f"backfill {key.partition('#')[2]} was cancelled: {left + len(values):,} requests "
+                "were not sent; to go on, start the same command again"
+            )

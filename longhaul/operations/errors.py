@@ -12,6 +12,7 @@ LonghaulError
 ├── JobIdConflictError        the job id belongs to another request
 ├── NotRetriableError         a job cannot be run again: it has not ended, or left no request
 ├── NotSentError              some requests were not sent
+├── BackfillCancelledError    somebody has cancelled it, and the rest was not sent
 ├── WaitTimeoutError          a job has not ended in time; also a TimeoutError
 ├── JobDeadError              a job has ended without success
 └── JobCancelledError         a job was cancelled
@@ -87,6 +88,10 @@ class JobIdConflictError(LonghaulError):
 
 class NotRetriableError(LonghaulError):
     """A job cannot be run again; the message says why, and what can be done."""
+
+
+class BackfillCancelledError(LonghaulError):
+    """Somebody has cancelled a backfill while its command ran; the message says what is left."""
 
 
 class NotSentError(LonghaulError):

@@ -222,7 +222,7 @@ class Stack:
 
     @cached_property
     def tree_canceller(self) -> TreeCanceller:
-        return TreeCanceller(self.trees, self.canceller)
+        return TreeCanceller(self.trees, self.canceller, self.parts.backfills)
 
     @cached_property
     def backfiller(self) -> Backfiller:

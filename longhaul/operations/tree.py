@@ -10,6 +10,7 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.waiting import Wait
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.view import JobStatus
+from longhaul.ports import Backfills
 from longhaul.trees import WAITS, TreeJob, Trees
 
 
@@ -65,6 +66,7 @@ def _of_stage(name: str, states: Counter[str], waits_for: int) -> str:
 class TreeCanceller:
     trees: Trees
     canceller: Canceller
+    backfills: Backfills
 
     def cancel(self, lease: Lease) -> list[Lease]:
         """Cancel a job and what descends from it, also what is still queued; returns their rows.
@@ -75,7 +77,11 @@ class TreeCanceller:
         return self._cancel_all(lambda: self.trees.walk(lease))
 
     def cancel_backfill(self, backfill: Backfill) -> list[Lease]:
-        """Cancel the jobs that a backfill has sent, and what descends from them."""
+        """Cancel the jobs that a backfill has sent, and what descends from them.
+
+        Its command sends no more, but for what it sends at this moment.
+        """
+        self.backfills.note_cancel(backfill.key, self.trees.leases.aws_time())
         return self._cancel_all(lambda: self.trees.walk_backfill(backfill))
 
     def _cancel_all(self, walk: Callable[[], TreeJob]) -> list[Lease]:

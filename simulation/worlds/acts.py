@@ -91,7 +91,7 @@ def cancel(world: "World", act: Act) -> None:
 def cancel_tree(world: "World", act: Act) -> None:
     """An operator cancels a job and all that descends from it."""
     for row in _rows_of(world, act):
-        TreeCanceller(_trees(), _NotingCanceller(world)).cancel(row)
+        TreeCanceller(_trees(), _NotingCanceller(world), wiring().backfills).cancel(row)
 
 
 def retry_tree(world: "World", act: Act) -> None:

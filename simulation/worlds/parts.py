@@ -42,7 +42,7 @@ def _in_parts(rng: random.Random, job: Job) -> Job:
     if rng.random() >= _IN_PARTS:
         return job
     # One that stores something new and hangs, each time, is resumed a hundred times: for days.
-    is_poison = job.poison and job.endings[-1].kind != "hangs"
+    is_poison = job.poison and bool(job.endings) and job.endings[-1].kind != "hangs"
     return replace(job, parts=rng.randint(1, 4), saves=rng.choice(_SAVES), poison=is_poison)
 
 

@@ -202,6 +202,21 @@ def test_its_name_stands_for_all_jobs_that_it_has_sent(world: World) -> None:
     assert len(world.queued()) == 1
 
 
+def test_a_command_that_still_runs_sends_no_more_after_a_cancel(world: World) -> None:
+    def cancel() -> None:
+        row = claim(world, 1)
+        world.clock.advance(5)
+        assert world.run("cancel", "oct").exit_code == 0
+        marked = world.parts.leases.load(row.key)
+        assert marked is not None
+        world.end(marked, OutcomeClass.CANCELLED)
+
+    world.clock.meanwhile.append(cancel)
+    done = world.run(*COMMAND, *THREE, "--slots", "1")
+    assert (done.exit_code, len(world.queued())) == (1, 1)
+    assert "backfill oct was cancelled: 2 requests were not sent" in done.stderr
+
+
 def test_a_second_call_knows_what_the_first_one_has_sent(world: World) -> None:
     interrupted(world, slots=1)
     for day in (1, 2):

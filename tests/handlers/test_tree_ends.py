@@ -173,7 +173,7 @@ def test_a_cancelled_tree_is_told_when_its_messages_have_come(
     root = begun(stack, context, {"fetch": requests(3)})
     stack.aws.clock.advance(1)
     canceller = Canceller(stack.parts.leases, stack.parts.finisher)
-    TreeCanceller(trees_of(stack), canceller).cancel(root_of(stack, root))
+    TreeCanceller(trees_of(stack), canceller, stack.parts.backfills).cancel(root_of(stack, root))
     assert swept(stack, context) == []
     dispatched(stack, stack.settings.stage("fetch"), context)
     (told,) = swept(stack, context)

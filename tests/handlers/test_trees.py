@@ -166,7 +166,9 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
         trees = trees_of(stack)
         row = parts.leases.load(root.key)
         assert row is not None
-        marked = TreeCanceller(trees, Canceller(parts.leases, parts.finisher)).cancel(row)
+        marked = TreeCanceller(
+            trees, Canceller(parts.leases, parts.finisher), parts.backfills
+        ).cancel(row)
         assert [each.is_mark for each in marked] == [True] * 3
         assert [
             each.state for each in dispatched(stack, stack.settings.stage("fetch"), context)

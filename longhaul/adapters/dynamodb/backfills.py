@@ -5,15 +5,19 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from botocore.exceptions import ClientError
+
 from longhaul.adapters.dynamodb.item import (
     deserialize,
     expiry,
     key_of,
+    milliseconds,
     primary_key,
     serialized,
 )
 from longhaul.adapters.dynamodb.reads import Reads
 from longhaul.adapters.dynamodb.table import TTL
+from longhaul.adapters.errors import code_of
 from longhaul.domain.backfill import Backfill
 from longhaul.ports import Clock
 
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _ITEM: Final = "backfill"
+
+# A command that began after the cancel goes on.
+NOT_CANCELLED: Final = "attribute_not_exists(cancelled_at) OR cancelled_at < :began_at"
 
 
 class DynamoBackfills:
@@ -34,15 +41,32 @@ class DynamoBackfills:
         self._table = table
         self._reads = Reads(client, table, clock, rng, most)
 
-    def note_sent(self, key: str, values: Iterable[str], left: int, now: datetime) -> None:
+    def note_sent(
+        self, key: str, values: Iterable[str], left: int, now: datetime, began_at: datetime
+    ) -> bool:
+        noted = {":left": left, ":values": set(values), ":began_at": milliseconds(began_at)}
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=primary_key(key, _ITEM),
+                # A set: what two commands send at once is there, each once.
+                UpdateExpression="SET unsent = :left, #ttl = :ttl ADD sent_values :values",
+                ConditionExpression=NOT_CANCELLED,
+                ExpressionAttributeNames={"#ttl": TTL},
+                ExpressionAttributeValues=serialized(noted) | {":ttl": expiry(now)},
+            )
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return False
+        return True
+
+    def note_cancel(self, key: str, now: datetime) -> None:
         self._client.update_item(
             TableName=self._table,
             Key=primary_key(key, _ITEM),
-            # A set: what two commands send at once is there, each once.
-            UpdateExpression="SET unsent = :left, #ttl = :ttl ADD sent_values :values",
-            ExpressionAttributeNames={"#ttl": TTL},
-            ExpressionAttributeValues=serialized({":left": left, ":values": set(values)})
-            | {":ttl": expiry(now)},
+            UpdateExpression="SET cancelled_at = :now",
+            ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
         )
 
     def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
@@ -54,4 +78,5 @@ class DynamoBackfills:
                 deserialize(item["unsent"]),
             )
             for item in found
+            if "sent_values" in item  # not where a cancel outlived what was sent
         }
