@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 from aws_cdk import ArnFormat, Stack
@@ -11,6 +12,7 @@ from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.leases import Leases
 from longhaul.cdk.queues import StageQueues
 from longhaul.config.known import known_paths, known_stage, task_sizes
+from longhaul.config.metric_alarm import watched
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.stages import StageDeployment, queue_prefix
@@ -53,8 +55,9 @@ def runtime_settings(
     """`RuntimeSettings` as JSON, in which tokens stand for what CloudFormation fills in.
 
     Raises:
-        SettingsError: a stage's job is not among `jobs`, a schedule sends what the dispatcher
-            would refuse, or the JSON does not fit a function's environment.
+        SettingsError: a stage's job, or one that an alarm watches, is not among `jobs`; a schedule
+            sends what the dispatcher would refuse; or the JSON does not fit a function's
+            environment.
     """
     stack = Stack.of(leases)
     known = RuntimeSettings(
@@ -92,6 +95,7 @@ def runtime_settings(
         metrics_namespace=settings.stack_name,
     )
     _check_jobs(known)
+    _check_alarms(settings, known)
     _check_requests(settings, known)
     # Without defaults, to save room in the environment.
     content = known.model_dump(mode="json", exclude_defaults=True)
@@ -127,6 +131,30 @@ def _check_jobs(known: RuntimeSettings) -> None:
                     f"{CONTEXT_KEY}.stages.{n}.limits.jobs: {stage.name} has {name!r}, which is "
                     "neither a job nor below a prefix of job_prefixes; "
                     f"the jobs are: {', '.join(known.jobs)}"
+                )
+
+
+def _check_alarms(settings: Settings, known: RuntimeSettings) -> None:
+    """Refuse an alarm that no job can ring: a wrong name would be as silent as a good job.
+
+    Which code is below a prefix of job_prefixes is not known here.
+    """
+    for n, stage in enumerate(settings.stages):
+        limits = known.stage(stage.name).limits.jobs
+        for place, expression in enumerate(stage.alarms):
+            job = watched(expression).job
+            where = f"{CONTEXT_KEY}.stages.{n}.alarms.{place}: {expression!r} watches {job!r}"
+            if job not in known.jobs and not job.startswith(known.paths.job_prefixes):
+                near = get_close_matches(job, known.jobs, n=1)
+                raise SettingsError(
+                    f"{where}, which is neither a job nor below a prefix of job_prefixes; "
+                    + (f"did you mean {near[0]}? " if near else "")
+                    + f"the jobs are: {', '.join(known.jobs)}"
+                )
+            if limits is not None and job not in limits:
+                raise SettingsError(
+                    f"{where}, which limits.jobs of {stage.name} does not let run; "
+                    f"it lets run: {', '.join(limits)}"
                 )
 
 

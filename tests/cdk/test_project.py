@@ -154,6 +154,36 @@ def test_what_synthesis_finds_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("stage", "why"),
+    [
+        (
+            'alarms = ["count_rows: bad > 1", "count_row: bad > 1"]',
+            "4: stages.0.alarms.1: 'count_row: bad > 1' watches 'count_row', which is neither",
+        ),
+        (
+            'alarms = ["sql: bad > 1"]\nlimits = { jobs = ["count_rows"] }',
+            "4: stages.0.alarms.0: 'sql: bad > 1' watches 'sql', which limits.jobs of main does",
+        ),
+    ],
+)
+def test_an_alarm_that_no_job_can_ring_is_named_with_its_line(
+    tmp_path: Path, stage: str, why: str
+) -> None:
+    text = f'job_prefixes = ["s3://code/jobs/"]\n[[stages]]\nname = "main"\n{stage}\n'
+    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    with pytest.raises(SettingsError) as refused:
+        build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)
+    assert str(refused.value).startswith(f"{made.file}:{why}")
+
+
+def test_an_alarm_may_watch_code_by_its_path(tmp_path: Path) -> None:
+    alarms = 'alarms = ["s3://code/jobs/parse.py: bad > 1", "count_rows: bad > 1"]'
+    text = f'job_prefixes = ["s3://code/jobs/"]\n[[stages]]\nname = "main"\n{alarms}\n'
+    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("stages = = 1", ":1: is no TOML"),
