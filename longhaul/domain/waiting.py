@@ -22,7 +22,8 @@ class Wait:
 
     `until`: when it is over at the latest; None for a pause, which a person ends, and for a slot,
     which another job gives back. `since`: of a pause. `place`: of a job that waits for a slot,
-    from 1, among `others` of its stage that wait for one between two attempts.
+    from 1, among `others` of its stage that wait for one between two attempts; 0 where there are
+    too many to read.
     """
 
     what: Literal["pause", "start", "back-off", "slot", "message"]
@@ -38,12 +39,13 @@ class Waits:
     """The waits of the jobs of some stages at one moment.
 
     `uses`: slots by stage; of a stage that is not there it is not known whether one is free.
+    `rows`: those of all jobs between two attempts; None where there are too many to read.
     """
 
     now: datetime
     timing: LeaseSettings
     uses: Mapping[str, SlotUse] = field(default_factory=dict)
-    rows: Sequence[Lease] = ()
+    rows: Sequence[Lease] | None = ()
 
     @property
     def look_within(self) -> timedelta:
@@ -60,6 +62,8 @@ class Waits:
         if row.retry_at is not None and self.now < row.retry_at:
             return Wait("start" if row.is_planned else "back-off", until=row.retry_at)
         if use is not None and use.running >= use.slots:
+            if self.rows is None:
+                return Wait("slot", slots=use.slots)
             due, turn = self._due.get(row.stage, []), _turn(row)
             ahead = bisect_left(due, turn)
             is_among = due[ahead : ahead + 1] == [turn]
@@ -72,7 +76,7 @@ class Waits:
     def _due(self) -> Mapping[str, Sequence[tuple[datetime, str]]]:
         """The turns, in order, of the jobs that may start as far as their back-off goes."""
         turns: dict[str, list[tuple[datetime, str]]] = {}
-        for row in self.rows:
+        for row in self.rows or ():
             is_due = row.retry_at is None or row.retry_at <= self.now
             if row.state is State.RELEASED and not row.is_mark and is_due:
                 turns.setdefault(row.stage, []).append(_turn(row))

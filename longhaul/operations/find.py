@@ -60,16 +60,18 @@ class Jobs:
 
         Oldest runs first. There are no more of them than jobs in flight.
         """
-        rows = []
-        for stage in stages:
-            for kind in OPEN_KINDS:
-                keys = self.index.open_keys(stage, kind)
-                while page := list(islice(keys, _PAGE)):
-                    # The index lags a little; the row is the truth.
-                    rows += [
-                        row for row in self.leases.load_many(page).values() if row.open_kind == kind
-                    ]
+        rows = [
+            row for stage in stages for kind in OPEN_KINDS for row in self.open_of_kind(stage, kind)
+        ]
         return sorted(rows, key=lambda row: (row.state.is_terminal, row.run, row.key))
+
+    def open_of_kind(self, stage: str, kind: OpenKind) -> Iterator[Lease]:
+        """The unfinished jobs of a stage of one kind, in no order, read lazily."""
+        keys = self.index.open_keys(stage, kind)
+        while page := list(islice(keys, _PAGE)):
+            # The index lags a little; the row is the truth.
+            rows = self.leases.load_many(page).values()
+            yield from (row for row in rows if row.open_kind == kind)
 
     def ended(self, stages: Sequence[str], states: Sequence[State], ages: Ages) -> Iterator[Lease]:
         """Jobs that have ended and owe nothing, the latest end first, read lazily."""

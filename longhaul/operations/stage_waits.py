@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from longhaul.domain.job_state import QUEUED
 from longhaul.domain.lease import Lease, State
@@ -12,15 +13,22 @@ from longhaul.trees import TreeJob
 if TYPE_CHECKING:
     from longhaul.operations.stack import Stack
 
+MAX_READ: Final = 1_000
+"""The most rows that are read to tell a job's place, a hundred in a call."""
+
 
 def waits_in(stack: "Stack", lease: Lease, now: datetime) -> Waits | None:
-    """The waits of the jobs of a stage, if this one is between two attempts."""
+    """The waits of the jobs of a stage, if this one is between two attempts.
+
+    Its place is not known where more than `MAX_READ` others are.
+    """
     if lease.state is not State.RELEASED or lease.is_mark:
         return None
     uses = {}
     if lease.stage in {each.name for each in stack.settings.stages}:  # it may have been taken out
         uses[lease.stage] = stack.parts.slots.use(stack.settings.stage(lease.stage))
-    return Waits(now, stack.settings.lease, uses, stack.jobs.unfinished([lease.stage]))
+    rows = list(islice(stack.jobs.open_of_kind(lease.stage, "RELEASED"), MAX_READ + 1))
+    return Waits(now, stack.settings.lease, uses, rows if len(rows) <= MAX_READ else None)
 
 
 def waits_of_queued(stack: "Stack", tree: TreeJob) -> Mapping[str, Wait]:

@@ -67,6 +67,14 @@ def test_a_job_without_a_free_slot_has_its_place_in_the_order_of_its_stage() -> 
     )
 
 
+def test_of_too_many_to_read_the_place_is_not_told() -> None:
+    row = released(due=-MINUTE)
+    among_many = Waits(NOW, TIMING, {"main": FULL}, None)
+    assert among_many.of(row) == Wait("slot", slots=FULL.slots)
+    taken = f"{FULL.slots} of {FULL.slots} taken"
+    assert why_of(row, NOW, among_many).startswith(f"waits for a slot: {taken}; ")
+
+
 def test_a_message_is_replaced_at_the_latest_after_six_hours_unseen() -> None:
     row = released(due=-MINUTE)
     due_at = NOW - MINUTE

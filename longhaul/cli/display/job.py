@@ -115,7 +115,8 @@ def _wait_text(lease: Lease, now: datetime, waits: Waits | None) -> str:
         case "back-off" if wait.until:
             return f"again in {format_duration((wait.until - now).total_seconds())}"
         case "slot":
-            order = f", number {wait.place} of {wait.others + 1} between attempts"
+            place = f", number {wait.place} of {wait.others + 1} between attempts"
+            order = place if wait.place else ""
             return f"waits for a slot: {wait.slots} of {wait.slots} taken{order}"
     within = format_duration(waits.look_within.total_seconds()) if waits else ""
     return (

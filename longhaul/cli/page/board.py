@@ -106,19 +106,19 @@ class BoardReader:
             }
         self._note(wanted, read, opened, ends)
         jobs = self._jobs(opened, ends)
+        unread_open = sum(not looked_in for looked_in in self._read_in.values())
         return Board(
             now=now,
             stages=[each.counts for each in of_stages],
             states=self._states(jobs, opened, ends),
             jobs=jobs,
-            unread=sum(not looked_in for looked_in in self._read_in.values())
-            + sum(end.key not in self._rows for end in ends),
+            unread=unread_open + sum(end.key not in self._rows for end in ends),
             more=more,
             waits=Waits(
                 now,
                 target.settings.lease,
                 {each.counts.stage.name: each.counts.slots for each in of_stages},
-                jobs,
+                None if unread_open else jobs,
             ),
         )
 
