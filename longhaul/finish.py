@@ -102,8 +102,9 @@ class Finisher:
     def _measure(self, lease: Lease) -> None:
         """Put what the job of a success has measured into the metrics.
 
-        By the finisher that struck off the last act alone: its output is published, so it is not
-        void any more, and a repeat measures nothing twice.
+        After the last act was struck off: its output is published, so it is not void any more, and
+        a later repeat finds nothing owed. Two functions that strike it off in the same moment both
+        measure, since a strike is repeatable: a sum may count a job twice, a maximum does not.
         """
         found = lease.results
         # A job that was cancelled before its first claim has neither results nor an input.

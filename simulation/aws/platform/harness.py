@@ -46,7 +46,7 @@ def installed(world: World) -> Iterator[None]:
         # An attempt records what its job raises. Mistakes of the code must be seen instead.
         (AttemptRunner, "_fail", _failed(world)),
         # Metrics go to stdout.
-        (longhaul.wiring, "EmfMetrics", lambda _: SimpleNamespace(put=world.seen.note_metrics)),
+        (longhaul.wiring, "EmfMetrics", lambda _: _metrics(world)),
         # No line is written, so none needs the names of its job.
         (longhaul.log_context, "logger", _QUIET),
         # What is caught and logged is seen all the same.
@@ -97,3 +97,10 @@ def _failed(world: World) -> Callable[[AttemptRunner, Exception], ExitCode]:
         return _fail(attempt, error)
 
     return fail
+
+
+def _metrics(world: World) -> SimpleNamespace:
+    return SimpleNamespace(
+        put=world.seen.note_metrics,
+        put_of_job=lambda values, **_of: world.seen.check("measured", values),
+    )

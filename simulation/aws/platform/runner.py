@@ -44,6 +44,7 @@ from simulation.aws.platform.hosts import HostClock, here, wait_for_good
 from simulation.aws.platform.parts import COLUMNS, WorkInParts
 from simulation.worlds.endings import EMR_FAULTS, KINDS, OWN_FAULTS
 from simulation.worlds.requests import OWN_OUTPUT, emitted_of
+from simulation.worlds.results import measured, returned
 from simulation.worlds.secrets import VARIABLES
 from simulation.worlds.stages import is_too_many, members_of
 
@@ -266,6 +267,7 @@ class PlannedSpark:
         return Effort(seconds=1.0, cpu_s=1.0 if self._is_working else 0.0, io_bytes=0)
 
     def _play(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
+        self._around.noted("parents read", job.parents)
         is_in_parts = planned.parts and self._container.ending.kind != "no_output"
         if is_in_parts:
             WorkInParts(self._container, job, self._work_on).run()
@@ -282,7 +284,10 @@ class PlannedSpark:
         for name in job.outputs:
             folder = self._container.output(planned.files, self._area.output)
             job.written.append(Dataset(MAIN, folder, 3, output=name))
-        job.result = self._container.attempt.token
+        token = self._container.attempt.token
+        job.result = returned(token)
+        for name, value in measured(token).items():
+            job.metric(name, value)
         if planned.fan_out is not None and job.emitter.following:
             bucket = self._around.settings().paths.data_bucket
             members = [self._around.jobs[name] for name in members_of(planned)]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.domain.lease import AttemptId, key_hash
 from simulation.seen.invariants.table import invariant
+from simulation.worlds.results import kept
 
 if TYPE_CHECKING:
     from simulation.seen.record import Seen
@@ -26,11 +27,12 @@ def done_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
     key, run = _run_of(event)
     if event["outcome"] == "SUCCEEDED":
         outputs = [
-            (seen.output_of(token), AttemptId(*token).token)
+            (seen.output_of(token), *kept(AttemptId(*token).token))
             for token in seen.committed
             if token[:2] == (key, run) and seen.shows(token)
         ]
-        is_done = outputs[-1:] == [(event["output"], event["result"])]
+        told = event["output"], event["result"], event["metrics"]
+        is_done = outputs[-1:] == [told]
     elif event["outcome"] == "CANCELLED":
         is_done = "CANCELLED" in seen.ends[key, run]
     else:

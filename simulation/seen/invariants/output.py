@@ -1,11 +1,14 @@
 """Outputs: committed once, by the latest attempt, visible only after that, and always whole."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from longhaul.domain.lease import AttemptId
+from longhaul.job import Parent
 from simulation.seen.invariants.table import invariant
+from simulation.worlds.results import MARK, kept, mark
 
 if TYPE_CHECKING:
     from simulation.seen.record import Seen
@@ -78,13 +81,42 @@ def _must_stay(seen: "Seen", token: "Token") -> bool:
     return seen.is_to_be_published(token) and not is_ended
 
 
-@invariant("S2", "commit", "the result that is kept is what the attempt that commits returned")
-def own_result(_: "Seen", commit: "tuple[Token, Any]") -> str | None:
+@invariant(
+    "S2",
+    "commit",
+    "what is kept is what the attempt that commits returned and measured, or why it is not kept",
+)
+def own_results(_: "Seen", commit: "tuple[Token, Any]") -> str | None:
     token, row = commit
     results = json.loads(row["output"]["S"]).get("results") or {}
     own = AttemptId(*token).token
-    found = results.get("value")
-    return None if found == own else f"{own} committed, with the result {found}"
+    value, metrics = results.get("value"), results.get("metrics")
+    is_own = (value, metrics) == kept(own) and (value is None) == bool(results.get("problem"))
+    return None if is_own else f"{own} committed, with the results {results}"
+
+
+@invariant("S2", "measured", "what goes to the metrics is measured by a published attempt")
+def measured_by_success(seen: "Seen", values: Mapping[str, float]) -> str | None:
+    marks = {mark(AttemptId(*each).token): each for each in seen.committed}
+    token = marks.get(int(values[MARK]))
+    if token is None or token in seen.voided:
+        return f"{values} was measured by no attempt whose commit holds"
+    if not seen.shows(token):
+        return f"{token} is not published, and what it measured goes to the metrics"
+    return None
+
+
+@invariant(
+    "S2", "parents read", "what an input says of its writer is what that attempt kept with it"
+)
+def own_of_parents(seen: "Seen", parents: Mapping[str, Parent]) -> str | None:
+    for name, parent in parents.items():
+        id_ = AttemptId(f"{parent.stage}#{parent.id}", parent.run, parent.attempt)
+        if (parent.result, parent.metrics) != kept(id_.token):
+            return f"{name} is of {id_.token}, with the results {parent}"
+        if not any(AttemptId(*each) == id_ for each in seen.committed):
+            return f"{name} is of {id_.token}, which has not committed"
+    return None
 
 
 @invariant("S3", "commit", "only the latest attempt commits, while its row is RUNNING")

@@ -16,6 +16,8 @@ Moment = Literal[
     "extension refused",
     "commit",
     "commit voided",
+    "measured",
+    "parents read",
     "upload aborted",
     "file shows",
     "files deleted",

@@ -35,6 +35,24 @@ FENCE: Final = (
         "results=None)",
     ),
     Mutant(
+        "a result that is too large is kept",
+        "longhaul/domain/results.py",
+        "if len(text) > MAX_RESULT_BYTES:",
+        "if not text:",
+    ),
+    Mutant(
+        "the manifest leaves the job's results out",
+        "longhaul/runner/attempt.py",
+        "results=found, origin=origin(self.id, self.clock.now(), inputs)",
+        "results=None, origin=origin(self.id, self.clock.now(), inputs)",
+    ),
+    Mutant(
+        "what a job measured goes to the metrics before its output is there",
+        "longhaul/finish.py",
+        "self._do(owed, lease, until, refused)",
+        "self._measure(lease); self._do(owed, lease, until, refused)",
+    ),
+    Mutant(
         "a commit succeeds after the cancel mark",
         _TRANSITIONS,
         "also={Clause.UNCOMMITTED: None, Clause.NOT_CANCELLED: None}",
