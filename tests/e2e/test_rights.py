@@ -25,6 +25,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         {
             **main,
             "next": ["clean"],
+            "tree_ended": True,
             "limits": {"input_prefixes": ["raw/"], "output_prefixes": ["parsed/"]},
             "environment": {"DB_HOST": "db"},
             "secrets": {"PASSWORD": SECRET.format("main-AbCd12:password::"), "TOKEN": PARAMETER},
@@ -49,6 +50,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: Stack) -> None:
     s3, sqs = stack.client("s3"), stack.client("sqs")
+    trees = _queue_of_trees(stack)
     s3.create_bucket(Bucket="helpers")
     places = {
         "raw": (stack.bucket, "raw/a"),
@@ -126,6 +128,30 @@ def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: S
     }
     # What follows from the job of main is published with the rights of clean.
     stack.wait_for(lambda: _published(stack, "stages/clean/one/clean/"), "the follow-on's output")
+    # The role of the sweeper may look at the tree, and tell that it has ended.
+    stack.wait_for(lambda: stack.invoke("sweeper", {})["trees_told"], "the end of the tree")
+    (message,) = sqs.receive_message(QueueUrl=trees, MaxNumberOfMessages=10)["Messages"]
+    told = json.loads(message["Body"])["detail"]
+    assert (told["job_id"], told["outcome"]) == ("one", "SUCCEEDED")
+    assert told["jobs"] == {"main": {"SUCCEEDED": 1}, "clean": {"SUCCEEDED": 1}}
+
+
+def _queue_of_trees(stack: Stack) -> str:
+    """A queue that gets the events about trees."""
+    sqs, events = stack.client("sqs"), stack.client("events")
+    open_to_rules = {
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": "sqs:SendMessage",
+        "Resource": "*",
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [open_to_rules]})
+    url = sqs.create_queue(QueueName="trees", Attributes={"Policy": policy})["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    pattern = {"source": ["longhaul"], "detail-type": ["Longhaul Tree Ended"]}
+    events.put_rule(Name="trees", EventPattern=json.dumps(pattern))
+    events.put_targets(Rule="trees", Targets=[{"Id": "1", "Arn": arn["QueueArn"]}])
+    return str(url)
 
 
 def _published(stack: Stack, prefix: str) -> bool:
