@@ -14,7 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from longhaul.adapters.publisher import read_manifest
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.lazy_tables import publisher_of
+from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.cli.cli import app
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
@@ -22,6 +25,7 @@ from longhaul.config.stages import StageDeployment
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.results import Results
+from longhaul.domain.tables import TablePath
 from longhaul.domain.verdict import ExitCode
 from longhaul.runner.attempt import Spark
 from longhaul.runner.job_file import JOBS_VARIABLE
@@ -33,6 +37,7 @@ from tests.layers import ROOT
 from tests.runner.conftest import Cloud, MakeAttempt
 
 PAGE = (ROOT / "docs" / "jobs.md").read_text().replace("my-data", BUCKET)
+PAGE = PAGE.replace("table://longhaul/", "table://lake/")
 SNIPPETS: list[tuple[str, str]] = re.findall(
     r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
 )
@@ -51,7 +56,11 @@ def known(*names: str) -> RuntimeSettings:
     return settings(
         jobs=names or ("sql",),
         lease=LeaseSettings(progress_period_s=0.05),
-        paths=PathPolicy(data_bucket=BUCKET, job_prefixes=(f"s3://{BUCKET}/jobs/",)),
+        paths=PathPolicy(
+            data_bucket=BUCKET,
+            job_prefixes=(f"s3://{BUCKET}/jobs/",),
+            table_databases=("lake",),
+        ),
     )
 
 
@@ -104,6 +113,7 @@ def test_the_page_has_the_snippets_that_are_tested_here() -> None:
     assert set(FILES) == brought_along | {
         "any reader",
         "jobs/busy_days.py",
+        "jobs/daily.py",
         "jobs/long_words.py",
         "tests/test_busy_days.py",
     }
@@ -128,6 +138,35 @@ def test_the_job_of_a_project(cloud: Cloud, run: Callable[[str], ExitCode]) -> N
     assert committed.results == Results({"carriers": 2}, None, manifest.rows, {"days": 3})
     assert all("year=2013/month=" in file.path for file in manifest.of_dataset("."))
     assert {b"UA,4", b"AA,1"} <= set(output(cloud, "busy/2013/", "carriers"))
+
+
+@pytest.mark.usefixtures("project")
+def test_the_job_with_several_outputs(
+    cloud: Cloud, tables: Tables, make_attempt: MakeAttempt
+) -> None:
+    cloud.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv.gz", Body=compress(FLIGHTS))
+    cloud.claim(**MESSAGES["daily"])
+    publisher = publisher_of(lambda: tables, SystemClock())
+    attempt = make_attempt(
+        settings=known("daily"),
+        tables=lambda: tables,
+        publisher=S3Publisher(cloud.s3, BUCKET, tables=publisher),
+    )
+
+    assert attempt.run() is ExitCode.OK
+
+    table = tables.load(TablePath("lake", "daily"))
+    assert table is not None
+    assert table.scan().to_arrow().num_rows == 3
+    assert {b"UA,4", b"AA,1"} <= set(output(cloud, "reports/2013-01/"))
+    committed = cloud.lease().attempt.output
+    assert committed is not None
+    assert committed.results is not None
+    assert committed.results.rows == {
+        ".": 3,
+        "outputs.report": 2,
+        "outputs.short/by-carrier": 3,
+    }
 
 
 @pytest.mark.usefixtures("project")
@@ -190,7 +229,9 @@ def test_the_test_of_a_job(
 @pytest.mark.parametrize("job", MESSAGES)
 def test_every_message_is_valid_where_the_settings_allow_its_code(job: str) -> None:
     assert (
-        parse_request(json.dumps(MESSAGES[job]), known("busy_days", "wav_previews"), stage()).job
+        parse_request(
+            json.dumps(MESSAGES[job]), known("busy_days", "daily", "wav_previews"), stage()
+        ).job
         == job
     )
 
