@@ -5,9 +5,10 @@ shown, and shorter ones count. In their place stands the name of the variable.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import JsonValue
 
@@ -21,6 +22,8 @@ _LEAST_OF_A_PART: Final = 8
 # Others have cut it: so much of a longer one is enough.
 _BEGINNING: Final = 16
 _MAX_LEVELS: Final = 20
+# A part with its name, as in `Password=hunter2;` or `PASSWORD: hunter2`.
+_NAMED: Final = re.compile(r"([\w-]{1,64})[ \t]{0,8}[:=][ \t]{0,8}[\"']?([^\s&;,\"']+)")
 
 
 class Mask:
@@ -83,25 +86,30 @@ def _alike(one: str, other: str) -> int:
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _parts(name: str, value: str) -> Iterator[tuple[str, str, int]]:
+def _parts(
+    name: str, value: str, least: int = LEAST, level: int = 0
+) -> Iterator[tuple[str, str, int]]:
     """What is looked for, what it is called, and from how many characters on."""
-    yield value, name, LEAST
-    yield value.strip(), name, LEAST
+    yield value, name, least
+    yield value.strip(), name, least
     for line in value.splitlines() if "\n" in value else ():
         yield line.strip(), name, _LEAST_OF_A_PART
     for part in secret_parts(value):
         yield part, name, _LEAST_OF_A_PART
+    for named in _NAMED.finditer(value):
+        if says_secret(named[1]):
+            yield named[2], name, LEAST
     try:
         if password := urlsplit(value).password:
-            yield password, name, LEAST
+            yield from ((each, name, LEAST) for each in (password, unquote(password)))
     except ValueError:
         pass  # it is no URL
     try:
         document = json.loads(value)
     except (ValueError, RecursionError):
         return
-    if isinstance(document, dict | list):
-        yield from _fields(name, document, _LEAST_OF_A_PART, 0)
+    if isinstance(document, str | list | dict):
+        yield from _fields(name, document, _LEAST_OF_A_PART, level)
 
 
 def _fields(name: str, value: JsonValue, least: int, level: int) -> Iterator[tuple[str, str, int]]:
@@ -109,7 +117,8 @@ def _fields(name: str, value: JsonValue, least: int, level: int) -> Iterator[tup
         return
     match value:
         case str():
-            yield value, name, least
+            # It may be a key of many lines, a URL, or JSON itself.
+            yield from _parts(name, value, least, level + 1)
         case bool() | None:
             return
         case int() | float():

@@ -52,6 +52,22 @@ def test_fields_of_a_secrets_json_are_secrets_by_their_names() -> None:
     assert mask("x" * 9) == "[DB.db.dsn]"
 
 
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        (json.dumps({"type": "service_account", "private_key": KEY}), "9w0BAQEFAASCBKcwggSj"),
+        (json.dumps({"db": json.dumps({"password": "s3cre"})}), "s3cre"),
+        (json.dumps({"dsn": "postgresql://reader:s%40cre@db/shop"}), "s@cre"),
+        (json.dumps("hunter22"), "hunter22"),
+        ("Server=db;User Id=reader;Password=s3cre;", "s3cre"),
+        ("DB_USER=reader\nDB_PASSWORD='s3cre'\n", "s3cre"),
+    ],
+)
+def test_what_a_secret_holds_is_found_in_its_parts_too(secret: str, said: str) -> None:
+    assert "[" in (masked := Mask({"A": secret})(f"no login with {said}"))
+    assert said not in masked
+
+
 def test_the_password_of_a_url_is_a_secret_and_so_is_the_whole() -> None:
     mask = Mask({"DSN": "postgresql://reader:s3cre@db.example:5432/shop"})
     assert mask("no login with s3cre") == "no login with [DSN]"
