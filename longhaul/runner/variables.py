@@ -29,6 +29,12 @@ class MaskedStream:
     def __init__(self, stream: TextIO, mask: Mask) -> None:
         self._stream = stream
         self._mask = mask
+        self._begin()
+        # A process that a job forks has neither the thread that holds the lock, nor printed the
+        # line that its parent began.
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
         self._line = ""
         self._lock = RLock()  # jobs print from threads of their own
 
@@ -37,9 +43,15 @@ class MaskedStream:
 
     def write(self, text: str) -> int:
         with self._lock:
-            lines, end, self._line = (self._line + text).rpartition("\n")
-            if end:
-                self._stream.write(self._mask(lines) + end)
+            said = self._line + text
+            lines, end, self._line = said.rpartition("\n")
+            masked = self._mask(lines) + end
+            if self._mask(said) != masked + self._mask(self._line):
+                # A secret of several lines, of which the last one has not ended.
+                self._line = said
+                self._print_rest()
+            elif end:
+                self._stream.write(masked)
             if len(self._line) > _MAX_LINE:
                 self._print_rest()
         return len(text)

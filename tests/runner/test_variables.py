@@ -4,7 +4,10 @@ import io
 import json
 import logging
 import os
+import signal
 import sys
+import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -147,6 +150,40 @@ def test_lines_that_are_printed_in_pieces_are_masked_as_a_whole() -> None:
     assert under.getvalue() == "one [A]\n"
     stream.flush()
     assert under.getvalue() == "one [A]\ntwo [A]"
+
+
+def test_a_secret_of_several_lines_is_masked_as_a_whole_also_where_its_last_line_goes_on() -> None:
+    under = io.StringIO()
+    stream = MaskedStream(under, Mask({"A": "user\nhunter2"}))
+    for piece in ("with user\nhunter2", ".\nuser\n", "and more\n"):
+        stream.write(piece)
+    assert under.getvalue() == "with [A].\nuser\nand more\n"
+
+
+def test_a_forked_process_prints_although_a_thread_of_its_parent_was_printing() -> None:
+    under = io.StringIO()
+    stream = MaskedStream(under, Mask({"A": "hunter22"}))
+    stream.write("half a line")
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with stream._lock:
+            is_held.set()
+            may_end.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    is_held.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        stream.write("whole\n")
+        os._exit(0 if under.getvalue() == "whole\n" else 1)
+    may_end.set()
+    holder.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.usefixtures("process")
