@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from longhaul.cli.entry import ended_by_interrupt
 from longhaul.cli.project import choose
 from longhaul.cli.terminal.endings import errors_as_sentences
 from longhaul.config.project import VARIABLE
@@ -90,8 +91,9 @@ class _Imported(Mapping[str, Any]):
 
 
 def _imported(name: str, command: _Command) -> Any:  # noqa: ANN401 - click's types
-    module = import_module(f"longhaul.cli.commands.{command.module}")
-    found = getattr(module, command.name or command.module)
+    with ended_by_interrupt():
+        module = import_module(f"longhaul.cli.commands.{command.module}")
+        found = getattr(module, command.name or command.module)
     one = typer.Typer(rich_markup_mode=_MARKUP)
     if isinstance(found, typer.Typer):
         one.add_typer(found, name=name, rich_help_panel=command.panel)

@@ -25,7 +25,8 @@ def test_an_interrupt_while_the_commands_are_loaded_exits_130(
     assert ended.value.code == ExitStatus.INTERRUPTED
 
 
-def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too() -> None:
+@pytest.mark.parametrize("module", ["longhaul.cli.cli", "longhaul.cli.commands.status"])
+def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too(module: str) -> None:
     code = (
         "import os, signal, sys; from types import ModuleType; from longhaul.cli import entry\n"
         # A shell that starts the tests in the background lets them ignore it.
@@ -34,7 +35,8 @@ def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too() -> Non
         "    def __getattr__(self, name):\n"
         "        try: os.kill(os.getpid(), signal.SIGINT)\n"
         "        except KeyboardInterrupt: raise ValueError\n"
-        "sys.modules['longhaul.cli.cli'] = Loading('longhaul.cli.cli')\n"
+        f"sys.modules[{module!r}] = Loading({module!r})\n"
+        "sys.argv = ['longhaul', 'status']\n"
         "entry.main()"
     )
     done = subprocess.run(
