@@ -4,8 +4,8 @@ The commit writes it, so it is fenced as the output is: it is that of the attemp
 """
 
 import json
-import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,6 +27,8 @@ OF_OUTPUTS: Final = "outputs."
 
 _MAX_DEPTH: Final = 20  # what reads it may be recursive
 _MAX_COUNT: Final = 2**63 - 1
+# Not `isfinite`, which raises for a larger integer. Both ways of comparing exclude NaN.
+_MAX_METRIC: Final = sys.float_info.max
 _METRIC: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 METRIC_RULE: Final = "a letter, then letters, digits, _, . and -, at most 64"
 _MAX_NAME_CHARS: Final = 64
@@ -150,9 +152,8 @@ def read_results(stored: Mapping[str, Any]) -> Results:
         {
             name: value
             for name, value in _few(metrics, MAX_METRICS, _MAX_NAME_CHARS)
-            if isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and math.isfinite(value)
+            if type(value) in (int, float)
+            and -_MAX_METRIC <= value <= _MAX_METRIC
             and not metric_problem(name)
         },
     )

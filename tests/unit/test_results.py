@@ -1,6 +1,7 @@
 """What a job returns, counts and measures, and what is kept of it."""
 
 import json
+import math
 from random import Random
 from typing import Any
 
@@ -138,6 +139,14 @@ def test_forged_results_are_read_as_none(forged: dict[str, Any]) -> None:
     found = read_results(forged)
 
     assert (found.value, found.rows, found.metrics) == (None, {}, {})
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), math.inf, math.nan, True, "1"])
+def test_a_metric_that_is_no_number_of_a_chart_is_left_out(value: object) -> None:
+    assert read_results({"metrics": {"a": value, "b": 1e308, "c": 7}}).metrics == {
+        "b": 1e308,
+        "c": 7,
+    }
 
 
 def test_forged_results_are_few() -> None:

@@ -61,5 +61,6 @@ def _across(n: int, count: int) -> float:
 
 
 def _up(value: float, low: float, high: float) -> float:
-    share = (value - low) / (high - low) if high > low else 0.0
+    # By halves: the difference of two numbers may be too large for one.
+    share = (value / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.0
     return _HEIGHT - _MARGIN - (_HEIGHT - 2 * _MARGIN) * share
