@@ -113,6 +113,9 @@ class Messages:
             held_s = (self.context.clock.now() - message.received_at).total_seconds()
             self.hold(batch, message, max(0, min(seconds, floor(MAX_VISIBILITY_S - held_s))))
 
+    def postpone_until(self, batch: Batch, message: JobMessage, until: datetime) -> None:
+        self.postpone(batch, message, round((until - self.context.clock.now()).total_seconds()))
+
     def renew_if_worn_out(self, batch: Batch, message: JobMessage) -> bool:
         """Send a copy of a message that SQS will soon drop; then the message may go.
 

@@ -213,7 +213,7 @@ class Dispatcher:
                 )
                 batch.kept.discard(message.message_id)
             case Postpone(until=until):
-                self._postpone_until(until, message, batch)
+                self.messages.postpone_until(batch, message, until)
             case Duplicate():
                 logger.info(
                     "duplicate submission deleted",
@@ -239,12 +239,7 @@ class Dispatcher:
         if isinstance(begun, Claim):
             batch.waiting.append((message, begun))
             return
-        self.starter.plan(message, begun)
-        self._postpone_until(message.due_at, message, batch)
-
-    def _postpone_until(self, until: datetime, message: JobMessage, batch: Batch) -> None:
-        seconds = round((until - self.context.clock.now()).total_seconds())
-        self.messages.postpone(batch, message, seconds)
+        self.starter.plan(message, begun, batch)
 
     def _end_waiting(self, waiting: Lease, covered: JobMessage | None) -> Lease:
         """End a cancelled job; returns its row. `covered`: the message that ends with it."""

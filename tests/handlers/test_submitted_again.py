@@ -1,5 +1,6 @@
 """A job that is submitted again while its task is being stopped starts when the task has ended."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,15 @@ def test_dead_job_corrected_at_once_starts_again_after_its_task_is_killed(life: 
     assert life.settle(row, "timed-out") == "DEAD"
     life.send(JOB, max_attempts=2)
     life.deliver()
+    assert 120 <= started_after_s(life, task) <= 135
+
+
+def test_job_that_is_planned_anew_begins_after_its_task_is_killed(life: Life) -> None:
+    task = cancelled(life)
+    soon = life.stack.aws.clock.now() + timedelta(seconds=5)
+    life.send(JOB, start_at=soon.isoformat())
+    life.deliver()
+    assert life.row(JOB).state is State.CANCELLED
     assert 120 <= started_after_s(life, task) <= 135
 
 
