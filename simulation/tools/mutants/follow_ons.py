@@ -15,9 +15,16 @@ FOLLOW_ONS: Final = (
     Mutant(
         "a job leads wherever it says that it emitted",
         "longhaul/lineage_check.py",
-        "parent.may_emit_to is None and seal_of(parent) is not None",
-        "seal_of(parent) is not None",
+        "parent.may_emit_to is None and parent.is_begun and",
+        "parent.is_begun and",
         test="tests/handlers/test_forged_lineage.py::test_a_job_that_forges_what_it_emitted_leads_to_no_other_stage_than_its_own_leads_to",
+    ),
+    Mutant(
+        "a planned job leads wherever a task writes into its row",
+        "longhaul/lineage_check.py",
+        "parent.may_emit_to is None and parent.is_begun and",
+        "parent.may_emit_to is None and",
+        test="tests/handlers/test_forged_lineage.py::test_what_a_task_writes_into_a_row_that_waits_for_its_time_leads_nowhere",
     ),
     Mutant(
         "a repeated follow-on gets another job id",
