@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from longhaul.cli.entry import ended_by_interrupt
+from longhaul.cli.interrupts import ended_by_interrupt
 from longhaul.cli.project import choose
 from longhaul.cli.terminal.endings import errors_as_sentences
 from longhaul.config.project import VARIABLE
