@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from longhaul.domain.secret_refs import SecretRef
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.job import Job
 from longhaul.runner import json_logs
+from longhaul.runner.resources import Resources
+from longhaul.runner.spark.gateway import LateGateway
 from longhaul.runner.variables import MaskedStream, give_to_process
 from longhaul.settings import JobVariables
 from tests.runner.conftest import Cloud, MakeAttempt
@@ -195,3 +198,24 @@ def test_lines_of_the_log_are_masked_once_the_secrets_are_known(
     logging.getLogger().info("x", extra={"detail": {"token": 'hun"ter22'}})
     (line,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert line["detail"] == {"token": "[A]"}
+
+
+def test_a_jvm_that_is_started_late_has_no_secret_in_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Mapping[str, str]] = []
+
+    def begin(_command: object, *, env: Mapping[str, str], **_: object) -> None:
+        started.append(env)
+        raise InterruptedError
+
+    monkeypatch.setattr("longhaul.runner.spark.gateway.subprocess.Popen", begin)
+    gateway = LateGateway(tmp_path, Resources(1, 1024))
+    # As the attempt does, before it knows that its job needs Spark.
+    monkeypatch.setenv("DB_PASSWORD", SECRET)
+    with pytest.raises(InterruptedError):
+        gateway.start()
+
+    (environment,) = started
+    assert "SPARK_HOME" in environment
+    assert "DB_PASSWORD" not in environment

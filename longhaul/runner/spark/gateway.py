@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -72,16 +72,23 @@ class Gateway:
     """A running JVM with its Py4J gateway."""
 
     def __init__(
-        self, scratch: Path, resources: Resources, *, aot: Sequence[str] | None = None
+        self,
+        scratch: Path,
+        resources: Resources,
+        *,
+        aot: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Start the JVM and return at once.
 
-        Its shuffle and temporary files go to `scratch`; `aot` is as in `jvm.command`.
+        Its shuffle and temporary files go to `scratch`; `aot` is as in `jvm.command`. Its
+        `environment` is by default that of this process.
         """
         local_dirs = scratch / "spark"
         local_dirs.mkdir(parents=True, exist_ok=True)
         self._connection = scratch / CONNECTION
-        environment = os.environ | {
+        environment = {
+            **(os.environ if environment is None else environment),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection),
             "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": "127.0.0.1",  # else it listens on the task's outer address
@@ -196,6 +203,9 @@ class LateGateway:
     def __init__(self, scratch: Path, resources: Resources) -> None:
         self._scratch = scratch
         self._resources = resources
+        # As it is now: later it has the secrets of the stage, which SQL could name in a JVM that
+        # has them (`${env:…}`).
+        self._environment = dict(os.environ)
         self._gateway: Gateway | None = None
 
     @property
@@ -205,7 +215,7 @@ class LateGateway:
     def start(self) -> Gateway:
         """Start it, unless it is."""
         if self._gateway is None:
-            self._gateway = Gateway(self._scratch, self._resources)
+            self._gateway = Gateway(self._scratch, self._resources, environment=self._environment)
         return self._gateway
 
     def stop(self) -> None:
