@@ -69,7 +69,7 @@ _NAMES = re.compile(r"[\w.,()`*]*")
 _TELLING = r"(?:pass|pwd|secret|token|key|sig|auth|cred)"
 _TELLS = re.compile(_TELLING, re.IGNORECASE)
 # A path in a bucket, and a table without a filter.
-_PLACE = re.compile(r"(?:s3|table)://[^?#@:;&=]*(?:@\d+)?")
+_PLACE = re.compile(r"(?:s3|table|file)://[^?#@:;&=]*(?:@\d+)?")
 _SECRETS = (
     # The value of a header, a setting, or an option of a command.
     re.compile(

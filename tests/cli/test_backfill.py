@@ -104,7 +104,9 @@ def test_after_an_interrupt_it_goes_on_where_it_was(world: World) -> None:
         raise KeyboardInterrupt
 
     world.clock.meanwhile.append(interrupt)
-    assert world.run(*COMMAND, *THREE, "--slots", "1").exit_code == 130
+    interrupted = world.run(*COMMAND, *THREE, "--slots", "1")
+    assert interrupted.exit_code == 130
+    assert "what was sent goes on (`longhaul status oct`), and the same" in interrupted.stderr
     assert sent(world) == ["2026-10-01"]
     running = claim(world, 1)
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import BODY, QUEUE_URL, body, message
-from tests.cli.conftest import World
+from tests.cli.conftest import PLACE, World
 
 FLAGS = (
     "--job",
@@ -59,6 +60,28 @@ def test_options_make_one_request(world: World) -> None:
         "tags": {"day": "2026-10-07", "by": "ops"},
         "job_id": "mine",
     }
+
+
+def test_an_embedded_aws_is_sent_no_input_that_this_machine_lacks(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = world.settings.paths.model_copy(update={"allow_file": True})
+    world.settings = world.settings.model_copy(update={"paths": paths})
+    world.deploy()
+    there = tmp_path / "rows.csv"
+    there.touch()
+
+    def sent(path: Path) -> tuple[int, str]:
+        done = world.run("submit", *FLAGS, "--input", f"rows=file://{path}")
+        return done.exit_code, done.stderr
+
+    assert sent(tmp_path / "no.csv")[0] == 0  # AWS has another disk
+    place = replace(PLACE, endpoint="http://127.0.0.1:1", embedded=True)
+    monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: place)
+    assert sent(there)[0] == 0
+    assert sent(tmp_path / "*.txt")[0] == 0
+    status, said = sent(tmp_path / "no.csv")
+    assert (status, f"inputs.rows: there is no file file://{tmp_path}/no.csv" in said) == (2, True)
 
 
 def test_every_field_of_a_request_has_an_option(world: World) -> None:
@@ -121,7 +144,7 @@ def test_a_missing_file_or_one_without_text_is_reported_in_a_sentence(
 ) -> None:
     absent = world.run("submit", "nowhere.jsonl")
     assert (absent.exit_code, absent.stderr) == (
-        1,
+        2,
         "longhaul: nowhere.jsonl: No such file or directory\n",
     )
     (tmp_path / "binary").write_bytes(b"{}\n\xff")

@@ -378,6 +378,7 @@ def test_a_document_is_shown_without_what_looks_like_a_secret() -> None:
     shown = {
         "query": "SELECT 1",
         "lookup": "s3://data/2026/10/a1b2c3d4e5f6a7b8.csv",
+        "local": "file:///home/ops/weblogs7/a1b2c3d4e5f6a7b8.csv",
         "days": ["2026-10-07", 3, None, True],
         "ratio": 0.5,
         "table": "table://web/hits@1234567890123456789",

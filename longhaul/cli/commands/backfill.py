@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from longhaul.cli.checks.files import missing_files
 from longhaul.cli.checks.params import check_params
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import chosen
@@ -124,10 +125,18 @@ def backfill(  # noqa: PLR0913 - the fields of a request
         return
     course, said = None, -1
     at_once = slots or to_stage.slots
-    for course in target.backfiller.run(to_stage.queue_url, key, planned, at_once):
-        if len(course.left) != said:
-            said = len(course.left)
-            out.note(f"{len(course.open)} open, {len(course.done)} ended, {said} to be sent")
+    try:
+        for course in target.backfiller.run(to_stage.queue_url, key, planned, at_once):
+            if len(course.left) != said:
+                said = len(course.left)
+                out.note(f"{len(course.open)} open, {len(course.done)} ended, {said} to be sent")
+    except KeyboardInterrupt:
+        out.note(
+            f"no more is sent; what was sent goes on (`longhaul status {key.partition('#')[2]}`), "
+            "and the same command sends the rest",
+            style="yellow",
+        )
+        raise
     if course is not None and course.unsent:
         raise CommandError(
             f"{len(course.unsent)} requests were not sent ({course.unsent[0].reason}): start the "
@@ -169,6 +178,8 @@ def _plan(
         requests, target.settings, stage, target.max_bytes(stage), never, now
     )
     problems += shared_outputs(sendable)
+    if target.place.embedded:
+        problems += missing_files(sendable)
     problems += _wrong_params(out, target, stage, sendable)
     awaited = target.waiter.before(stage.name, sendable)
     problems += conflicting(awaited, sendable)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
@@ -34,6 +35,7 @@ from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output, table_of
 from longhaul.cli.terminal.selection import find_backfill, find_job
 from longhaul.domain.backfill import Backfill
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.waiting import Wait, Waits
@@ -53,6 +55,17 @@ MAX_SEARCHED = 10_000
 """Ended jobs that a search for a label or tags looks at, the latest first: 100 calls."""
 
 
+class ShownState(StrEnum):
+    """The states that a list shows; a queued job has no row, and no line."""
+
+    RUNNING = "RUNNING"
+    RELEASED = "RELEASED"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    DEAD = "DEAD"
+    CANCELLED = "CANCELLED"
+
+
 @on_target
 def status(  # noqa: PLR0913 - filters
     target: Target,
@@ -60,7 +73,7 @@ def status(  # noqa: PLR0913 - filters
     job: Annotated[str | None, typer.Argument(help="A job's id; without it, a list.")] = None,
     stage: StageOption = None,
     state: Annotated[
-        list[State] | None,
+        list[ShownState] | None,
         typer.Option(
             "--state", case_sensitive=False, help="Only jobs in this state; may be repeated."
         ),
@@ -113,7 +126,7 @@ def status(  # noqa: PLR0913 - filters
         return
     which = _Which(
         stages=target.stages(stage),
-        states=tuple(state or State),
+        states=tuple(each.value for each in state or ShownState),
         ages=Ages(older_than, newer_than),
         names=names_wanted(label, tags),
         limit=limit,
@@ -195,7 +208,7 @@ class _Which:
     """The jobs of a list."""
 
     stages: Sequence[Stage]
-    states: Sequence[State]
+    states: Sequence[str]
     ages: Ages
     names: Names
     limit: int
@@ -222,7 +235,8 @@ def _look(target: Target, which: _Which) -> _Seen:
     stages, now = [each.name for each in which.stages], target.parts.clock.now()
     unfinished = target.jobs.unfinished(stages)
     most = which.limit + 1
-    ended = target.jobs.ended(stages, which.states, which.ages)
+    rows_are = [each for each in State if each.value in which.states]
+    ended = target.jobs.ended(stages, rows_are, which.ages)
     looked_at = 0
     if which.names:
         found: list[Lease] = []
@@ -241,7 +255,7 @@ def _look(target: Target, which: _Which) -> _Seen:
         open=[
             row
             for row in unfinished
-            if row.state in which.states
+            if shown_state(row) in which.states
             and which.ages.include(row, now)
             and which.names.include(row)
         ][:most],

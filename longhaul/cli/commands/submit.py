@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from longhaul.cli.checks.files import missing_files
 from longhaul.cli.checks.params import check_params
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import chosen
@@ -209,6 +210,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         new_ids(now, target.parts.rng, len(requests)),
         now,
     )
+    if target.place.embedded:
+        more += missing_files(sendable)
     project = chosen()
     if project is not None and project.stack_name == target.stack:
         wrong, notes = check_params(project, sendable, to_stage)
@@ -252,6 +255,8 @@ def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:
     try:
         raw = sys.stdin.buffer.read() if file is None or str(file) == "-" else file.read_bytes()
         return documents(raw.decode("utf-8-sig"))
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}", ExitStatus.USAGE) from None
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise CommandError(f"line {line}: is not UTF-8", ExitStatus.USAGE) from None

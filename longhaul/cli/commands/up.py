@@ -51,9 +51,9 @@ def up(
     Example: longhaul up --port 0
     """
     require("local")
-    check_address(host, port)
     folder = work_dir or default_work_dir()
-    with work_in(folder):
+    with work_in(folder):  # first: a second one in the same folder needs another, and no other port
+        check_address(host, port)
         from longhaul.cli.local.serve import serve  # noqa: PLC0415 - moto is slow to load
 
         serve(
