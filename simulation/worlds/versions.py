@@ -16,8 +16,8 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "colour": {"S": "green"},
     "weights": {"M": {"a": {"L": [{"N": "1"}]}}},
 }
-# Objects whose names are data: a field more would be a dataset or a column more.
-_BY_NAME = frozenset({"rows", "columns"})
+# Objects whose names are data: a field more would be a dataset, a column or a stage more.
+_BY_NAME = frozenset({"rows", "columns", "emitted"})
 # Step Functions compares it byte for byte with what the execution was started with. The names of
 # tags are data.
 _NEVER_REWRITTEN = frozenset({"execution_input", "tags"})

@@ -69,7 +69,8 @@ def _keys(seen: "Seen", key: str) -> Iterator[str]:
     yield key
     if seen.success_of(key) is not None:
         for place in list(seen.families.followed.get(key, ())):
-            yield from _keys(seen, seen.families.keys_at(key, place)[-1])
+            for latest in seen.families.keys_at(key, place)[-1:]:
+                yield from _keys(seen, latest)
 
 
 def _was_refused(seen: "Seen", key: str) -> bool:
