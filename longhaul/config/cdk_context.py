@@ -112,7 +112,9 @@ def _explain(detail: ErrorDetails) -> str:
             return detail["msg"].removeprefix("Value error, ")
         case _:
             reason = f"{detail['msg'][0].lower()}{detail['msg'][1:]}"
-            return f"is {json.dumps(detail['input'])}; {reason}"
+            # Somebody may have put a value there in the place of an ARN.
+            is_secret = "secrets" in detail["loc"]
+            return reason if is_secret else f"is {json.dumps(detail['input'])}; {reason}"
 
 
 def _fields_beside(location: tuple[int | str, ...]) -> list[str]:

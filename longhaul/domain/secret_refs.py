@@ -50,8 +50,10 @@ class SecretRef:
             if said[1] and said[2]:
                 raise ValueError(f"{text!r} names a version by its stage and by its id: name one")
             return cls("secretsmanager", found["arn"], _known(found["region"]), *said)
+        # What is no ARN may be the secret itself, and the error goes to the log of a build.
+        shown = repr(text) if text.startswith("arn:") else "this"
         raise ValueError(
-            f"{text!r} is neither the ARN of a secret "
+            f"{shown} is neither the ARN of a secret "
             "(arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME-xxxxxx, with the six characters "
             "at its end, and with :KEY:: for a key of its JSON) nor of a parameter "
             "(arn:aws:ssm:REGION:ACCOUNT:parameter/NAME)"

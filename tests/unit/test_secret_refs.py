@@ -1,7 +1,9 @@
 """What a stage's setting of a secret names."""
 
 import pytest
+from pydantic import JsonValue
 
+from longhaul.config.cdk_context import read
 from longhaul.domain.secret_refs import SecretRef
 
 SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:shop/db-AbCd12"
@@ -61,3 +63,17 @@ def test_a_setting_names_a_secret_as_ecs_has_it_or_a_parameter(text: str, said: 
 def test_all_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"neither the ARN|name one"):
         SecretRef.parse(text)
+
+
+def test_a_value_in_the_place_of_an_arn_is_not_repeated() -> None:
+    with pytest.raises(ValueError, match=r"^this is neither the ARN") as refused:
+        SecretRef.parse("hunter22")
+    assert "hunter22" not in str(refused.value)
+
+
+@pytest.mark.parametrize("secrets", ["hunter22", {"PIN": 20131231}, {"A": ["hunter22"]}])
+def test_what_else_is_in_the_place_of_secrets_is_not_repeated(secrets: JsonValue) -> None:
+    problems = read({"stages": [{"name": "main", "secrets": secrets}]})
+    assert isinstance(problems, list)
+    assert problems
+    assert not any(each in str(problems) for each in ("hunter22", "20131231"))
