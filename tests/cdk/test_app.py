@@ -111,6 +111,10 @@ def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis
             "on_object.request: the output is below incoming/, so each of its files would start",
         ),
         (
+            {"outputs": {"report": "s3://<data-bucket>/incoming/{object.id}/"}},
+            "on_object.request: the output outputs.report is below incoming/, so each of its files",
+        ),
+        (
             {"output": "table://longhaul/files", "mode": "append"},
             "on_object.request: the output is below tables/, so each of its files would start",
         ),
