@@ -149,6 +149,16 @@ def test_an_ended_task_and_a_note_advance(watched: Watched) -> None:
     assert (document["note"], at) == ("half way", watched.now_)
 
 
+def test_a_job_that_has_said_how_far_it_is_stalls_like_any_other(watched: Watched) -> None:
+    watched.reporter.progress.enter(Phase.RUNNING)
+    watched.reporter.progress.say("files", done=1, total=4)
+    watched.report()
+    document, first = watched.report()
+    _, second = watched.report()
+    assert document["fraction"] == 0.3
+    assert first == second
+
+
 def test_a_quiet_period_counts_as_progress_until_it_has_lasted_too_long(watched: Watched) -> None:
     watched.report()
     watched.reporter.progress.be_quiet("waiting for the API", watched.now_ + timedelta(seconds=12))

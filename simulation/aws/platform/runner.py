@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from greenlet import getcurrent
 from pydantic import JsonValue
@@ -143,6 +143,10 @@ class PlannedArea:
         self._container = container
         self._s3 = s3
 
+    @property
+    def is_of_cluster(self) -> bool:
+        return self._cluster is not None
+
     def stage(
         self,
         listing: InputListing,
@@ -229,6 +233,7 @@ class PlannedSpark:
         self._is_working = False
         self._worked_s = 0.0
         self._waiting: tuple[Process, Event] | None = None
+        self._kind = JobKind.SPARK
         stop.on_request(self._wake)
 
     def load(
@@ -244,17 +249,24 @@ class PlannedSpark:
         container = self._container
         container.work_known(work, planned.ending(container.attempt.attempt, work))
         container.code = self._around.versions.get(("code", planned.name), 0)
+        # A cluster refuses it.
+        is_plain = planned.has_no_spark and not self._area.is_of_cluster
         return LoadedJob(
-            lambda _session, job: self._play(planned, job), Params(), str(container.code)
+            lambda _session, job: self._play(planned, job),
+            Params(),
+            str(container.code),
+            JobKind.PLAIN if is_plain else JobKind.SPARK,
         )
 
     version = "4"
 
     def begin(self, kind: JobKind) -> None:
-        """There is nothing to boot."""
+        self._kind = kind
 
     def await_session(self, input_bytes: int = 0) -> None:
         del input_bytes
+        if self._kind is JobKind.PLAIN:
+            raise AssertionError("a JVM boots for a job without Spark")
         self._pause(_BOOT_S)
 
     def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
@@ -268,6 +280,9 @@ class PlannedSpark:
 
     def _play(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
         self._around.noted("parents read", job.parents)
+        if self._kind is JobKind.PLAIN:
+            job.progress("working", done=0, total=1)
+            self._pause(_BOOT_S)  # so that it takes as long as one with Spark
         is_in_parts = planned.parts and self._container.ending.kind != "no_output"
         if is_in_parts:
             WorkInParts(self._container, job, self._work_on).run()
@@ -341,9 +356,8 @@ class PlannedSpark:
         match kind:
             case "no_output":
                 return
-            case "oom_in_jvm":  # as `longhaul.runner.spark.local` notices it
-                self._stop.request(StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory")
-                raise ConnectionResetError
+            case "oom_in_jvm":
+                self._run_out_of_memory()
             case "jvm_hangs":  # and no stop frees the main thread
                 wait_for_good()
             case "hangs":  # with all its threads
@@ -353,6 +367,13 @@ class PlannedSpark:
                 reason = "OutOfMemoryError: Container killed due to memory usage"
                 container.end_as(kind, _KILLED, reason)
         container.end_as(kind, _EXITS[kind])
+
+    def _run_out_of_memory(self) -> NoReturn:
+        if self._kind is JobKind.PLAIN:
+            raise MemoryError
+        # As `longhaul.runner.spark.local` notices it.
+        self._stop.request(StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory")
+        raise ConnectionResetError
 
     def _work(self, seconds: float) -> None:
         while not self._container.has_executors():

@@ -1,0 +1,47 @@
+"""Bugs about jobs without Spark."""
+
+from typing import Final
+
+from simulation.tools.mutants.mutant import Mutant
+
+_PYTHON: Final = "longhaul/runner/plain/python.py"
+_PROGRESS: Final = "tests/runner/test_progress.py"
+_JOBS: Final = "tests/runner/test_plain_jobs.py"
+
+PLAIN: Final = (
+    Mutant(
+        "a job without Spark waits for a session",
+        "longhaul/runner/attempt.py",
+        "is_plain = loaded.kind is JobKind.PLAIN",
+        "is_plain = False",
+    ),
+    Mutant(
+        "a job that has said how much there is counts as alive for ever",
+        "longhaul/runner/reporting.py",
+        "is_work = effort.is_work or spark.runs_elsewhere",
+        "is_work = effort.is_work or spark.runs_elsewhere or self.progress.said is not None",
+        # In a world it ends by its timeout, which is as good.
+        test=f"{_PROGRESS}::test_a_job_that_has_said_how_far_it_is_stalls_like_any_other",
+    ),
+    Mutant(
+        "processes that a job without Spark has left go on",
+        _PYTHON,
+        "end_children(before)",
+        "pass",
+        test=f"{_JOBS}::test_processes_that_a_job_leaves_are_ended",
+    ),
+    Mutant(
+        "a stop leaves the processes of a job without Spark",
+        _PYTHON,
+        "end_children(spared)",
+        "pass",
+        test=f"{_JOBS}::test_a_stop_unwinds_the_job_wherever_it_is_and_ends_its_processes",
+    ),
+    Mutant(
+        "a job without Spark can catch its stop",
+        _PYTHON,
+        "class _Stopped(BaseException):",
+        "class _Stopped(Exception):",
+        test=f"{_JOBS}::test_a_stop_unwinds_the_job_wherever_it_is_and_ends_its_processes",
+    ),
+)
