@@ -21,6 +21,8 @@ from longhaul.domain.errors import PermanentJobError
 _MIB: Final = 1024 * 1024
 # Of all files that are open: a row group for each small batch would make files that read slowly.
 _MAX_BUFFERED: Final = 128 * _MIB
+# What a column of a batch takes beside its values: many partitions make batches of a few rows.
+_OF_COLUMN: Final = 1024
 # Well below the 1,024 that a process may have open.
 _MAX_OPEN: Final = 256
 _PARQUET: Final = {
@@ -63,20 +65,15 @@ class RowFiles:
         self._id = uuid4()
         self._count = 0
         self._open: dict[Hashable, RowWriter] = {}
-        self._waiting: dict[Hashable, list[pa.RecordBatch]] = {}
+        self._waiting: dict[Hashable, tuple[str, list[pa.RecordBatch]]] = {}
         self._waiting_bytes = 0
 
     def add(self, key: Hashable, place: str, batch: pa.RecordBatch) -> None:
         """Write rows to the file of the key, in the folder `place`."""
-        if key not in self._open:
-            if len(self._open) >= _MAX_OPEN:
-                self._close(next(iter(self._open)))
-            self._open[key] = self._begin(place)
-        self._waiting.setdefault(key, []).append(batch)
-        self._waiting_bytes += batch.nbytes
+        self._waiting.setdefault(key, (place, []))[1].append(batch)
+        self._waiting_bytes += batch.nbytes + _OF_COLUMN * batch.num_columns
         if self._waiting_bytes > _MAX_BUFFERED:
-            for each in list(self._waiting):
-                self._flush(each)
+            self._flush()
 
     def close(self, place_of_none: str | None) -> None:
         """Finish all files.
@@ -85,10 +82,25 @@ class RowFiles:
             place_of_none: where to put a file without rows if there is none: readers find the
                 columns in it. None: nowhere.
         """
-        if not self._count and place_of_none is not None:
+        if not self._count and not self._waiting and place_of_none is not None:
             self.add(None, place_of_none, pa.RecordBatch.from_pylist([], self._schema))
-        for key in list(self._open):
-            self._close(key)
+        self._flush()
+        for each in self._open.values():
+            each.close()
+        self._open.clear()
+
+    def _flush(self) -> None:
+        """Write what waits: a file is begun no sooner, else each small batch might begin one."""
+        for key, (place, batches) in self._waiting.items():
+            if key not in self._open:
+                if len(self._open) >= _MAX_OPEN:
+                    self._open.pop(next(iter(self._open))).close()
+                self._open[key] = self._begin(place)
+            whole = pa.Table.from_batches(batches).combine_chunks()
+            for batch in whole.to_batches() or batches[:1]:
+                self._open[key].write(batch)
+        self._waiting.clear()
+        self._waiting_bytes = 0
 
     def _begin(self, place: str) -> RowWriter:
         folder = self._folder / place
@@ -97,18 +109,6 @@ class RowFiles:
         name = f"part-{self._count:05d}-{self._id}{self._extension}"
         self._count += 1
         return self._open_file(folder / name, self._schema)
-
-    def _flush(self, key: Hashable) -> None:
-        batches = self._waiting.pop(key, [])
-        self._waiting_bytes -= sum(each.nbytes for each in batches)
-        if batches:
-            whole = pa.Table.from_batches(batches).combine_chunks()
-            for batch in whole.to_batches() or batches[:1]:
-                self._open[key].write(batch)
-
-    def _close(self, key: Hashable) -> None:
-        self._flush(key)
-        self._open.pop(key).close()
 
 
 def _format(

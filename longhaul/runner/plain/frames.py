@@ -20,7 +20,7 @@ from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.partitions import escaped, partition_of_nulls, require_columns
 from longhaul.runner.io.written import Folder, TableLayout
 from longhaul.runner.plain.files import RowFiles, read_parquet, texts
-from longhaul.runner.plain.types import columns_json, plain_batch, plain_schema
+from longhaul.runner.plain.types import columns_json, own_columns, plain_batches, plain_schema
 
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -40,7 +40,9 @@ class ArrowFrame:
             if isinstance(data, pa.RecordBatchReader)
             else pa.RecordBatchReader.from_stream(data)
         )
-        self._schema = plain_schema(self._reader.schema)
+        whole = self._reader.schema
+        self._own = own_columns(whole)
+        self._schema = plain_schema(pa.schema([whole.field(place) for place in self._own]))
         self.columns = columns_json(self._schema)
 
     def write(self, folder: Folder, how: WriteOptions) -> int:
@@ -95,7 +97,7 @@ class ArrowFrame:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._reader:
             if batch.num_rows:
-                yield plain_batch(batch, self._schema)
+                yield from plain_batches(batch.select(self._own), self._schema)
 
     def _require_parted(self, partition_by: Sequence[str]) -> None:
         for name in partition_by:

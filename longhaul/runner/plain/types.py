@@ -1,6 +1,8 @@
 """The types of Arrow, as Spark and tables know them: what one job writes another can read."""
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ from pyarrow import types
 from longhaul.domain.errors import PermanentJobError
 
 _MAX_DIGITS: Final = 38
+_MAX_TEXT: Final = 2**31 - 1
 _OF_UINT64: Final = 20
 _NAMES: Final = {
     pa.bool_(): "boolean",
@@ -40,14 +43,32 @@ _WIDER: Final = {
 }
 
 
+_INDEX: Final = re.compile(r"__index_level_\d+__")
+
+
+def own_columns(schema: pa.Schema) -> list[int]:
+    """The places of the columns that people have named.
+
+    The index of a frame of pandas that has lost some of its rows comes along without a name.
+    """
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [
+        place
+        for place, name in enumerate(schema.names)
+        if not (name in index and _INDEX.fullmatch(name))
+    ]
+
+
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The columns in types that hold the same values, and are read everywhere as what they are.
 
     Every column may be null, and has no metadata.
 
     Raises:
-        PermanentJobError: there is no such type, or two columns have one name.
+        PermanentJobError: there is no such type, two columns have one name, or there is none.
     """
+    if not schema.names:
+        raise PermanentJobError("output: the frame has no columns, which no reader could take")
     seen: dict[str, str] = {}
     for name in schema.names:
         if other := seen.get(name.lower()):
@@ -63,15 +84,26 @@ def columns_json(schema: pa.Schema) -> str:
     return json.dumps(_struct(schema))
 
 
-def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns of its `plain_schema`.
+def plain_batches(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows with the columns of their `plain_schema`.
+
+    A batch of polars may have texts of more than the 2 GiB that a column has room for then: it
+    comes in parts.
 
     Raises:
         PermanentJobError: a time has nanoseconds.
     """
-    columns = zip(batch.columns, schema, strict=True)
-    arrays = [_cast(column, field) for column, field in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    rows = batch.num_rows
+    try:
+        arrays = [_cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
+    except PermanentJobError:
+        if rows == 1 or batch.nbytes < _MAX_TEXT:
+            raise
+        for place, count in ((0, rows // 2), (rows // 2, rows - rows // 2)):
+            # Taken, not cut out: a cut column still counts its texts from the first of all.
+            yield from plain_batches(batch.take(pa.arange(place, place + count)), schema)
+        return
+    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -80,7 +112,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     except pa.ArrowInvalid as error:  # it quotes a value
         raise PermanentJobError(
             f"output: column {field.name}: a {column.type} of it is no {field.type}: times have"
-            " microseconds at most, so round them"
+            " microseconds at most, and a text 2 GiB"
         ) from error
 
 
@@ -93,7 +125,7 @@ def _plain(kind: pa.DataType, path: str) -> pa.DataType:
         return pa.timestamp("us", "UTC" if kind.tz else None)
     if types.is_fixed_size_binary(kind):
         return pa.binary()
-    if types.is_decimal(kind) and kind.precision <= _MAX_DIGITS:
+    if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= _MAX_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
     if types.is_struct(kind):
         return pa.struct([pa.field(f.name, _plain(f.type, f"{path}.{f.name}")) for f in kind])
@@ -102,13 +134,12 @@ def _plain(kind: pa.DataType, path: str) -> pa.DataType:
         return pa.map_(key, value)
     if _is_list(kind):
         return pa.list_(pa.field("element", _plain(kind.value_type, f"{path}.element")))
-    wider = _WIDER.get(kind, kind)
-    if wider not in _NAMES and not types.is_decimal(wider):
+    if kind not in _NAMES and kind not in _WIDER:
         raise PermanentJobError(
             f"output: column {path}: neither Spark nor a table has a type for Arrow's {kind}: cast"
             " it to another"
         )
-    return wider
+    return _WIDER.get(kind, kind)
 
 
 def _is_list(kind: pa.DataType) -> bool:
