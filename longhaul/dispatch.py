@@ -249,8 +249,11 @@ class Dispatcher:
             # message's, so that a correction keeps its place in the join, and is called alike.
             stage = self.context.settings.stage(waiting.stage)
             lineage = waiting.lineage or self.lineage_check.proven_lineage(covered, stage, waiting)
+            if waiting.is_mark:  # a retry sends it
+                self.context.requests.put(covered.request_ref, covered.content)
             ended = replace(
                 adopted(ended, covered),
+                request_ref=waiting.request_ref or covered.request_ref,
                 lineage=lineage,
                 label=waiting.label or covered.request.label,
                 tags=waiting.tags or covered.request.tags,

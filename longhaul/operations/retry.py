@@ -60,8 +60,10 @@ def kept_request(lease: Lease, requests: Requests) -> Message:
 
 def why_not(lease: Lease) -> str | None:
     """Why this job cannot be retried; None when it can."""
-    if lease.is_mark or (lease.state is State.CANCELLED and not lease.request_ref):
+    if lease.state is State.CANCELLED and not lease.request_ref:  # of a version that kept none
         return "it was cancelled before it began, so no request of it is kept: submit it again"
+    if lease.is_open_mark:
+        return "it ends when its message comes: retry it once it is CANCELLED"
     if lease.cancel_requested_at and not lease.state.is_terminal:
         return "it is being cancelled: retry it once it is CANCELLED"
     if lease.state is State.RUNNING:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from longhaul.domain.backfill import Backfill
-from longhaul.domain.job_state import QUEUED, JobState
+from longhaul.domain.job_state import QUEUED, JobState, shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.waiting import Wait
 from longhaul.operations.cancel import Canceller
@@ -44,6 +44,12 @@ def unwell(tree: TreeJob) -> list[Lease]:
     """The rows of the jobs of a tree that ended otherwise than well, and can be run again."""
     rows = (job.lease for job in tree.all())
     return [row for row in rows if row is not None and row.state in (State.DEAD, State.CANCELLED)]
+
+
+def stopping(tree: TreeJob) -> list[Lease]:
+    """The rows of the jobs of a tree that are being cancelled."""
+    rows = (job.lease for job in tree.all())
+    return [row for row in rows if row is not None and shown_state(row) == "CANCELLING"]
 
 
 def progress(tree: TreeJob) -> str:

@@ -184,8 +184,15 @@ def test_a_job_that_is_being_cancelled_is_retried_later(world: World) -> None:
     assert (done.exit_code, "retry it once it is CANCELLED" in done.stderr) == (1, True)
 
 
+def test_a_job_cancelled_in_its_queue_is_retried_once_its_message_has_come(world: World) -> None:
+    world.run("cancel", "early")
+    done = world.run("retry", "early")
+    assert (done.exit_code, "retry it once it is CANCELLED" in done.stderr) == (1, True)
+
+
 def test_a_job_cancelled_before_it_began_has_nothing_to_send(world: World) -> None:
     world.run("cancel", "early")
+    end_mark(world, "main#early")
     done = world.run("retry", "early")
     assert (done.exit_code, "submit it again" in done.stderr) == (1, True)
 

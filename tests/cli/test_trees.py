@@ -102,6 +102,14 @@ def test_a_retry_of_a_success_runs_again_what_died_below_it(tree: World) -> None
     assert (done.exit_code, done.stdout) == (0, f"{dead.job_id}\n")
 
 
+def test_a_retry_of_a_success_names_what_is_still_being_cancelled(tree: World) -> None:
+    tree.run("cancel", "year")
+    done = tree.run("retry", "year")
+    assert (done.exit_code, done.stdout) == (1, "")
+    for n in range(3):
+        assert f"{child(tree, n)}: it ends when its message comes: retry it once" in done.stderr
+
+
 def test_a_wait_ends_with_the_tree_and_its_exit_code_is_the_trees(tree: World) -> None:
     def ends() -> None:
         for n in range(3):

@@ -11,8 +11,9 @@ from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.find import Jobs
 from longhaul.operations.rerun import Rerunner
+from longhaul.operations.retry import Retrier, why_not
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
-from longhaul.operations.tree import TreeCanceller, progress
+from longhaul.operations.tree import TreeCanceller, progress, unwell
 from longhaul.trees import TreeJob, Trees
 from tests.builders import body
 from tests.events import event
@@ -176,6 +177,15 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
         tree = walked(stack, root)
         assert (tree.has_ended, tree.has_succeeded) == (True, False)
         assert progress(tree) == "main 1 of 1, fetch 0 of 3 (3 CANCELLED), delays waits for 3"
+
+        retrier = Retrier(stack.settings, parts.queue, parts.requests)
+        stack.aws.clock.advance(1)
+        for each in unwell(tree):
+            assert why_not(each) is None
+            retrier.retry(each)
+        for name in ("fetch", "clean", "delays"):
+            run_all(stack, name, context)
+        assert walked(stack, root).has_succeeded
 
 
 @pytest.mark.parametrize("has_lineage", [False, True])

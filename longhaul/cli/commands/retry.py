@@ -13,7 +13,7 @@ from longhaul.cli.terminal.selection import find_backfill, find_job
 from longhaul.domain.lease import Lease, State
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.retry import why_not
-from longhaul.operations.tree import unwell
+from longhaul.operations.tree import stopping, unwell
 
 
 @on_target
@@ -74,7 +74,8 @@ def _meant(
     And whether that is the job itself that was typed.
     """
     if (backfill := find_backfill(target, text, stage)) is not None:
-        found = unwell(target.trees.walk_backfill(backfill))
+        tree = target.trees.walk_backfill(backfill)
+        found = unwell(tree) or stopping(tree)
         if not found:
             why = f"{text}: none of its jobs has died or was cancelled"
             raise CommandError(why, ExitStatus.FAILED)
@@ -82,5 +83,6 @@ def _meant(
     lease = find_job(target, text, stage)
     if only or lease.state is not State.SUCCEEDED:
         return [lease], True
-    below = unwell(target.trees.walk(lease))
+    tree = target.trees.walk(lease)
+    below = unwell(tree) or stopping(tree)
     return below or [lease], not below
