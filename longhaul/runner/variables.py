@@ -45,13 +45,14 @@ class MaskedStream:
         with self._lock:
             said = self._line + text
             lines, end, self._line = said.rpartition("\n")
-            masked = self._mask(lines) + end
-            if self._mask(said) != masked + self._mask(self._line):
-                # A secret of several lines, of which the last one has not ended.
-                self._line = said
-                self._print_rest()
-            elif end:
-                self._stream.write(masked)
+            if end:
+                masked = self._mask(lines) + end
+                if self._line and self._mask(said) != masked + self._mask(self._line):
+                    # A secret of several lines, of which the last one has not ended.
+                    self._line = said
+                    self._print_rest()
+                else:
+                    self._stream.write(masked)
             if len(self._line) > _MAX_LINE:
                 self._print_rest()
         return len(text)
