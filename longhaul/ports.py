@@ -467,10 +467,12 @@ class Publisher(Protocol):
         until: datetime | None = None,
         *,
         looks_only: bool = False,
+        places: Collection[str] | None = None,
     ) -> None:
         """Make a committed output visible; repeatable by anyone.
 
-        `looks_only`: do so if all uploads are completed, and complete none.
+        `looks_only`: do so if all uploads are completed, and complete none. `places`: where alone
+        outputs may be, as the job's request has them; None where that is not known.
 
         Raises:
             TimeUpError: it was not done `until` then; what was done stays.

@@ -10,16 +10,20 @@ gone then makes the commit void.
                0                                            30 min
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from aws_lambda_powertools import Logger
+from botocore.exceptions import ClientError
 
+from longhaul.adapters.errors import code_of
 from longhaul.context import Context
 from longhaul.domain import transitions
-from longhaul.domain.errors import UploadsGoneError, VoidCommitError
+from longhaul.domain.errors import InvalidRequestError, UploadsGoneError, VoidCommitError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.outcome import reopened
+from longhaul.domain.request import read_request
 from longhaul.metrics import Metric, StageMetric
 
 logger = Logger(child=True)
@@ -51,7 +55,8 @@ class Publication:
             # Before the first completion: if this publisher dies, S3 may be at work again.
             lease = self.context.leases.apply(transitions.note_gone(lease, now))
         try:
-            self.context.publisher.publish(output, until, looks_only=rests)
+            places = self._places(lease)
+            self.context.publisher.publish(output, until, looks_only=rests, places=places)
         except UploadsGoneError as error:
             if gone_at is None:
                 self.context.leases.apply(transitions.note_gone(lease, self.context.clock.now()))
@@ -59,6 +64,22 @@ class Publication:
             elif not rests:
                 raise VoidCommitError(str(error)) from error
             raise
+
+    def _places(self, lease: Lease) -> Collection[str] | None:
+        """Where the job may write. A job's code has written the commit and the list, not that.
+
+        None: somebody has deleted it, or another version wrote it. What is committed is published
+        all the same.
+        """
+        try:
+            body = self.context.requests.get(lease.request_ref).body
+            return read_request(body, self.context.settings.paths.data_bucket).places.values()
+        except InvalidRequestError:
+            return None
+        except ClientError as error:
+            if code_of(error) != "NoSuchKey":
+                raise
+            return None
 
     def reopen(self, lease: Lease) -> Lease:
         """Let the job of a void commit run again, or be dead when that was too often.

@@ -18,7 +18,7 @@ rule.
 
 import logging
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypedDict
@@ -50,7 +50,7 @@ from longhaul.domain.manifest import (
     merged,
 )
 from longhaul.domain.paths import DataPath
-from longhaul.domain.pending import PREFIX, attempt_of, is_own, pending_ref
+from longhaul.domain.pending import PREFIX, attempt_of, goes_elsewhere, is_own, pending_ref
 from longhaul.domain.provenance import Origin, marks
 from longhaul.ports import Background, Clock
 
@@ -109,8 +109,12 @@ class S3Publisher:
         until: datetime | None = None,
         *,
         looks_only: bool = False,
+        places: Collection[str] | None = None,
     ) -> None:
         """Make a committed output visible.
+
+        `places`: where its job's request lets outputs go; None where it is not known. What a job's
+        code has committed for another place is left alone.
 
         Repeatable; also a quiet no-op when a later run has replaced the output.
 
@@ -131,6 +135,8 @@ class S3Publisher:
         pending, attempt = self._load(output.pending_ref), attempt_of(output.pending_ref)
         if pending is None or attempt is None:
             raise UploadsGoneError(f"{output.pending_ref} does not list the uploads")
+        if places is not None and goes_elsewhere(pending, places):
+            raise UploadsGoneError(f"{output.pending_ref} names a place that its job may not write")
         outputs = pending.outputs
         if any(each.manifest is None for each in outputs):
             raise UploadsGoneError(f"{output.pending_ref} does not list all parts")

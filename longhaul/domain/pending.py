@@ -6,6 +6,7 @@ sent at the first abort: `decide_pending` says when.
 """
 
 import re
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -13,6 +14,7 @@ from longhaul.domain import backoff
 from longhaul.domain.lease import AttemptId, Lease, State, folder_name, key_of_folder
 from longhaul.domain.manifest import PendingOutput
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
+from longhaul.domain.tables import TablePath, is_table
 from longhaul.settings import LeaseSettings
 
 PREFIX = f"{INTERNAL_PREFIX}pending/"
@@ -51,6 +53,26 @@ def is_own(pending: PendingOutput, ref: str, data_bucket: str) -> bool:
         and all(_is_of(attempt, each, data_bucket) for each in pending.outputs)
         # Nothing would look at those.
         and not any(each.beside for each in pending.beside)
+    )
+
+
+def goes_elsewhere(pending: PendingOutput, places: Collection[str]) -> bool:
+    """Whether any output of a list is at none of the places that its job's request names.
+
+    A function would publish it with rights that the job's stage may not have.
+
+    Args:
+        pending: the list.
+        places: as the request has them: `s3://…/` or `table://DATABASE/NAME`, beside which a job's
+            datasets have tables too.
+    """
+    tables = [TablePath.of(each) for each in places if is_table(each)]
+    prefixes = {str(DataPath.prefix_of(each)) for each in places if not is_table(each)}
+    return any(
+        not all(any(each.path.is_in(table) for table in tables) for each in output.tables)
+        if output.tables
+        else output.prefix not in prefixes
+        for output in pending.outputs
     )
 
 

@@ -51,6 +51,11 @@ class TablePath:
         """Where its files are in the data bucket."""
         return f"s3://{bucket}/{TABLES_PREFIX}{self.database}/{self.name}"
 
+    def is_in(self, output: "TablePath") -> bool:
+        """Whether it is that output's own table, or one of its datasets'."""
+        is_dataset = self.name.startswith(f"{output.name}{OF_DATASET}")
+        return self == output or (is_dataset and self.database == output.database)
+
     def of_dataset(self, dataset: str) -> "TablePath":
         """The table of a named dataset, beside the one of the output itself."""
         name = dataset.lower().replace("-", "_")

@@ -12,7 +12,7 @@ from longhaul.adapters.dynamodb.item import lease_key, to_item
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.operations.cancel import Canceller
 from longhaul.settings import Stage
-from tests.builders import BUCKET, body, stage
+from tests.builders import body, stage
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.test_stages import (
@@ -23,6 +23,7 @@ from tests.handlers.test_stages import (
     dying,
     emitting,
     jobs_in,
+    output_of,
     queued,
     receive,
     settled,
@@ -532,7 +533,7 @@ def test_corrected_run_takes_the_place_of_all_that_the_counted_one_led_to(
         assert join.lineage is not None
         inputs = stack.parts.requests.get_inputs(str(join.lineage.inputs_ref))
         assert list((inputs or {}).values()) == [
-            f"s3://{BUCKET}/out/{each.id.token}/"
+            output_of(stack, each)
             for each in sorted(of_again, key=lambda row: row.lineage.groups[-1].n)  # type: ignore[union-attr]
         ]
 

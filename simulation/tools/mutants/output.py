@@ -11,6 +11,13 @@ _PUBLISHER: Final = "longhaul/adapters/publisher.py"
 
 OUTPUT: Final = (
     Mutant(
+        "a function publishes wherever a job's code says",
+        "longhaul/adapters/publisher.py",
+        "places is not None and goes_elsewhere(pending, places)",
+        "False",
+        test="tests/handlers/test_forged_output.py::test_a_function_publishes_nothing_where_the_request_does_not_let_it_go",
+    ),
+    Mutant(
         "the manifest is written unconditionally",
         _PUBLISHER,
         ", **condition",
