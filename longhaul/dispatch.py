@@ -27,7 +27,7 @@ from longhaul.domain.claim import (
     Decision,
     Duplicate,
     Finish,
-    Plan,
+    PlanRun,
     Postpone,
     Probe,
     adopted,
@@ -189,12 +189,12 @@ class Dispatcher:
         Returns a row that must be decided on again, None when nothing is left to do.
         """
         # The message of a running job comes back after half a day, which may be too late.
-        if isinstance(decision, Claim | Plan | Probe) and self.messages.renew_if_worn_out(
+        if isinstance(decision, Claim | PlanRun | Probe) and self.messages.renew_if_worn_out(
             batch, message
         ):
             return None
         match decision:
-            case Claim() | Plan():
+            case Claim() | PlanRun():
                 self._begin(message, row, decision, batch)
             case Probe(lease=probed):
                 with about(probed.id, probed.label):
@@ -230,16 +230,16 @@ class Dispatcher:
         return None
 
     def _begin(
-        self, message: JobMessage, row: Lease | None, begun: Claim | Plan, batch: Batch
+        self, message: JobMessage, row: Lease | None, begun: Claim | PlanRun, batch: Batch
     ) -> None:
         """Let a claim wait for a slot, and a planned job's message for its time."""
-        starts_run = isinstance(begun, Plan) or begun.starts_run
+        starts_run = isinstance(begun, PlanRun) or begun.starts_run
         if starts_run and not self._is_allowed(message, row, batch):
             return
         if isinstance(begun, Claim):
             batch.waiting.append((message, begun))
             return
-        self.starter.plan(message, begun, batch)
+        self.starter.begin_later(message, begun, batch)
 
     def _end_waiting(self, waiting: Lease, covered: JobMessage | None) -> Lease:
         """End a cancelled job; returns its row. `covered`: the message that ends with it."""

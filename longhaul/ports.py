@@ -435,6 +435,9 @@ class Requests(Protocol):
 
     def get(self, ref: str) -> Message: ...
 
+    def get_stored(self, ref: str) -> Message | None:
+        """None when nothing is stored there any more."""
+
     def put_emitted(self, ref: str, emitted: Emitted) -> None:
         """Store the requests that an attempt emitted, before its commit names them."""
 

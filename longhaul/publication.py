@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from aws_lambda_powertools import Logger
-from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of
 from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.errors import InvalidRequestError, UploadsGoneError, VoidCommitError
@@ -71,15 +69,14 @@ class Publication:
         None: somebody has deleted it, or another version wrote it. What is committed is published
         all the same.
         """
+        message = self.context.requests.get_stored(lease.request_ref)
+        if message is None:
+            return None
         try:
-            body = self.context.requests.get(lease.request_ref).body
-            return read_request(body, self.context.settings.paths.data_bucket).places.values()
+            request = read_request(message.body, self.context.settings.paths.data_bucket)
         except InvalidRequestError:
             return None
-        except ClientError as error:
-            if code_of(error) != "NoSuchKey":
-                raise
-            return None
+        return request.places.values()
 
     def reopen(self, lease: Lease) -> Lease:
         """Let the job of a void commit run again, or be dead when that was too often.

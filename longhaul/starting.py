@@ -7,7 +7,7 @@ from aws_lambda_powertools import Logger
 from longhaul.batch import Batch, Closed, Messages
 from longhaul.context import Context
 from longhaul.domain import beat, transitions
-from longhaul.domain.claim import Claim, Plan
+from longhaul.domain.claim import Claim, PlanRun
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.follow_ons import with_emission, with_joins, with_next
 from longhaul.domain.lease import Lease
@@ -41,14 +41,14 @@ class Starter:
         else:
             self._hold_until_first_beat(message, lease, batch)
 
-    def plan(self, message: JobMessage, plan: Plan, batch: Batch) -> None:
+    def begin_later(self, message: JobMessage, plan: PlanRun, batch: Batch) -> None:
         """Take a job whose run begins later, and hide its message until then."""
         # The new row forgets the task, and the run may begin in a moment.
         if self._is_task_left(plan):
             self.messages.postpone(batch, message, _STOPPING_S)
             return
         lease = self._run_of(message, plan.lease)
-        self.context.leases.apply(transitions.plan(replace(plan, lease=lease)))
+        self.context.leases.apply(transitions.begin_later(replace(plan, lease=lease)))
         logger.info("job planned", extra={"lease": lease.key, "run": lease.run})
         self.messages.postpone_until(batch, message, message.due_at)
 
@@ -123,7 +123,7 @@ class Starter:
             seconds = beat.visibility_s(wait_s, held_s, self.context.timing)
             self.messages.hold(batch, message, seconds)
 
-    def _is_task_left(self, claim: Claim | Plan) -> bool:
+    def _is_task_left(self, claim: Claim | PlanRun) -> bool:
         """Whether the previous attempt's task still runs; it is stopped then.
 
         A released message becomes visible after that task is gone. The message of a job that is

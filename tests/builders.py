@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from longhaul.domain.claim import Plan, decide_claim, new_run
+from longhaul.domain.claim import PlanRun, decide_claim, new_run
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Attempt, CommittedOutput, Lease, Receive, State, job_key
 from longhaul.domain.message import JobMessage, Message
@@ -88,7 +88,7 @@ def planned(old: Lease | None = None, at: datetime = NOW + timedelta(days=3)) ->
         LeaseSettings(),
         NOW,
     )
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, PlanRun)
     return plan.lease
 
 

@@ -42,6 +42,14 @@ class S3Requests:
             **{each.name: found[each.name] for each in fields(Message) if each.name in found}
         )
 
+    def get_stored(self, ref: str) -> Message | None:
+        try:
+            return self.get(ref)
+        except ClientError as error:
+            if code_of(error) != "NoSuchKey":
+                raise
+            return None
+
     def put_emitted(self, ref: str, emitted: Emitted) -> None:
         self._put(ref, emitted)
 

@@ -48,7 +48,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlanRun:
     """The run is to begin later: write `lease` iff the row still is `replaces`, and wait.
 
     From then on the job is one that waits between two attempts, before its first.
@@ -112,7 +112,7 @@ class Conflict:
 
 
 Decision = (
-    Claim | Plan | Probe | Finish | CancelWaiting | Cancelled | Postpone | Duplicate | Conflict
+    Claim | PlanRun | Probe | Finish | CancelWaiting | Cancelled | Postpone | Duplicate | Conflict
 )
 
 
@@ -156,10 +156,10 @@ def decide_claim(
 
 def _begin(
     old: Lease | None, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
-) -> Claim | Plan:
+) -> Claim | PlanRun:
     start_at = message.request.start_at
     if start_at is not None and now < start_at:
-        return Plan(_planned(old, message, stage, timing, now, start_at), replaces=old)
+        return PlanRun(_planned(old, message, stage, timing, now, start_at), replaces=old)
     return Claim(new_run(old, message, stage, timing, now), replaces=old)
 
 

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from longhaul.domain.beat import beaten
-from longhaul.domain.claim import Claim, Plan, adopted, seen
+from longhaul.domain.claim import Claim, PlanRun, adopted, seen
 from longhaul.domain.history import AttemptRecord, ended, latest
 from longhaul.domain.lease import (
     AttemptId,
@@ -121,12 +121,12 @@ def claim(claim: Claim, stage: Stage, pace: Pace | None = None) -> Change:
     return replace(_taken(claim), takes_slot=(stage, pace))
 
 
-def plan(plan: Plan) -> Change:
+def begin_later(plan: PlanRun) -> Change:
     """Take the job for a run that begins later; no slot is taken."""
     return _taken(plan)
 
 
-def _taken(begun: Claim | Plan) -> Change:
+def _taken(begun: Claim | PlanRun) -> Change:
     before, requires = begun.replaces, {Clause.ABSENT: None}
     if before is not None:
         requires = _same(before) | _same_cancel(before)

@@ -118,14 +118,14 @@ WHEN_SENT: Final = (
     Mutant(
         "a worn-out message of a running job is not renewed",
         _DISPATCH,
-        "isinstance(decision, Claim | Plan | Probe) and",
-        "isinstance(decision, Claim | Plan) and",
+        "isinstance(decision, Claim | PlanRun | Probe) and",
+        "isinstance(decision, Claim | PlanRun) and",
     ),
     Mutant(
         "a worn-out message is claimed and not renewed",
         _DISPATCH,
-        "isinstance(decision, Claim | Plan | Probe) and",
-        "isinstance(decision, Plan | Probe) and",
+        "isinstance(decision, Claim | PlanRun | Probe) and",
+        "isinstance(decision, PlanRun | Probe) and",
     ),
     Mutant(
         "what is sent after a cancel of a commit that turns out void is its duplicate",
