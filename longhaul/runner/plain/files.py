@@ -43,7 +43,7 @@ class RowWriter(Protocol):
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
-    def close(self) -> None: ...
+    def finish_file(self) -> None: ...
 
 
 class RowFiles:
@@ -75,7 +75,7 @@ class RowFiles:
         if self._waiting_bytes > _MAX_BUFFERED:
             self._flush()
 
-    def close(self, place_of_none: str | None) -> None:
+    def finish_files(self, place_of_none: str | None) -> None:
         """Finish all files.
 
         Args:
@@ -86,7 +86,7 @@ class RowFiles:
             self.add(None, place_of_none, pa.RecordBatch.from_pylist([], self._schema))
         self._flush()
         for each in self._open.values():
-            each.close()
+            each.finish_file()
         self._open.clear()
 
     def _flush(self) -> None:
@@ -94,7 +94,7 @@ class RowFiles:
         for key, (place, batches) in self._waiting.items():
             if key not in self._open:
                 if len(self._open) >= _MAX_OPEN:
-                    self._open.pop(next(iter(self._open))).close()
+                    self._open.pop(next(iter(self._open))).finish_file()
                 self._open[key] = self._begin(place)
             whole = pa.Table.from_batches(batches).combine_chunks()
             for batch in whole.to_batches() or batches[:1]:
@@ -149,8 +149,9 @@ class _ParquetFile:
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
 
-    def close(self) -> None:
-        self._writer.close()
+    def finish_file(self) -> None:
+        with self._writer:  # which closes it
+            pass
 
 
 class _CsvFile:
@@ -174,9 +175,9 @@ class _CsvFile:
             columns = [columns[0].fill_null("")]
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def close(self) -> None:
-        self._writer.close()
-        self._sink.close()
+    def finish_file(self) -> None:
+        with self._sink, self._writer:  # which closes them
+            pass
 
     def _type(self, kind: pa.DataType) -> pa.DataType:
         is_text = self._is_single or types.is_timestamp(kind) or types.is_floating(kind)
@@ -193,8 +194,9 @@ class _JsonFile:
         for row in batch.to_pylist(maps_as_pydicts="strict"):
             self._sink.write(f"{_json(row)}\n".encode())
 
-    def close(self) -> None:
-        self._sink.close()
+    def finish_file(self) -> None:
+        with self._sink:
+            pass
 
 
 def _json(value: Any) -> str:  # noqa: ANN401 - a table of types

@@ -66,7 +66,7 @@ class ArrowFrame:
                 keys = [_folder_texts(batch.column(name)) for name in partition_by]
                 for values, some in _grouped(batch.select(in_files), keys):
                     files.add(place(values), place(values), some)
-            files.close(partition_of_nulls(partition_by))
+            files.finish_files(partition_of_nulls(partition_by))
         return rows
 
     def write_for_table(
@@ -84,7 +84,7 @@ class ArrowFrame:
                 keys = [_partition(by, batch.column(by.column)) for by in layout.partition_by]
                 for values, some in _grouped(batch, keys):
                     files.add(tuple(values), "", some)
-            files.close(None)
+            files.finish_files(None)
         return rows, frozenset(name for name, count in nulls.items() if count == 0)
 
     def checkpoint(self, folder: Folder) -> int:
