@@ -11,7 +11,7 @@ from longhaul.domain.lease import AttemptId
 from longhaul.domain.paths import DataPath
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.uploader import Plan, Uploader
+from longhaul.runner.io.uploader import Uploader, UploadPlan
 from longhaul.runner.io.written import Dataset
 from longhaul.settings import Mode
 
@@ -33,7 +33,9 @@ class Destination(Protocol):
             PermanentJobError: something is in its way; the message says what.
         """
 
-    def plan(self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing) -> Plan:
+    def plan(
+        self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
+    ) -> UploadPlan:
         """What to upload of what the job wrote.
 
         `read` knows the versions of the job's inputs: it may overwrite one of them.
@@ -51,6 +53,8 @@ class PrefixDestination:
     def require_room(self) -> None:
         require_room(self.s3, self.path, self.mode, self.attempt)
 
-    def plan(self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing) -> Plan:
+    def plan(
+        self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
+    ) -> UploadPlan:
         place = str(self.path)
         return uploader.plan(self.attempt, place, datasets, self.mode, read.manifests.get(place))

@@ -29,7 +29,7 @@ from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError
-from longhaul.runner.io.uploader import Plan, Uploader
+from longhaul.runner.io.uploader import Uploader, UploadPlan
 from longhaul.runner.io.written import Dataset, LocalFile, TableLayout
 from longhaul.settings import Mode
 
@@ -108,7 +108,9 @@ class TableDestination:
             json.dumps(schema), by, tuple(field.name for field in required if field.required)
         )
 
-    def plan(self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing) -> Plan:
+    def plan(
+        self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
+    ) -> UploadPlan:
         uploader.begin(0)  # from here on nothing of the job runs
         files: list[LocalFile] = []
         tables: list[PendingTable] = []
@@ -124,7 +126,7 @@ class TableDestination:
             mode=self._mode,
             tables=tuple(tables),
         )
-        return Plan(self._attempt, str(self._path), pending, files, datasets)
+        return UploadPlan(self._attempt, str(self._path), pending, files, datasets)
 
     def _described(
         self, dataset: Dataset, read: InputListing

@@ -40,7 +40,7 @@ _MAX_KEY_BYTES: Final = 1024  # S3's limit
 
 
 @dataclass(frozen=True)
-class Plan:
+class UploadPlan:
     """What an attempt uploads for one output, named as in its request.
 
     `pending` says where its files go, and what they replace.
@@ -93,7 +93,7 @@ class Uploader:
         datasets: Sequence[Dataset],
         mode: Mode = "overwrite",
         was_read: Manifest | None = None,
-    ) -> Plan:
+    ) -> UploadPlan:
         """What to upload for an output to a prefix: every file of the datasets.
 
         An overwrite replaces what is there now. A job that read its own output replaces the
@@ -126,10 +126,10 @@ class Uploader:
             replaces_etag=etag if mode == "overwrite" else None,
             replaces=tuple(file.path for file in replaced.files) if replaced else (),
         )
-        return Plan(attempt, prefix, pending, files, datasets)
+        return UploadPlan(attempt, prefix, pending, files, datasets)
 
     def send(
-        self, main: Plan, beside: Mapping[str, Plan] = MappingProxyType({})
+        self, main: UploadPlan, beside: Mapping[str, UploadPlan] = MappingProxyType({})
     ) -> CommittedOutput:
         """Upload what is planned, ready to be committed: the main output, and others by name.
 
@@ -173,7 +173,7 @@ class Uploader:
             ),
         )
 
-    def _manifest(self, plan: Plan) -> Manifest:
+    def _manifest(self, plan: UploadPlan) -> Manifest:
         return Manifest(
             key=plan.attempt.key,
             run=plan.attempt.run,
@@ -187,7 +187,7 @@ class Uploader:
             origins=(self._origin,) if self._origin else (),
         )
 
-    def _create(self, plan: Plan) -> list[Upload]:
+    def _create(self, plan: UploadPlan) -> list[Upload]:
         bucket, prefix = plan.place.bucket, plan.place.key
 
         def create(file: WrittenFile) -> Upload:
@@ -201,7 +201,7 @@ class Uploader:
             [partial(create, file) for file in plan.files], at_once=_AT_ONCE
         )
 
-    def _send(self, plan: Plan, uploads: Sequence[Upload]) -> list[Upload]:
+    def _send(self, plan: UploadPlan, uploads: Sequence[Upload]) -> list[Upload]:
         """Send the parts of all files: many at once, of one large file or of many small ones."""
         bucket, prefix, files = plan.place.bucket, plan.place.key, plan.files
 
