@@ -5,7 +5,7 @@ it, and what ends again later begins it again. Decision 0027 says why so.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -23,12 +23,15 @@ class TreeWatch:
         told: `ends` when an end was told last.
         waits_for: Key of a job of it that went on at the last look.
         untold_ms: When the notice was first tried in vain, in epoch milliseconds.
+        stored: As the row has it, which a write compares: a newer version, before a rollback, may
+            have written more than this one knows.
     """
 
     ends: int
     told: int = 0
     waits_for: str | None = None
     untold_ms: int | None = None
+    stored: str | None = field(default=None, compare=False)
 
     @property
     def is_due(self) -> bool:
@@ -46,11 +49,11 @@ def told(watch: TreeWatch) -> TreeWatch:
 
 def waiting(watch: TreeWatch, key: str) -> TreeWatch:
     """The watch after a look that met an open job."""
-    return replace(watch, waits_for=key)
+    return replace(watch, waits_for=key, stored=None)
 
 
 def untold(watch: TreeWatch, now: datetime) -> TreeWatch:
-    return replace(watch, untold_ms=round(now.timestamp() * 1000))
+    return replace(watch, untold_ms=round(now.timestamp() * 1000), stored=None)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ whole epoch milliseconds; values with a structure are JSON text; None and empty 
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
 from operator import attrgetter
@@ -167,6 +167,7 @@ def _nested(kind: type[Any]) -> Codec:
 
 
 _TEXT = Codec(_plain, _plain)
+_WATCH = _nested(TreeWatch)
 _TIME = Codec(milliseconds, lambda plain: datetime.fromtimestamp(int(plain) / 1000, UTC))
 _BY_TYPE: dict[Any, Codec] = {
     str: _TEXT,
@@ -195,7 +196,10 @@ _BY_TYPE: dict[Any, Codec] = {
     Lineage | None: Codec(lambda lineage: lineage.model_dump_json(), Lineage.model_validate_json),
     RecordedResult | None: _nested(RecordedResult),
     CommittedOutput | None: _nested(CommittedOutput),
-    TreeWatch | None: _nested(TreeWatch),
+    TreeWatch | None: Codec(
+        lambda watch: watch.stored or _WATCH.to_plain(watch),
+        lambda plain: replace(_WATCH.from_plain(plain), stored=plain),
+    ),
     Results | None: Codec(
         lambda results: _json(asdict(results)), lambda plain: read_results(json.loads(plain))
     ),
