@@ -71,7 +71,7 @@ def limit_recovers(seen: "Seen", _: object) -> str | None:
     return None
 
 
-@invariant("S21", "execution started", "no job begins before the time that its request names")
+@invariant("S23", "execution started", "no job begins before the time that its request names")
 def begins_at_its_time(seen: "Seen", token: "Token") -> str | None:
     early_s = (_begin(seen, token) - seen.now).total_seconds()
     # The dispatcher goes by its own clock, and says the wait in whole seconds.
