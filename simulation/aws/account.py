@@ -118,6 +118,7 @@ class FakeSsm(Service):
     """The parameters of a bootstrapped account."""
 
     service = "ssm"
+    paginators: ClassVar[Pages] = {"describe_parameters": (("NextToken", "NextToken"),)}
 
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
@@ -130,7 +131,11 @@ class FakeSsm(Service):
         return {"Parameter": {"Name": Name, "Type": "String", "Value": self.parameters[Name]}}
 
     @operation
-    def describe_parameters(self, *, ParameterFilters: Sequence[Mapping[str, Any]]) -> Answer:
+    def describe_parameters(
+        self, *, ParameterFilters: Sequence[Mapping[str, Any]], NextToken: str = ""
+    ) -> Answer:
+        if not NextToken:  # "the number of items returned can be between zero and MaxResults"
+            return {"Parameters": [], "NextToken": "more"}
         (named,) = ParameterFilters
         found = [name for name in named["Values"] if name in self.parameters]
         return {"Parameters": [{"Name": name, "Type": "String"} for name in found]}

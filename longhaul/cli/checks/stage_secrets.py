@@ -83,12 +83,14 @@ def _of_parameter(target: Target, ref: SecretRef) -> Existence | None:
     name = parameter_name(ref)
     # By its path, or as a name that has none.
     filters = [{"Key": "Name", "Option": "Equals", "Values": [name, name.removeprefix("/")]}]
-    found = target.client("ssm").describe_parameters(ParameterFilters=filters)["Parameters"]
-    if not found:
-        return None
-    return Existence(
-        found[0].get("LastModifiedDate"), is_being_deleted=False, key=_own(found[0].get("KeyId"))
-    )
+    ssm = target.client("ssm")
+    # AWS may answer with a page that has none, and a token for the next.
+    for page in ssm.get_paginator("describe_parameters").paginate(ParameterFilters=filters):
+        for found in page["Parameters"]:
+            return Existence(
+                found.get("LastModifiedDate"), is_being_deleted=False, key=_own(found.get("KeyId"))
+            )
+    return None
 
 
 def parameter_name(ref: SecretRef) -> str:
