@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import botocore.session
@@ -178,23 +179,13 @@ def test_the_docs_stage_with_a_schedule_is_a_valid_setting() -> None:
     )
 
 
-def test_the_docs_command_for_a_single_start_is_one_that_aws_takes() -> None:
-    command, _ = blocks("console")
-    program, service, operation, *options = shlex.split(
-        command.removeprefix("$ ").replace("\\\n", " ")
-    )
-    target = json.loads(blocks("json")[1])
+def test_the_docs_command_for_a_single_start_names_its_time() -> None:
+    command, *_ = blocks("console")
+    words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
+    given = dict(zip(words[2::2], words[3::2], strict=True))
 
-    given = dict(zip(options[::2], options[1::2], strict=True))
-    assert (program, service, operation) == ("aws", "scheduler", "create-schedule")
-    assert given.pop("--target") == "file://start.json"
-    assert given.pop("--flexible-time-window") == "Mode=OFF"
-    parameters = {
-        "".join(word.capitalize() for word in name[2:].split("-")): value
-        for name, value in given.items()
-    }
-    check_parameters(parameters | {"Target": target, "FlexibleTimeWindow": {"Mode": "OFF"}})
-    assert re.fullmatch(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)", parameters["ScheduleExpression"])
-    assert parameters["ActionAfterCompletion"] == "DELETE"
+    assert words[:2] == ["longhaul", "submit"]
+    request = {"job": given["--job"], "output": given["--output"], "start_at": given["--at"]}
     known = settings(paths=PathPolicy(data_bucket="my-data"))
-    assert parse_request(target["Input"], known, stage()).job_id == "clean-at-new-year"
+    start_at = parse_request(json.dumps(request), known, stage()).start_at
+    assert start_at == datetime(2026, 12, 31, 23, 30, tzinfo=UTC)

@@ -23,7 +23,7 @@ def life(stack: Stack, output: Path) -> Life:
 
 def half_published(life: Life) -> Lease:
     """A job whose runner was killed when the first of its outputs had become visible."""
-    life.send(JOB)
+    life.send(JOB, outputs={"report": f"s3://{BUCKET}/{REPORT}"})
     life.deliver()
     row = life.row(JOB)
     life.start_work(row)
