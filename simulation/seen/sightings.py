@@ -61,8 +61,8 @@ class DeadLetter:
     at: datetime
 
     def is_for(self, body: str) -> bool:
-        """Whether it is about the request of that body, which may name its job or leave it out."""
-        return bool(_without_job_id(self.body) == _without_job_id(body))
+        """Whether it is about the work of that body, which may name it in another way, or not."""
+        return bool(_without_names(self.body) == _without_names(body))
 
 
 @dataclass(eq=False)
@@ -103,11 +103,12 @@ class SeenAttempts(dict[Token, SeenAttempt]):
         return self._of[key]
 
 
-def _without_job_id(body: str) -> Any:
+def _without_names(body: str) -> Any:
     try:
         request = json.loads(body)
     except ValueError:
         return body
     if isinstance(request, dict):
-        request.pop("job_id", None)
+        for name in ("job_id", "label", "tags"):
+            request.pop(name, None)
     return request

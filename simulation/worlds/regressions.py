@@ -383,4 +383,9 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(_SUBMIT, Act(40.0, "cancel", "j0"), Act(41.5, "cancel", "j0")),
         faults=(Fault("cancel.1", 2, "lost/after/1"),),
     ),
+    "a correction without the label of a job that died beside it had no dead letter": Plan(
+        jobs=(Job("j0", endings=(Ending("infrastructure", 2.2),), poison=True, files=1),),
+        acts=(_SUBMIT, Act(160.0, "resubmit", "j0")),
+        faults=(),
+    ),
 }
