@@ -38,9 +38,10 @@ def kind_of(tree: ast.Module) -> JobKind:
         SignatureError: there is a `run` with other parameters, and the file does not use it.
     """
     runs = [each for each in tree.body if isinstance(each, _FUNCTIONS) and each.name == "run"]
-    for each in runs:
-        kind = _KINDS.get(_parameters(each))
-        if kind is not None and isinstance(each, ast.FunctionDef):
+    # Of several the last one is the module's.
+    if runs and isinstance(runs[-1], ast.FunctionDef):
+        kind = _KINDS.get(_parameters(runs[-1]))
+        if kind is not None:
             return kind
     if runs and not any(
         isinstance(node, ast.Name) and node.id == "run" and isinstance(node.ctx, ast.Load)
@@ -56,6 +57,10 @@ def kind_of(tree: ast.Module) -> JobKind:
     return JobKind.SCRIPT
 
 
-def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
-    given = (*function.args.posonlyargs, *function.args.args)
+def _parameters(function: ast.FunctionDef) -> tuple[str, ...]:
+    """What a caller must give: none of it by name."""
+    arguments = function.args
+    needed = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    by_name = (each for each, default in needed if default is None)
+    given = (*arguments.posonlyargs, *arguments.args, *by_name)
     return tuple(each.arg.lstrip("_") for each in given)  # `_spark`: not used
