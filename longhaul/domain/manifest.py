@@ -172,7 +172,9 @@ class PendingOutput(Model):
     uploads: Annotated[tuple[Upload, ...], _OF_FILES] = ()
     # Of an output to tables it only says that the upload has ended, and is not put anywhere.
     manifest: Manifest | None = None
-    # What each table gets. The prefix is their database's then.
+    # Of an output to tables. The prefix is their database's then.
+    is_of_tables: bool = False
+    # What each table gets: nothing of a job that only emitted.
     tables: Annotated[tuple[PendingTable, ...], _OF_FILES] = ()
     # The attempt's other outputs: each with its own mode, uploads and manifest, none with others.
     beside: Annotated[tuple["PendingOutput", ...], _OF_OUTPUTS] = ()
@@ -183,9 +185,11 @@ class PendingOutput(Model):
 
         These are more likely to be refused, because others write tables too, and then no other has
         become visible. Among tables and prefixes it is the order of their paths, so that it is the
-        same for each attempt that has the same outputs, whichever is its main one.
+        same for each attempt that has the same outputs, whichever is its main one. One to tables
+        to which nothing was written has nothing to show.
         """
-        return tuple(sorted((self, *self.beside), key=_turn))
+        shown = (each for each in (self, *self.beside) if each.tables or not each.is_of_tables)
+        return tuple(sorted(shown, key=_turn))
 
     @property
     def name(self) -> str:

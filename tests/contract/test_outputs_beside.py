@@ -338,3 +338,17 @@ def test_a_list_with_lists_within_those_beside_it_is_left_alone(lake: Lake) -> N
 
     with pytest.raises(UploadsGoneError, match="does not list"):
         beside.publish(output)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_job_that_wrote_nothing_to_its_table_puts_nothing_anywhere(
+    lake: Lake, mode: Mode
+) -> None:
+    """It emitted. A second one would find the first one's manifest where no output can be."""
+    for job in ("first", "second"):
+        output = lake.upload(job, [], mode, datasets=())
+        lake.publisher().publish(output, places=[f"table://{PATH.database}/{PATH.name}"])
+
+    assert lake.tables.load(PATH) is None
+    keys = [each["Key"] for each in lake.s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+    assert not any(key.startswith("tables/") for key in keys)

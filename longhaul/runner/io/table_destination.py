@@ -124,6 +124,7 @@ class TableDestination:
             token=self._attempt.token,
             prefix=f"s3://{self._tables.bucket}/{TABLES_PREFIX}{self._path.database}/",
             mode=self._mode,
+            is_of_tables=True,
             tables=tuple(tables),
         )
         return UploadPlan(self._attempt, str(self._path), pending, files, datasets)
