@@ -36,19 +36,11 @@ class S3Requests:
         self._put(ref, asdict(request))
 
     def get(self, ref: str) -> Message:
-        found = self._get(ref)
-        # After a rollback it may have fields that only the newer version knows.
-        return Message(
-            **{each.name: found[each.name] for each in fields(Message) if each.name in found}
-        )
+        return _message(self._get(ref))
 
     def get_stored(self, ref: str) -> Message | None:
-        try:
-            return self.get(ref)
-        except ClientError as error:
-            if code_of(error) != "NoSuchKey":
-                raise
-            return None
+        found = self._get_stored(ref)
+        return None if found is None else _message(found)
 
     def put_emitted(self, ref: str, emitted: Emitted) -> None:
         self._put(ref, emitted)
@@ -67,12 +59,7 @@ class S3Requests:
         self._put(ref, inputs)
 
     def get_inputs(self, ref: str) -> Mapping[str, str | None] | None:
-        try:
-            inputs: Mapping[str, str | None] = self._get(ref)
-        except ClientError as error:
-            if code_of(error) != "NoSuchKey":
-                raise
-            return None
+        inputs: Mapping[str, str | None] | None = self._get_stored(ref)
         return inputs
 
     def _put(self, ref: str, document: object) -> None:
@@ -85,6 +72,22 @@ class S3Requests:
 
     def _get(self, ref: str) -> Any:  # noqa: ANN401 - what JSON holds
         return _parsed(ref, self._client.get_object(Bucket=self._bucket, Key=ref))
+
+    def _get_stored(self, ref: str) -> Any:  # noqa: ANN401 - as above
+        """None when nothing is stored there."""
+        try:
+            return self._get(ref)
+        except ClientError as error:
+            if code_of(error) != "NoSuchKey":
+                raise
+            return None
+
+
+def _message(found: Mapping[str, Any]) -> Message:
+    # After a rollback it may have fields that only the newer version knows.
+    return Message(
+        **{each.name: found[each.name] for each in fields(Message) if each.name in found}
+    )
 
 
 def _parsed(ref: str, answer: "GetObjectOutputTypeDef") -> Any:  # noqa: ANN401 - what JSON holds

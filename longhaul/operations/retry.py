@@ -5,9 +5,6 @@ Its stored request is sent once more, and the dispatcher starts a new run under 
 
 from dataclasses import dataclass
 
-from botocore.exceptions import ClientError
-
-from longhaul.adapters.errors import code_of
 from longhaul.domain import attributes
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
@@ -50,12 +47,10 @@ def kept_request(lease: Lease, requests: Requests) -> Message:
     Raises:
         NotRetriableError: the bucket's lifecycle has removed it.
     """
-    try:
-        return requests.get(lease.request_ref)
-    except ClientError as error:
-        if code_of(error) != "NoSuchKey":
-            raise
-        raise NotRetriableError("its request is no longer kept: submit it again") from None
+    kept = requests.get_stored(lease.request_ref)
+    if kept is None:
+        raise NotRetriableError("its request is no longer kept: submit it again")
+    return kept
 
 
 def why_not(lease: Lease) -> str | None:

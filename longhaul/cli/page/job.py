@@ -5,9 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from botocore.exceptions import ClientError
-
-from longhaul.adapters.errors import code_of
 from longhaul.cli.display.text import log_line
 from longhaul.cli.insight.curves import Curve, curves
 from longhaul.cli.insight.tree_graph import StageBox, columns
@@ -118,12 +115,8 @@ class JobReader:
         return self._request[1]
 
     def _read_request(self, ref: str) -> str | None:
-        try:
-            return self._target.parts.requests.get(ref).body
-        except ClientError as error:
-            if code_of(error) != "NoSuchKey":
-                raise
-            return None  # the bucket's lifecycle has removed it
+        kept = self._target.parts.requests.get_stored(ref)
+        return kept.body if kept else None  # the bucket's lifecycle has removed it
 
     def _log(self, attempts: Sequence[AttemptRecord]) -> Log | None:
         wanted = [each for each in attempts if self._attempt in (None, each.attempt.number)]
