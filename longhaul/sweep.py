@@ -21,6 +21,7 @@ from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError, UnfinishedError
 from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind, State
 from longhaul.domain.message import renewal
+from longhaul.domain.pace import Room
 from longhaul.domain.pending import decide_pending
 from longhaul.domain.removed_stage import ended
 from longhaul.domain.saved import decide_saved
@@ -357,7 +358,10 @@ class Sweeper:
 
     def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:
-            values = gauges.values(self.context.queue, self.context.slots)
+            room = self.context.slots.room(stage, gauges.now)
+            if room.planned != gauges.planned:
+                self.context.slots.note_planned(stage, gauges.planned)
+            values = gauges.values(self.context.queue, self.context.slots, room)
         except Exception:  # a missing value leaves its alarm as it is; the repairs must go on
             logger.exception("could not measure this stage", extra={"stage": stage.name})
         else:
@@ -408,28 +412,28 @@ class StageGauges:
     def __init__(self, settings: RuntimeSettings, stage: Stage, now: datetime) -> None:
         self._settings = settings
         self._stage = stage
-        self._now = now
+        self.now = now
         self._oldest_waiting_s = 0.0
         self._without_beat = 0
         self._near_retention = 0
         self._oldest_refused_s = 0.0
-        self._planned = 0  # jobs that are to begin later, whose messages are hidden
+        self.planned = 0  # jobs that are to begin later, whose messages are hidden
 
     def count(self, lease: Lease) -> None:
         """Count a lease, before it is repaired."""
         grace = timedelta(seconds=self._settings.lease.visibility_margin_s)
-        if lease.is_overdue(self._now, grace):
+        if lease.is_overdue(self.now, grace):
             self._without_beat += 1
-        if lease.state is State.RELEASED and lease.is_planned and lease.retry_at:
-            self._planned += self._now < lease.retry_at
-            waited = self._now - lease.retry_at
-            self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
-        elif lease.state is State.RELEASED:
+        if lease.state is State.RELEASED:
             # Not since its back-off passed: a copy of a lost message would move that.
-            waited = self._now - lease.ended_at
+            since = lease.ended_at
+            if lease.is_planned and lease.retry_at:
+                since = lease.retry_at
+                self.planned += self.now < since
+            waited = self.now - since
             self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
         # Refused attempts do not end the wait.
-        unplaced_s = lease.unplaced_for(self._now).total_seconds()
+        unplaced_s = lease.unplaced_for(self.now).total_seconds()
         self._oldest_waiting_s = max(self._oldest_waiting_s, unplaced_s)
         if unplaced_s and lease.last_class == OutcomeClass.REFUSED.value:
             # Up to the last refusal: in the time since then AWS was not asked.
@@ -440,27 +444,24 @@ class StageGauges:
             not lease.state.is_terminal
             and not lease.is_planned  # the dispatcher renews its message, and its row stays
             and sent_at
-            and (self._now - sent_at).total_seconds() >= self._settings.near_retention_s
+            and (self.now - sent_at).total_seconds() >= self._settings.near_retention_s
         ):
             self._near_retention += 1
 
-    def values(self, queue: JobQueue, slots: Slots) -> dict[Metric, float]:
-        """All of the stage's values, after its leases; the number of the planned is noted.
+    def values(self, queue: JobQueue, slots: Slots, room: Room) -> dict[Metric, float]:
+        """All of the stage's values, after its leases. `room`: its slots a moment ago.
 
         Raises the errors of the calls about queue and slots.
         """
         # What waits for a slot is hidden between two looks, as a running job's message is.
         depth = queue.depth(self._stage.queue_url)
-        room = slots.room(self._stage, self._now)
-        if self._planned != room.planned:
-            slots.note_planned(self._stage, self._planned)
-        held = room.running + self._planned
+        held = room.running + self.planned
         backlog = max(depth.visible, depth.visible + depth.hidden - held)
         values: dict[Metric, float] = {
             StageMetric.BACKLOG: backlog,
             StageMetric.FREE_SLOTS: room.free,
             StageMetric.BLOCKED: slots.blocked_s(
-                self._stage, waiting=depth.visible > 0, now=self._now
+                self._stage, waiting=depth.visible > 0, now=self.now
             ),
             StageMetric.OLDEST_WAITING: self._oldest_waiting_s,
             StageMetric.WITHOUT_BEAT: self._without_beat,
