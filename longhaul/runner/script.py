@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlparse
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -31,6 +30,7 @@ from longhaul.domain.manifest import MAIN
 from longhaul.domain.quoting import without_values
 from longhaul.job import Params, PermanentJobError
 from longhaul.runner.exits import heeding_exits
+from longhaul.runner.io.staged import local_path
 from longhaul.runner.io.written import Dataset, Folder, S3Folder
 from longhaul.runner.running_job import RunningJob
 
@@ -157,9 +157,7 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
                 raise PermanentJobError(
                     f"params.argv: {match[0]} is no input of the request; given: {known}"
                 )
-            found = job.path_of_input(name)
-            staged = urlparse(found)
-            return unquote(staged.path) if staged.scheme == "file" else found
+            return local_path(job.path_of_input(name))
         output, dataset = "", MAIN if name is None else name
         if kind == "outputs":
             output, _, dataset = (name or "").partition(".")

@@ -35,8 +35,13 @@ class StagedInput:
 
     def as_local(self) -> "StagedInput":
         """The same with a path for `open`, in the place of a URI."""
-        place = urlparse(self.path)
-        return replace(self, path=unquote(place.path)) if place.scheme == "file" else self
+        return replace(self, path=local_path(self.path))
+
+
+def local_path(path: str) -> str:
+    """A `file:` URI as a path for `open`; another place as it is."""
+    place = urlparse(path)
+    return unquote(place.path) if place.scheme == "file" else path
 
 
 def staged_name(number: int, name: str) -> str:
