@@ -11,6 +11,7 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_backfill, job_id
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 
@@ -35,10 +36,7 @@ def cancel(
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
     out = Output(as_json=as_json)
-    wanted = [
-        (job_id(each), _stages_of(target, each, stage), find_backfill(target, each, stage))
-        for each in jobs
-    ]
+    wanted = [(job_id(each), *_known(target, each, stage)) for each in jobs]
     out.say_where(target)
     too_late = 0
     for each, names, backfill in wanted:
@@ -77,8 +75,10 @@ def _cancel_tree(target: Target, names: Sequence[str], job: str) -> list[Lease]:
     return [lease for row in rows for lease in target.tree_canceller.cancel(row)]
 
 
-def _stages_of(target: Target, text: str, stage: str | None) -> list[str]:
-    """The stage of a known job. An unknown one may be queued in each of them.
+def _known(target: Target, text: str, stage: str | None) -> tuple[list[str], Backfill | None]:
+    """The stage of a known job, and the backfill of that name where there is none.
+
+    A job that is unknown may be queued in each of the stages.
 
     Raises:
         CommandError: the same id is used in several stages.
@@ -91,4 +91,4 @@ def _stages_of(target: Target, text: str, stage: str | None) -> list[str]:
             f"job {text} is in several stages ({', '.join(found)}): name one with --stage",
             ExitStatus.USAGE,
         )
-    return found or names
+    return found or names, None if rows else find_backfill(target, text, names)

@@ -9,7 +9,8 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import Afresh, AsJson, Only, StageOption, on_target
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.selection import find_backfill, find_job
+from longhaul.cli.terminal.selection import find_work
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.lease import Lease, State
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.retry import why_not
@@ -73,14 +74,14 @@ def _meant(
 
     And whether that is the job itself that was typed.
     """
-    if (backfill := find_backfill(target, text, stage)) is not None:
-        tree = target.trees.walk_backfill(backfill)
+    lease = find_work(target, text, stage)
+    if isinstance(lease, Backfill):
+        tree = target.trees.walk_backfill(lease)
         found = unwell(tree) or stopping(tree)
         if not found:
             why = f"{text}: none of its jobs has died or was cancelled"
             raise CommandError(why, ExitStatus.FAILED)
         return found, False
-    lease = find_job(target, text, stage)
     if only or lease.state is not State.SUCCEEDED:
         return [lease], True
     tree = target.trees.walk(lease)

@@ -33,7 +33,7 @@ from longhaul.cli.terminal.options import (
 )
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output, table_of
-from longhaul.cli.terminal.selection import find_backfill, find_job
+from longhaul.cli.terminal.selection import find_job, find_work
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.labels import Names
@@ -114,11 +114,11 @@ def status(  # noqa: PLR0913 - filters
     Example: longhaul status --label '2026-10-*' --tag team=web
     """
     out = Output(as_json=as_json)
-    if job is not None and (backfill := find_backfill(target, job, stage)) is not None:
-        _backfill(out, target, backfill, limit, watch=watch, only=only)
-        return
     if job is not None:
-        lease = find_job(target, job, stage)
+        lease = find_work(target, job, stage)
+        if isinstance(lease, Backfill):
+            _backfill(out, target, lease, limit, watch=watch, only=only)
+            return
         while watch and lease.is_open_mark:  # the stage to which its message comes is not known
             target.parts.clock.sleep(_PERIOD_S)
             lease = find_job(target, job, stage)

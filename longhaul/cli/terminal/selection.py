@@ -1,6 +1,6 @@
 """The jobs that a command means: one by its id, or the open ones and those that ended lately."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import Annotated
@@ -47,9 +47,44 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
     Raises:
         CommandError: nothing is known of it, or the same id is used in several stages.
     """
-    name = job_id(text)
-    stages = [each.name for each in target.stages(stage)]
+    name, stages = _typed(target, text, stage)
+    return _only_one(target, name, stages, target.jobs.find(stages, name))
+
+
+def find_work(target: Target, text: str, stage: str | None) -> Lease | Backfill:
+    """The row of the job that was typed, or the backfill of that name, where no job has it.
+
+    Raises:
+        CommandError: nothing is known of it, or the same id or name is used in several stages.
+    """
+    name, stages = _typed(target, text, stage)
     rows = target.jobs.find(stages, name)
+    backfill = None if rows else find_backfill(target, name, stages)
+    return backfill or _only_one(target, name, stages, rows)
+
+
+def find_backfill(target: Target, name: str, stages: Iterable[str]) -> Backfill | None:
+    """The backfill of a name that no job has; None where nothing is known.
+
+    Raises:
+        CommandError: the same name is used in several stages.
+    """
+    found = target.parts.backfills.find_backfills(job_key(each, name) for each in stages)
+    if len(found) > 1:
+        names = ", ".join(sorted(each.stage for each in found.values()))
+        raise CommandError(
+            f"backfill {name} is in several stages ({names}): name one with --stage",
+            ExitStatus.USAGE,
+        )
+    return next(iter(found.values()), None)
+
+
+def _typed(target: Target, text: str, stage: str | None) -> tuple[str, list[str]]:
+    """A job's id, or a backfill's name, and the stages in which it may be."""
+    return job_id(text), [each.name for each in target.stages(stage)]
+
+
+def _only_one(target: Target, name: str, stages: Sequence[str], rows: Sequence[Lease]) -> Lease:
     if not rows:
         why = _refused(target, stages, name) or unknown(name)
         raise CommandError(why, ExitStatus.NOT_FOUND)
@@ -59,26 +94,6 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
             f"job {name} is in several stages ({names}): name one with --stage", ExitStatus.USAGE
         )
     return rows[0]
-
-
-def find_backfill(target: Target, text: str, stage: str | None) -> Backfill | None:
-    """The backfill of the name that was typed; None where a job has it, or nothing is known.
-
-    Raises:
-        CommandError: the same name is used in several stages.
-    """
-    name = job_id(text)
-    stages = [each.name for each in target.stages(stage)]
-    if target.jobs.find(stages, name):
-        return None
-    found = target.parts.backfills.find_backfills(job_key(each, name) for each in stages)
-    if len(found) > 1:
-        names = ", ".join(sorted(each.stage for each in found.values()))
-        raise CommandError(
-            f"backfill {name} is in several stages ({names}): name one with --stage",
-            ExitStatus.USAGE,
-        )
-    return next(iter(found.values()), None)
 
 
 def _refused(target: Target, stages: Iterable[str], name: str) -> str | None:
