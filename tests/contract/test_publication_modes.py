@@ -20,6 +20,7 @@ from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from simulation.aws.cloud import FakeAws
 from tests.contract.conftest import Aws
+from tests.contract.mortal import Killed, Mortal
 from tests.contract.test_publisher import (
     BUCKET,
     PREFIX,
@@ -276,55 +277,6 @@ def test_missing_bucket_is_a_permanent_error(s3: Any) -> None:
         require_room(s3, DataPath("s3", "nowhere", PREFIX), "error", AttemptId("main#job", RUN, 1))
 
 
-class Killed(BaseException):
-    """Not an Exception: like SIGKILL, it must not be caught."""
-
-
-class Mortal:
-    """An S3 client whose process dies at its n-th write, before or after it takes effect."""
-
-    WRITES = (
-        "create_multipart_upload",
-        "upload_part",
-        "complete_multipart_upload",
-        "put_object",
-        "delete_objects",
-        "abort_multipart_upload",
-    )
-
-    def __init__(self, s3: Any, dies_at: int, *, after: bool) -> None:
-        self._s3, self._left, self._after = s3, dies_at, after
-
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self._s3, name)
-        if name not in self.WRITES:
-            return call
-
-        def mortal(**arguments: Any) -> Any:
-            self._left -= 1
-            if self._left < 0:
-                raise Killed
-            if self._left == 0 and not self._after:
-                raise Killed
-            result = call(**arguments)
-            if self._left == 0:
-                raise Killed
-            return result
-
-        return mortal
-
-
-class Counting(Mortal):
-    """Counts the writes, and never dies."""
-
-    def __init__(self, s3: Any) -> None:
-        super().__init__(s3, 10**6, after=False)
-
-    @property
-    def writes(self) -> int:
-        return 10**6 - self._left
-
-
 @dataclass
 class Attempts:
     """Runs and settles attempts of a job until its output is published."""
@@ -367,9 +319,9 @@ def test_number_of_writes_of_a_publication_is_the_number_of_kills_tried_below(
 ) -> None:
     if mode != "error":
         writer.write(strict, "old", OLD)
-    counting = Counting(strict)
-    Attempts(writer, mode).run(counting, 1)
-    assert counting.writes == WRITES[mode]
+    life = Mortal()
+    Attempts(writer, mode).run(life.client(strict), 1)
+    assert life.writes == WRITES[mode]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -386,7 +338,7 @@ def test_kill_at_any_write_leaves_one_output_whole_and_the_next_attempt_finishes
     attempts = Attempts(writer, mode)
 
     with pytest.raises(Killed):
-        attempts.run(Mortal(strict, dies_at, after=after), 1)
+        attempts.run(Mortal(dies_at, after=after).client(strict), 1)
 
     assert contents(strict) in (old, new)
     assert attempts.committed is not None or contents(strict) == old
