@@ -20,6 +20,7 @@ from longhaul.domain.lease import State
 from longhaul.domain.request import CreatedObject
 from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL, Stack
+from tests.e2e.rules import queue_of_rule
 from tests.layers import ROOT
 
 
@@ -134,20 +135,8 @@ def test_a_new_object_starts_a_job_whatever_its_key_holds_and_only_once(stack: S
 
 @pytest.mark.slow  # as above
 def test_an_end_is_an_event_that_a_rule_passes_on(stack: Stack) -> None:
-    sqs, events = stack.client("sqs"), stack.client("events")
-    # Without this policy AWS lets no rule send, and neither does the embedded AWS.
-    open_to_rules = {
-        "Effect": "Allow",
-        "Principal": {"Service": "events.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": "*",
-    }
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [open_to_rules]})
-    url = sqs.create_queue(QueueName="ended", Attributes={"Policy": policy})["QueueUrl"]
-    target = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-    pattern = {"source": ["longhaul"], "detail": {"job_id": ["told", "never"]}}
-    events.put_rule(Name="ended", EventPattern=json.dumps(pattern))
-    events.put_targets(Rule="ended", Targets=[{"Id": "1", "Arn": target["QueueArn"]}])
+    sqs = stack.client("sqs")
+    url = queue_of_rule(stack, "ended", {"detail": {"job_id": ["told", "never"]}})
 
     stack.send(stack.select("told", "SELECT 1 AS one"))
     stack.send(json.dumps({"job": "nope", "job_id": "never", "output": f"s3://{stack.bucket}/n/"}))

@@ -9,6 +9,7 @@ from longhaul.cli.local.aws import embedded_aws, roles_judge
 from longhaul.cli.synth import PROFILE, synth
 from longhaul.config.settings import CONTEXT_KEY
 from tests.e2e.conftest import STAND_IN, Stack
+from tests.e2e.rules import queue_of_rule
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: Stack) -> None:
     s3, sqs = stack.client("s3"), stack.client("sqs")
-    trees = _queue_of_trees(stack)
+    trees = queue_of_rule(stack, "trees", {"detail-type": ["Longhaul Tree Ended"]})
     s3.create_bucket(Bucket="helpers")
     places = {
         "raw": (stack.bucket, "raw/a"),
@@ -134,24 +135,6 @@ def test_a_task_reads_what_its_stage_may_and_is_denied_what_is_anothers(stack: S
     told = json.loads(message["Body"])["detail"]
     assert (told["job_id"], told["outcome"]) == ("one", "SUCCEEDED")
     assert told["jobs"] == {"main": {"SUCCEEDED": 1}, "clean": {"SUCCEEDED": 1}}
-
-
-def _queue_of_trees(stack: Stack) -> str:
-    """A queue that gets the events about trees."""
-    sqs, events = stack.client("sqs"), stack.client("events")
-    open_to_rules = {
-        "Effect": "Allow",
-        "Principal": {"Service": "events.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": "*",
-    }
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [open_to_rules]})
-    url = sqs.create_queue(QueueName="trees", Attributes={"Policy": policy})["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-    pattern = {"source": ["longhaul"], "detail-type": ["Longhaul Tree Ended"]}
-    events.put_rule(Name="trees", EventPattern=json.dumps(pattern))
-    events.put_targets(Rule="trees", Targets=[{"Id": "1", "Arn": arn["QueueArn"]}])
-    return str(url)
 
 
 def _published(stack: Stack, prefix: str) -> bool:
