@@ -132,12 +132,15 @@ class Trees:
         self._count_waits(top)
         return top
 
-    def walk_backfill(self, backfill: Backfill) -> TreeJob:
-        """The trees of the jobs that a backfill has sent, below a top that is no job."""
+    def walk_backfill(self, backfill: Backfill, known: Mapping[str, Lease] = _NONE) -> TreeJob:
+        """The trees of the jobs that a backfill has sent, below a top that is no job.
+
+        `known`: as of `walk`.
+        """
         children = [TreeJob(key, None) for key in backfill.job_keys()]
         top = TreeJob(backfill.key, None, is_job=False, children=children)
-        self.read_rows(children)
-        self._grow(children)
+        self.read_rows(children, known)
+        self._grow(children, known)
         self._count_waits(top)
         return top
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from longhaul.domain.lease import Lease, job_key
+
 
 @dataclass(frozen=True)
 class Backfill:
@@ -12,11 +14,18 @@ class Backfill:
         key: `stage#NAME`, as a job of that id would have it.
         values: The parts of its jobs' ids behind the name, of those that were sent, in order.
         unsent: How many jobs the last command had still to send.
+        is_cancelled: Whether somebody has cancelled it since that command began.
     """
 
     key: str
     values: tuple[str, ...]
     unsent: int
+    is_cancelled: bool = False
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether jobs of it are still to come: also where its command was interrupted."""
+        return self.unsent > 0 and not self.is_cancelled
 
     @property
     def stage(self) -> str:
@@ -28,3 +37,9 @@ class Backfill:
 
     def job_keys(self) -> Iterator[str]:
         return (f"{self.key}/{value}" for value in self.values)
+
+
+def backfill_of(row: Lease) -> str | None:
+    """Key of the backfill that has sent a job, as its id and its tag say."""
+    name = row.job_id.rpartition("/")[0]
+    return job_key(row.stage, name) if name and row.tags.get("backfill") == name else None

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.dynamodb.item import (
+    Item,
     deserialize,
     expiry,
     key_of,
     milliseconds,
     primary_key,
+    serialize,
     serialized,
 )
 from longhaul.adapters.dynamodb.reads import Reads
@@ -50,7 +52,8 @@ class DynamoBackfills:
                 TableName=self._table,
                 Key=primary_key(key, _ITEM),
                 # A set: what two commands send at once is there, each once.
-                UpdateExpression="SET unsent = :left, #ttl = :ttl ADD sent_values :values",
+                UpdateExpression="SET unsent = :left, began_at = :began_at, #ttl = :ttl "
+                "ADD sent_values :values",
                 ConditionExpression=NOT_CANCELLED,
                 ExpressionAttributeNames={"#ttl": TTL},
                 ExpressionAttributeValues=serialized(noted) | {":ttl": expiry(now)},
@@ -72,11 +75,18 @@ class DynamoBackfills:
     def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
         found = self._reads.many(primary_key(key, _ITEM) for key in dict.fromkeys(keys))
         return {
-            key_of(item): Backfill(
-                key_of(item),
-                tuple(sorted(deserialize(item["sent_values"]))),
-                deserialize(item["unsent"]),
-            )
+            key_of(item): _backfill(item)
             for item in found
             if "sent_values" in item  # not where a cancel outlived what was sent
         }
+
+
+def _backfill(item: Item) -> Backfill:
+    cancelled_at = item.get("cancelled_at", serialize(-1))
+    began_at = item.get("began_at", serialize(0))  # a version before did not note it
+    return Backfill(
+        key_of(item),
+        tuple(sorted(deserialize(item["sent_values"]))),
+        deserialize(item["unsent"]),
+        is_cancelled=deserialize(cancelled_at) >= deserialize(began_at),
+    )

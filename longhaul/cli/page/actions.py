@@ -7,6 +7,7 @@ from longhaul.cli.display.dead_letter import name_of
 from longhaul.cli.display.job import cancelled_as
 from longhaul.cli.display.text import counted
 from longhaul.cli.target import Target
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.errors import NotRetriableError
@@ -40,19 +41,29 @@ class Actions:
         )
 
     def cancel_tree(self, stage: str, job_id: str) -> Notice:
-        """Cancel a job and all that descends from it."""
-        lease = self._target.parts.leases.load(job_key(stage, job_id))
-        if lease is None:
+        """Cancel a job and all that descends from it, or the jobs of a backfill."""
+        found = self._work(stage, job_id)
+        if found is None:
             return Notice(f"nothing is known of job {job_id}", good=False)
-        rows = self._target.tree_canceller.cancel(lease)
+        if isinstance(found, Backfill):
+            rows = self._target.tree_canceller.cancel_backfill(found)
+            return Notice(f"{counted(len(rows), 'job')} of the backfill {job_id} cancelled")
+        rows = self._target.tree_canceller.cancel(found)
         return Notice(f"{counted(len(rows), 'job')} of the tree of {job_id} cancelled")
 
     def retry_tree(self, stage: str, job_id: str) -> Notice:
-        """Run again what died or was cancelled below a job, itself included."""
-        lease = self._target.parts.leases.load(job_key(stage, job_id))
-        if lease is None:
+        """Run again what died or was cancelled below a job, itself included, or of a backfill."""
+        found = self._work(stage, job_id)
+        if found is None:
             return Notice(f"nothing is known of job {job_id}", good=False)
-        return self.retry_all([row.key for row in unwell(self._target.trees.walk(lease))])
+        trees = self._target.trees
+        tree = trees.walk_backfill(found) if isinstance(found, Backfill) else trees.walk(found)
+        return self.retry_all([row.key for row in unwell(tree)])
+
+    def _work(self, stage: str, name: str) -> Lease | Backfill | None:
+        """The row of a job, or the backfill of that name."""
+        key, parts = job_key(stage, name), self._target.parts
+        return parts.leases.load(key) or parts.backfills.find_backfills([key]).get(key)
 
     def cancel_all(self, keys: Sequence[str]) -> Notice:
         """Cancel exactly these jobs, each by itself."""

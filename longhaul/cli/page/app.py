@@ -20,13 +20,14 @@ from longhaul.cli.page.actions import Actions, Notice
 from longhaul.cli.page.board import MAX_JOBS, WINDOWS, Board, BoardReader
 from longhaul.cli.page.filters import STATES, Filter, cancellable, read_filter, retriable
 from longhaul.cli.page.guard import Guard, refused, secured
-from longhaul.cli.page.job import LINES, JobReader
+from longhaul.cli.page.job import LINES, BackfillView, JobReader
 from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.listing import Listing, ListingReader
 from longhaul.cli.page.rendering import Addresses, environment, static_files
 from longhaul.cli.page.runs import LOOKED_AT, MAX_RUNS
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.selection import job_id as checked_id
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.lease import Lease, job_key
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.errors import NoSuchStageError
@@ -179,6 +180,8 @@ class Page:
         what = ("job", stage.name, job_id, attempt)
         reader = JobReader(self._target, stage.name, job_id, attempt)
         view = self._views.get(what, self._noting(reader.read))
+        if isinstance(view.value, BackfillView):
+            return self._html("backfill.html", request, {"seen": view})
         facts: Sequence[tuple[str, str]] = ()
         if view.value is not None:
             group = self._target.settings.job_log_group
@@ -207,12 +210,19 @@ class Page:
         names = [each.name for each in self._target.settings.stages]
         with self._aws_errors_shown():
             rows = self._target.jobs.find(names, name)
-        stages = [row.stage for row in rows] or names
+            found = {} if rows else self._backfills(names, name)
+        known = [row.stage for row in rows] or [each.stage for each in found.values()]
+        stages = known or names
         if len(stages) == 1:
             return redirect(self._url("/job", stage=stages[0], id=name), 303)
         return self._html(
-            "find.html", request, {"stages": stages, "job_id": name, "known": bool(rows)}
+            "find.html", request, {"stages": stages, "job_id": name, "known": bool(known)}
         )
+
+    def _backfills(self, stages: Iterable[str], name: str) -> Mapping[str, Backfill]:
+        """The backfills of that name in these stages, by key."""
+        keys = (job_key(each, name) for each in stages)
+        return self._target.parts.backfills.find_backfills(keys)
 
     def _letters(self, request: Request) -> Response:
         """Receives the letters: only when a person asks, and never by a refresh."""
@@ -235,8 +245,10 @@ class Page:
         stage, job_id = self._job_in(request.args)
         with self._aws_errors_shown():
             row = self._target.parts.leases.load(job_key(stage.name, job_id))
-        if what.endswith("-tree"):
-            problem = None if row is not None else "Nothing is known of it."
+            of_tree = what.endswith("-tree")
+            is_backfill = bool(of_tree and row is None and self._backfills([stage.name], job_id))
+        if of_tree:
+            problem = None if row is not None or is_backfill else "Nothing is known of it."
         elif what == "cancel":
             problem = "It has ended already." if row is not None and row.state.is_terminal else None
         elif row is None:
@@ -252,6 +264,7 @@ class Page:
             "names": [job_id],
             "problem": problem,
             "back": back,
+            "is_backfill": is_backfill,
         }
         return self._html("ask.html", request, values | {"stage": stage.name})
 

@@ -1,4 +1,4 @@
-"""The page of a job: its row, attempts, request, the end of its log, and its tree."""
+"""The page of a job (its row, attempts, request, end of its log, tree), and of a backfill."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from longhaul.cli.insight.tree_graph import StageBox, columns
 from longhaul.cli.page.histories import Histories
 from longhaul.cli.page.runs import Runs
 from longhaul.cli.target import Target
+from longhaul.domain.backfill import Backfill, backfill_of
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, State, job_key
@@ -40,6 +41,11 @@ class JobView:
     waits: Waits | None
 
     @property
+    def backfill(self) -> str | None:
+        """Key of the backfill that has sent the first job of its tree."""
+        return backfill_of(self.tree.lease if self.tree and self.tree.lease else self.row)
+
+    @property
     def asked(self) -> JobRequest | None:
         """The request in its fields, where it was read."""
         try:
@@ -64,6 +70,16 @@ class Log:
     lines: Sequence[str]
 
 
+@dataclass(frozen=True)
+class BackfillView:
+    """A backfill at one moment."""
+
+    now: datetime
+    backfill: Backfill
+    tree: TreeJob
+    graph: Sequence[Sequence[StageBox]]
+
+
 class JobReader:
     """Reads the page of a job, with the log of one attempt (by default the latest)."""
 
@@ -75,12 +91,16 @@ class JobReader:
         self._succeeded: Mapping[str, Lease] = {}
         self._request: tuple[str, str | None] | None = None  # its reference, then itself
 
-    def read(self) -> JobView | None:
-        """Calls AWS: docs/console.md has the calls. None: nothing is known of the job."""
+    def read(self) -> JobView | BackfillView | None:
+        """Calls AWS: docs/console.md has the calls. None: nothing is known of such a job.
+
+        A name that no job has may be a backfill's.
+        """
         parts = self._target.parts
         row = parts.leases.load(self._key)
         if row is None:
-            return None
+            found = parts.backfills.find_backfills([self._key]).get(self._key)
+            return self._backfill(found) if found else None
         attempts = self._histories.of([row]).get(row.key, ())
         tree = self._tree(row)
         return JobView(
@@ -95,17 +115,26 @@ class JobReader:
             waits=waits_in(self._target, row, parts.clock.now()),
         )
 
+    def _backfill(self, backfill: Backfill) -> BackfillView:
+        tree = self._target.trees.walk_backfill(backfill, self._succeeded)
+        self._keep_successes(tree)
+        graph = columns(tree, self._target.settings.stages)
+        return BackfillView(self._target.parts.clock.now(), backfill, tree, graph)
+
     def _tree(self, row: Lease) -> TreeJob | None:
         """The tree of the job's root, or of the job where that has expired; None if it is alone."""
         root = row if row.root == row.key else self._target.parts.leases.load(row.root) or row
         tree = self._target.trees.walk(root, self._succeeded)
+        self._keep_successes(tree)
+        return tree if tree.children or root.key != row.key else None
+
+    def _keep_successes(self, tree: TreeJob) -> None:
         rows = (job.lease for job in tree.all())
         self._succeeded = {
             each.key: each
             for each in rows
             if each is not None and each.is_finished and each.state is State.SUCCEEDED
         }
-        return tree if tree.children or root.key != row.key else None
 
     def _request_of(self, row: Lease) -> str | None:
         if row.is_mark or not row.request_ref:

@@ -1,7 +1,8 @@
 """A page of the jobs that a filter lets through, with the attempts that its timeline draws."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil
 from typing import Final, Literal
 
@@ -9,11 +10,15 @@ from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.page.board import Board
 from longhaul.cli.page.filters import Filter
 from longhaul.cli.page.histories import Histories
+from longhaul.domain.backfill import backfill_of
 from longhaul.domain.lease import Lease, State
 from longhaul.ports import Leases
 
 PER_PAGE: Final = 200
 """Jobs of a page: what a browser holds, and what it is sent every two seconds."""
+
+MAX_BACKFILLS: Final = 20
+"""The most backfills that a page names."""
 
 Table = Literal["running", "waiting", "ended"]
 
@@ -29,7 +34,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Listing:
-    """Page `page` of `pages`, from 1: the jobs from `first` to `last` of `total`."""
+    """Page `page` of `pages`, from 1: the jobs from `first` to `last` of `total`.
+
+    `backfills`: the keys of those that sent some of all these jobs, `MAX_BACKFILLS` at most.
+    """
 
     board: Board
     page: int
@@ -38,6 +46,7 @@ class Listing:
     last: int
     total: int
     parts: Mapping[Table, Part]
+    backfills: Sequence[str]
     lanes: Sequence[Lane]
 
 
@@ -69,8 +78,13 @@ class ListingReader:
             last=begin + len(shown),
             total=len(rows),
             parts=_parts(rows, shown),
+            backfills=[*islice(_backfills(rows), MAX_BACKFILLS)],
             lanes=[lane(row, attempts.get(row.key, ())) for row in shown],
         )
+
+
+def _backfills(rows: Iterable[Lease]) -> Iterable[str]:
+    return dict.fromkeys(key for row in rows if (key := backfill_of(row)) is not None)
 
 
 def _parts(rows: Sequence[Lease], shown: Sequence[Lease]) -> dict[Table, Part]:

@@ -209,3 +209,20 @@ def crowd(world: World, jobs: int, seed: int = 7) -> None:
                 OutcomeClass.PERMANENT if n % 17 == 3 else OutcomeClass.SUCCEEDED,
                 "no such column",
             )
+
+
+def backfill(world: World, days: int, begun: int, left: int = 0) -> None:
+    """A backfill `oct` that has sent `days`: of those that began every 4th died, the last runs."""
+    values = [f"2026-10-{n + 1:02}" for n in range(days)]
+    now = world.clock.now()
+    world.parts.backfills.note_sent("main#oct", values, left, now, now)
+    for n, value in enumerate(values[:begun]):
+        tags = {"backfill": "oct", "day": value}
+        row = world.claim(f"oct/{value}", label=value, tags=tags)
+        if n + 1 == begun:
+            continue
+        if n % 4 == 3:
+            world.end(row, OutcomeClass.PERMANENT, EVIL)
+        else:
+            committed = world.parts.leases.report(transitions.commit(row.id, OUTPUT))
+            world.end(committed, OutcomeClass.SUCCEEDED)

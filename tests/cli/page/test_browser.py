@@ -16,6 +16,7 @@ from tests.chromium import MARKS, chromium, playwright
 from tests.cli.conftest import World
 from tests.cli.page.scenes import (
     EVIL,
+    backfill,
     busy,
     crowd,
     dead,
@@ -456,3 +457,23 @@ def test_what_a_filter_shows_is_retried_after_a_question(
     page.get_by_role("dialog").get_by_role("button", name="Retry them").click()
     page.wait_for_selector("#notice >> text=3 jobs sent again")
     assert len(world.queued()) == 3
+
+
+@pytest.mark.parametrize("width", [1400, 700, 400])
+def test_a_backfill_is_found_by_its_name_unfolds_and_is_cancelled(
+    world: World, opened: Callable[..., Any], width: int
+) -> None:
+    backfill(world, 28, 9, left=3)
+    page = opened(viewport={"width": width, "height": 900})
+    page.locator("#backfills").get_by_role("link", name="oct", exact=True).click()
+    page.wait_for_selector("#tree .box")
+    page.get_by_text("Jobs of main").click()
+    assert page.locator("#tree details li").count() == 28
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("link", name="Cancel the backfill").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the backfill").click()
+    page.wait_for_selector("#notice >> text=20 jobs of the backfill oct cancelled")
+    page.get_by_label("Job id").fill("oct/2026-10-01")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("link", name="oct", exact=True).click()
+    page.wait_for_selector("#tree .box")

@@ -1,0 +1,91 @@
+"""A backfill as a whole: its name opens its graph, and what can be done with all of it."""
+
+from tests.cli.conftest import World
+from tests.cli.page.conftest import Visitor, words
+from tests.cli.page.scenes import backfill
+
+NAME = {"stage": "main", "id": "oct"}
+
+
+def test_its_name_opens_its_graph_in_the_place_of_a_job(world: World, visitor: Visitor) -> None:
+    backfill(world, 12, 9, left=5)
+    said = words(visitor.read("/job", **NAME))
+    assert "main 6 of 12 (2 DEAD)" in said
+    assert "✗ dead 2 ▶ running 1 … queued 3 ✓ succeeded 6" in said
+    assert "5 more were still to be sent" in said
+    assert "Cancel the backfill" in said
+    assert "Retry what died" in said
+    found = visitor.get("/find", id="oct")
+    assert (found.status_code, found.headers["Location"]) == (
+        303,
+        "/the-secret/job?stage=main&id=oct",
+    )
+
+
+def test_an_unknown_name_is_no_backfill(world: World, visitor: Visitor) -> None:
+    backfill(world, 2, 1)
+    assert visitor.get("/job", stage="main", id="october").status_code == 404
+
+
+def test_its_jobs_and_the_list_lead_to_it(world: World, visitor: Visitor) -> None:
+    backfill(world, 3, 3)
+    world.claim("nov/2026-11-01", tags={"backfill": "other"})
+    link = '<a href="/the-secret/job?stage=main&amp;id=oct">oct</a>'
+    assert link in visitor.read("/job", stage="main", id="oct/2026-10-01")
+    assert "<dt>backfill</dt>" not in visitor.read("/job", stage="main", id="nov/2026-11-01")
+    assert visitor.read("/").count(link) == 1
+    assert link in visitor.read("/", text="oct")
+    assert link not in visitor.read("/", text="nov")
+
+
+def test_it_is_cancelled_after_a_question_and_its_command_sends_no_more(
+    world: World, visitor: Visitor
+) -> None:
+    backfill(world, 4, 2, left=7)
+    asked = words(visitor.read("/ask/cancel-tree", **NAME))
+    assert "Cancel the backfill oct?" in asked
+    assert "Its command sends no more." in asked
+    did = words(visitor.do("/do/cancel-tree", **NAME))
+    assert "✓ 3 jobs of the backfill oct cancelled" in did
+    assert "7 more were not sent: it was cancelled" in did
+    now = world.clock.now()
+    assert not world.parts.backfills.note_sent("main#oct", ["2026-10-09"], 6, now, now)
+
+
+def test_what_died_of_it_is_retried_after_a_question(world: World, visitor: Visitor) -> None:
+    backfill(world, 9, 9)
+    assert "Retry what died in the backfill oct?" in words(visitor.read("/ask/retry-tree", **NAME))
+    assert "✓ 2 jobs sent again" in words(visitor.do("/do/retry-tree", **NAME))
+    ids = [each["MessageAttributes"]["job_id"]["StringValue"] for each in world.queued()]
+    assert sorted(ids) == ["oct/2026-10-04", "oct/2026-10-08"]
+
+
+def test_nothing_is_asked_or_done_about_an_unknown_name(world: World, visitor: Visitor) -> None:
+    del world
+    assert "Nothing is known of it." in words(visitor.read("/ask/cancel-tree", **NAME))
+    for what in ("cancel", "retry"):
+        done = visitor.post(f"/do/{what}-tree", **NAME)
+        assert "nothing is known of job oct" in words(visitor.get(done.headers["Location"]).text)
+
+
+def test_successes_of_it_are_read_once(world: World, visitor: Visitor) -> None:
+    backfill(world, 31, 31)
+    visitor.read("/job", **NAME)
+    world.clock.advance(2)
+    world.aws.gate.counts.clear()
+    visitor.read("/job", **NAME)
+    counts = world.aws.gate.counts
+    assert counts["dynamodb.GetItem"] == 1
+    assert counts["dynamodb.BatchGetItem"] == 2  # the backfill, and its other jobs
+
+
+def test_a_refresh_of_a_cancelled_backfill_that_goes_on_says_so(
+    world: World, visitor: Visitor
+) -> None:
+    backfill(world, 2, 2, left=3)
+    visitor.do("/do/cancel-tree", **NAME)
+    world.clock.advance(60)
+    now = world.clock.now()
+    assert world.parts.backfills.note_sent("main#oct", ["2026-10-05"], 2, now, now)
+    said = words(visitor.read("/job", **NAME))
+    assert "2 more were still to be sent" in said
