@@ -388,4 +388,16 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(_SUBMIT, Act(160.0, "resubmit", "j0")),
         faults=(),
     ),
+    "after a rollback a member's end could not be noted in its root, and was owed for ever": Plan(
+        jobs=(
+            Job("j0", work_s=9.0, files=1, fan_out=2),
+            Job("j0.1", work_s=9.0, files=1, endings=(Ending("fails", 2.0),)),
+        ),
+        acts=(_SUBMIT, Act(1_200.0, "roll_back", "j0"), Act(1_300.0, "retry_tree", "j0")),
+        faults=(),
+        clean_slots=10,
+        max_attempts=1,
+        notify="sns",
+        trees=True,
+    ),
 }

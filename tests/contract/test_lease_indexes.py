@@ -1,5 +1,6 @@
 """Jobs are found by their state, through the indexes of the table."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.tree_end import TreeWatch
+from longhaul.domain.tree_end import TreeWatch, told
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
 from tests.builders import NOW, changed, running, stage
@@ -58,6 +59,35 @@ def test_open_index_holds_a_root_until_the_end_of_its_tree_is_told(
     key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
     item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
     assert int(item["ttl"]["N"]) > NOW.timestamp()
+
+
+def test_watch_is_written_as_it_is_and_compared_as_its_row_has_it(
+    aws: Aws, leases: DynamoLeases, claimed: Lease
+) -> None:
+    table, key = aws.client("dynamodb"), {"key": {"S": claimed.key}, "item": {"S": "lease"}}
+    dead = after(claimed, OutcomeClass.PERMANENT)
+    leases.apply(transitions.settle(claimed, dead))
+    leases.apply(transitions.watch(dead, TreeWatch(1)))
+
+    def stored() -> dict[str, object]:
+        found: dict[str, object] = json.loads(
+            table.get_item(TableName="leases", Key=key)["Item"]["tree"]["S"]
+        )
+        return found
+
+    assert stored() == {"ends": 1, "told": 0, "waits_for": None, "untold_ms": None}
+    # As a newer version writes it, which was rolled back since.
+    newer = json.dumps(stored() | {"colour": "green"})
+    table.update_item(
+        TableName="leases",
+        Key=key,
+        UpdateExpression="SET tree = :newer",
+        ExpressionAttributeValues={":newer": {"S": newer}},
+    )
+    row = leases.load(claimed.key)
+    assert row is not None
+    leases.apply(transitions.watch(row, told(TreeWatch(1))))
+    assert stored()["told"] == 1
 
 
 def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(

@@ -156,14 +156,20 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
 
 
 def _nested(kind: type[Any]) -> Codec:
-    """A dataclass as JSON. Fields that only another version knows are ignored."""
-    known = {field.name for field in fields(kind)}
+    """A dataclass as JSON. Fields that only another version knows are ignored.
+
+    Fields that are not compared say how the value was read, and are not written.
+    """
+    known = {field.name for field in fields(kind) if field.compare}
 
     def read(plain: str) -> Any:  # noqa: ANN401 - a `kind`
         found = json.loads(plain).items()
         return kind(**{name: value for name, value in found if name in known})
 
-    return Codec(lambda value: _json(asdict(value)), read)
+    def write(value: Any) -> str:  # noqa: ANN401 - a `kind`
+        return _json({name: each for name, each in asdict(value).items() if name in known})
+
+    return Codec(write, read)
 
 
 _TEXT = Codec(_plain, _plain)
