@@ -5,6 +5,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
@@ -25,6 +26,7 @@ from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
+from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
 from longhaul.job import Params
@@ -40,10 +42,11 @@ from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
 from longhaul.settings import LeaseSettings
+from longhaul.testing import MakeJob
 from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage
 from tests.layers import DEMO_JOBS
-from tests.runner.job_attempts import Attempts
+from tests.runner.job_attempts import Attempts, Either, PlainFrames
 
 
 @dataclass
@@ -196,6 +199,17 @@ def make_attempt(
 
 
 @pytest.fixture
-def attempts(cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path) -> Attempts:
+def attempts(
+    cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path, request: pytest.FixtureRequest
+) -> Attempts:
+    """With Spark, or as `EACH_KIND` says."""
     cloud.claim(inputs={})
-    return Attempts(cloud, make_attempt, tmp_path / "attempts")
+    kind = getattr(request, "param", JobKind.SPARK)
+    return Attempts(cloud, make_attempt, tmp_path / "attempts", kind)
+
+
+@pytest.fixture(params=["spark", "plain"])
+def either(request: pytest.FixtureRequest, make_job: MakeJob) -> Either:
+    if request.param == "plain":
+        return Either(partial(make_job, plain=True), PlainFrames())
+    return Either(make_job, request.getfixturevalue("spark"))

@@ -1,23 +1,29 @@
 """One attempt after another of one job, for the tests of what jobs store."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, next_attempt
+from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import State
 from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.job import Job, Params
-from longhaul.runner.attempt import AttemptRunner
+from longhaul.runner.attempt import AttemptRunner, Spark
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import LoadedJob
+from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.stopping import Stop
 from longhaul.settings import LeaseSettings
 from tests.builders import stage
 
@@ -25,6 +31,43 @@ if TYPE_CHECKING:
     from tests.runner.conftest import Cloud, MakeAttempt
 
 JobCode = Callable[[SparkSession, Job[Any]], None]
+EACH_KIND = pytest.mark.parametrize(
+    "attempts", [JobKind.SPARK, JobKind.PLAIN], ids=["spark", "plain"], indirect=True
+)
+"""For a promise that holds for jobs with Spark and for those without."""
+
+
+class PlainFrames:
+    """What the same code, as a job without Spark, has in the place of a session."""
+
+    def range(self, n: int) -> pa.Table:
+        return pa.table({"id": pa.array(range(n), pa.int64())})
+
+    def computed(self, name: str, n: int, note: Callable[[], None]) -> pa.RecordBatchReader:
+        schema = pa.schema([("n", pa.int64()), ("month", pa.string())])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number in range(n):
+                note()
+                yield pa.record_batch({"n": [number], "month": [name]})
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+@dataclass(frozen=True)
+class Either:
+    """Jobs of one kind for a test, over local files, and what makes their frames."""
+
+    make: Callable[..., Any]
+    frames: Any
+
+
+def no_jvm() -> Spark:
+    raise AssertionError("the job needs no JVM")
+
+
+def plain_job(run: Callable[[Job[Any]], object], code: str = "1") -> LoadedJob:
+    return LoadedJob(lambda _, job: run(job), Params(), code, JobKind.PLAIN)  # type: ignore[func-returns-value,arg-type]
 
 
 class DiesError(Exception):
@@ -34,19 +77,34 @@ class DiesError(Exception):
 class Attempts:
     """One attempt after another of one job; each has a disk of its own, which ends with it."""
 
-    def __init__(self, cloud: "Cloud", make: "MakeAttempt", folder: Path) -> None:
+    def __init__(
+        self, cloud: "Cloud", make: "MakeAttempt", folder: Path, kind: JobKind = JobKind.SPARK
+    ) -> None:
         self._cloud = cloud
         self._make = make
         self._folder = folder
+        self._kind = kind
         self.number = 0
         self.parts: dict[str, Any] = {}
         """Parts of the attempts, in the place of the usual ones."""
 
     def run(self, job: JobCode, code: str = "1", **parts: Any) -> ExitCode:
-        return self.run_loaded(LoadedJob(job, Params(), code), **parts)
+        return self.run_loaded(self._loaded(job, code), **parts)
 
     def make(self, job: JobCode, **parts: Any) -> AttemptRunner:
-        return self._make(load=lambda *_: LoadedJob(job, Params(), "1"), **parts)
+        loaded = self._loaded(job)
+        return self._make(load=lambda *_: loaded, **self._without_jvm(loaded, parts))
+
+    def _loaded(self, job: JobCode, code: str = "1") -> LoadedJob:
+        if self._kind is JobKind.SPARK:
+            return LoadedJob(job, Params(), code)
+        return plain_job(lambda running: job(PlainFrames(), running), code)  # type: ignore[arg-type]
+
+    def _without_jvm(self, loaded: LoadedJob, parts: dict[str, Any]) -> dict[str, Any]:
+        if loaded.kind is JobKind.SPARK:
+            return parts
+        stop = parts.get("stop") or Stop()
+        return {"stop": stop, "spark": SparkOnDemand(no_jvm, stop), **parts}
 
     def run_loaded(self, loaded: LoadedJob, **parts: Any) -> ExitCode:
         self.number += 1
@@ -57,7 +115,7 @@ class Attempts:
             scratch=scratch,
             area=DiskArea(self._cloud.s3, scratch, {}),
             **self.parts,
-            **parts,
+            **self._without_jvm(loaded, parts),
         )
         exit_code = attempt.run()
         if exit_code is not ExitCode.OK:
@@ -80,9 +138,16 @@ class Attempts:
 
 
 def computed(spark: SparkSession, name: str, n: int, counter: Path) -> DataFrame:
-    """A frame of `n` rows whose computation leaves a line in the file."""
+    """A frame of `n` rows whose computation leaves a line for each in the file."""
     counter.parent.mkdir(parents=True, exist_ok=True)
     text, file = f"{name}\n", str(counter)
+    if isinstance(spark, PlainFrames):
+
+        def note() -> None:
+            with counter.open("a") as opened:
+                opened.write(text)
+
+        return spark.computed(name, n, note)
 
     def noting(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - Spark reads hints
         with Path(file).open("a") as opened:

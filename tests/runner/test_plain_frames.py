@@ -34,7 +34,10 @@ def written(tmp_path: Path) -> Callable[..., dict[str, str]]:
         folder = tmp_path / "out"
         frame_of(data).write(folder, WriteOptions(format_, partition_by, options))  # type: ignore[arg-type]
         files = [each for each in folder.rglob("*") if each.is_file()]
-        return {each.parent.relative_to(folder).as_posix(): each.read_text() for each in files}
+        return {
+            each.parent.relative_to(folder).as_posix(): each.read_text(errors="replace")
+            for each in files
+        }
 
     return write
 
@@ -117,6 +120,128 @@ def test_what_cannot_be_written_says_why(
 ) -> None:
     with pytest.raises(PermanentJobError, match=said):
         written(data, **{"format_": "parquet", **how})
+
+
+RUNS = pa.RunEndEncodedArray.from_arrays([2, 3], pa.array(["a", "b"]))
+PAIRS = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))
+NO_UTF8 = pa.array([b"\xff"]).view(pa.string())
+BY_STRUCT = pa.map_(pa.struct([("a", pa.int64())]), pa.int64())
+
+
+def test_runs_are_written_as_their_values(written: Callable[..., dict[str, str]]) -> None:
+    table = pa.table({"text": RUNS, "n": [1, 2, 3]})
+    assert written(table.slice(1), "json")["."] == '{"text":"a","n":2}\n{"text":"b","n":3}\n'
+
+
+def test_runs_name_folders_by_their_values(written: Callable[..., dict[str, str]]) -> None:
+    assert sorted(written(pa.table({"text": RUNS, "n": [1, 2, 3]}), "json", "text")) == [
+        "text=a",
+        "text=b",
+    ]
+
+
+def test_truth_in_a_byte_is_truth(written: Callable[..., dict[str, str]]) -> None:
+    stored = pa.array([1, 0, None], pa.int8())
+    table = pa.table({"is": pa.ExtensionArray.from_storage(pa.bool8(), stored), "n": [1, 2, 3]})
+    assert written(table, "csv")["."] == '"is","n"\ntrue,1\nfalse,2\n,3\n'
+
+
+@pytest.mark.parametrize("format_", ["parquet", "json"])
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pa.array([{}], pa.struct([])), "column x is a struct without fields"),
+        (pa.array([[{}]], pa.list_(pa.struct([]))), r"column x\.element is a struct without"),
+        (
+            pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "A"]),
+            r"columns x\.a and x\.A have one name",
+        ),
+        (pa.array([[1]], pa.list_view(pa.int64())), "has a type for Arrow's list_view"),
+        (pa.ListArray.from_arrays([0, 3], RUNS), "has a type for Arrow's run_end_encoded"),
+        (pa.array([[None]], pa.list_(pa.null())), r"column x\.element: .* Arrow's null"),
+        (
+            pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]),
+            "has a type for Arrow's sparse_union",
+        ),
+        (pa.array([1], pa.time64("ns")), "has a type for Arrow's time64"),
+        (pa.array([pa.MonthDayNano([1, 2, 3])]), "has a type for Arrow's month_day_nano"),
+        (pa.array([Decimal(1)], pa.decimal256(50, 3)), "has a type for Arrow's decimal256"),
+        (pa.array([2**62], pa.timestamp("s")), "is no timestamp"),
+    ],
+)
+def test_what_no_reader_knows_is_refused_in_each_format(
+    written: Callable[..., dict[str, str]], column: pa.Array, said: str, format_: str
+) -> None:
+    with pytest.raises(PermanentJobError, match=said):
+        written(pa.table({"x": column}), format_)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        PAIRS,
+        pa.array([[({"a": 1}, 2)]], BY_STRUCT),
+        pa.array([[2**31 - 1]], pa.list_(pa.date32())),
+        NO_UTF8,
+    ],
+    ids=["a key twice", "a key of several values", "a year", "bytes"],
+)
+def test_a_value_that_json_cannot_hold_is_refused_with_its_column(
+    written: Callable[..., dict[str, str]], column: pa.Array
+) -> None:
+    table = pa.table({"n": [1], "x": column})
+    assert list(written(table, "parquet", "n"))
+    with pytest.raises(PermanentJobError, match="column x: JSON cannot hold one of its values"):
+        written(table, "json")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([2_932_897, None], pa.date32()),
+        pa.array([-719_163], pa.date32()),
+        pa.array([2_932_897 * 86_400], pa.timestamp("s")),
+        pa.array([-719_163 * 86_400], pa.timestamp("s", "UTC")),
+    ],
+)
+def test_a_year_without_a_text_is_refused(
+    written: Callable[..., dict[str, str]], times: pa.Array
+) -> None:
+    with pytest.raises(PermanentJobError, match="column at has a year before 1 or after 9999"):
+        written(pa.table({"at": times}), "csv")
+    with pytest.raises(PermanentJobError, match="column at has a year before 1 or after 9999"):
+        written(pa.table({"at": times, "n": [1] * len(times)}), "parquet", "at")
+
+
+def test_the_first_and_the_last_year_have_a_text(written: Callable[..., dict[str, str]]) -> None:
+    days = pa.array([-719_162, 2_932_896, None], pa.date32())
+    assert written(pa.table({"at": days}), "csv")["."] == '"at"\n"0001-01-01"\n"9999-12-31"\n""\n'
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (pa.array(["x" * 300]), "too long for the name of a folder"),
+        (NO_UTF8, "a text that is no UTF-8 names no folder"),
+    ],
+)
+def test_a_value_that_no_folder_can_have_is_refused(
+    written: Callable[..., dict[str, str]], value: pa.Array, said: str
+) -> None:
+    with pytest.raises(PermanentJobError, match=said):
+        written(pa.table({"x": value, "n": [1]}), "parquet", "x")
+
+
+def test_each_value_has_one_folder_whatever_the_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A NaN is not equal to itself."""
+    monkeypatch.setattr("longhaul.runner.plain.files._MAX_BUFFERED", 0)
+    one = pa.record_batch({"ratio": [float("nan"), 0.5], "n": [1, 2]})
+    frame = frame_of(pa.Table.from_batches([one] * 3))
+    assert frame.write(tmp_path / "out", WriteOptions("parquet", ("ratio",), {})) == 6
+    folders = [file.parent.name for file in (tmp_path / "out").rglob("*.parquet")]
+    assert sorted(folders) == ["ratio=0.5", "ratio=NaN"]
 
 
 def test_what_is_no_frame_says_what_is() -> None:

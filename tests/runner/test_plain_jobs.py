@@ -23,17 +23,15 @@ from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.tables import TablePath
 from longhaul.domain.verdict import ExitCode
-from longhaul.job import Job, Params, PermanentJobError
-from longhaul.runner.attempt import Spark
+from longhaul.job import Job, PermanentJobError
 from longhaul.runner.job_file import JOBS_VARIABLE
-from longhaul.runner.loading import LoadedJob
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.plain import python
 from longhaul.runner.plain.python import run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
 from tests.builders import BUCKET, settings
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
-from tests.runner.job_attempts import Attempts
+from tests.runner.job_attempts import Attempts, no_jvm, plain_job
 
 JOB = """
 from pathlib import Path
@@ -52,10 +50,6 @@ def run(job):
 PATH = TablePath("lake", "counts")
 
 
-def no_jvm() -> Spark:
-    raise AssertionError("the job needs no JVM")
-
-
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a project's jobs."""
@@ -68,10 +62,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(file.stem, None)
 
 
-def run_as(job: Callable[[Job[Any]], object]) -> LoadedJob:
-    return LoadedJob(lambda _, running: job(running), Params(), "1", JobKind.PLAIN)  # type: ignore[func-returns-value,arg-type]
-
-
 @pytest.fixture
 def run(cloud: Cloud, make_attempt: MakeAttempt) -> Callable[..., ExitCode]:
     """Run an attempt of a job without inputs, or of the one that is claimed."""
@@ -81,7 +71,7 @@ def run(cloud: Cloud, make_attempt: MakeAttempt) -> Callable[..., ExitCode]:
             cloud.claim(inputs={}, output=f"s3://{BUCKET}/counts/")
         stop = Stop()
         attempt = make_attempt(
-            load=lambda *_: run_as(job), spark=SparkOnDemand(no_jvm, stop), stop=stop, **changes
+            load=lambda *_: plain_job(job), spark=SparkOnDemand(no_jvm, stop), stop=stop, **changes
         )
         return attempt.run()
 
@@ -213,9 +203,7 @@ def test_parts_and_checkpoints_are_computed_once(cloud: Cloud, attempts: Attempt
         assert job.state == {"seen": 1}
 
     for expected in (ExitCode.FAILED, ExitCode.OK):
-        stop = Stop()
-        spark = SparkOnDemand(no_jvm, stop)
-        assert attempts.run_loaded(run_as(work), spark=spark, stop=stop) is expected
+        assert attempts.run_loaded(plain_job(work)) is expected
     assert computed == ["checkpoint", "a", "b"]
     manifest, _ = read_manifest(cloud.s3, BUCKET, "clean/2013-01/")
     assert manifest is not None
@@ -266,7 +254,7 @@ def test_a_table_gets_the_rows_of_a_frame(
         assert job.write(pa.Table.from_pylist(rows), partition_by=partition_by) == 4
 
     code = make_attempt(
-        load=lambda *_: run_as(job),
+        load=lambda *_: plain_job(job),
         spark=SparkOnDemand(no_jvm, stop),
         stop=stop,
         tables=lambda: tables,

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from errno import ENAMETOOLONG
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -35,6 +36,11 @@ _PARQUET: Final = {
     "brotli": "brotli",
 }
 _TEXT: Final = {"none": "", "uncompressed": "", "gzip": ".gz"}
+# From 1970 to the year 1, and to the year 10,000.
+_DAYS: Final = (-719_162, 2_932_897)
+_DAY_US: Final = 86_400_000_000
+# What Arrow raises for a value that Python does not have.
+_NO_VALUES: Final = (LookupError, TypeError, ValueError, OverflowError)
 _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -104,7 +110,15 @@ class RowFiles:
 
     def _begin(self, place: str) -> RowWriter:
         folder = self._folder / place
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno != ENAMETOOLONG:
+                raise
+            raise PermanentJobError(
+                "partition_by: a value is too long for the name of a folder: part the rows by"
+                " another column"
+            ) from error
         # As Spark names its files. Those of two appends differ in their UUID.
         name = f"part-{self._count:05d}-{self._id}{self._extension}"
         self._count += 1
@@ -167,6 +181,8 @@ class _CsvFile:
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
+        for each, name in zip(batch.columns, batch.schema.names, strict=True):
+            require_years(each, name)
         columns = [
             each if each.type == field.type else texts(each)
             for each, field in zip(batch.columns, self._schema, strict=True)
@@ -191,12 +207,38 @@ class _JsonFile:
         self._sink = sink
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for row in batch.to_pylist(maps_as_pydicts="strict"):
+        try:
+            rows = batch.to_pylist(maps_as_pydicts="strict")
+        except _NO_VALUES as error:
+            raise PermanentJobError(_no_json(batch)) from error
+        for row in rows:
             self._sink.write(f"{_json(row)}\n".encode())
 
     def finish_file(self) -> None:
         with self._sink:
             pass
+
+
+def _no_json(batch: pa.RecordBatch) -> str:
+    """What is wrong with rows that Python has no values for."""
+    name = next(
+        name
+        for column, name in zip(batch.columns, batch.schema.names, strict=True)
+        if not _has_values(column)
+    )
+    return (
+        f"output: column {name}: JSON cannot hold one of its values: a map with the same key twice"
+        " or with a key of several values, a year before 1 or after 9999, or a text that is no"
+        " UTF-8: take parquet"
+    )
+
+
+def _has_values(column: pa.Array) -> bool:
+    try:
+        column.to_pylist(maps_as_pydicts="strict")
+    except _NO_VALUES:
+        return False
+    return True
 
 
 def _json(value: Any) -> str:  # noqa: ANN401 - a table of types
@@ -238,6 +280,21 @@ def texts(column: pa.Array) -> pa.Array:
         # Else a reader would take a column of whole numbers for integers.
         text = pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
     return text
+
+
+def require_years(column: pa.Array, name: str) -> None:
+    """Raises PermanentJobError for times that have no text which readers know."""
+    kind = column.type
+    if not (types.is_date(kind) or types.is_timestamp(kind)):
+        return
+    is_date = types.is_date(kind)
+    low, high = _DAYS if is_date else [each * _DAY_US for each in _DAYS]
+    ends = pc.min_max(column.cast(pa.int32() if is_date else pa.int64())).as_py()
+    if ends["min"] is not None and not low <= ends["min"] <= ends["max"] < high:
+        raise PermanentJobError(
+            f"output: column {name} has a year before 1 or after 9999, which has no text: take"
+            " parquet"
+        )
 
 
 def _require_flat(schema: pa.Schema) -> None:

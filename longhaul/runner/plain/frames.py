@@ -19,8 +19,14 @@ from longhaul.domain.tables import PartitionBy
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.partitions import escaped, partition_of_nulls, require_columns
 from longhaul.runner.io.written import Folder, TableLayout
-from longhaul.runner.plain.files import RowFiles, read_parquet, texts
-from longhaul.runner.plain.types import columns_json, own_columns, plain_batches, plain_schema
+from longhaul.runner.plain.files import RowFiles, read_parquet, require_years, texts
+from longhaul.runner.plain.types import (
+    columns_json,
+    own_columns,
+    plain_batches,
+    plain_schema,
+    require_index,
+)
 
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -35,11 +41,7 @@ class ArrowFrame:
             PermanentJobError: a column has a type that others could not read.
         """
         # A reader itself as it is: through its stream an error of its generator loses its class.
-        self._reader: pa.RecordBatchReader = (
-            data
-            if isinstance(data, pa.RecordBatchReader)
-            else pa.RecordBatchReader.from_stream(data)
-        )
+        self._reader = data if isinstance(data, pa.RecordBatchReader) else _stream_of(data)
         whole = self._reader.schema
         self._own = own_columns(whole)
         self._schema = plain_schema(pa.schema([whole.field(place) for place in self._own]))
@@ -63,7 +65,7 @@ class ArrowFrame:
             rows = 0
             for batch in self._batches():
                 rows += batch.num_rows
-                keys = [_folder_texts(batch.column(name)) for name in partition_by]
+                keys = [_folder_texts(batch.column(name), name) for name in partition_by]
                 for values, some in _grouped(batch.select(in_files), keys):
                     files.add(place(values), place(values), some)
             files.finish_files(partition_of_nulls(partition_by))
@@ -110,6 +112,29 @@ class ArrowFrame:
             raise PermanentJobError("partition_by: no column would be left for the files")
 
 
+def _stream_of(data: object) -> pa.RecordBatchReader:
+    """The batches of a library's frame.
+
+    Raises:
+        PermanentJobError: its columns are none of Arrow's.
+    """
+    kind, dtypes = type(data).__name__, getattr(data, "dtypes", None)
+    if isinstance(dtypes, list) and "Object" in map(str, dtypes):
+        raise PermanentJobError(  # polars hands over their addresses
+            f"output: the {kind} has a column of Python's objects: cast it to another type"
+        )
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except (ValueError, TypeError, NotImplementedError) as error:  # also Arrow's own
+        # Of several texts the last has the column, and the first a value.
+        raise PermanentJobError(
+            f"output: the {kind} is no table for Arrow: {error.args[-1] if error.args else error}"
+        ) from error
+    if not isinstance(data, pa.Table):  # one that was read from a file knows the index of another
+        require_index(reader.schema)
+    return reader
+
+
 def _on_disk(folder: Folder) -> Path:
     if not isinstance(folder, Path):
         raise PermanentJobError(
@@ -146,8 +171,15 @@ def _grouped(
             yield values, batch.take(group.column("row_list")[n].values)
 
 
-def _folder_texts(column: pa.Array) -> pa.Array:
+def _folder_texts(column: pa.Array, name: str) -> pa.Array:
     """The values as Spark names folders by them."""
+    require_years(column, name)
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise PermanentJobError(
+            f"partition_by {name}: a text that is no UTF-8 names no folder"
+        ) from error
     if types.is_timestamp(column.type):
         text = pc.strftime(column.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
         return pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")  # it has six digits of a second

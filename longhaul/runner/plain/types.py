@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from longhaul.domain.errors import PermanentJobError
@@ -59,6 +60,25 @@ def own_columns(schema: pa.Schema) -> list[int]:
     ]
 
 
+def require_index(schema: pa.Schema) -> None:
+    """Raises PermanentJobError if an index of pandas has a name, and does not come along as it.
+
+    Arrow keeps an index that only counts as three numbers, and gives one with the name of a column
+    another name.
+    """
+    known = schema.pandas_metadata or {}
+    names = {each["field_name"]: each["name"] for each in known.get("columns", ())}
+    for each in known.get("index_columns", ()):
+        is_range = isinstance(each, dict)
+        name = each["name"] if is_range else names.get(each)
+        if name is not None and (is_range or name != each):
+            raise PermanentJobError(
+                f"output: the index {name} of the frame would be lost, because"
+                f" {'it only counts' if is_range else 'a column has its name'}: make a column of it"
+                " (reset_index), or take its name away"
+            )
+
+
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The columns in types that hold the same values, and are read everywhere as what they are.
 
@@ -69,14 +89,11 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     """
     if not schema.names:
         raise PermanentJobError("output: the frame has no columns, which no reader could take")
-    seen: dict[str, str] = {}
-    for name in schema.names:
-        if other := seen.get(name.lower()):
-            raise PermanentJobError(
-                f"output: columns {other} and {name} have one name, for Spark's readers: rename one"
-            )
-        seen[name.lower()] = name
-    return pa.schema([pa.field(each.name, _plain(each.type, each.name)) for each in schema])
+    _require_names(schema.names, "")
+    # Arrow decodes runs of a column alone, and none within one.
+    kinds = [e.type.value_type if types.is_run_end_encoded(e.type) else e.type for e in schema]
+    fields = zip(schema.names, kinds, strict=True)
+    return pa.schema([pa.field(name, _plain(kind, name)) for name, kind in fields])
 
 
 def columns_json(schema: pa.Schema) -> str:
@@ -91,7 +108,7 @@ def plain_batches(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.Recor
     comes in parts.
 
     Raises:
-        PermanentJobError: a time has nanoseconds.
+        PermanentJobError: a time has nanoseconds, or Arrow has no way from one type to the other.
     """
     rows = batch.num_rows
     try:
@@ -108,47 +125,90 @@ def plain_batches(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.Recor
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        return column.cast(field.type)
+        if types.is_run_end_encoded(column.type):
+            column = pc.run_end_decode(column)
+        # In two steps: Arrow cannot look up values in a dictionary of views, which polars has.
+        return column.cast(_plain(column.type, field.name, keeps_codes=True)).cast(field.type)
     except pa.ArrowInvalid as error:  # it quotes a value
         raise PermanentJobError(
             f"output: column {field.name}: a {column.type} of it is no {field.type}: times have"
             " microseconds at most, and a text 2 GiB"
         ) from error
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise PermanentJobError(
+            f"output: column {field.name}: Arrow makes no {field.type} of a {column.type}: cast it"
+            " to another type"
+        ) from error
 
 
-def _plain(kind: pa.DataType, path: str) -> pa.DataType:
+def _require_names(names: Iterable[str], above: str) -> None:
+    """Raises PermanentJobError if two names differ in case alone, or not at all."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if other := seen.get(name.lower()):
+            raise PermanentJobError(
+                f"output: columns {above}{other} and {above}{name} have one name, for Spark's"
+                " readers: rename one"
+            )
+        seen[name.lower()] = name
+
+
+def _plain(kind: pa.DataType, path: str, *, keeps_codes: bool = False) -> pa.DataType:
+    """The type of the values. `keeps_codes`: a dictionary stays one, of values that are plain."""
     if isinstance(kind, pa.BaseExtensionType):
-        return _plain(kind.storage_type, path)
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return _plain(kind.value_type, path)
+        return _of_extension(kind, path, keeps_codes=keeps_codes)
+    if types.is_dictionary(kind):
+        values = _plain(kind.value_type, path)
+        return pa.dictionary(kind.index_type, values) if keeps_codes else values
     if types.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz else None)
     if types.is_fixed_size_binary(kind):
         return pa.binary()
     if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= _MAX_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
-    if types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _plain(f.type, f"{path}.{f.name}")) for f in kind])
-    if types.is_map(kind):
-        key, value = _plain(kind.key_type, f"{path}.key"), _plain(kind.item_type, f"{path}.value")
-        return pa.map_(key, value)
-    if _is_list(kind):
-        return pa.list_(pa.field("element", _plain(kind.value_type, f"{path}.element")))
+    if (nested := _nested(kind, path, keeps_codes=keeps_codes)) is not None:
+        return nested
     if kind not in _NAMES and kind not in _WIDER:
-        raise PermanentJobError(
-            f"output: column {path}: neither Spark nor a table has a type for Arrow's {kind}: cast"
-            " it to another"
-        )
+        raise _no_type(f"Arrow's {kind}: cast it to another", path)
     return _WIDER.get(kind, kind)
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
+def _nested(kind: pa.DataType, path: str, *, keeps_codes: bool) -> pa.DataType | None:
+    """Of a type that has others in it, else None.
+
+    Views of lists are refused like a type that nobody knows: Arrow makes lists of them whose
+    offsets are wrong.
+    """
+
+    def inner(kind: pa.DataType, name: str) -> pa.DataType:
+        return _plain(kind, f"{path}.{name}", keeps_codes=keeps_codes)
+
+    if types.is_struct(kind):
+        if not kind.num_fields:
+            raise PermanentJobError(
+                f"output: column {path} is a struct without fields: leave it out"
+            )
+        _require_names((each.name for each in kind), f"{path}.")
+        return pa.struct([pa.field(each.name, inner(each.type, each.name)) for each in kind])
+    if types.is_map(kind):
+        return pa.map_(inner(kind.key_type, "key"), inner(kind.item_type, "value"))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(pa.field("element", inner(kind.value_type, "element")))
+    return None
+
+
+def _of_extension(kind: pa.BaseExtensionType, path: str, *, keeps_codes: bool) -> pa.DataType:
+    """As the values are stored, but for those that would become bare numbers."""
+    if kind.extension_name == "pandas.period":
+        raise _no_type("periods: make times of them (to_timestamp)", path)
+    if kind.extension_name == "arrow.bool8":
+        return pa.bool_()
+    return _plain(kind.storage_type, path, keeps_codes=keeps_codes)
+
+
+def _no_type(what: str, path: str) -> PermanentJobError:
+    return PermanentJobError(
+        f"output: column {path}: neither Spark nor a table has a type for {what}"
     )
 
 
