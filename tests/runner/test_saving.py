@@ -19,7 +19,7 @@ from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.saved import PREFIX, Record, decide_saved
 from longhaul.domain.verdict import ExitCode, OutcomeClass
-from longhaul.job import Job, Params, PermanentJobError
+from longhaul.job import Job, PermanentJobError
 from longhaul.runner.code_digest import code_digest
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.staging import OutOfDiskError
@@ -29,7 +29,14 @@ from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s
 from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, settings
 from tests.runner.conftest import Cloud, MakeAttempt
-from tests.runner.job_attempts import Attempts, DiesError, JobCode, computed, times
+from tests.runner.job_attempts import (
+    EACH_KIND,
+    Attempts,
+    DiesError,
+    JobCode,
+    computed,
+    times,
+)
 
 
 @dataclass
@@ -52,6 +59,7 @@ def s3_refuses(monkeypatch: pytest.MonkeyPatch) -> Outage:
     return outage
 
 
+@EACH_KIND
 def test_parts_that_are_stored_are_not_computed_again(
     cloud: Cloud, attempts: Attempts, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -92,6 +100,7 @@ def test_parts_that_are_stored_are_not_computed_again(
     }
 
 
+@EACH_KIND
 def test_a_part_that_is_not_asked_for_again_is_dropped(cloud: Cloud, attempts: Attempts) -> None:
     def first(spark: SparkSession, job: Job[Any]) -> None:
         job.write(spark.range(1), part="a")
@@ -127,6 +136,7 @@ def test_a_checkpoint_is_computed_once(attempts: Attempts, tmp_path: Path) -> No
     assert (times(counter, "all"), seen) == (4, [6, 6, 6])
 
 
+@EACH_KIND
 def test_a_job_knows_of_itself_what_its_row_says(attempts: Attempts, cloud: Cloud) -> None:
     known = []
 
@@ -162,6 +172,7 @@ def test_an_empty_frame_is_a_checkpoint(attempts: Attempts) -> None:
     assert columns == [(["n", "text"], 0)] * 2
 
 
+@EACH_KIND
 def test_a_folder_and_the_state_outlive_the_attempt(attempts: Attempts) -> None:
     found = []
 
@@ -193,6 +204,7 @@ def test_a_folder_and_the_state_outlive_the_attempt(attempts: Attempts) -> None:
     ]
 
 
+@EACH_KIND
 def test_other_code_begins_afresh_but_for_what_names_a_version(
     attempts: Attempts, tmp_path: Path
 ) -> None:
@@ -212,6 +224,7 @@ def test_other_code_begins_afresh_but_for_what_names_a_version(
     assert (times(counter, "code"), times(counter, "version")) == (2, 1)
 
 
+@EACH_KIND
 def test_a_zombie_stores_nothing_that_counts(cloud: Cloud, attempts: Attempts) -> None:
     def late(spark: SparkSession, job: Job[Any]) -> None:
         job.write(spark.range(1), part="a")
@@ -219,9 +232,7 @@ def test_a_zombie_stores_nothing_that_counts(cloud: Cloud, attempts: Attempts) -
         job.write(spark.range(2), part="b")
         pytest.fail("a part of a stale attempt was taken for durable")
 
-    assert attempts._make(load=lambda *_: LoadedJob(late, Params(), "1")).run() is (
-        ExitCode.SUPERSEDED
-    )
+    assert attempts.make(late).run() is ExitCode.SUPERSEDED
     row = cloud.lease()
     record = S3SavedWork(cloud.s3, BUCKET).load(row.saved_ref or "")
     assert record is not None
@@ -255,6 +266,7 @@ def test_a_part_that_was_stored_with_other_columns_is_refused(
         third.write(spark.range(1), part="b", format="csv")
 
 
+@EACH_KIND
 def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> None:
     def run(spark: SparkSession, job: Job[Any]) -> None:
         job.write(spark.range(1), part="a")
@@ -276,6 +288,7 @@ def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> Non
     S3Publisher(cloud.s3, BUCKET).publish(row.attempt.output)  # type: ignore[arg-type]
 
 
+@EACH_KIND
 def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
     attempts: Attempts, s3_refuses: Outage
 ) -> None:
@@ -310,6 +323,7 @@ def test_a_record_that_no_attempt_could_read_is_refused(
     assert cloud.objects("second") == []
 
 
+@EACH_KIND
 def test_a_disk_too_small_for_what_is_restored_ends_the_attempt_before_anything_comes(
     cloud: Cloud, attempts: Attempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,6 +382,7 @@ def test_the_files_of_an_output_are_counted_at_each_part(
             job.write(frame, part="b")
 
 
+@EACH_KIND
 def test_what_a_platform_asks_to_stop_may_save_in_the_time_that_is_left(
     cloud: Cloud, attempts: Attempts
 ) -> None:
@@ -402,6 +417,7 @@ def test_half_of_the_stop_timeout_at_least_is_for_what_is_stored_at_the_end(time
     assert timeout_s - 2 * unwind_s(timeout_s) >= timeout_s / 2
 
 
+@EACH_KIND
 def test_an_attempt_that_ends_before_its_first_report_says_what_it_took_over(
     cloud: Cloud, attempts: Attempts
 ) -> None:
@@ -418,6 +434,7 @@ def test_an_attempt_that_ends_before_its_first_report_says_what_it_took_over(
     assert cloud.lease().attempt.progress["taken_over"] == "1 folder"
 
 
+@EACH_KIND
 @pytest.mark.parametrize("why", ["lost", "cancelled"])
 def test_an_attempt_that_may_not_go_on_has_no_last_words(
     cloud: Cloud, attempts: Attempts, why: str
@@ -457,6 +474,7 @@ def test_a_script_has_folders_that_outlive_it(attempts: Attempts, tmp_path: Path
         assert attempts.run_loaded(loaded) is expected
 
 
+@EACH_KIND
 def test_late_parts_of_two_datasets_are_both_stored(attempts: Attempts, s3_refuses: Outage) -> None:
     def run(spark: SparkSession, job: Job[Any]) -> None:
         if job.attempt == 1:
@@ -545,6 +563,7 @@ def test_a_state_that_cannot_be_stored_is_refused(
         job.save()
 
 
+@EACH_KIND
 def test_a_save_of_nothing_new_is_no_progress(cloud: Cloud, attempts: Attempts) -> None:
     rows = []
 
@@ -601,6 +620,7 @@ def test_an_attempt_says_why_it_begins_from_nothing(
     assert said == "nothing: the request begins afresh"
 
 
+@EACH_KIND
 def test_what_is_left_beside_what_is_taken_over_is_said(cloud: Cloud, attempts: Attempts) -> None:
     def job(*, dies: bool) -> JobCode:
         def run(session: SparkSession, job: Job[Any]) -> None:
@@ -617,6 +637,7 @@ def test_what_is_left_beside_what_is_taken_over_is_said(cloud: Cloud, attempts: 
     assert said == "1 part; not the rest: the job's code has changed"
 
 
+@EACH_KIND
 def test_a_change_within_the_state_is_stored_in_each_attempt(attempts: Attempts) -> None:
     found = list[Any]()
 
@@ -634,6 +655,7 @@ def test_a_change_within_the_state_is_stored_in_each_attempt(attempts: Attempts)
     assert found == [[], [1], [1, 2]]
 
 
+@EACH_KIND
 def test_a_loop_that_ends_when_it_is_to_stop_may_save(attempts: Attempts) -> None:
     stop = Stop()
     found = list[Any]()
@@ -654,6 +676,7 @@ def test_a_loop_that_ends_when_it_is_to_stop_may_save(attempts: Attempts) -> Non
     assert found == [None, True]
 
 
+@EACH_KIND
 def test_what_is_to_be_done_at_the_end_does_not_depend_on_what_was_before(
     attempts: Attempts,
 ) -> None:
@@ -744,6 +767,7 @@ def test_a_version_that_cannot_be_stored_is_refused_before_anything_is_computed(
             call()
 
 
+@EACH_KIND
 def test_a_broken_deploy_leaves_what_is_stored(
     cloud: Cloud, attempts: Attempts, tmp_path: Path
 ) -> None:
@@ -766,6 +790,7 @@ def test_a_broken_deploy_leaves_what_is_stored(
     assert times(counter, "a") == 1
 
 
+@EACH_KIND
 @pytest.mark.parametrize("what", ["state", "folder"])
 def test_what_makes_a_job_fail_twice_is_left(cloud: Cloud, attempts: Attempts, what: str) -> None:
     def run(session: SparkSession, job: Job[Any]) -> None:
