@@ -39,6 +39,11 @@ class Trigger(Model):
     def _of_each_object(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if "job_id" in value or "object" in value:
             raise ValueError("job_id and object are made for each object; leave them out")
+        if "start_at" in value:
+            raise ValueError(
+                "start_at is one time, and objects come at many: leave it out; a job starts when "
+                "its object has come"
+            )
         if OBJECT not in json.dumps(value.get("inputs", {})):
             raise ValueError(f"no input is {OBJECT}: the job would not see its object")
         # An output to which each job adds may be the same for all: a table, most likely.

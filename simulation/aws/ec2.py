@@ -1,4 +1,4 @@
-"""EC2's networks in memory: VPCs, internet gateways, endpoints and security groups."""
+"""EC2's networks in memory: VPCs, gateways, endpoints, route tables and security groups."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -17,6 +17,7 @@ class FakeEc2(Service):
             "describe_vpc_endpoints",
             "describe_security_groups",
             "describe_network_interfaces",
+            "describe_route_tables",
         ),
         (("NextToken", "NextToken"),),
     )
@@ -25,9 +26,10 @@ class FakeEc2(Service):
         super().__init__(gate)
         self.vpcs = ["vpc-0123456789abcdef0"]
         self.gateways = ["igw-0123456789abcdef0"]
-        # VpcEndpointId, VpcId, VpcEndpointType, State and Tags of each.
+        # VpcEndpointId, VpcId, VpcEndpointType, ServiceName, State and Tags of each.
         self.endpoints: list[Answer] = []
         self.interfaces = 12
+        self.route_tables: list[Answer] = []  # VpcId, Associations and Routes of each
         self.groups: list[Answer] = []  # GroupId, VpcId and Tags of each
 
     @operation
@@ -47,6 +49,10 @@ class FakeEc2(Service):
     def describe_network_interfaces(self, *, Filters: Sequence[Answer]) -> Answer:
         found = [{"NetworkInterfaceId": f"eni-{n:017x}"} for n in range(self.interfaces)]
         return {"NetworkInterfaces": _matching(found, Filters)}
+
+    @operation
+    def describe_route_tables(self, *, Filters: Sequence[Answer]) -> Answer:
+        return {"RouteTables": _matching(self.route_tables, Filters)}
 
     @operation
     def describe_security_groups(self, *, Filters: Sequence[Answer]) -> Answer:

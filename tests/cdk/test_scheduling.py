@@ -134,6 +134,10 @@ def test_functions_do_not_get_what_only_the_stack_needs(varied: Synthesis) -> No
             "request: <aws.scheduler.execution-id> differs between deliveries of one firing",
         ),
         (
+            {"request": {**REQUEST, "start_at": "2099-01-01T00:00Z"}},
+            "request: start_at is one time, and the schedule fires at many: leave it out",
+        ),
+        (
             {"request": {**REQUEST, "output": "s3://<bucket>/x/"}},
             "request: <bucket>: unknown; allowed: <data-bucket>, <aws.scheduler.scheduled-time>,",
         ),

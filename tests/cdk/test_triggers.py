@@ -168,6 +168,10 @@ def test_the_data_bucket_publishes_events_only_for_a_trigger(
             "stages.0.on_object.request: job_id and object are made for each object",
         ),
         (
+            {"request": {**REQUEST, "start_at": "2020-01-01T00:00Z"}},
+            "stages.0.on_object.request: start_at is one time, and objects come at many",
+        ),
+        (
             {"request": {**REQUEST, "inputs": {"flights": "s3://<data-bucket>/all/"}}},
             "stages.0.on_object.request: no input is {object}",
         ),

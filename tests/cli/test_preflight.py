@@ -266,6 +266,65 @@ def test_the_region_has_room_for_an_interface_of_each_task(account: World) -> No
     assert Level.WARNING not in look()
 
 
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop-AbCd12"
+PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/shop"
+VPC = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-01234567", "subnet-89abcdef"]}
+
+
+def route_table(gateway: str = "", **association: Any) -> dict[str, Any]:
+    routes = [{"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local"}]
+    kind = "GatewayId" if gateway.startswith("igw-") else "NatGatewayId"
+    if gateway:
+        routes.append({"DestinationCidrBlock": "0.0.0.0/0", kind: gateway, "State": "active"})
+    return {"VpcId": "vpc-01234567", "Associations": [association], "Routes": routes}
+
+
+@pytest.mark.parametrize(
+    ("tables", "endpoints", "has_address", "said"),
+    [
+        ([route_table(Main=True)], [], False, "subnet-01234567, subnet-89abcdef of vpc-01234567"),
+        ([route_table(Main=True)], ["ssm"], False, "no interface endpoint for secretsmanager:"),
+        (
+            [route_table("nat-1", Main=True), route_table(SubnetId="subnet-89abcdef")],
+            ["ssm"],
+            False,
+            "network: subnet-89abcdef of vpc-01234567 have no way to the internet",
+        ),
+        ([route_table(Main=True)], ["ssm", "secretsmanager"], False, None),
+        ([route_table("nat-1", Main=True)], [], False, None),
+        ([route_table("igw-1", Main=True)], [], True, None),
+        ([route_table("igw-1", Main=True)], [], False, "subnet-01234567, subnet-89abcdef"),
+        (
+            [route_table("nat-1", Main=True), route_table(SubnetId="subnet-89abcdef")],
+            [],
+            False,
+            "VPC has no interface endpoint for secretsmanager and ssm: jobs of stages with secrets",
+        ),
+    ],
+)
+def test_subnets_of_a_teams_own_lead_to_the_secrets(
+    account: World,
+    tables: list[dict[str, Any]],
+    endpoints: list[str],
+    *,
+    has_address: bool,
+    said: str | None,
+) -> None:
+    account.aws.ec2.route_tables = tables
+    account.aws.ec2.endpoints = [
+        {"VpcId": "vpc-01234567", "ServiceName": f"com.amazonaws.us-east-1.{each}"}
+        for each in endpoints
+    ]
+    stages = [{"name": "main", "secrets": {"A": SECRET, "B": PARAMETER}}]
+
+    found = look(network={**VPC, "assign_public_ip": has_address}, stages=stages)
+
+    if said is None:
+        assert Level.WARNING not in found
+    else:
+        assert said in only(found, Level.WARNING).what
+
+
 def test_a_deployed_stack_has_its_network(stack: World) -> None:
     stack.deploy()
     stack.aws.ec2.vpcs = [f"vpc-0123456789abcde0{n}" for n in range(5)]

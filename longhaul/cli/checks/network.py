@@ -1,12 +1,13 @@
-"""The VPC of a stack: whether there is room for it and its tasks, and whether it can be deleted."""
+"""The VPC of a stack: room for it and its tasks, their way to secrets, and what is left in it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from longhaul.cli.checks.account import find_quota
 from longhaul.cli.checks.deploying import Plan, deployed_settings
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.target import Target
+from longhaul.domain.secret_refs import SecretRef
 
 VPC: Final = "AWS::EC2::VPC"
 # What a stack makes: the name of the quota, how many, and how EC2 lists those that are there.
@@ -27,9 +28,13 @@ _OF_GUARDDUTY: Final = {"Name": "tag:GuardDutyManaged", "Values": ["true"]}
 
 
 def room(plan: Plan) -> Iterator[Finding]:
-    """Whether the region has room for the stack's own VPC, and for the tasks in any VPC."""
+    """Whether the region has room for the stack's own VPC, and for the tasks in any VPC.
+
+    And whether tasks in subnets that are there reach the secrets of their stages.
+    """
     yield from _of_vpc(plan)
     yield from _of_tasks(plan)
+    yield from _of_secrets(plan)
 
 
 def _of_vpc(plan: Plan) -> Iterator[Finding]:
@@ -78,6 +83,59 @@ def _of_tasks(plan: Plan) -> Iterator[Finding]:
         )
     else:
         yield ok(f"network: {name}: {there} of {quota:g} are taken, for {slots} slots")
+
+
+def _of_secrets(plan: Plan) -> Iterator[Finding]:
+    """Whether each subnet of the settings leads to the services that have the stages' secrets."""
+    network = plan.settings.network
+    services = {
+        SecretRef.parse(secret).service
+        for stage in plan.settings.stages
+        if not stage.retired
+        for secret in stage.secrets.values()
+    }
+    if network.vpc_id is None or not services:
+        return
+    ec2 = plan.target.client("ec2")
+    of_vpc = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
+    tables = _listed(ec2, "describe_route_tables", "RouteTables", of_vpc)
+    closed = [
+        subnet
+        for subnet in network.subnet_ids
+        if not _leads_out(subnet, tables, has_address=network.assign_public_ip)
+    ]
+    endpoints = _listed(ec2, "describe_vpc_endpoints", "VpcEndpoints", of_vpc) if closed else []
+    # The whole name begins otherwise in China.
+    ends = {each["ServiceName"].rpartition(".")[2] for each in endpoints}
+    missing = sorted(services - ends)
+    if closed and missing:
+        yield warning(
+            f"network: {', '.join(closed)} of {network.vpc_id} have no way to the internet, and the"
+            f" VPC has no interface endpoint for {' and '.join(missing)}: jobs of stages with"
+            " secrets wait there for an answer",
+            "add the endpoint with private DNS, or a NAT; nothing is to do where a private zone"
+            " leads to one elsewhere",
+        )
+    else:
+        yield ok(f"network: the subnets lead to the secrets in {' and '.join(sorted(services))}")
+
+
+def _leads_out(subnet: str, tables: Sequence[dict[str, Any]], *, has_address: bool) -> bool:
+    """Whether the subnet has a default route; through an internet gateway with an address alone."""
+    own = [each for each in tables if any(a.get("SubnetId") == subnet for a in _joined(each))]
+    main = [each for each in tables if any(a.get("Main") for a in _joined(each))]
+    routes = [
+        route
+        for table in own or main
+        for route in table["Routes"]
+        if route.get("DestinationCidrBlock") == "0.0.0.0/0" and route.get("State") != "blackhole"
+    ]
+    return any(has_address or not route.get("GatewayId", "").startswith("igw-") for route in routes)
+
+
+def _joined(table: dict[str, Any]) -> list[dict[str, Any]]:
+    associations: list[dict[str, Any]] = table["Associations"]
+    return associations
 
 
 def left_behind(target: Target) -> Iterator[Finding]:

@@ -57,6 +57,10 @@ def history(
 
 def _notes(lease: Lease, attempts: Sequence[AttemptRecord], now: datetime) -> list[str]:
     if lease.is_mark or (lease.is_planned and lease.state.is_terminal):
+        if attempts:
+            return [
+                "its latest run was cancelled before it began: these attempts are of earlier runs"
+            ]
         return ["cancelled before it began: it had no attempt"]
     if not attempts:
         return ["it has not begun"]

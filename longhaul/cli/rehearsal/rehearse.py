@@ -34,7 +34,7 @@ PREFLIGHT: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
         ("servicequotas:ListServiceQuotas", "lambda:GetAccountSettings"),
     ),
     "network": (
-        "whether there is room for one more VPC, its gateway and endpoints, and for each task",
+        "whether there is room for the stack's own network or a way to secrets in another's",
         (
             "cloudformation:DescribeStacks",
             "cloudformation:ListStackResources",
@@ -44,6 +44,7 @@ PREFLIGHT: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
             "ec2:DescribeInternetGateways",
             "ec2:DescribeVpcEndpoints",
             "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeRouteTables",
         ),
     ),
     "stages": (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from aws_cdk import Aws, IgnoreMode, Stack
+from aws_cdk import Aws, IgnoreMode, Stack, Tags
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -124,6 +124,10 @@ class EmrServerless(Construct):
             # No network configuration: workers then reach only S3, DynamoDB and CloudWatch Logs of
             # their region.
         )
+        # For Cost Explorer. Job runs have none: AWS bills the application, unless it has job level
+        # cost allocation, which CloudFormation cannot set.
+        # https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_JobLevelCostAllocationConfiguration.html
+        Tags.of(self.application).add("longhaul:stack", settings.stack_name)
         applications = stack.format_arn(
             service="emr-serverless", resource="/applications", resource_name="*"
         )

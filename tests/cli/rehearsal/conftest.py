@@ -196,6 +196,7 @@ def all_well() -> Answers:
         "ec2.DescribeVpcs": lambda _: {"Vpcs": [{"VpcId": "vpc-1"}]},
         "ec2.DescribeVpcEndpoints": lambda _: {"VpcEndpoints": []},
         "ec2.DescribeNetworkInterfaces": lambda _: {"NetworkInterfaces": []},
+        "ec2.DescribeRouteTables": lambda _: {"RouteTables": []},
         "ec2.DescribeInternetGateways": lambda _: {
             "InternetGateways": [{"InternetGatewayId": "igw-1"}]
         },
