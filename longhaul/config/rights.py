@@ -36,6 +36,12 @@ _ROLE: Final = re.compile(
     rf"arn:aws[a-z-]*:iam::\d{{12}}:role/([\w+=,.@-]+/)*[\w+=,.@-]{{1,64}}|{TO_COME}"
 )
 _ACTION: Final = re.compile(r"[a-z0-9-]+:[A-Za-z0-9*?]+")
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
+_OPERATOR: Final = re.compile(
+    r"(For(All|Any)Values:)?("
+    r"String(Not)?Equals(IgnoreCase)?|String(Not)?Like|Arn(Not)?(Equals|Like)|(Not)?IpAddress"
+    r"|(Numeric|Date)((Not)?Equals|(Less|Greater)Than(Equals)?)|Bool|BinaryEquals)(IfExists)?|Null"
+)
 _RESOURCE: Final = re.compile(rf"\*|arn:.+|.*{TO_COME}.*")
 
 
@@ -57,6 +63,12 @@ def _resource(arn: str) -> str:
     if not _RESOURCE.fullmatch(arn):
         raise ValueError(f"{arn!r} is no resource: the ARN of one, or *")
     return arn
+
+
+def _operator(name: str) -> str:
+    if not _OPERATOR.fullmatch(name):
+        raise ValueError(f"{name!r} is no operator of IAM's conditions, as StringEquals is one")
+    return name
 
 
 def _several(value: object) -> object:
@@ -92,7 +104,9 @@ class Statement(Model):
     # ARNs, or `*`: for actions that know no resource.
     Resource: _Resources
     # As in IAM: operator → key → one value or several.
-    Condition: dict[str, dict[str, _Texts]] = Field(default_factory=dict)
+    Condition: dict[Annotated[str, AfterValidator(_operator)], dict[str, _Texts]] = Field(
+        default_factory=dict
+    )
 
 
 def statements(stage: "StageDeployment") -> list[dict[str, Any]]:

@@ -105,6 +105,12 @@ class StageDeployment(StageSettings):
                 f"the stage {self.name!r} has a role of its own, which the stack does not change: "
                 "put what is in policies and managed_policies into that role"
             )
+        sids = [each.Sid for each in self.policies if each.Sid]
+        if twice := next((each for each in sids if sids.count(each) > 1), None):
+            raise ValueError(
+                f"the policies of stage {self.name!r} have two statements with the Sid {twice}; "
+                "IAM takes each once"
+            )
         statements = [each.model_dump(exclude_defaults=True) for each in self.policies]
         if (length := len(json.dumps(statements, separators=(",", ":")))) > _MAX_POLICIES:
             raise ValueError(

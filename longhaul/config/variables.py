@@ -42,6 +42,11 @@ def _name(name: str) -> str:
 def _value(text: str) -> str:
     if "\0" in text:
         raise ValueError("a variable cannot hold the character NUL")
+    if "{{resolve:" in text:
+        raise ValueError(
+            "CloudFormation would put the value in its place, for all to read who see the task "
+            "definition: name a secret by its ARN in secrets"
+        )
     return text
 
 

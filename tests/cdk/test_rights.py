@@ -304,8 +304,11 @@ def _stage(**settings: JsonValue) -> dict[str, JsonValue]:
     return {"stages": [{"name": "main", **settings}]}
 
 
+READ: dict[str, JsonValue] = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+
+
 def _statement(**changed: JsonValue) -> dict[str, JsonValue]:
-    whole = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*", **changed}
+    whole = {**READ, **changed}
     return _stage(policies=[{name: value for name, value in whole.items() if value is not None}])
 
 
@@ -324,6 +327,14 @@ def _statement(**changed: JsonValue) -> dict[str, JsonValue]:
             "a role has room for 6,000; put some into a managed policy",
         ),
         (_statement(NotAction="s3:*"), "NotAction: is not a setting"),
+        (
+            _statement(Condition={"StringEqual": {"aws:PrincipalTag/team": "web"}}),
+            "'StringEqual' is no operator of IAM's conditions",
+        ),
+        (
+            _stage(policies=[{**READ, "Sid": "Read"}, {**READ, "Sid": "Read"}]),
+            "two statements with the Sid Read; IAM takes each once",
+        ),
         (_stage(role="crunching"), "'crunching' is no role: arn:aws:iam::"),
         (_stage(role="arn:aws:iam::123456789012:user/me"), "is no role"),
         (_stage(managed_policies=["arn:aws:iam::123456789012:role/x"]), "managed_policies"),

@@ -121,6 +121,11 @@ def test_a_driver_gets_them_as_its_second_argument(on_emr: Synthesis) -> None:
     [
         ({"environment": {"1A": "x"}}, {}, "no name of a variable"),
         ({"environment": {"A-B": "x"}}, {}, "no name of a variable"),
+        (
+            {"environment": {"A": "{{resolve:secretsmanager:shop}}"}},
+            {},
+            "name a secret by its ARN in secrets",
+        ),
         *(
             ({"secrets": {name: PARAMETER}}, {}, "belongs to Longhaul, AWS, Spark or the system")
             for name in (

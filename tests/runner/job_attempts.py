@@ -61,6 +61,15 @@ class Either:
     make: Callable[..., Any]
     frames: Any
 
+    def texts(self) -> Any:
+        """A frame with other columns than those of a range."""
+        if isinstance(self.frames, PlainFrames):
+            return pa.table({"n": ["x"]})
+        return self.frames.range(1).selectExpr("'x' AS n")
+
+    def rows(self, frame: Any) -> int:
+        return frame.num_rows if isinstance(frame, pa.Table) else int(frame.count())
+
 
 def no_jvm() -> Spark:
     raise AssertionError("the job needs no JVM")

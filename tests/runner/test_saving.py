@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.adapters.background import Threads
@@ -33,6 +33,7 @@ from tests.runner.job_attempts import (
     EACH_KIND,
     Attempts,
     DiesError,
+    Either,
     JobCode,
     computed,
     times,
@@ -250,20 +251,20 @@ def test_parts_with_other_columns_are_refused(attempts: Attempts) -> None:
 
 
 def test_a_part_that_was_stored_with_other_columns_is_refused(
-    make_job: Any, spark: SparkSession
+    either: Either,
 ) -> None:
-    first = make_job({})
-    first.write(spark.range(1), part="a", version="1")
-    second = make_job({}, after=first)
+    first = either.make({})
+    first.write(either.frames.range(1), part="a", version="1")
+    second = either.make({}, after=first)
     with pytest.raises(PermanentJobError, match="'a' was stored with other columns"):
-        second.write(spark.range(1).select(F.lit("x").alias("n")), part="a", version="1")
-    third = make_job({}, after=first)
+        second.write(either.texts(), part="a", version="1")
+    third = either.make({}, after=first)
     with pytest.raises(PermanentJobError, match=r"'a' was stored .* in another format"):
-        third.write(spark.range(1), part="a", version="1", format="csv")
-    third = make_job({})
-    third.write(spark.range(1), part="a")
+        third.write(either.frames.range(1), part="a", version="1", format="csv")
+    third = either.make({})
+    third.write(either.frames.range(1), part="a")
     with pytest.raises(PermanentJobError, match="part 'b' has another format"):
-        third.write(spark.range(1), part="b", format="csv")
+        third.write(either.frames.range(1), part="b", format="csv")
 
 
 @EACH_KIND
@@ -348,21 +349,21 @@ def test_a_disk_too_small_for_what_is_restored_ends_the_attempt_before_anything_
 
 
 def test_more_parts_than_a_job_may_have_are_refused(
-    make_job: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    either: Either, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all datasets together. What an earlier attempt stored and this one leaves goes."""
     monkeypatch.setattr("longhaul.runner.saving.MAX_PARTS", 2)
-    first = make_job({})
-    first.write(spark.range(1), part="a")
-    first.write(spark.range(1), "other", part="a")
-    second = make_job({}, after=first)
-    second.write(spark.range(1), part="a")
-    second.write(spark.range(1), part="b")
+    first = either.make({})
+    first.write(either.frames.range(1), part="a")
+    first.write(either.frames.range(1), "other", part="a")
+    second = either.make({}, after=first)
+    second.write(either.frames.range(1), part="a")
+    second.write(either.frames.range(1), part="b")
     with pytest.raises(PermanentJobError, match="more than 2 parts: let each part hold more"):
-        second.write(spark.range(1), part="c")
-    third = make_job({}, after=second)
+        second.write(either.frames.range(1), part="c")
+    third = either.make({}, after=second)
     for part in "ab":
-        third.write(spark.range(1), part=part)
+        third.write(either.frames.range(1), part=part)
     assert third.taken_over == "2 parts"
 
 
@@ -491,21 +492,19 @@ def test_late_parts_of_two_datasets_are_both_stored(attempts: Attempts, s3_refus
     assert attempts.run(run) is ExitCode.OK
 
 
-def test_the_fixture_plays_the_second_attempt(
-    make_job: Any, written: Any, spark: SparkSession
-) -> None:
-    first = make_job({})
-    first.write(spark.range(1), part="a")
+def test_the_fixture_plays_the_second_attempt(either: Either, written: Any) -> None:
+    first = either.make({})
+    first.write(either.frames.range(1), part="a")
     first.folder("model").joinpath("x").write_text("epoch 1")
     first.state["next"] = 1
-    first.checkpoint("frame", spark.range(3))
-    second = make_job({}, after=first)
+    first.checkpoint("frame", either.frames.range(3))
+    second = either.make({}, after=first)
     assert second.attempt > first.attempt
-    assert second.write(spark.range(9), part="a") == 1
-    assert second.write(spark.range(2), part="b") == 2
+    assert second.write(either.frames.range(9), part="a") == 1
+    assert second.write(either.frames.range(2), part="b") == 2
     assert second.folder("model").joinpath("x").read_text() == "epoch 1"
     assert second.state == {"next": 1}
-    assert second.checkpoint("frame", spark.range(9)).count() == 3
+    assert either.rows(second.checkpoint("frame", either.frames.range(9))) == 3
     assert len(written(second)) == 3
 
 
@@ -538,10 +537,10 @@ def test_the_fixture_plays_the_second_attempt(
     ],
 )
 def test_a_wrong_name_is_refused_before_anything_is_computed(
-    make_job: Any, spark: SparkSession, call: Callable[[Any, DataFrame], object], message: str
+    either: Either, call: Callable[[Any, Any], object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        call(make_job({}), spark.range(1))
+        call(either.make({}), either.frames.range(1))
 
 
 @pytest.mark.parametrize(
