@@ -11,6 +11,7 @@ from aws_lambda_powertools import Logger
 
 from longhaul.context import Context
 from longhaul.domain import notice
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.errors import NoticeRefusedError, NotNotifiedError, TimeUpError
 from longhaul.domain.lease import Lease, State
@@ -70,16 +71,16 @@ class Announcer:
 
     def tree_ended(
         self,
-        root: Lease,
+        root: Lease | Backfill,
         end: TreeEnd,
         stage: Stage,
         tried_at: datetime | None,
         until: datetime | None = None,
     ) -> None:
-        """Tell that a tree has ended, unless `until` has passed; repeatable.
+        """Tell that a tree, or a backfill, has ended, unless `until` has passed; repeatable.
 
         Args:
-            root: The row of its first job.
+            root: The row of its first job; or the backfill.
             end: How it has ended.
             stage: The stage of its first job.
             tried_at: When that was first tried in vain.

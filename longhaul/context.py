@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from longhaul.ports import (
+    Backfills,
     Background,
     Clock,
     Executions,
@@ -41,6 +42,7 @@ class Context:
     index: LeaseIndex
     troubles: Troubles
     refusals: Refusals
+    backfills: Backfills
     queue: JobQueue
     executions: Executions
     tasks: Tasks

@@ -30,6 +30,7 @@ from longhaul.domain.pace import Room, SlotUse
 from longhaul.domain.provenance import Origin
 from longhaul.domain.secret_refs import SecretRef
 from longhaul.domain.transitions import Change, Report
+from longhaul.domain.tree_end import TreeWatch
 from longhaul.domain.verdict import StoppedTask
 from longhaul.metrics import Metric
 from longhaul.settings import Stage
@@ -281,12 +282,35 @@ class Backfills(Protocol):
     """Which jobs each backfill has sent."""
 
     def note_sent(
-        self, key: str, values: Iterable[str], left: int, now: datetime, began_at: datetime
+        self,
+        key: str,
+        values: Iterable[str],
+        left: int,
+        now: datetime,
+        began_at: datetime,
+        *,
+        watches: bool = False,
     ) -> bool:
         """Note the values of jobs that are sent now, one at least; repeatable.
 
-        False, with nothing noted, if the backfill was cancelled since the command began. `left`:
-        how many the command has still to send.
+        False, with nothing noted, if the backfill was cancelled since the command began.
+
+        Args:
+            key: Of the backfill.
+            values: Those of its jobs' ids.
+            left: How many the command has still to send.
+            now: The time.
+            began_at: When the command began.
+            watches: Whether its end is to be told, once more where it was.
+        """
+
+    def watch_again(self, key: str, now: datetime) -> None:
+        """Have the end of a backfill told that may have ended once more; no other is there."""
+
+    def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:
+        """Note what a look at a watched backfill has found.
+
+        False, with nothing noted, if it may have ended again since, or its end was told.
         """
 
     def note_cancel(self, key: str, now: datetime) -> None:
@@ -304,6 +328,9 @@ class LeaseIndex(Protocol):
 
     def watched_keys(self, stage: str) -> Iterator[str]:
         """Keys of rows of roots whose tree's end is still to be told."""
+
+    def watched_backfills(self, stage: str) -> Iterator[str]:
+        """Keys of the backfills whose end is still to be told."""
 
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """The names of all stages that this was ever called with: also those removed since."""

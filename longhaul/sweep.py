@@ -351,7 +351,8 @@ class Sweeper:
             order.shuffle(watched)
             for root, is_worthwhile in watched:
                 if is_worthwhile:
-                    with self._guard(report, root.id, root.label), suppress(UnfinishedError):
+                    label = root.label if isinstance(root, Lease) else None
+                    with self._guard(report, root.key, label), suppress(UnfinishedError):
                         report.trees_told += self.tree_ends.tell_end(
                             root, stage, report.publish_until
                         )
@@ -369,14 +370,17 @@ class Sweeper:
 
     @contextmanager
     def _guard(
-        self, report: SweepReport, attempt: AttemptId, label: str | None = None
+        self, report: SweepReport, what: AttemptId | str, label: str | None = None
     ) -> Iterator[None]:
-        with about(attempt, label):
+        with about(what, label):
             try:
                 yield
             except Exception:  # the others go on; the next sweep tries this one again
                 report.failed += 1
-                logger.exception("could not repair this", extra={"lease": attempt.key})
+                logger.exception(
+                    "could not repair this",
+                    extra={"lease": what if isinstance(what, str) else what.key},
+                )
 
     def _open(
         self, stage: str, what: OpenKind, order: Random, report: SweepReport

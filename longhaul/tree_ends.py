@@ -1,9 +1,9 @@
-"""Tell that a tree has ended: a root's stage with `tree_ended`.
+"""Tell that a tree, or all of a backfill, has ended: a root's stage with `tree_ended`.
 
-The root's row is watched from its success on. Each sweep looks at the watched trees, tells of those
-of which nothing goes on, and ends their watch. A job that ends a second time begins it again before
-its own end is done, so that no look takes the first end for the second. docs/events.md says what
-that promises, decision 0027 why it is done so.
+The row of a root is watched from its success on, and a backfill from its first job on. Each sweep
+looks at what is watched, tells of what has ended, and ends the watch. A job that ends a second time
+begins it again before its own end is done, so that no look takes the first end for the second.
+docs/events.md says what that promises, decision 0027 why it is done so.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from aws_lambda_powertools import Logger
 from longhaul.announcing import Announcer
 from longhaul.context import Context
 from longhaul.domain import transitions
+from longhaul.domain.backfill import Backfill, may_be_of
 from longhaul.domain.errors import ContendedError, LeaseChangedError, NotNotifiedError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.tree_end import (
@@ -31,11 +32,13 @@ from longhaul.domain.tree_end import (
     waiting,
 )
 from longhaul.settings import Stage
-from longhaul.trees import TreeJob, Trees
+from longhaul.trees import Look, TreeJob, Trees
 
 logger = Logger(child=True)
 
 _PAGE: Final = 100
+_BACKFILLS: Final = 10
+"""Read at a time: one has 10,000 jobs at most, whose ids are in its item."""
 _TRIES: Final = 8
 
 
@@ -50,15 +53,16 @@ class TreeEnds:
         return stage.tells_trees and lease.may_begin_tree
 
     def ends_again(self, lease: Lease) -> None:
-        """Before the last act of a job of a tree: watch the tree again if it may have been told.
+        """Before the last act of a job: watch its tree and its backfill again that may be told.
 
         Not for a job that ends for the first time: until then it is queued or runs, and its tree
-        has not ended. Nor while its root owes something: the root's own end begins the watch.
+        has not ended.
 
         Raises:
             ContendedError: other jobs of the tree ended at the same moment, again and again.
         """
-        if lease.lineage is None:
+        backfill = may_be_of(lease.root)
+        if lease.lineage is None and backfill is None:
             return
         stage = self.context.settings.stage_or_removed(lease.root.partition("#")[0])
         if not stage.tells_trees:
@@ -66,7 +70,14 @@ class TreeEnds:
         # What was refused looked dead, until its letter was sent again.
         if not (lease.may_have_ended_before or self.context.refusals.was_refused(lease.key)):
             return
-        root = self.context.leases.load(lease.root)
+        if backfill is not None:
+            self.context.backfills.watch_again(backfill, self.context.clock.now())
+        if lease.lineage is not None:
+            self._watch_root_again(lease.root)
+
+    def _watch_root_again(self, key: str) -> None:
+        """Not while the root owes something: its own end begins the watch."""
+        root = self.context.leases.load(key)
         for _ in range(_TRIES):
             if root is None or not root.is_finished:
                 return
@@ -78,50 +89,88 @@ class TreeEnds:
                 return
         raise ContendedError("other jobs of its tree end at the same moment")
 
-    def watched(self, stage: Stage) -> Iterator[tuple[Lease, bool]]:
-        """The roots of the stage's watched trees; and whether a look at the tree is worthwhile.
+    def watched(self, stage: Stage) -> Iterator[tuple[Lease | Backfill, bool]]:
+        """The stage's watched roots and backfills; and whether a look at the tree is worthwhile.
 
         It is not while the job that the last look met goes on: a row for each tree is read then.
+        Nor while a backfill has jobs to send.
         """
-        keys = self.context.index.watched_keys(stage.name)
+        for page in self._watched(stage.name):
+            yield from self._with_worth(page)
+
+    def _watched(self, stage: str) -> Iterator[Sequence[Lease | Backfill]]:
+        keys = self.context.index.watched_keys(stage)
         while page := list(islice(keys, _PAGE)):
-            roots = [row for row in self.context.leases.load_many(page).values() if row.is_watched]
-            open_keys = self._open([_watch(root).waits_for for root in roots])
-            for root in roots:
+            rows = self.context.leases.load_many(page)
+            yield [row for row in rows.values() if row.is_watched]
+        keys = self.context.index.watched_backfills(stage)
+        while page := list(islice(keys, _BACKFILLS)):
+            found = self.context.backfills.find_backfills(page)
+            yield [each for each in found.values() if each.is_watched]
+
+    def _with_worth(
+        self, roots: Sequence[Lease | Backfill]
+    ) -> Iterator[tuple[Lease | Backfill, bool]]:
+        open_keys = self._open([_watch(root).waits_for for root in roots])
+        for root in roots:
+            if isinstance(root, Backfill) and root.is_sending:
+                yield root, False
+            else:
                 yield root, _watch(root).waits_for not in open_keys
 
-    def tell_end(self, root: Lease, stage: Stage, until: datetime | None = None) -> bool:
-        """Look at a watched tree, and tell of its end if it has ended; returns whether it has.
+    def tell_end(self, root: Lease | Backfill, stage: Stage, until: datetime | None = None) -> bool:
+        """Look at what is watched, and tell of its end if it has ended; returns whether it has.
 
         Raises:
             TimeUpError: `until` came before all of it was looked at.
             NotNotifiedError: it has ended, and the notice is to be tried again.
         """
         watch = _watch(root)
-        look = self._trees().look_through(root, lambda: self._is_over(until))
+        look = self._look(root, until)
+        if look is None:
+            return False
+        if look.open is not None:
+            if look.open != watch.waits_for:
+                self._note(root, waiting(watch, look.open))
+            return False
+        # A success whose jobs were all refused by SQS has led to none, as a root that died has.
+        if look.tree.children:
+            self._announce(root, stage, look.tree, until)
+        # Not if a job of it has ended again, or another sweep was first.
+        return self._note(root, told(watch))
+
+    def _look(self, root: Lease | Backfill, until: datetime | None) -> Look | None:
+        """None: it is not what it was."""
+        trees = self._trees()
+        if isinstance(root, Lease):
+            return trees.look_through(root, lambda: self._is_over(until))
+        look = trees.look_through_backfill(root, lambda: self._is_over(until))
+        # Its command may have noted more jobs meanwhile: then it had not ended.
+        now = self.context.backfills.find_backfills([root.key]).get(root.key)
+        return look if now == root else None
+
+    def _note(self, root: Lease | Backfill, after: TreeWatch) -> bool:
+        """Note it in what is watched; False if that has changed since it was read."""
+        if isinstance(root, Backfill):
+            return self.context.backfills.note_look(root.key, _watch(root), after)
         try:
-            if look.open is not None:
-                if look.open != watch.waits_for:
-                    self.context.leases.apply(transitions.watch(root, waiting(watch, look.open)))
-                return False
-            # A success whose jobs were all refused by SQS has led to none, as a root that died has.
-            if look.tree.children:
-                self._announce(root, stage, look.tree, until)
-            self.context.leases.apply(transitions.watch(root, told(watch)))
+            self.context.leases.apply(transitions.watch(root, after))
         except LeaseChangedError:
-            return False  # a job of it has ended again, or another sweep was first
+            return False
         return True
 
-    def _announce(self, root: Lease, stage: Stage, tree: TreeJob, until: datetime | None) -> None:
+    def _announce(
+        self, root: Lease | Backfill, stage: Stage, tree: TreeJob, until: datetime | None
+    ) -> None:
         watch = _watch(root)
         first = watch.untold_ms
         tried_at = None if first is None else datetime.fromtimestamp(first / 1000, UTC)
+        unsent = root.unsent if isinstance(root, Backfill) else 0
         try:
-            self.announcer.tree_ended(root, _end(tree, watch), stage, tried_at, until)
+            self.announcer.tree_ended(root, _end(tree, watch, unsent), stage, tried_at, until)
         except NotNotifiedError:
             if first is None:
-                now = self.context.clock.now()
-                self.context.leases.apply(transitions.watch(root, untold(watch, now)))
+                self._note(root, untold(watch, self.context.clock.now()))
             raise
 
     def _open(self, keys: Sequence[str | None]) -> set[str]:
@@ -138,13 +187,14 @@ class TreeEnds:
         return until is not None and self.context.clock.now() >= until
 
 
-def _watch(root: Lease) -> TreeWatch:
-    if root.tree is None:
+def _watch(root: Lease | Backfill) -> TreeWatch:
+    watch = root.tree if isinstance(root, Lease) else root.watch
+    if watch is None:
         raise ValueError(f"{root.key} is not watched")
-    return root.tree
+    return watch
 
 
-def _end(tree: TreeJob, watch: TreeWatch) -> TreeEnd:
+def _end(tree: TreeJob, watch: TreeWatch, unsent: int) -> TreeEnd:
     jobs = list(tree.all())
     unwell = (job for job in jobs if job.state in (State.DEAD, State.CANCELLED))
     ends = [job.lease.ended_at for job in jobs if job.lease is not None]
@@ -155,6 +205,7 @@ def _end(tree: TreeJob, watch: TreeWatch) -> TreeEnd:
         ended_at=max(ends),
         sequence=watch.ends,
         digest=_digest(jobs),
+        unsent=unsent,
     )
 
 

@@ -137,10 +137,9 @@ class Trees:
 
         `known`: as of `walk`.
         """
-        children = [TreeJob(key, None) for key in backfill.job_keys()]
-        top = TreeJob(backfill.key, None, is_job=False, children=children)
-        self.read_rows(children, known)
-        self._grow(children, known)
+        top = _top(backfill)
+        self.read_rows(top.children, known)
+        self._grow(top.children, known)
         self._count_waits(top)
         return top
 
@@ -166,6 +165,26 @@ class Trees:
             TimeUpError: there was not enough time.
         """
         top = TreeJob(lease.key, _lean(lease))
+        going = self._goes_on(top, is_over)
+        if going is None:
+            root = self.leases.load(lease.key)
+            is_same = root is not None and root.id == lease.id and root.tree == lease.tree
+            going = None if is_same else lease.key
+        return Look(top, going)
+
+    def look_through_backfill(
+        self, backfill: Backfill, is_over: Callable[[], bool] = lambda: False
+    ) -> Look:
+        """The same of the jobs that a backfill has sent, and of what descends from them.
+
+        Raises:
+            TimeUpError: there was not enough time.
+        """
+        top = _top(backfill)
+        return Look(top, self._goes_on(top, is_over))
+
+    def _goes_on(self, top: TreeJob, is_over: Callable[[], bool]) -> str | None:
+        """Key of a job below the top that goes on; None when all of it has ended."""
         level = [top]
         while level:
             level = self._below(level)
@@ -178,15 +197,21 @@ class Trees:
                     job.lease = job.lease and _lean(job.lease)
                     # Whether a join waits is known once all before it are.
                     if job.is_open and not (job.lease is None and job.is_join):
-                        return Look(top, job.key)
+                        return job.key
         self._count_waits(top)
         going = next((job.key for job in top.all() if job.is_open), None)
-        return Look(top, going or self._changed(lease, top))
+        return going or self._changed(top)
 
     def _below(self, level: Iterable[TreeJob]) -> list[TreeJob]:
-        """Give the jobs their children, still without rows; returns these."""
+        """Give the jobs their children, still without rows; returns these.
+
+        The jobs of a backfill are known without a row.
+        """
         below = []
         for job in level:
+            if not job.is_job:
+                below += job.children
+                continue
             opens = job.lease.opens if job.lease else ()
             for key in self._follow(job.lease):
                 child = TreeJob(key, None)
@@ -213,8 +238,8 @@ class Trees:
                 if child.is_join and child.state == QUEUED:
                     child.waits_for, child.collects = _waits(job, child.stage, pipeline)
 
-    def _changed(self, lease: Lease, top: TreeJob) -> str | None:
-        """Key of a job of an ended tree that is not any more as it was; the root's among them.
+    def _changed(self, top: TreeJob) -> str | None:
+        """Key of a job of an ended tree that is not any more as it was.
 
         A success stays one, and what waits for the dead waits.
         """
@@ -224,8 +249,7 @@ class Trees:
         for before, now in zip(unwell, again, strict=True):
             if _moment(before) != _moment(now):
                 return now.key
-        root = self.leases.load(lease.key)
-        return None if root and root.id == lease.id and root.tree == lease.tree else lease.key
+        return None
 
     def _follow(self, lease: Lease | None) -> Iterator[str]:
         """The keys of the jobs to which a success led; joins come last."""
@@ -243,6 +267,11 @@ class Trees:
                 yield _child(lease, stage, n)
         for stage in lease.opens:
             yield _child(lease, stage, "join")
+
+
+def _top(backfill: Backfill) -> TreeJob:
+    children = [TreeJob(key, None) for key in backfill.job_keys()]
+    return TreeJob(backfill.key, None, is_job=False, children=children)
 
 
 def _lean(lease: Lease) -> Lease:

@@ -187,6 +187,7 @@ class Wiring:
             index=self.index,
             troubles=self.troubles,
             refusals=self.refusals,
+            backfills=self.backfills,
             queue=self.queue,
             executions=self.executions,
             tasks=self.tasks,

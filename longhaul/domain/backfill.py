@@ -2,8 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from longhaul.domain.lease import Lease, job_key
+from longhaul.domain.tree_end import TreeWatch
+
+BACKFILL: Final = "BACKFILL"
+"""Why a backfill is in the index of what is unfinished: its end is still to be told."""
 
 
 @dataclass(frozen=True)
@@ -15,17 +20,24 @@ class Backfill:
         values: The parts of its jobs' ids behind the name, of those that were sent, in order.
         unsent: How many jobs the last command had still to send.
         is_cancelled: Whether somebody has cancelled it since that command began.
+        watch: Whether its end is still to be told; None where that was never asked for.
     """
 
     key: str
     values: tuple[str, ...]
     unsent: int
     is_cancelled: bool = False
+    watch: TreeWatch | None = None
 
     @property
     def is_sending(self) -> bool:
         """Whether jobs of it are still to come: also where its command was interrupted."""
         return self.unsent > 0 and not self.is_cancelled
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether its end is still to be told."""
+        return self.watch is not None and self.watch.is_due
 
     @property
     def stage(self) -> str:
@@ -41,5 +53,12 @@ class Backfill:
 
 def backfill_of(row: Lease) -> str | None:
     """Key of the backfill that has sent a job, as its id and its tag say."""
-    name = row.job_id.rpartition("/")[0]
-    return job_key(row.stage, name) if name and row.tags.get("backfill") == name else None
+    key = may_be_of(row.key)
+    return key if key and row.tags.get("backfill") == key.partition("#")[2] else None
+
+
+def may_be_of(key: str) -> str | None:
+    """Key of the backfill that may have sent the job of a key; other ids have a slash, too."""
+    stage, _, job_id = key.partition("#")
+    name = job_id.rpartition("/")[0]
+    return job_key(stage, name) if name else None

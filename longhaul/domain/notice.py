@@ -6,9 +6,11 @@ docs/events.md has the JSON schema.
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from pydantic import JsonValue
 
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import Lease, State, key_hash
 from longhaul.domain.results import NOTHING, Results
@@ -89,18 +91,19 @@ def refused(stage: str, reason: Reason, message_id: str | None, now: datetime) -
     )
 
 
-def tree_ended(root: Lease, end: TreeEnd) -> Notice:
-    """The notice of a tree of which nothing goes on: in a FIFO target behind those of its root."""
-    id_ = f"{root.id.key_hash}-{root.run}-tree-{end.digest}"
+def tree_ended(root: Lease | Backfill, end: TreeEnd) -> Notice:
+    """The notice of a tree of which nothing goes on: in a FIFO target behind those of its root.
+
+    Or of a backfill, whose name is where a root has its id.
+    """
+    subject, about = key_hash(root.key), _of_root(root)
+    id_ = f"{subject}-{about['run'] or 'backfill'}-tree-{end.digest}"
     body = {
         "version": 1,
         "event": "tree_ended",
         "id": id_,
         "stage": root.stage,
-        "job_id": root.job_id,
-        "label": root.label,
-        "tags": {**root.tags},
-        "run": root.run,
+        **about,
         "sequence": end.sequence,
         "outcome": end.outcome,
         "jobs": {stage: {**states} for stage, states in end.jobs.items()},
@@ -116,7 +119,15 @@ def tree_ended(root: Lease, end: TreeEnd) -> Notice:
         ],
         "ended_at": _iso(end.ended_at),
     }
-    return Notice(id_, root.id.key_hash, json.dumps(body), TREE_DETAIL_TYPE)
+    return Notice(id_, subject, json.dumps(body), TREE_DETAIL_TYPE)
+
+
+def _of_root(root: Lease | Backfill) -> dict[str, Any]:
+    if isinstance(root, Lease):
+        about = {"job_id": root.job_id, "label": root.label, "tags": {**root.tags}}
+        return about | {"run": root.run}
+    tags = {"backfill": root.name}
+    return {"job_id": root.name, "label": None, "tags": tags, "run": None, "unsent": root.unsent}
 
 
 def _iso(at: datetime) -> str:

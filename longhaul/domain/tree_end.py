@@ -77,6 +77,7 @@ class TreeEnd:
         ended_at: The latest end of one of them.
         sequence: Greater than that of each earlier end of the tree: the watch's `ends`.
         digest: The same for the same end, another one for another.
+        unsent: Of a backfill: how many jobs it has not sent, because it was cancelled.
     """
 
     jobs: Mapping[str, Mapping[str, int]]
@@ -84,9 +85,11 @@ class TreeEnd:
     ended_at: datetime
     sequence: int
     digest: str
+    unsent: int = 0
 
     @property
     def outcome(self) -> str:
-        """`SUCCEEDED`, `DEAD` if a job of it is, else `CANCELLED`."""
+        """`SUCCEEDED` if all has, `DEAD` if a job of it is, else `CANCELLED`."""
         states = {state for each in self.jobs.values() for state in each}
+        states |= {"CANCELLED"} if self.unsent else set()
         return next((each for each in ("DEAD", "CANCELLED") if each in states), "SUCCEEDED")

@@ -21,6 +21,7 @@ from longhaul.operations.submission import Document, Position, Problem, Submissi
 from longhaul.operations.submit import Submitter, Unsent
 from longhaul.operations.wait import Awaited, Standing, standing
 from longhaul.ports import Backfills, Clock, Leases
+from longhaul.settings import Stage
 
 MAX_VALUES: Final = 10_000
 _PERIOD_S: Final = 2.0
@@ -283,7 +284,7 @@ class Backfiller:
     submitter: Submitter
 
     def run(
-        self, queue_url: str, key: str, planned: Sequence[Planned], slots: int
+        self, stage: Stage, key: str, planned: Sequence[Planned], slots: int
     ) -> Iterator[Course]:
         """Send what is left, at most `slots` of its jobs open at a time; how far it is, each look.
 
@@ -291,7 +292,7 @@ class Backfiller:
         What is sent is noted before, so that no job of it is unknown to who cancels the backfill.
 
         Args:
-            queue_url: Of the stage's jobs.
+            stage: Of its jobs.
             key: Of the backfill.
             planned: Its requests.
             slots: Of how many jobs it lets go on at a time.
@@ -302,8 +303,9 @@ class Backfiller:
         course = Course(left=[each for each in planned if each.step == "send"])
         course.open = {each.awaited.key: each for each in planned if each.step == "wait"}
         began_at = self.leases.aws_time()  # of the read of its rows, for the plan
+        noted = self._noted(stage, key)
         known = [each for each in planned if each.step != "send"]
-        self._note(key, known, len(course.left), began_at)
+        self._note(key, known, len(course.left), began_at, noted)
         while True:
             rows = self.leases.load_many(course.open)
             for job, each in list(course.open.items()):
@@ -314,8 +316,8 @@ class Backfiller:
             room = max(0, slots - len(course.open))
             batch, course.left = course.left[:room], course.left[room:]
             if batch:
-                self._note(key, batch, len(course.left), began_at)
-                report = self.submitter.submit(queue_url, [each.submission for each in batch])
+                self._note(key, batch, len(course.left), began_at, noted)
+                report = self.submitter.submit(stage.queue_url, [each.submission for each in batch])
                 course.unsent += report.unsent
                 unsent = {each.submission.job_id for each in report.unsent}
                 course.open |= {
@@ -328,9 +330,32 @@ class Backfiller:
                 return
             self.clock.sleep(_PERIOD_S)
 
-    def _note(self, key: str, planned: Sequence[Planned], left: int, began_at: datetime) -> None:
-        values = [each.awaited.key.removeprefix(f"{key}/") for each in planned]
-        if values and not self.backfills.note_sent(key, values, left, self.clock.now(), began_at):
+    def _noted(self, stage: Stage, key: str) -> set[str] | None:
+        """The values that its watch knows; None where its end is not to be told."""
+        if not stage.tells_trees:
+            return None
+        before = self.backfills.find_backfills([key]).get(key)
+        return set(before.values) if before and before.watch else set()
+
+    def _note(
+        self,
+        key: str,
+        planned: Sequence[Planned],
+        left: int,
+        began_at: datetime,
+        noted: set[str] | None,
+    ) -> None:
+        values = {each.awaited.key.removeprefix(f"{key}/") for each in planned}
+        if not values:
+            return
+        # What ended before and runs again begins the watch by itself, at its end.
+        is_new = any(each.awaited.before is None for each in planned)
+        watches = noted is not None and (is_new or not values <= noted)
+        now = self.clock.now()
+        if self.backfills.note_sent(key, values, left, now, began_at, watches=watches):
+            if noted is not None:
+                noted |= values
+        else:
             raise BackfillCancelledError(
                 f"backfill {key.partition('#')[2]} was cancelled: {left + len(values):,} requests "
                 "were not sent; to go on, start the same command again"

@@ -1,9 +1,10 @@
 """Which jobs a backfill has sent: an item under the key that its name would have as a job."""
 
+import json
 import random
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
@@ -14,13 +15,13 @@ from longhaul.adapters.dynamodb.item import (
     key_of,
     milliseconds,
     primary_key,
-    serialize,
     serialized,
 )
 from longhaul.adapters.dynamodb.reads import Reads
-from longhaul.adapters.dynamodb.table import TTL
+from longhaul.adapters.dynamodb.table import OPEN, TTL
 from longhaul.adapters.errors import code_of
-from longhaul.domain.backfill import Backfill
+from longhaul.domain.backfill import BACKFILL, Backfill
+from longhaul.domain.tree_end import TreeWatch
 from longhaul.ports import Clock
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ _ITEM: Final = "backfill"
 
 # A command that began after the cancel goes on.
 NOT_CANCELLED: Final = "attribute_not_exists(cancelled_at) OR cancelled_at < :began_at"
+
+# A watch of which an earlier end was told goes on from there.
+_WATCHES: Final = "#open = :open, told = if_not_exists(told, :zero)"
 
 
 class DynamoBackfills:
@@ -44,19 +48,62 @@ class DynamoBackfills:
         self._reads = Reads(client, table, clock, rng, most)
 
     def note_sent(
-        self, key: str, values: Iterable[str], left: int, now: datetime, began_at: datetime
+        self,
+        key: str,
+        values: Iterable[str],
+        left: int,
+        now: datetime,
+        began_at: datetime,
+        *,
+        watches: bool = False,
     ) -> bool:
+        # A set: what two commands send at once is there, each once.
+        sets, adds = "unsent = :left, began_at = :began_at, #ttl = :ttl", "sent_values :values"
         noted = {":left": left, ":values": set(values), ":began_at": milliseconds(began_at)}
+        names, given = {"#ttl": TTL}, serialized(noted) | {":ttl": expiry(now)}
+        if not watches:
+            return self._update_if(NOT_CANCELLED, key, f"SET {sets} ADD {adds}", names, given)
+        # In the write that makes it larger: a sweep may be about to note that its end is told.
+        update = f"SET {sets}, {_WATCHES} REMOVE looked ADD {adds}, ends :one"
+        names, given = names | {"#open": OPEN.name}, given | _of_watch(key)
+        return self._update_if(NOT_CANCELLED, key, update, names, given)
+
+    def watch_again(self, key: str, now: datetime) -> None:
+        self._update_if(
+            "attribute_exists(sent_values)",
+            key,
+            f"SET #ttl = :ttl, {_WATCHES} REMOVE looked ADD ends :one",
+            {"#ttl": TTL, "#open": OPEN.name},
+            {":ttl": expiry(now)} | _of_watch(key),
+        )
+
+    def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:
+        looked = json.dumps({"waits_for": after.waits_for, "untold_ms": after.untold_ms})
+        given = {
+            ":ends": before.ends,
+            ":told": before.told,
+            ":after": after.told,
+            ":looked": looked,
+        }
+        update, names = "SET told = :after, looked = :looked", {}
+        if not after.is_due:
+            update, names = f"{update} REMOVE #open", {"#open": OPEN.name}
+        is_same = "ends = :ends AND told = :told"
+        return self._update_if(is_same, key, update, names, serialized(given))
+
+    def _update_if(
+        self, condition: str, key: str, update: str, names: dict[str, str], values: dict[str, Any]
+    ) -> bool:
+        """Update the item; False, with nothing changed, where the condition does not hold."""
+        given: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=primary_key(key, _ITEM),
-                # A set: what two commands send at once is there, each once.
-                UpdateExpression="SET unsent = :left, began_at = :began_at, #ttl = :ttl "
-                "ADD sent_values :values",
-                ConditionExpression=NOT_CANCELLED,
-                ExpressionAttributeNames={"#ttl": TTL},
-                ExpressionAttributeValues=serialized(noted) | {":ttl": expiry(now)},
+                UpdateExpression=update,
+                ConditionExpression=condition,
+                ExpressionAttributeValues=values,
+                **given,
             )
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
@@ -81,12 +128,23 @@ class DynamoBackfills:
         }
 
 
+def _of_watch(key: str) -> dict[str, Any]:
+    opened = f"{key.partition('#')[0]}#{BACKFILL}"
+    return serialized({":open": opened, ":zero": 0, ":one": 1})
+
+
 def _backfill(item: Item) -> Backfill:
-    cancelled_at = item.get("cancelled_at", serialize(-1))
-    began_at = item.get("began_at", serialize(0))  # a version before did not note it
+    plain = {name: deserialize(value) for name, value in item.items()}
+    watch = None
+    if "ends" in plain:
+        looked = json.loads(plain.get("looked", "{}"))
+        waits_for, untold_ms = looked.get("waits_for"), looked.get("untold_ms")
+        watch = TreeWatch(plain["ends"], plain["told"], waits_for, untold_ms)
     return Backfill(
         key_of(item),
-        tuple(sorted(deserialize(item["sent_values"]))),
-        deserialize(item["unsent"]),
-        is_cancelled=deserialize(cancelled_at) >= deserialize(began_at),
+        tuple(sorted(plain["sent_values"])),
+        plain["unsent"],
+        # A version before did not note when its command began.
+        is_cancelled=plain.get("cancelled_at", -1) >= plain.get("began_at", 0),
+        watch=watch,
     )

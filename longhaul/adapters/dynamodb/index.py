@@ -17,6 +17,7 @@ from longhaul.adapters.dynamodb.item import (
     time_of,
 )
 from longhaul.adapters.dynamodb.table import ENDED, OPEN, ROOT, Index
+from longhaul.domain.backfill import BACKFILL
 from longhaul.domain.lease import TREE, OpenKind, State
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class DynamoIndex:
 
     def watched_keys(self, stage: str) -> Iterator[str]:
         return self._keys(OPEN, f"{stage}#{TREE}")
+
+    def watched_backfills(self, stage: str) -> Iterator[str]:
+        return self._keys(OPEN, f"{stage}#{BACKFILL}")
 
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """A set that only grows, in an item of its own."""

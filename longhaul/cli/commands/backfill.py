@@ -126,7 +126,7 @@ def backfill(  # noqa: PLR0913 - the fields of a request
     course, said = None, -1
     at_once = slots or to_stage.slots
     try:
-        for course in target.backfiller.run(to_stage.queue_url, key, planned, at_once):
+        for course in target.backfiller.run(to_stage, key, planned, at_once):
             if len(course.left) != said:
                 said = len(course.left)
                 out.note(f"{len(course.open)} open, {len(course.done)} ended, {said} to be sent")

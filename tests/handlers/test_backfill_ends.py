@@ -1,0 +1,354 @@
+"""The end of a backfill, with `tree_ended`: told once all that it was to send has ended."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from functions import sweeper
+from longhaul.announcing import Announcer
+from longhaul.domain.backfill import Backfill
+from longhaul.domain.lease import Lease
+from longhaul.domain.notice import Notice
+from longhaul.domain.request import read_request
+from longhaul.operations.backfill import Backfiller, Planned
+from longhaul.operations.cancel import Canceller
+from longhaul.operations.dead_letters import DeadLetterOffice, Which
+from longhaul.operations.retry import Retrier
+from longhaul.operations.sqs_dead_letters import SqsDeadLetters
+from longhaul.operations.submission import Position, Submission
+from longhaul.operations.submit import Submitter
+from longhaul.operations.tree import TreeCanceller, unwell
+from longhaul.operations.wait import Awaited
+from tests.builders import body
+from tests.builders import stage as stage_of
+from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.test_stages import commit, dispatched, emitting, queued, settled
+from tests.handlers.test_tree_ends import TOPIC, die
+from tests.handlers.test_trees import trees_of
+
+KEY = "main#oct"
+TELLING = {"notify": TOPIC, "tree_ended": True}
+STAGES = (stage_of(next=("clean",), **TELLING), queued("clean", job="flights_clean"))
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    with deployed(check=True, stages=STAGES) as found:
+        found.aws.sns.create_topic(Name="ended")
+        yield found
+
+
+def swept(stack: Stack, context: Context) -> list[dict[str, Any]]:
+    """The events about the backfill that were sent, after another sweep."""
+    stack.aws.clock.advance(300)
+    sweeper.lambda_handler({}, context)
+    told = [json.loads(text) for text in stack.aws.sns.topics.get(TOPIC, [])]
+    return [each for each in told if each.get("job_id") == "oct"]
+
+
+def send(stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any) -> None:
+    """The command, which is interrupted after its first look."""
+    keys = [f"{KEY}/{value}" for value in values]
+    rows = stack.parts.leases.load_many(keys)
+    planned = []
+    for n, (value, key) in enumerate(zip(values, keys, strict=True)):
+        text = body(job_id=f"oct/{value}", **fields)
+        submission = Submission(Position(value, n), f"oct/{value}", text, read_request(text))
+        planned.append(Planned(submission, Awaited(key, None, rows.get(key))))
+    parts = stack.parts
+    submitter = Submitter(parts.clock, parts.rng, parts.queue)
+    backfiller = Backfiller(parts.clock, parts.leases, parts.backfills, submitter)
+    course = backfiller.run(stack.settings.stage("main"), KEY, planned, slots)
+    next(course)
+
+
+def backfill(stack: Stack) -> Backfill:
+    return stack.parts.backfills.find_backfills([KEY])[KEY]
+
+
+def succeed(stack: Stack, rows: Sequence[Lease], context: Context, emitted: Any = None) -> None:
+    for row in rows:
+        nothing = {"clean": []} if row.stage == "main" else None
+        commit(stack, row, emitted or nothing, seal="5ea1")
+        settled(row, context)
+
+
+def run(stack: Stack, context: Context, name: str = "main", emitted: Any = None) -> None:
+    succeed(stack, dispatched(stack, stack.settings.stage(name), context), context, emitted)
+
+
+def canceller(stack: Stack) -> TreeCanceller:
+    parts = stack.parts
+    return TreeCanceller(trees_of(stack), Canceller(parts.leases, parts.finisher), parts.backfills)
+
+
+def retry(stack: Stack) -> None:
+    parts = stack.parts
+    stack.aws.clock.advance(600)
+    for row in unwell(trees_of(stack).walk_backfill(backfill(stack))):
+        Retrier(stack.settings, parts.queue, parts.requests).retry(row)
+
+
+def test_its_end_is_told_once_all_of_it_has_ended(stack: Stack, context: Context) -> None:
+    send(stack, ["01", "02"])
+    assert swept(stack, context) == []
+    run(stack, context, emitted=emitting(1))
+    assert swept(stack, context) == []
+    run(stack, context, "clean")
+    (told,) = swept(stack, context)
+    assert told == {
+        "version": 1,
+        "event": "tree_ended",
+        "id": told["id"],
+        "stage": "main",
+        "job_id": "oct",
+        "label": None,
+        "tags": {"backfill": "oct"},
+        "run": None,
+        "unsent": 0,
+        "sequence": told["sequence"],
+        "outcome": "SUCCEEDED",
+        "jobs": {"main": {"SUCCEEDED": 2}, "clean": {"SUCCEEDED": 2}},
+        "unwell": [],
+        "ended_at": told["ended_at"],
+    }
+    assert swept(stack, context) == [told]
+    assert not backfill(stack).is_watched
+
+
+def test_what_a_command_has_still_to_send_keeps_it_open(stack: Stack, context: Context) -> None:
+    send(stack, ["01", "02", "03"], slots=1)
+    run(stack, context)
+    assert backfill(stack).is_sending
+    assert swept(stack, context) == []
+    # It was interrupted. The same command sends the rest.
+    send(stack, ["01", "02", "03"])
+    run(stack, context)
+    (told,) = swept(stack, context)
+    assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
+
+
+def test_a_command_for_fewer_ends_what_was_left(stack: Stack, context: Context) -> None:
+    send(stack, ["01", "02", "03"], slots=1)
+    run(stack, context)
+    send(stack, ["01"])
+    (told,) = swept(stack, context)
+    assert (told["jobs"], told["unsent"]) == ({"main": {"SUCCEEDED": 1}}, 0)
+
+
+def test_what_was_not_sent_before_a_cancel_is_told(stack: Stack, context: Context) -> None:
+    send(stack, ["01", "02", "03"], slots=1)
+    run(stack, context)
+    assert swept(stack, context) == []
+    stack.aws.clock.advance(1)
+    canceller(stack).cancel_backfill(backfill(stack))
+    (told,) = swept(stack, context)
+    assert (told["outcome"], told["unsent"]) == ("CANCELLED", 2)
+
+
+def test_a_cancelled_backfill_is_told_when_its_messages_have_come(
+    stack: Stack, context: Context
+) -> None:
+    send(stack, ["01", "02"])
+    stack.aws.clock.advance(1)
+    canceller(stack).cancel_backfill(backfill(stack))
+    assert swept(stack, context) == []
+    dispatched(stack, stack.settings.stage("main"), context)
+    (told,) = swept(stack, context)
+    assert told["jobs"] == {"main": {"CANCELLED": 2}}
+
+
+def test_it_ends_once_more_after_a_retry_and_after_more_is_sent(
+    stack: Stack, context: Context
+) -> None:
+    send(stack, ["01", "02"])
+    first, second = dispatched(stack, stack.settings.stage("main"), context)
+    succeed(stack, [first], context)
+    die(second, context)
+    (told,) = swept(stack, context)
+    assert (told["outcome"], [each["state"] for each in told["unwell"]]) == ("DEAD", ["DEAD"])
+    retry(stack)
+    run(stack, context)
+    _, again = swept(stack, context)
+    assert again["outcome"] == "SUCCEEDED"
+    send(stack, ["01", "02", "03"])
+    assert len(swept(stack, context)) == 2
+    run(stack, context)
+    *_, last = swept(stack, context)
+    assert last["jobs"] == {"main": {"SUCCEEDED": 3}}
+    assert told["sequence"] < again["sequence"] < last["sequence"]
+    assert len({told["id"], again["id"], last["id"]}) == 3
+
+
+def test_the_same_command_again_tells_nothing_anew(stack: Stack, context: Context) -> None:
+    send(stack, ["01"])
+    run(stack, context)
+    told = swept(stack, context)
+    send(stack, ["01"])
+    assert swept(stack, context) == told
+
+
+def test_a_job_below_it_that_runs_again_ends_it_once_more(stack: Stack, context: Context) -> None:
+    send(stack, ["01"])
+    run(stack, context, emitted=emitting(1))
+    (below,) = dispatched(stack, stack.settings.stage("clean"), context)
+    die(below, context)
+    (told,) = swept(stack, context)
+    assert told["jobs"]["clean"] == {"DEAD": 1}
+    retry(stack)
+    run(stack, context, "clean")
+    assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]
+
+
+def test_a_refused_job_that_is_sent_again_ends_it_once_more(stack: Stack, context: Context) -> None:
+    send(stack, ["01"], timeout="2d")
+    parts, main = stack.parts, stack.settings.stage("main")
+    assert dispatched(stack, main, context) == []
+    (told,) = swept(stack, context)
+    assert told["outcome"] == "DEAD"
+    limits = main.limits.model_copy(update={"max_timeout_s": 604_800})
+    stack.deploy([main.model_copy(update={"limits": limits}), *stack.settings.stages[1:]])
+    stack.aws.clock.advance(1)
+    office = DeadLetterOffice(
+        parts.clock, SqsDeadLetters(stack.aws.sqs), parts.queue, parts.refusals
+    )
+    assert office.redrive(main, Which()).done == 1
+    run(stack, context)
+    assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]
+
+
+def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
+    stack: Stack, context: Context
+) -> None:
+    send(stack, ["01"])
+    (row,) = dispatched(stack, stack.settings.stage("main"), context)
+    die(row, context)
+    told: list[Notice] = []
+    usual = stack.parts.notices
+
+    class Meanwhile:
+        """More is sent, and ends, before the first notice is."""
+
+        def send(self, target: str, notice: Notice) -> None:
+            if not told:
+                told.append(notice)
+                send(stack, ["01", "02"])
+                run(stack, context)
+            else:
+                told.append(notice)
+            usual.send(target, notice)
+
+    announcer = Announcer(context=replace(stack.parts.context, notices=Meanwhile()))
+    ends = replace(stack.parts.tree_ends, announcer=announcer)
+    main = stack.settings.stage("main")
+    assert not ends.tell_end(backfill(stack), main)
+    assert backfill(stack).is_watched
+    assert ends.tell_end(backfill(stack), main)
+    assert not backfill(stack).is_watched
+    bodies = [json.loads(each.body) for each in told]
+    about = [each for each in bodies if each.get("job_id") == "oct"]
+    assert [each["jobs"] for each in about] == [
+        {"main": {"DEAD": 1}},
+        {"main": {"SUCCEEDED": 2}},
+    ]
+
+
+def test_more_that_is_noted_during_a_look_keeps_it_open(stack: Stack, context: Context) -> None:
+    send(stack, ["01"])
+    run(stack, context)
+    before = backfill(stack)
+    usual = stack.parts.leases
+
+    class Meanwhile:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(usual, name)
+
+        def load_many(self, keys: Any) -> Any:
+            now = stack.aws.clock.now()
+            stack.parts.backfills.note_sent(KEY, ["02"], 0, now, now, watches=True)
+            return usual.load_many(keys)
+
+    ends = replace(stack.parts.tree_ends, context=replace(stack.parts.context, leases=Meanwhile()))
+    assert not ends.tell_end(before, stack.settings.stage("main"))
+    assert [each for each in swept(stack, context) if each["job_id"] == "oct"] == []
+
+
+def test_two_sweeps_tell_one_end_with_one_id(stack: Stack, context: Context) -> None:
+    send(stack, ["01"])
+    run(stack, context)
+    seen, main = backfill(stack), stack.settings.stage("main")
+    assert stack.parts.tree_ends.tell_end(seen, main)
+    assert not stack.parts.tree_ends.tell_end(seen, main)
+    # The second looked before the first noted it.
+    assert not stack.parts.backfills.note_look(KEY, seen.watch, replace(seen.watch, told=1))
+    assert len(swept(stack, context)) == 1
+
+
+def test_one_that_has_expired_is_not_brought_back(stack: Stack, context: Context) -> None:
+    send(stack, ["01"])
+    run(stack, context)
+    seen = backfill(stack)
+    assert seen.watch is not None
+    table = stack.aws.dynamodb.tables[stack.settings.leases_table]
+    now = stack.aws.clock.now()
+    table.write((KEY, "backfill"), None, now.timestamp(), 0.0, 1000)
+    stack.parts.backfills.watch_again(KEY, now)
+    assert not stack.parts.backfills.note_look(KEY, seen.watch, seen.watch)
+    assert stack.parts.backfills.find_backfills([KEY]) == {}
+    assert swept(stack, context) == []
+
+
+@pytest.mark.parametrize("hours", [1, 30])
+def test_one_whose_target_is_away_is_told_for_a_while(
+    stack: Stack, context: Context, hours: int
+) -> None:
+    send(stack, ["01"])
+    run(stack, context)
+    stack.aws.sns.topics.pop(TOPIC)
+    assert swept(stack, context) == []
+    watch = backfill(stack).watch
+    assert watch is not None
+    assert watch.untold_ms is not None
+    stack.aws.clock.advance(hours * 60)  # a refusal is tried for fifteen minutes
+    assert swept(stack, context) == []
+    assert backfill(stack).is_watched is (hours == 1)
+
+
+def test_a_look_at_one_that_goes_on_reads_two_rows(stack: Stack, context: Context) -> None:
+    send(stack, [f"{n:03}" for n in range(250)], slots=250)
+    assert swept(stack, context) == []
+    watch = backfill(stack).watch
+    assert watch is not None
+    assert watch.waits_for is not None
+    calls = len(stack.aws.gate.calls)
+    swept(stack, context)
+    read = [call for call in list(stack.aws.gate.calls)[calls:] if call.operation == "BatchGetItem"]
+    assert len(read) <= 3  # the backfill, the job that went on, and whether it was refused
+
+
+def test_where_no_end_is_told_nothing_is_watched() -> None:
+    with deployed(check=True) as stack:
+        send(stack, ["01"])
+        assert backfill(stack).watch is None
+
+
+def test_one_of_before_is_watched_when_a_job_of_it_ends_again(
+    stack: Stack, context: Context
+) -> None:
+    """A version before sent it, or the stage told no ends then."""
+    send(stack, ["01"])
+    table = stack.aws.dynamodb.tables[stack.settings.leases_table]
+    item = dict(table.rows[KEY, "backfill"].item or {})
+    for name in ("ends", "told", "open", "began_at"):
+        item.pop(name)
+    table.write((KEY, "backfill"), item, stack.aws.clock.now().timestamp(), 0.0, 1000)
+    (row,) = dispatched(stack, stack.settings.stage("main"), context)
+    die(row, context)
+    assert swept(stack, context) == []
+    retry(stack)
+    run(stack, context)
+    (told,) = swept(stack, context)
+    assert told["outcome"] == "SUCCEEDED"
