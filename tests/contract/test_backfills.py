@@ -6,7 +6,9 @@ from datetime import timedelta
 import pytest
 
 from longhaul.adapters.dynamodb.backfills import DynamoBackfills
+from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.domain.backfill import Backfill
+from longhaul.domain.tree_end import TreeWatch, told, untold, waiting
 from longhaul.operations.backfill import MAX_VALUES
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW
@@ -43,3 +45,51 @@ def test_the_largest_backfill_has_room(backfills: DynamoBackfills) -> None:
     values = [f"{n:032}" for n in range(MAX_VALUES)]
     backfills.note_sent(KEY, values, 0, NOW, NOW)
     assert backfills.find_backfills([KEY])[KEY].values == tuple(values)
+
+
+def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
+    backfills: DynamoBackfills, aws: Aws, table: str
+) -> None:
+    index = DynamoIndex(aws.client("dynamodb"), table)
+
+    def watch() -> TreeWatch:
+        found = backfills.find_backfills([KEY])[KEY].watch
+        assert found is not None
+        return found
+
+    assert backfills.note_sent(KEY, ["01"], 0, NOW, NOW, watches=True)
+    first = watch()
+    assert first == TreeWatch(1)
+    assert list(index.watched_backfills("main")) == [KEY]
+    assert list(index.watched_keys("main")) == []
+    assert backfills.note_look(KEY, first, waiting(first, f"{KEY}/01"))
+    assert watch() == TreeWatch(1, waits_for=f"{KEY}/01")
+    backfills.watch_again(KEY, NOW)
+    assert watch() == TreeWatch(2)
+    assert not backfills.note_look(KEY, first, told(first))
+    second = watch()
+    assert backfills.note_look(KEY, second, untold(second, NOW))
+    assert watch().untold_ms is not None
+    assert backfills.note_look(KEY, watch(), told(watch()))
+    assert watch() == TreeWatch(2, told=2)
+    assert not backfills.note_look(KEY, second, told(second))
+    assert list(index.watched_backfills("main")) == []
+    assert backfills.note_sent(KEY, ["02"], 0, NOW, NOW, watches=True)
+    assert watch() == TreeWatch(3, told=2)
+    assert list(index.watched_backfills("main")) == [KEY]
+
+
+def test_one_that_is_not_there_is_not_watched(backfills: DynamoBackfills) -> None:
+    backfills.watch_again(KEY, NOW)
+    assert not backfills.note_look(KEY, TreeWatch(1), told(TreeWatch(1)))
+    assert backfills.find_backfills([KEY]) == {}
+
+
+def test_a_cancel_counts_until_a_later_command(backfills: DynamoBackfills) -> None:
+    second = timedelta(seconds=1)
+    assert backfills.note_sent(KEY, ["01"], 2, NOW, NOW)
+    assert backfills.find_backfills([KEY])[KEY].is_sending
+    backfills.note_cancel(KEY, NOW)
+    assert not backfills.find_backfills([KEY])[KEY].is_sending
+    assert backfills.note_sent(KEY, ["02"], 1, NOW + second, NOW + second)
+    assert backfills.find_backfills([KEY])[KEY].is_sending

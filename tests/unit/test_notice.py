@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from longhaul.domain import notice
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.dead_letter import refusal
 from longhaul.domain.lease import CommittedOutput, NamedOutput, State, key_hash
 from longhaul.domain.results import Results
@@ -168,3 +169,19 @@ def test_only_a_success_has_an_output_and_results() -> None:
     assert (done["result"], done["rows"], done["metrics"]) == (
         *({"day": 7}, {".": 3}, {"bad_rows": 2}),
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "unsent", "outcome"),
+    [("SUCCEEDED", 0, "SUCCEEDED"), ("SUCCEEDED", 3, "CANCELLED"), ("DEAD", 3, "DEAD")],
+)
+def test_a_backfill_is_told_under_its_name_with_what_was_not_sent(
+    state: str, unsent: int, outcome: str
+) -> None:
+    end = TreeEnd({"main": {state: 2}}, (), NOW, 4, "5f0c", unsent)
+    told = notice.tree_ended(Backfill("main#oct", ("01", "02"), unsent, is_cancelled=True), end)
+    assert told.id == f"{told.subject}-backfill-tree-5f0c"
+    assert told.detail_type == "Longhaul Tree Ended"
+    said = json.loads(told.body)
+    assert (said["job_id"], said["run"], said["tags"]) == ("oct", None, {"backfill": "oct"})
+    assert (said["outcome"], said["unsent"], said["sequence"]) == (outcome, unsent, 4)

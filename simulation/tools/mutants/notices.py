@@ -8,6 +8,7 @@ _ANNOUNCING: Final = "longhaul/announcing.py"
 _FINISH: Final = "longhaul/finish.py"
 _NOTICE: Final = "longhaul/domain/notice.py"
 _TREE_ENDS: Final = "longhaul/tree_ends.py"
+_BACKFILLS: Final = "tests/handlers/test_backfill_ends.py"
 _TESTS: Final = "tests/handlers/test_tree_ends.py"
 
 NOTICES: Final = (
@@ -114,8 +115,43 @@ NOTICES: Final = (
     Mutant(
         "a tree is told of which a job began again during the look",
         "longhaul/trees.py",
-        "going or self._changed(lease, top)",
+        "going or self._changed(top)",
         "going",
         test=f"{_TESTS}::test_a_job_that_begins_again_during_a_look_keeps_its_tree_open",
+    ),
+    Mutant(
+        "a backfill is told that has jobs to send",
+        _TREE_ENDS,
+        "isinstance(root, Backfill) and root.is_sending",
+        "False",
+        test=f"{_BACKFILLS}::test_what_a_command_has_still_to_send_keeps_it_open",
+    ),
+    Mutant(
+        "what a backfill sends later begins no watch",
+        "longhaul/operations/backfill.py",
+        "watches = noted is not None and (is_new or not values <= noted)",
+        "watches = noted == set()",
+        test=f"{_BACKFILLS}::test_it_ends_once_more_after_a_retry_and_after_more_is_sent",
+    ),
+    Mutant(
+        "the end of a backfill's job that runs again begins no watch",
+        _TREE_ENDS,
+        "self.context.backfills.watch_again(backfill, self.context.clock.now())",
+        "pass",
+        test=f"{_BACKFILLS}::test_it_ends_once_more_after_a_retry_and_after_more_is_sent",
+    ),
+    Mutant(
+        "a backfill is told that has sent more during the look",
+        _TREE_ENDS,
+        "look if now == root else None",
+        "look",
+        test=f"{_BACKFILLS}::test_more_that_is_noted_during_a_look_keeps_it_open",
+    ),
+    Mutant(
+        "what a backfill sends while its end is told is taken for told",
+        "longhaul/adapters/dynamodb/backfills.py",
+        "'ends = :ends AND told = :told'",
+        "'ends >= :ends AND told = :told'",
+        test=f"{_BACKFILLS}::test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too",
     ),
 )
