@@ -90,6 +90,11 @@ class Seen:
         self.beats: dict[str, datetime] = {}  # the last heartbeat, by the execution's site
 
     @cached_property
+    def backfills(self) -> dict[str, Row]:
+        """What each backfill has sent, by key."""
+        return {}
+
+    @cached_property
     def stored(self) -> Stored:
         return Stored(self)
 

@@ -16,6 +16,7 @@ from simulation.aws.service import Call
 from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
 from simulation.seen.asked import is_sent_by_product
+from simulation.seen.invariants.trees import is_sending
 from simulation.seen.record import Seen
 from simulation.seen.sightings import DeadLetter, Sent, Token
 from simulation.seen.trace import Row, row_text
@@ -37,6 +38,7 @@ class Watch:
             _after(world.dead_letter_queues[stage], "add", self._dead_letter_added)
         table = world.aws.dynamodb.tables[world.settings.leases_table]
         _after(table, "write", self._row_written)
+        _after(table, "write", self._backfill_written)
         world.aws.stepfunctions.status_changed.append(self._execution_changed)
         _after(world.containers, "launched", self._task_placed)
         world.containers.began.append(self._container_began)
@@ -152,6 +154,16 @@ class Watch:
             self.seen.purged_keys.add(sent.key)
         else:
             self.seen.check("message removed", sent)
+
+    def _backfill_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
+        if key[1] != "backfill":
+            return
+        self.seen.backfills.pop(key[0], None)
+        self.seen.watched.discard(key[0])
+        if item is not None and "sent_values" in item:
+            self.seen.backfills[key[0]] = item
+            if "open" in item and not is_sending(item):
+                self.seen.watched.add(key[0])
 
     def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
         if key[1] == "slots" and item is not None:

@@ -1,16 +1,23 @@
 """The acts of a plan: what people do to the system, and what SQS may do by itself."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import LonghaulError
-from longhaul.domain.lease import Lease, key_hash
+from longhaul.domain.lease import Lease, job_key, key_hash
+from longhaul.domain.message import Message
+from longhaul.domain.request import read_request
+from longhaul.operations.backfill import Backfiller, Planned
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.retry import Retrier, why_not
+from longhaul.operations.submission import Position, Submission
+from longhaul.operations.submit import SubmitReport, Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
+from longhaul.operations.wait import Awaited
 from longhaul.trees import Trees
 from longhaul.wiring import wiring
 from simulation.aws.emr_serverless.job_runs import WAITING
@@ -96,12 +103,63 @@ def cancel_tree(world: "World", act: Act) -> None:
 
 def retry_tree(world: "World", act: Act) -> None:
     """An operator runs again what died of a tree, or was cancelled."""
+    for row in _rows_of(world, act):
+        _retry(unwell(_trees().walk(row)))
+
+
+def _retry(rows: Iterable[Lease]) -> None:
     parts = wiring()
     retrier = Retrier(parts.settings, parts.queue, parts.requests)
-    for row in _rows_of(world, act):
-        for each in unwell(_trees().walk(row)):
-            if why_not(each) is None:
-                retrier.retry(each)
+    for row in rows:
+        if why_not(row) is None:
+            retrier.retry(row)
+
+
+def backfill(world: "World", act: Act) -> None:
+    """An operator sends the jobs whose names begin with this one's, and interrupts the command.
+
+    `work`: how many of them may go on at a time; 0 for all.
+    """
+    parts, key = wiring(), job_key(MAIN, act.job)
+    names = [job.name for job in world.plan.jobs if job.name.startswith(f"{act.job}/")]
+    rows = parts.leases.load_many(job_key(MAIN, name) for name in names)
+    planned = []
+    for n, name in enumerate(names):
+        body = body_of(world.jobs[name], 0, world.bucket)
+        request = read_request(body)
+        row = rows.get(job_key(MAIN, name))
+        awaited = Awaited(job_key(MAIN, name), request.fingerprint(), row)
+        planned.append(Planned(Submission(Position(name, n), name, body, request), awaited))
+    submitter = _OneByOne(parts.clock, parts.rng, parts.queue)
+    backfiller = Backfiller(parts.clock, parts.leases, parts.backfills, submitter)
+    next(backfiller.run(parts.settings.stage(MAIN), key, planned, act.work or len(names)))
+
+
+def cancel_backfill(world: "World", act: Act) -> None:
+    """An operator cancels all jobs that a backfill has sent, and what descends from them."""
+    for found in _backfills_of(act):
+        backfills = wiring().backfills
+        TreeCanceller(_trees(), _NotingCanceller(world), backfills).cancel_backfill(found)
+
+
+def retry_backfill(world: "World", act: Act) -> None:
+    """An operator runs again what died of a backfill, or was cancelled."""
+    del world
+    for found in _backfills_of(act):
+        _retry(unwell(_trees().walk_backfill(found)))
+
+
+def _backfills_of(act: Act) -> Iterable[Backfill]:
+    return wiring().backfills.find_backfills([job_key(MAIN, act.job)]).values()
+
+
+class _OneByOne(Submitter):
+    """Without threads, of which a simulated host has none."""
+
+    def submit(self, queue_url: str, submissions: Sequence[Submission], *_: Any) -> SubmitReport:
+        for each in submissions:
+            self.queue.send(queue_url, Message(each.body, {}))
+        return SubmitReport(sent=[*submissions])
 
 
 class _NotingCanceller(Canceller):
@@ -341,6 +399,9 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "cancel": cancel,
     "cancel_tree": cancel_tree,
     "retry_tree": retry_tree,
+    "backfill": backfill,
+    "cancel_backfill": cancel_backfill,
+    "retry_backfill": retry_backfill,
     "stop_execution": stop_execution,
     "cancel_job_run": cancel_job_run,
     "redrive_execution": redrive_execution,

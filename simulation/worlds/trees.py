@@ -47,6 +47,14 @@ def _plan(*acts: Act, endings: tuple[Ending, ...] = (), poison: bool = False) ->
 
 _FAILS = (Ending("fails", 2.0),)
 
+
+def _backfill(*acts: Act, endings: tuple[Ending, ...] = (), at_first: int = 0) -> Plan:
+    first = Job("days/a", work_s=9.0, files=1, fan_out=1)
+    second = Job("days/b", work_s=9.0, files=1, fan_out=1, endings=endings)
+    acts = (Act(1.0, "backfill", "days", work=at_first), *acts)
+    return replace(_plan(), jobs=(first, second), acts=acts)
+
+
 TREE_WORLDS: Mapping[str, Plan] = {
     "a tree's end is told": _plan(),
     "a tree's end is told, and once more when its dead job was run again": _plan(
@@ -69,5 +77,25 @@ TREE_WORLDS: Mapping[str, Plan] = {
     ),
     "a member of a tree is corrected when its end was told": _plan(
         Act(1_200.0, "correct", "j0.1", work=1), endings=_FAILS
+    ),
+    "a backfill's end is told": _backfill(),
+    "a backfill is interrupted, and goes on": _backfill(
+        Act(1_200.0, "backfill", "days"), at_first=1
+    ),
+    "a backfill is interrupted, and does not go on": _backfill(at_first=1),
+    "a backfill is interrupted, and cancelled": _backfill(
+        Act(1_200.0, "cancel_backfill", "days"), at_first=1
+    ),
+    "a backfill is cancelled, and begins again": _backfill(
+        Act(5.0, "cancel_backfill", "days"), Act(1_500.0, "backfill", "days")
+    ),
+    "a backfill's dead job is run again": _backfill(
+        Act(1_200.0, "retry_backfill", "days"), endings=_FAILS
+    ),
+    "a backfill is sent again for its dead job": _backfill(
+        Act(1_200.0, "backfill", "days"), endings=_FAILS
+    ),
+    "a backfill sends more when its end was told": _backfill(
+        Act(1_200.0, "backfill", "days"), Act(2_400.0, "backfill", "days"), at_first=1
     ),
 }

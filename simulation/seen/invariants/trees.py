@@ -1,7 +1,7 @@
 """What a stage's `notify` is told about trees."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simulation.seen.invariants.table import invariant
@@ -14,11 +14,21 @@ _LONG_OUTAGE_S = 600.0
 
 @invariant("S22", "tree told", "no end of a tree is told before all of it has ended once")
 def ended_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
+    backfill = seen.backfills.get(_root(event)) if event["run"] is None else None
+    if backfill is not None:
+        # More may have been sent since the look.
+        ended = sum(_has_ended(seen, key) for key in _sent_keys(seen, _root(event), backfill))
+        jobs = sum(sum(each.values()) for each in event["jobs"].values())
+        waiting = sum(each.get("WAITS", 0) for each in event["jobs"].values())
+        return None if ended >= jobs - waiting else f"{event} was told, and {ended} have ended"
     for key in _keys(seen, _root(event)):
-        has_ended = any(of == key for of, _ in seen.over) or _was_refused(seen, key)
-        if not has_ended:
+        if not _has_ended(seen, key):
             return f"{event} was told, and {key} has not ended"
     return None
+
+
+def _has_ended(seen: "Seen", key: str) -> bool:
+    return any(of == key for of, _ in seen.over) or _was_refused(seen, key)
 
 
 @invariant("S22", "tree told", "each end of a tree has an id, and a later one a greater sequence")
@@ -42,19 +52,48 @@ def each_end_is_told(seen: "Seen", _: None) -> str | None:
         keys = list(_keys(seen, root))
         if row["state"]["S"] != "SUCCEEDED" or "lineage" in row or not keys[1:]:
             continue
-        rows = [seen.rows.get(key) for key in keys]
-        if not all(each and each["state"]["S"] in _ENDED and "owed" not in each for each in rows):
-            continue
-        told = [each for each in seen.told_trees if _root(each) == root]
-        is_as = Counter(each["state"]["S"] for each in rows if each)
-        last = max(told, key=lambda each: each["sequence"], default=None)
-        states: Counter[str] = Counter()
-        for each in (last or {"jobs": {}})["jobs"].values():
-            states.update(each)
-        del states["WAITS"]
-        if states != is_as:
-            return f"the tree of {root} ended {dict(is_as)}; told last: {last}"
+        if problem := _told_otherwise(seen, root, keys):
+            return problem
     return None
+
+
+@invariant("L15", "the end", "the last end of each backfill is told, as it was")
+def each_backfill_is_told(seen: "Seen", _: None) -> str | None:
+    if not seen.world.plan.trees or _may_lose(seen):
+        return None
+    for root, item in seen.backfills.items():
+        if is_sending(item):
+            if problem := next((each for each in seen.told_trees if _root(each) == root), None):
+                return f"{problem} was told of a backfill that has jobs to send"
+        elif problem := _told_otherwise(seen, root, list(_sent_keys(seen, root, item))):
+            return problem
+    return None
+
+
+def _told_otherwise(seen: "Seen", root: str, keys: list[str]) -> str | None:
+    """What is wrong with the event that was told last, where all of it has ended."""
+    rows = [seen.rows.get(key) for key in keys]
+    if not all(each and each["state"]["S"] in _ENDED and "owed" not in each for each in rows):
+        return None
+    told = [each for each in seen.told_trees if _root(each) == root]
+    is_as = Counter(each["state"]["S"] for each in rows if each)
+    last = max(told, key=lambda each: each["sequence"], default=None)
+    states: Counter[str] = Counter()
+    for each in (last or {"jobs": {}})["jobs"].values():
+        states.update(each)
+    del states["WAITS"]
+    return None if states == is_as else f"{root} ended {dict(is_as)}; told last: {last}"
+
+
+def is_sending(item: Mapping[str, Any]) -> bool:
+    """Whether the item of a backfill says that jobs are still to be sent."""
+    began_at, cancelled_at = item["began_at"]["N"], item.get("cancelled_at", {"N": "-1"})["N"]
+    return item["unsent"]["N"] != "0" and int(cancelled_at) < int(began_at)
+
+
+def _sent_keys(seen: "Seen", root: str, item: Mapping[str, Any]) -> Iterator[str]:
+    for value in sorted(item["sent_values"]["SS"]):
+        yield from _keys(seen, f"{root}/{value}")
 
 
 _ENDED = ("SUCCEEDED", "DEAD", "CANCELLED")

@@ -124,21 +124,18 @@ NOTICES: Final = (
         _TREE_ENDS,
         "isinstance(root, Backfill) and root.is_sending",
         "False",
-        test=f"{_BACKFILLS}::test_what_a_command_has_still_to_send_keeps_it_open",
     ),
     Mutant(
         "what a backfill sends later begins no watch",
         "longhaul/operations/backfill.py",
         "watches = noted is not None and (is_new or not values <= noted)",
         "watches = noted == set()",
-        test=f"{_BACKFILLS}::test_it_ends_once_more_after_a_retry_and_after_more_is_sent",
     ),
     Mutant(
         "the end of a backfill's job that runs again begins no watch",
         _TREE_ENDS,
         "self.context.backfills.watch_again(backfill, self.context.clock.now())",
         "pass",
-        test=f"{_BACKFILLS}::test_it_ends_once_more_after_a_retry_and_after_more_is_sent",
     ),
     Mutant(
         "a backfill is told that has sent more during the look",
