@@ -230,3 +230,19 @@ def test_a_second_call_knows_what_the_first_one_has_sent(world: World) -> None:
     assert world.run("cancel", "oct").exit_code == 1
     nothing = world.run("retry", "oct")
     assert (nothing.exit_code, "none of its jobs has died" in nothing.stderr) == (1, True)
+
+
+def test_a_command_for_what_has_succeeded_gives_up_the_rest(world: World) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    world.clock.meanwhile.append(interrupt)
+    assert world.run(*COMMAND, *THREE, "--slots", "1").exit_code == 130
+    succeed(world, 1)
+    assert "2 more were still to be sent" in world.run("status", "oct").stderr
+    world.clock.advance(1)
+    world.run("cancel", "oct")
+    assert "2 more were not sent: it was cancelled" in world.run("status", "oct").stderr
+    world.clock.advance(1)
+    assert world.run(*COMMAND, "--over", "day=2026-10-01").exit_code == 0
+    assert "more were" not in world.run("status", "oct").stderr

@@ -121,10 +121,13 @@ def backfill(  # noqa: PLR0913 - the fields of a request
     out.say_where(target)
     out.note(f"status, cancel and retry take its name: {key.partition('#')[2]}")
     _say(out, planned)
-    if not any(each.step != "skip" for each in planned):
-        return
     course, said = None, -1
     at_once = slots or to_stage.slots
+    if all(each.step == "skip" for each in planned):
+        # What a command before had left is not to be sent any more.
+        for _ in target.backfiller.run(to_stage, key, planned, at_once):
+            pass
+        return
     try:
         for course in target.backfiller.run(to_stage, key, planned, at_once):
             if len(course.left) != said:

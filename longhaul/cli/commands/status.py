@@ -199,8 +199,10 @@ def _backfill(
         for line in (progress(tree), ""):
             out.line(line)
         out.table(COLUMNS, rows_of(tree, target.parts.clock.now(), limit, queued))
-    if backfill.unsent:
+    if backfill.is_sending:
         out.note(f"{backfill.unsent:,} more were still to be sent: start its command again")
+    elif backfill.unsent:
+        out.note(f"{backfill.unsent:,} more were not sent: it was cancelled")
 
 
 @dataclass(frozen=True)

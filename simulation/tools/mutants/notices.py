@@ -147,8 +147,8 @@ NOTICES: Final = (
     Mutant(
         "what a backfill sends while its end is told is taken for told",
         "longhaul/adapters/dynamodb/backfills.py",
-        "'ends = :ends AND told = :told'",
-        "'ends >= :ends AND told = :told'",
+        "is_same = 'ends = :ends AND told = :told'",
+        "is_same = 'ends >= :ends AND told = :told'",
         test=f"{_BACKFILLS}::test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too",
     ),
 )
