@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import psutil
 
+from longhaul.runner.spark import gateway as gateways
+
 VARIABLE: Final = "BENCHMARK_STAMPS"
 """The file for the stamps; without it, nothing is stamped."""
 
@@ -27,20 +29,18 @@ class Stamps:
     def watch(self, runner: ModuleType) -> None:
         """Stamp the steps of `runner.main`."""
         self._stamp("python started")
-        gateway_of, begin = runner.Gateway, runner.end_when_stopped
+        gateway_of, begin = gateways.Gateway, runner.end_when_stopped
 
         def started(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - Gateway's own
             gateway = gateway_of(*arguments, **named)
             self._jvm = psutil.Process(gateway.pid)
             self._stamp("JVM process started")
-            gateway.attach = self._after("JVM answers", gateway.attach)
+            gateway.attach = self._before_the_session(self._after("JVM answers", gateway.attach))
             return gateway
 
         def put_together(attempt: Any) -> None:  # noqa: ANN401 - an AttemptRunner
             self._stamp("imports and clients")
             spark = attempt.spark
-            # The JVM answers after the imports, so nothing here comes too late.
-            spark._build = self._after("session", spark._build)  # noqa: SLF001 - has no other seam
             report = attempt.leases.report
             register = self._after("registered", report)
             attempt.leases.report = lambda given: (
@@ -55,8 +55,18 @@ class Stamps:
             attempt.run = self._after("published", attempt.run)
             begin(attempt)
 
-        runner.Gateway = started  # type: ignore[attr-defined]
+        gateways.Gateway = started  # type: ignore[misc]
         runner.end_when_stopped = put_together  # type: ignore[attr-defined]
+
+    def _before_the_session(self, attach: Callable[[], None]) -> Callable[[], None]:
+        def attached() -> None:
+            attach()
+            # Here it is imported already, and its session not yet begun.
+            from longhaul.runner.spark.local import LocalSpark  # noqa: PLC0415
+
+            LocalSpark._build = self._after("session", LocalSpark._build)  # type: ignore[method-assign] # noqa: SLF001
+
+        return attached
 
     def _after(self, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def stamped(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - the function's own

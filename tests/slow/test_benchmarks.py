@@ -53,6 +53,22 @@ def test_all_jobs_of_a_stack_begin_and_have_beats() -> None:
     assert found["beats"] > 0
 
 
+def test_each_step_of_a_start_has_its_time() -> None:
+    found = printed_by(["-m", "benchmarks.start_phases", "--runs", "1"])
+
+    assert found["runs"] == 1
+    assert {"JVM answers", "session", "staged", "published"} <= found["seconds"].keys()
+
+
+def test_a_checkout_simulates_the_same_worlds_as_itself() -> None:
+    found = printed_by(["-m", "benchmarks.simulation", "--before", "HEAD", "--worlds", "1"])
+
+    assert {name: each["different_worlds"] for name, each in found.items()} == {
+        "drawn": 0,
+        "pairs": 0,
+    }
+
+
 def printed_by(arguments: list[str]) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, *arguments, "--json"],
