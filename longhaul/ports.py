@@ -497,11 +497,13 @@ class Publisher(Protocol):
         until: datetime | None = None,
         *,
         looks_only: bool = False,
+        just_committed: bool = False,
         places: Collection[str] | None = None,
     ) -> None:
         """Make a committed output visible; repeatable by anyone.
 
-        `looks_only`: do so if all uploads are completed, and complete none. `places`: where alone
+        `looks_only`: do so if all uploads are completed, and complete none. `just_committed`:
+        nobody has completed any of them before. `places`: where alone
         outputs may be, as the job's request has them; None where that is not known.
 
         Raises:

@@ -115,7 +115,9 @@ class LeaseSettings(Model):
     # After so many interruptions, or start_timeout_s without a place, a job runs on demand: it has
     # waited enough.
     spot_interruptions: int = Field(default=2, ge=1)
-    # How often the runner writes its progress, and sees a cancel or a lost lease.
+    # How often the runner looks at its job, and its shortest wait between two reports. In their
+    # answers it sees a cancel or a lost lease. The wait is `beat_fraction` of the attempt's age,
+    # three times that where nothing is new, and 15 s or this at most.
     progress_period_s: float = Field(default=5, gt=0, le=60)
     # A message is replaced by a copy before SQS gives up on it: well below maxReceiveCount (1000),
     # and at half of the queue's retention (14 days). A million waiting messages are received within

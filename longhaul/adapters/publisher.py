@@ -19,6 +19,7 @@ rule.
 import logging
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypedDict
@@ -82,6 +83,18 @@ class S3Condition(TypedDict, total=False):
     IfNoneMatch: str
 
 
+Found = tuple[Manifest, str] | tuple[None, str | None]
+"""A manifest in place and its ETag, as `read_manifest` returns them."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """An output that may become visible, and the manifest in its place; None for tables."""
+
+    output: PendingOutput
+    found: Found | None
+
+
 class S3Publisher:
     """Implements `ports.Publisher`.
 
@@ -109,9 +122,12 @@ class S3Publisher:
         until: datetime | None = None,
         *,
         looks_only: bool = False,
+        just_committed: bool = False,
         places: Collection[str] | None = None,
     ) -> None:
         """Make a committed output visible.
+
+        `just_committed`: nothing of it is completed yet, so that it is not looked for first.
 
         `places`: where its job's request lets outputs go; None where it is not known. What a job's
         code has committed for another place is left alone.
@@ -141,17 +157,23 @@ class S3Publisher:
         if any(each.manifest is None for each in outputs):
             raise UploadsGoneError(f"{output.pending_ref} does not list all parts")
         due = self._due(outputs)
-        self._complete_all(outputs, due, until, looks_only=looks_only)
+        self._complete_all(
+            outputs,
+            [each.output for each in due],
+            until,
+            looks_only=looks_only,
+            just_committed=just_committed,
+        )
         for each in due:
             try:
                 standing = self._make_visible(attempt, each, until)
             except VoidCommitError as error:
-                raise self._never(outputs, each, error) from error
-            self._require_done(outputs, each, standing)
-        for each in outputs:
-            self._delete(each, filter(carries_token, each.replaces))
+                raise self._never(outputs, each.output, error) from error
+            self._require_done(outputs, each.output, standing)
+        for listed in outputs:
+            self._delete(listed, filter(carries_token, listed.replaces))
 
-    def _due(self, outputs: Sequence[PendingOutput]) -> list[PendingOutput]:
+    def _due(self, outputs: Sequence[PendingOutput]) -> list[Due]:
         """The outputs that are not visible, and may become so.
 
         Raises:
@@ -159,29 +181,31 @@ class S3Publisher:
         """
         due = []
         for each in outputs:
+            found = None if each.tables else self._manifest_of(each)
             try:
-                standing = self._standing(each)
+                standing = (
+                    self._tables.switch(each.token, each.tables)
+                    if found is None
+                    else decide_switch(each, *found)
+                )
             except VoidCommitError as error:
                 raise self._never(outputs, each, error) from error
             if standing is Switch.DUE:
-                due.append(each)
+                due.append(Due(each, found))
             else:
                 self._require_done(outputs, each, standing)
         return due
 
-    def _standing(self, output: PendingOutput) -> Switch:
-        if output.tables:
-            return self._tables.switch(output.token, output.tables)
+    def _manifest_of(self, output: PendingOutput) -> Found:
         place = DataPath.on_s3(output.prefix)
-        return decide_switch(output, *read_manifest(self._s3, place.bucket, place.key))
+        return read_manifest(self._s3, place.bucket, place.key)
 
-    def _make_visible(
-        self, attempt: AttemptId, output: PendingOutput, until: datetime | None
-    ) -> Switch:
+    def _make_visible(self, attempt: AttemptId, due: Due, until: datetime | None) -> Switch:
+        output = due.output
         if output.tables and output.manifest is not None:
             self._tables.publish(attempt, output.tables, until, _marks(output.manifest))
             return Switch.DONE
-        return self._switch(output)
+        return self._switch(output, due.found)
 
     def _require_done(
         self, outputs: Sequence[PendingOutput], which: PendingOutput, standing: Switch
@@ -217,8 +241,7 @@ class S3Publisher:
         """Whether any of it is, or was, visible."""
         if output.tables:
             return self._tables.has_begun(output.token, output.tables)
-        place = DataPath.on_s3(output.prefix)
-        manifest, _ = read_manifest(self._s3, place.bucket, place.key)
+        manifest, _ = self._manifest_of(output)
         return manifest is not None and manifest.tells_of(output.token)
 
     def discard(self, attempt: AttemptId) -> None:
@@ -304,13 +327,18 @@ class S3Publisher:
         until: datetime | None,
         *,
         looks_only: bool,
+        just_committed: bool,
     ) -> None:
         """Complete the uploads of what is due, until all files are there with their sizes.
 
         Only what is there counts. S3 may answer a completion with 200 when the file is not there
         yet, or no more; and with NoSuchUpload while it works on an earlier one.
         """
-        missing = self._missing(due)
+        missing = (
+            [(output, upload) for output in due for upload in output.uploads]
+            if just_committed
+            else self._missing(due)
+        )
         if missing and not looks_only:
             completions = [partial(self._complete, *each) for each in missing]
             left_s = None if until is None else (until - self._clock.now()).total_seconds()
@@ -366,8 +394,10 @@ class S3Publisher:
             if code_of(error) != "NoSuchUpload":
                 raise
 
-    def _switch(self, pending: PendingOutput) -> Switch:
+    def _switch(self, pending: PendingOutput, found: Found | None) -> Switch:
         """PUT the merged `_SUCCESS` iff the manifest in place is still the one that was merged.
+
+        `found` is what was in place when this was found to be due.
 
         REPLACED, OCCUPIED: it must not become visible.
         """
@@ -375,7 +405,8 @@ class S3Publisher:
         for _ in retrying(
             _CONFLICT_TRIES, self._clock.sleep, lambda n: _conflict_wait_s(pending.token, n)
         ):
-            current, etag = read_manifest(self._s3, place.bucket, place.key)
+            current, etag = found or self._manifest_of(pending)
+            found = None  # if that is not the one any more
             standing = decide_switch(pending, current, etag)
             if standing is not Switch.DUE:
                 return standing
@@ -424,9 +455,7 @@ def _conflict_wait_s(token: str, tries: int) -> float:
     return min(_CONFLICT_WAIT_CAP_S, _CONFLICT_WAIT_S * (1 << tries)) * spread
 
 
-def read_manifest(
-    client: "S3Client", bucket: str, prefix: str
-) -> tuple[Manifest, str] | tuple[None, str | None]:
+def read_manifest(client: "S3Client", bucket: str, prefix: str) -> Found:
     """The manifest under a prefix and its ETag.
 
     (None, ETag) for a `_SUCCESS` that is not ours, (None, None) for none at all.

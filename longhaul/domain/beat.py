@@ -41,7 +41,7 @@ class HandOver:
 class Extend:
     """Extend the message's visibility to cover the next wait.
 
-    Without a handle only the row is written.
+    Without a handle only the row is written: SQS holds the message for nobody, or for long enough.
     """
 
     receipt_handle: str | None
@@ -53,11 +53,48 @@ Beat = End | Kill | HandOver | Extend
 
 # Reports come every few seconds, and one that fails is made again.
 _REPORT_OVERDUE_S = 60
+# So many reports are due before the runner counts as silent: three of them may be lost.
+_REPORTS_UNTIL_OVERDUE = 4
+# A report with nothing new to say waits so many times as long. It still shows that the runner
+# lives, and whether the job was cancelled.
+_WITHOUT_NEWS = 3
 
 
-def report_overdue_s(stall_timeout_s: int) -> float:
+def report_overdue_s(stall_timeout_s: float) -> float:
     """Seconds without a report after which a runner that can report has failed to."""
     return min(_REPORT_OVERDUE_S, stall_timeout_s / 2)
+
+
+def longest_report_wait_s(timing: LeaseSettings, stall_timeout_s: float = math.inf) -> float:
+    """Seconds between two reports at most, however old the attempt is.
+
+    So long may a cancel or a lost lease go unseen by the runner.
+    """
+    return max(timing.progress_period_s, report_overdue_s(stall_timeout_s) / _REPORTS_UNTIL_OVERDUE)
+
+
+def report_wait_s(
+    age_s: float, timing: LeaseSettings, stall_timeout_s: int, *, has_news: bool = True
+) -> float:
+    """Seconds from a report to the next one, of an attempt of that age.
+
+    In proportion to the age, as those between beats.
+    """
+    wait_s = max(timing.beat_fraction * age_s, timing.progress_period_s)
+    return min(
+        wait_s if has_news else _WITHOUT_NEWS * wait_s,
+        longest_report_wait_s(timing, stall_timeout_s),
+    )
+
+
+def reports_within(seconds: float, timing: LeaseSettings, stall_timeout_s: int) -> int:
+    """How many reports an attempt makes in that time that always has something new to say."""
+    count, age_s = 0, 0.0
+    longest_s = longest_report_wait_s(timing, stall_timeout_s)
+    while age_s < seconds and report_wait_s(age_s, timing, stall_timeout_s) < longest_s:
+        age_s += report_wait_s(age_s, timing, stall_timeout_s)
+        count += 1
+    return count + math.ceil(max(0.0, seconds - age_s) / longest_s)
 
 
 BEATS_KEPT = 60
@@ -69,6 +106,9 @@ _CAP_MARGIN_S = 5
 
 MAX_VISIBILITY_S = SQS_VISIBILITY_CAP_S - _CAP_MARGIN_S
 """What we ask SQS for at most, counted from the receive."""
+
+# The part of the margin that is left for a late beat where a beat does not extend the message.
+_MARGIN_LEFT = 1 / 3
 
 # The start of an execution, and a cold heartbeat.
 _FIRST_BEAT_MARGIN_S = 30
@@ -92,6 +132,20 @@ def visibility_s(interval: int, held_s: float, timing: LeaseSettings) -> int:
     """
     wanted = math.ceil(timing.visibility_factor * interval + timing.visibility_margin_s)
     return max(0, min(wanted, math.floor(MAX_VISIBILITY_S - held_s)))
+
+
+def _least_visibility_s(interval: int, timing: LeaseSettings) -> float:
+    """Visibility that must be left for a beat not to extend it: the next one may still be late."""
+    return timing.visibility_factor * interval + _MARGIN_LEFT * timing.visibility_margin_s
+
+
+def _hidden_for_s(attempt: Attempt, now: datetime) -> int:
+    """Whole seconds for which the last extension still hides the message."""
+    expires_at = attempt.lease_expires_at
+    # Until the first beat the queue's own visibility hides it, from a receive of unknown age.
+    if expires_at is None or not attempt.beats:
+        return 0
+    return math.floor((expires_at - now).total_seconds())
 
 
 def must_extend(first_wait: int, held_s: float) -> bool:
@@ -136,6 +190,9 @@ def decide_beat(
     held_s = (now - receive.received_at).total_seconds()
     if held_s >= timing.hand_over_age_s:
         return HandOver(receive.receipt_handle, wait_s)
+    hidden_s = _hidden_for_s(lease.attempt, now)
+    if hidden_s >= _least_visibility_s(wait_s, timing):
+        return Extend(None, hidden_s, wait_s)
     return Extend(receive.receipt_handle, visibility_s(wait_s, held_s, timing), wait_s)
 
 

@@ -172,9 +172,10 @@ class AttemptRunner:
         if lease.label:
             json_logs.add_label(lease.label)
         try:
-            with self._deadline(lease.input.timeout_s), self._reporting():
+            with self._deadline(lease.input.timeout_s), self._reporting(lease.stall_timeout_s):
+                output = lease.attempt.output
                 # Committed already, by a task that died before it could publish: only publish.
-                self._publish(lease.attempt.output or self._work(lease))
+                self._publish(output or self._work(lease), just_committed=output is None)
         # SystemExit: of a module that exits while it is imported.
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
             return self._fail(error)
@@ -501,9 +502,9 @@ class AttemptRunner:
         kept, problem = kept_value(result)
         return result if problem else self._mask.document(kept)
 
-    def _publish(self, output: CommittedOutput) -> None:
+    def _publish(self, output: CommittedOutput, *, just_committed: bool) -> None:
         self._may_be_committed = True
-        self.publisher.publish(output)
+        self.publisher.publish(output, just_committed=just_committed)
         try:
             self.leases.report(transitions.mark_published(self.id, self.clock.now()))
         except LeaseChangedError:
@@ -557,7 +558,7 @@ class AttemptRunner:
             timer.cancel()
 
     @contextmanager
-    def _reporting(self) -> Iterator[None]:
+    def _reporting(self, stall_timeout_s: int) -> Iterator[None]:
         reporter = Reporter(
             leases=self.reports,
             attempt=self.id,
@@ -565,7 +566,8 @@ class AttemptRunner:
             background=self.background,
             stop=self.stop,
             progress=self.progress,
-            period_s=self.settings.lease.progress_period_s,
+            timing=self.settings.lease,
+            stall_timeout_s=stall_timeout_s,
             sample=self.spark.sample,
             effort=self.spark.effort,
         )

@@ -11,6 +11,7 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from longhaul.domain import transitions
+from longhaul.domain.beat import longest_report_wait_s, report_wait_s
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.masking import NO_MASK, Mask
@@ -18,6 +19,7 @@ from longhaul.ports import Background, Clock, Leases, Timer
 from longhaul.runner.effort import Effort
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason
+from longhaul.settings import LeaseSettings
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +119,29 @@ class Progress:
         return self.said or (spark.done, spark.total)
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a look at the attempt found."""
+
+    at: datetime
+    advanced_at: datetime
+    news: dict[str, Any]  # what a person wants to see at once
+    load: dict[str, Any]  # what differs at each look
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return self.news | self.load
+
+
 @dataclass
 class Reporter:
-    """Writes progress under the attempt's token, every `period_s`."""
+    """Writes progress under the attempt's token.
+
+    It looks every `progress_period_s`, so that the time of the last advance is exact. What it sees
+    is written at once if the phase is another, or the work goes on after a rest; if there is
+    anything new, as often as the attempt's age asks for; and in any case before silence could be
+    taken for a stall.
+    """
 
     leases: Leases
     attempt: AttemptId
@@ -127,18 +149,23 @@ class Reporter:
     background: Background
     stop: Stop
     progress: Progress
-    period_s: float
+    timing: LeaseSettings
+    stall_timeout_s: int
     sample: Callable[[], SparkSample]
     effort: Callable[[], Effort]
     _timer: Timer | None = None
     _seen: object = None
     _advanced_at: datetime | None = None
+    _started_at: datetime | None = None
+    _written: Look | None = None
     _written_at: datetime | None = None
-    _taken_over: str = ""  # as the latest report has it
+    _has_failed: bool = False  # the latest report
 
     def start(self) -> None:
-        self._advanced_at = self._written_at = self.clock.now()
-        self._timer = self.background.every(self.period_s, self._report_safely)
+        self._started_at = self._advanced_at = self._written_at = self.clock.now()
+        self._timer = self.background.every(
+            self.timing.progress_period_s, lambda: self._safely(self._report_if_due)
+        )
 
     def finish(self) -> None:
         """Write no more.
@@ -146,18 +173,19 @@ class Reporter:
         Waits for a write on its way, so that it does not come after what follows.
         """
         if self._timer is not None:
-            self._timer.cancel(wait_s=self.period_s + _LAST_REPORT_S)
+            self._timer.cancel(wait_s=self.timing.progress_period_s + _LAST_REPORT_S)
 
     def report_take_over(self) -> None:
         """Write what was taken over, if the attempt was too short for a report of it."""
-        if self.progress.taken_over != self._taken_over:
-            self._report_safely()
+        written = self._written.news if self._written else {}
+        if self.progress.taken_over != written.get("taken_over", ""):
+            self._safely(self.report)
 
-    def _report_safely(self) -> None:
+    def _safely(self, do: Callable[[], None]) -> None:
         if self.stop.requested:
             return
         try:
-            self.report()
+            do()
         except Exception as error:
             # Otherwise the job would be called stalled, and nothing would say why.
             logger.exception("the progress thread failed")
@@ -167,6 +195,31 @@ class Reporter:
 
     def report(self) -> None:
         """Write once, and stop if the row says so."""
+        self._write(self._look())
+
+    def _report_if_due(self) -> None:
+        look = self._look()
+        if self._is_due(look):
+            self._write(look)
+
+    def _is_due(self, look: Look) -> bool:
+        before, written_at = self._written, self._written_at
+        if before is None or written_at is None or self._has_failed:
+            return True
+        longest_s = longest_report_wait_s(self.timing, self.stall_timeout_s)
+        rest_s = (look.advanced_at - before.advanced_at).total_seconds()
+        # The row would still say that nothing advances: soon it would be a stall.
+        if look.news["phase"] != before.news["phase"] or rest_s > longest_s:
+            return True
+        wait_s = report_wait_s(
+            (look.at - (self._started_at or look.at)).total_seconds(),
+            self.timing,
+            self.stall_timeout_s,
+            has_news=look.news != before.news,
+        )
+        return (look.at - written_at).total_seconds() >= wait_s
+
+    def _look(self) -> Look:
         now, spark, effort = self.clock.now(), self.sample(), self.effort()
         seen = (self.progress.ticks, spark)
         quiet_until = self.progress.quiet_until
@@ -177,29 +230,35 @@ class Reporter:
         if seen != self._seen or is_work or is_quiet or self._advanced_at is None:
             self._advanced_at = now
         self._seen = seen
-        document: dict[str, Any] = {
+        news: dict[str, Any] = {
             "phase": self._phase(spark).value,
             "fraction": self.progress.fraction(spark),
             "note": self.progress.note,
             "tasks": [spark.done, spark.total],
             "rows": [spark.rows_read, spark.rows_written],
             "stages": [[stage.id, stage.done, stage.total] for stage in spark.active[:_MAX_STAGES]],
+        }
+        if self.progress.taken_over:
+            news["taken_over"] = self.progress.taken_over
+        load = {
             "cpu_s_per_s": round(effort.cpu_s / effort.seconds, 2) if effort.seconds else 0,
             "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,
         }
-        taken_over = self.progress.taken_over
-        if taken_over:
-            document["taken_over"] = taken_over
+        return Look(now, self._advanced_at, news, load)
+
+    def _write(self, look: Look) -> None:
+        self._has_failed = False
         try:
             lease = self.leases.report(
-                transitions.report_progress(self.attempt, document, self._advanced_at, now)
+                transitions.report_progress(self.attempt, look.document, look.advanced_at, look.at)
             )
         except LeaseChangedError:
             self.stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
         except (ClientError, BotoCoreError) as error:
-            self._could_not_write(now, error)
+            self._has_failed = True
+            self._could_not_write(look.at, error)
         else:
-            self._written_at, self._taken_over = now, taken_over
+            self._written, self._written_at = look, look.at
             if lease.cancel_requested_at is not None:
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
 

@@ -162,7 +162,7 @@ def test_a_failed_publish_after_the_commit_keeps_the_uploads(
     cloud.claim(inputs={})
 
     class Unavailable(S3Publisher):
-        def publish(self, _output: CommittedOutput) -> None:
+        def publish(self, _output: CommittedOutput, **_: Any) -> None:
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
 
     assert (

@@ -13,9 +13,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
+from botocore.exceptions import EndpointConnectionError
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -57,8 +59,15 @@ class Watched:
         self.reporter.report()
         return self.written[-1]
 
+    def look(self, seconds: float = 5) -> bool:
+        """Whether a look that comes so much later is reported."""
+        self.now_ += timedelta(seconds=seconds)
+        before = len(self.written)
+        self.reporter._report_if_due()
+        return len(self.written) > before
 
-def reporter_of(leases: Any, period_s: float) -> Reporter:
+
+def reporter_of(leases: Any, progress_period_s: float) -> Reporter:
     return Reporter(
         leases=leases,
         attempt=running().id,
@@ -66,7 +75,8 @@ def reporter_of(leases: Any, period_s: float) -> Reporter:
         background=Threads(),
         stop=Stop(),
         progress=Progress(),
-        period_s=period_s,
+        timing=LeaseSettings(progress_period_s=progress_period_s),
+        stall_timeout_s=900,
         sample=SparkSample,
         effort=ProcessTree().effort,
     )
@@ -82,7 +92,7 @@ def watched() -> Watched:
             return running()
 
     leases: Any = Leases()
-    reporter = reporter_of(leases, period_s=1.0)
+    reporter = reporter_of(leases, progress_period_s=1.0)
     watched_ = Watched(reporter, written)
 
     class Surroundings:
@@ -176,6 +186,75 @@ def test_a_quiet_period_ends_with_its_block(watched: Watched) -> None:
     watched.reporter.progress.be_quiet("", None)
     ended = watched.report()[1]
     assert watched.report()[1] == ended
+
+
+@pytest.fixture
+def young(watched: Watched) -> Watched:
+    """A reporter with its first report written."""
+    watched.reporter.timing = LeaseSettings()
+    watched.reporter._started_at = watched.reporter._written_at = NOW
+    assert watched.look()
+    return watched
+
+
+def test_what_is_new_is_reported_at_each_look_while_an_attempt_is_young(young: Watched) -> None:
+    shown = []
+    for done in range(1, 9):
+        young.reporter.progress.say(f"file {done}")
+        shown.append(young.look())
+    assert shown == [True] * 8
+
+
+def test_what_is_new_waits_in_proportion_to_the_age(young: Watched) -> None:
+    young.effort = BUSY
+    assert young.look(95)
+    shown = []
+    for done in range(6):
+        young.reporter.progress.say(f"file {done}")
+        shown.append(young.look())
+    assert shown == [False, False, True] * 2
+
+
+def test_a_look_that_finds_nothing_new_is_left_out_twice_in_three(young: Watched) -> None:
+    young.effort = BUSY
+    assert [young.look() for _ in range(6)] == [False, False, True] * 2
+
+
+def test_load_alone_is_nothing_new(young: Watched) -> None:
+    shown = []
+    for n in range(2):
+        young.effort = Effort(1.0, 0.5 + n, 10**6)
+        shown.append(young.look())
+    assert shown == [False, False]
+
+
+def test_a_new_phase_is_reported_at_once_however_old_the_attempt_is(young: Watched) -> None:
+    assert young.look(3_600)
+    young.reporter.progress.enter(Phase.PUBLISHING, 10)
+    assert young.look()
+
+
+def test_an_advance_after_a_rest_is_reported_before_the_rest_counts_as_a_stall(
+    young: Watched,
+) -> None:
+    for _ in range(11):
+        young.look(15)
+    rested = young.written[-1][1]
+    assert not young.look()
+    young.effort = BUSY
+    assert young.look()
+    assert young.written[-1][1] > rested
+
+
+def test_a_report_that_could_not_be_written_is_made_again_at_the_next_look(young: Watched) -> None:
+    write = young.reporter.leases.report
+    refused: Any = Mock(side_effect=EndpointConnectionError(endpoint_url="dynamodb"))
+    young.reporter.leases.report = refused  # type: ignore[method-assign]
+    assert not young.look(15)
+    assert refused.called
+    young.reporter.leases.report = write  # type: ignore[method-assign]
+    assert young.look()
+    assert not young.look()
 
 
 def test_the_row_stays_small_whatever_spark_does(watched: Watched) -> None:
@@ -321,7 +400,7 @@ def run_task(spark: SparkSession) -> Iterator[Callable[[str], WatchedTask]]:
             done.set()
 
         leases: Any = Leases()
-        reporter = reporter_of(leases, period_s=0.5)
+        reporter = reporter_of(leases, progress_period_s=0.5)
         reporter.sample = lambda: watch.latest
         watch.start()
         threads.append(threading.Thread(target=collect))

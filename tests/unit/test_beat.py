@@ -1,6 +1,22 @@
+import math
 from datetime import timedelta
+from itertools import product
 
-from longhaul.domain.beat import BEATS_KEPT, Beat, Extend, HandOver, Kill, beaten, decide_beat
+import pytest
+
+from longhaul.domain.beat import (
+    BEATS_KEPT,
+    Beat,
+    Extend,
+    HandOver,
+    Kill,
+    beaten,
+    decide_beat,
+    longest_report_wait_s,
+    report_overdue_s,
+    report_wait_s,
+    reports_within,
+)
 from longhaul.domain.lease import Lease
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, changed, running
@@ -125,3 +141,50 @@ def test_row_without_a_handle_or_without_the_time_of_its_receive_is_kept_up_alon
     assert decide(long_ago, 41_400) == Extend(None, visibility_s=435, wait_s=300)
     unknown = alive(20, received_at=None)
     assert decide(unknown, 20) == Extend(None, visibility_s=79, wait_s=15)
+
+
+@pytest.mark.parametrize(
+    ("left_s", "handle", "visibility_s"),
+    [(39, None, 39), (38, "handle-m-1-1", 79), (-1, "handle-m-1-1", 79)],
+)
+def test_message_is_extended_before_a_late_beat_would_show_it(
+    left_s: int, handle: str | None, visibility_s: int
+) -> None:
+    """The next beat comes after 15 s. It may come a quarter late, and 20 s on top."""
+    row = alive(30, beats=1, lease_expires_at=NOW + timedelta(seconds=30 + left_s))
+    assert decide(row, 30) == Extend(handle, visibility_s, wait_s=15)
+
+
+def test_first_beat_extends_a_message_of_which_the_row_only_guesses_how_long_it_is_hidden() -> None:
+    row = alive(15, lease_expires_at=NOW + timedelta(seconds=79))
+    assert decide(row, 15) == Extend("handle-m-1-1", visibility_s=79, wait_s=15)
+
+
+def test_wait_between_reports_grows_with_the_age_up_to_a_quarter_of_what_counts_as_silence() -> (
+    None
+):
+    timing = LeaseSettings()
+    assert [report_wait_s(age, timing, 900) for age in (0, 50, 100, 150, 90_000)] == [
+        5, 5, 10, 15, 15,
+    ]  # fmt: skip
+    assert [report_wait_s(age, timing, 900, has_news=False) for age in (0, 100)] == [15, 15]
+    assert [report_wait_s(age, timing, 60) for age in (0, 100)] == [5, 7.5]
+
+
+@pytest.mark.parametrize(
+    ("stall_timeout_s", "age_s"), list(product((40, 60, 120, 900, 86_400), (0, 60, 3_600, 604_800)))
+)
+def test_three_reports_in_a_row_may_be_lost_before_a_runner_counts_as_silent(
+    stall_timeout_s: int, age_s: int
+) -> None:
+    wait_s = report_wait_s(age_s, LeaseSettings(), stall_timeout_s, has_news=False)
+    assert 4 * wait_s <= report_overdue_s(stall_timeout_s)
+
+
+def test_reports_are_never_rarer_than_their_longest_wait() -> None:
+    timing = LeaseSettings(progress_period_s=30)
+    assert longest_report_wait_s(timing) == 30
+    assert reports_within(600, timing, 900) == 20
+    assert reports_within(600, LeaseSettings(), 900) == 52
+    assert reports_within(0, LeaseSettings(), 900) == 0
+    assert reports_within(86_400, LeaseSettings(), 900) < math.ceil(86_400 / 15) + 30

@@ -138,6 +138,9 @@ BEATS: dict[str, Lease | None] = {
     "absent": None,
     "RUNNING, mine": ALIVE,
     "RUNNING, mine, no handle": changed(ALIVE, receipt_handle=None),
+    "RUNNING, mine, hidden for long enough": changed(
+        ALIVE, beats=1, lease_expires_at=LATER + timedelta(seconds=400)
+    ),
     "RUNNING, mine, held for 11 h 30 min": changed(
         ALIVE, received_at=LATER - timedelta(hours=11, minutes=30)
     ),

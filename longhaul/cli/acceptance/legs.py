@@ -13,6 +13,7 @@ from typing import Final
 
 from longhaul.cli.acceptance.cases import Case, Disturbance
 from longhaul.domain.backoff import stop_clearance_s
+from longhaul.domain.beat import longest_report_wait_s
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
 from longhaul.settings import LeaseSettings
@@ -83,7 +84,8 @@ class Expectations:
                 return Expectation(0, _FINISH)
             case Leg.ENDED:
                 # Its runner sees the cancel at its next report, and unwinds.
-                return Expectation(0, timing.progress_period_s + timing.stop_timeout_s + _REPORT)
+                seen_s = longest_report_wait_s(timing) + timing.progress_period_s
+                return Expectation(0, seen_s + timing.stop_timeout_s + _REPORT)
             case Leg.RETRIED:
                 return Expectation(0, timing.backoff_base_s + _RECEIVE)
             case Leg.RETRIED_AFTER_KILL:

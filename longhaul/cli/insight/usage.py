@@ -7,6 +7,7 @@ Two tests hold these numbers: `tests/handlers/test_calls.py` compares the calls 
 from dataclasses import dataclass
 from datetime import datetime
 
+from longhaul.domain.beat import reports_within
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import CommittedOutput
 from longhaul.domain.pace import LOOKS, MEAN_JITTER
@@ -116,7 +117,11 @@ def usage(
         by_ecs=by_ecs,
         beats=record.attempt.beats + record.attempt.hand_overs,
         # The runner reports only while it works.
-        reports=round(_worked_s(record, now) / settings.lease.progress_period_s),
+        reports=reports_within(
+            _worked_s(record, now),
+            settings.lease,
+            settings.stage_or_removed(record.stage).stall_timeout_s,
+        ),
         puts=_REQUEST_PUTS + (_puts_of(output) if output else 0),
         looks=_looks(record, settings.lease),
         stored_gb_months=record.saved_bytes

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from greenlet import getcurrent
 from pydantic import JsonValue
 
+from longhaul.domain.beat import longest_report_wait_s
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import Lease
@@ -59,9 +60,9 @@ if TYPE_CHECKING:
 _BOOT_S = 8.0
 _NO_SCRATCH = Path("/nonexistent/longhaul")
 _RESOURCES = Resources(cores=2, memory_mib=4096)
-# Long jobs report less often than every few seconds, so that a world of days stays cheap. They
-# report often enough that a few lost reports do not look like a stall.
-_REPORTS = 30
+# Jobs of more than ten minutes report less often than they would, so that a world of days stays
+# cheap. They report often enough that a few lost reports do not look like a stall.
+_REPORTS = 40
 _REPORTS_IN_A_STALL = 20
 
 # The job works as long as it has to; what happens to it comes from outside, or at its commit.
@@ -416,7 +417,7 @@ def _with_rare_reports(settings: RuntimeSettings, job: "PlannedJob") -> RuntimeS
     longest_s = min(job.work_s, job.timeout_s or stage.timeout_s)
     stall_s = job.stall_timeout_s or stage.stall_timeout_s
     period_s = min(longest_s / _REPORTS, stall_s / _REPORTS_IN_A_STALL)
-    if period_s <= settings.lease.progress_period_s:
+    if period_s <= longest_report_wait_s(settings.lease, stall_s):
         return settings
     lease = settings.lease.model_copy(update={"progress_period_s": period_s})
     return settings.model_copy(update={"lease": lease})

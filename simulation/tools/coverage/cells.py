@@ -226,7 +226,8 @@ def beaten_row(lease: Lease | None, attempt: AttemptId, beat: Beat, now: datetim
         case HandOver():
             return "RUNNING, mine, held for 11 h 30 min"
         case Extend(receipt_handle=None):
-            return "RUNNING, mine, no handle"
+            is_hidden = lease.receive.receipt_handle is not None
+            return f"RUNNING, mine, {'hidden for long enough' if is_hidden else 'no handle'}"
     progress_at = lease.attempt.progress_at
     if progress_at and now - progress_at >= timedelta(seconds=lease.stall_timeout_s):
         return "RUNNING, mine, no progress for stall_timeout, nor a beat"

@@ -102,14 +102,26 @@ OUTPUT: Final = (
         _PUBLISHER,
         "                standing = self._make_visible(attempt, each, until)",
         "                standing = self._make_visible(attempt, each, until)\n"
-        "                for other in due[1:]:\n                    self._withdraw(other)",
+        "                for other in due[1:]:\n                    self._withdraw(other.output)",
     ),
     Mutant(
         "an output shows before the uploads of the others are completed",
         _PUBLISHER,
-        "        self._complete_all(outputs, due, until, looks_only=looks_only)\n"
+        "        self._complete_all(\n"
+        "            outputs,\n"
+        "            [each.output for each in due],\n"
+        "            until,\n"
+        "            looks_only=looks_only,\n"
+        "            just_committed=just_committed,\n"
+        "        )\n"
         "        for each in due:\n",
         "        for each in due:\n"
-        "            self._complete_all(outputs, [each], until, looks_only=looks_only)\n",
+        "            self._complete_all(\n"
+        "                outputs,\n"
+        "                [each.output],\n"
+        "                until,\n"
+        "                looks_only=looks_only,\n"
+        "                just_committed=just_committed,\n"
+        "            )\n",
     ),
 )

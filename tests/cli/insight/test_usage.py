@@ -60,10 +60,10 @@ def test_an_attempt_without_a_task_is_not_charged_for_one() -> None:
 
 def test_reports_and_beats_cost_write_units() -> None:
     quiet = usage(changed(ENDED, started_at=None), None, SETTINGS, NOW)
-    assert usage(ENDED, None, SETTINGS, NOW).write_units == quiet.write_units + 2 * 300 / 5
+    assert usage(ENDED, None, SETTINGS, NOW).write_units == quiet.write_units + 2 * 32
     assert usage(
         changed(ENDED, beats=3), None, SETTINGS, NOW
-    ).write_units == quiet.write_units + 2 * (60 + 3)
+    ).write_units == quiet.write_units + 2 * (32 + 3)
 
 
 def test_a_row_takes_the_two_write_units_that_are_assumed() -> None:
