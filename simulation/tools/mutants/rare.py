@@ -125,4 +125,35 @@ RARE: Final = (
         test="tests/contract/test_notices.py"
         "::test_a_fifo_queue_takes_the_notices_of_two_runs_of_one_job",
     ),
+    Mutant(
+        "reports of a healthy job are so rare that it looks silent",
+        "longhaul/domain/beat.py",
+        "report_overdue_s(stall_timeout_s) / _REPORTS_UNTIL_OVERDUE",
+        "report_overdue_s(stall_timeout_s) * _REPORTS_UNTIL_OVERDUE",
+        test="tests/unit/test_beat.py"
+        "::test_three_reports_in_a_row_may_be_lost_before_a_runner_counts_as_silent",
+    ),
+    Mutant(
+        "a job that works again after a rest is reported when its rest was a stall",
+        "longhaul/runner/reporting.py",
+        "or rest_s > longest_s",
+        "",
+        test="tests/runner/test_progress.py"
+        "::test_an_advance_after_a_rest_is_reported_before_the_rest_counts_as_a_stall",
+    ),
+    Mutant(
+        "a report that was lost is not made again at the next look",
+        "longhaul/runner/reporting.py",
+        "or self._has_failed",
+        "",
+        test="tests/runner/test_progress.py"
+        "::test_a_report_that_could_not_be_written_is_made_again_at_the_next_look",
+    ),
+    Mutant(
+        "a beat leaves a message alone that shows before the next beat",
+        "longhaul/domain/beat.py",
+        "timing.visibility_factor * interval + _MARGIN_LEFT * timing.visibility_margin_s",
+        "0",
+        test="tests/unit/test_beat.py::test_message_is_extended_before_a_late_beat_would_show_it",
+    ),
 )
