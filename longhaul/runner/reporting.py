@@ -159,7 +159,6 @@ class Reporter:
     _started_at: datetime | None = None
     _written: Look | None = None
     _written_at: datetime | None = None
-    _has_failed: bool = False  # the latest report
 
     def start(self) -> None:
         self._started_at = self._advanced_at = self._written_at = self.clock.now()
@@ -204,7 +203,7 @@ class Reporter:
 
     def _is_due(self, look: Look) -> bool:
         before, written_at = self._written, self._written_at
-        if before is None or written_at is None or self._has_failed:
+        if before is None or written_at is None:
             return True
         longest_s = longest_report_wait_s(self.timing, self.stall_timeout_s)
         rest_s = (look.advanced_at - before.advanced_at).total_seconds()
@@ -247,7 +246,6 @@ class Reporter:
         return Look(now, self._advanced_at, news, load)
 
     def _write(self, look: Look) -> None:
-        self._has_failed = False
         try:
             lease = self.leases.report(
                 transitions.report_progress(self.attempt, look.document, look.advanced_at, look.at)
@@ -255,7 +253,6 @@ class Reporter:
         except LeaseChangedError:
             self.stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
         except (ClientError, BotoCoreError) as error:
-            self._has_failed = True
             self._could_not_write(look.at, error)
         else:
             self._written, self._written_at = look, look.at

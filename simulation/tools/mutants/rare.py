@@ -142,10 +142,10 @@ RARE: Final = (
         "::test_an_advance_after_a_rest_is_reported_before_the_rest_counts_as_a_stall",
     ),
     Mutant(
-        "a report that was lost is not made again at the next look",
+        "a report that was lost counts as written",
         "longhaul/runner/reporting.py",
-        "or self._has_failed",
-        "",
+        "self._could_not_write(look.at, error)",
+        "self._written_at = look.at",
         test="tests/runner/test_progress.py"
         "::test_a_report_that_could_not_be_written_is_made_again_at_the_next_look",
     ),
