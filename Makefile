@@ -25,6 +25,8 @@ help: ## This list
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements.txt
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps \
 	  --editable .
+	@echo "making the AOT cache of Spark's JVM (once; a minute and a half of one core)"
+	@$(BIN)/python -P -m longhaul.runner.spark.aot_training || echo "jobs start more slowly without it"
 	@touch $@
 
 .venv/.set-up-dev: .venv/.set-up requirements-dev.txt

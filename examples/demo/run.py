@@ -110,7 +110,7 @@ def run(
     """
     begun = time.monotonic()
     try:
-        with BackgroundTraining(), show_on(console) as show:
+        with BackgroundTraining() as training, show_on(console) as show:
             show.say("preparing 336,776 flights, synthesizing the stack")
             inputs = scenario.prepare(cache)
             project = load_project(FOLDER)
@@ -122,6 +122,10 @@ def run(
             with embedded_aws(work_dir, project=project, iam=iam) as aws:
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
+                if training.is_at_work:
+                    # Beside jobs it would take most of a minute from each of the first ones.
+                    show.say("making Spark's AOT cache, once; then jobs begin")
+                    training.wait()
                 lines = _Demo(aws, outputs, inputs, show, timing).run()
                 file = _report(aws, work_dir / "report.html")
             left = kill.processes_of(aws.endpoint)

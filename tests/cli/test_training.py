@@ -15,7 +15,17 @@ def test_training_runs_in_the_background_and_ends_with_its_block(
     endless = [sys.executable, "-c", "import time; time.sleep(600)"]
     monkeypatch.setattr(training, "_COMMAND", endless)
     before = set(psutil.Process().children())
-    with BackgroundTraining():
+    with BackgroundTraining() as endless_one:
         (child,) = set(psutil.Process().children()) - before
         assert child.is_running()
+        assert endless_one.is_at_work
     assert set(psutil.Process().children()) == before
+
+
+def test_who_waits_for_the_training_goes_on_when_it_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(training, "_COMMAND", [sys.executable, "-c", ""])
+    with BackgroundTraining() as short:
+        short.wait()
+        assert not short.is_at_work

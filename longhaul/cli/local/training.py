@@ -28,6 +28,14 @@ class BackgroundTraining:
         )
         return self
 
+    @property
+    def is_at_work(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self) -> None:
+        """Wait until the cache is there, or cannot be made."""
+        self._process.wait()
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

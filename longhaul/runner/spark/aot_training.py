@@ -2,9 +2,9 @@
 
 The JVM does what jobs usually do, and writes the cache at its end.
 
-That takes about a minute of one core, once for each installation. The build of the image runs it;
-on other machines the embedded AWS does, in the background. Of several at once, one works and the
-others leave. A cache appears whole or not at all.
+That takes about a minute of one core, once for each installation. The build of the image runs it,
+and the set-up of a checkout; on other machines the embedded AWS does, in the background. Of several
+at once, one works and the others leave. A cache appears whole or not at all.
 """
 
 import fcntl
