@@ -27,6 +27,7 @@ from longhaul.ports import Background, Clock
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, Load, Spark
 from longhaul.runner.effort import ProcessTree
+from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
 from longhaul.runner.loading import load
 from longhaul.runner.on_demand import SparkOnDemand
@@ -96,7 +97,7 @@ def _attempt_on_disk(
         s3,
         task=task,
         scratch=scratch,
-        area=DiskArea(s3, scratch, settings.tasks.disk_gib),
+        area=_disk_area(settings, s3, scratch),
         spark=SparkOnDemand(
             partial(
                 make_spark,
@@ -147,9 +148,7 @@ def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> Attemp
         s3,
         task=Task(reference(engine.application_arn, attempt_id), resources),
         scratch=scratch,
-        area=area_at(
-            engine.work_area, s3, attempt_id, DiskArea(s3, scratch, settings.tasks.disk_gib)
-        ),
+        area=area_at(engine.work_area, s3, attempt_id, _disk_area(settings, s3, scratch)),
         spark=spark,
         stop=stop,
         background=background,
@@ -174,6 +173,11 @@ def _client(settings: RuntimeSettings, service: str, config: Config = _AWS) -> A
 def s3_client(settings: RuntimeSettings) -> "S3Client":
     client: S3Client = _client(settings, "s3")
     return client
+
+
+def _disk_area(settings: RuntimeSettings, s3: "S3Client", scratch: Path) -> DiskArea:
+    small = SmallObjects(s3, boto3.Session().get_credentials)
+    return DiskArea(s3, scratch, settings.tasks.disk_gib, small)
 
 
 def put_together(  # noqa: PLR0913 - what differs between the engines and the simulation

@@ -3,6 +3,9 @@
 import gzip
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
@@ -17,7 +20,9 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
+from longhaul.runner.io import staging
 from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
 from longhaul.runner.io.transfer import InputChangingError
@@ -28,10 +33,26 @@ BUCKET = "data"
 POLICY = PathPolicy(data_bucket=BUCKET, input_buckets=("landing",), allow_file=True)
 
 
+@pytest.fixture(params=["s3transfer", "native"])
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SmallObjects | None:
+    """What brings small objects, of which one is enough for the native client."""
+    if request.param == "s3transfer":
+        return None
+    monkeypatch.setattr(staging, "FEW", 1)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    endpoint = request.getfixturevalue("moto")
+    connection = HTTPConnection(endpoint.removeprefix("http://"))
+    connection.request("POST", "/moto-api/reset")
+    assert connection.getresponse().status == HTTPStatus.OK
+    connection.close()
+    client = boto3.client("s3", endpoint_url=endpoint)
+    return SmallObjects(client, boto3.Session().get_credentials)
+
+
 @pytest.fixture
-def s3() -> Iterator[Any]:
-    with mock_aws():
-        client = boto3.client("s3")
+def s3(small: SmallObjects | None) -> Iterator[Any]:
+    with nullcontext() if small else mock_aws():
+        client = small.client if small else boto3.client("s3")
         for bucket in (BUCKET, "landing"):
             client.create_bucket(Bucket=bucket)
         yield client
@@ -52,7 +73,7 @@ class Staged(NamedTuple):
 
 
 @pytest.fixture
-def stage(s3: Any, tmp_path: Path) -> Callable[..., Staged]:
+def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., Staged]:
     def stage_(path: str, stop: Stop | None = None, client: Any = None, **more: str) -> Staged:
         client = client or s3
         stager = Stager(
@@ -63,6 +84,7 @@ def stage(s3: Any, tmp_path: Path) -> Callable[..., Staged]:
             disk_gib={"small": 30, "large": 120, "medium": 60},
             begin=lambda _: None,
             advance=lambda _: None,
+            small=small,
         )
         paths = {"flights": path, **more}
         staged = stager.stage({name: parse_input(each, POLICY) for name, each in paths.items()})[

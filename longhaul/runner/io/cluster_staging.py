@@ -8,7 +8,7 @@ and what a path finds that could also lead Spark into `longhaul/`.
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
@@ -102,8 +102,9 @@ class ClusterStager:
         }
         copied = {name: files for name, files in sources.items() if name not in in_place}
         self._begin(sum(source.size for files in copied.values() for source in files))
-        places = {name: _places(folder / name, files) for name, files in copied.items()}
-        self._copy({key: source for files in places.values() for key, source in files.items()})
+        self._copy(
+            place for name, files in copied.items() for place in _places(folder / name, files)
+        )
         return {
             name: StagedInput(
                 path=_path_of(inputs[name], files)
@@ -127,7 +128,7 @@ class ClusterStager:
             base.startswith(found) or found.startswith(base) for found in self._listing.manifests
         )
 
-    def _copy(self, places: Mapping[str, Source]) -> None:
+    def _copy(self, places: Iterable[tuple[str, Source]]) -> None:
         transfer(
             self._s3,
             _TRANSFER,
@@ -145,14 +146,11 @@ class ClusterStager:
         )
 
 
-def _places(folder: S3Folder, sources: list[Source]) -> dict[str, Source]:
+def _places(folder: S3Folder, sources: list[Source]) -> Iterator[tuple[str, Source]]:
     """The key of each copy, as staging to disk names its files."""
-    return {
-        "/".join(
-            (folder.prefix.rstrip("/"), *source.partitions, staged_name(number, source.name))
-        ): source
-        for number, source in enumerate(sources)
-    }
+    prefix = folder.prefix.rstrip("/")
+    for number, source in enumerate(sources):
+        yield "/".join((prefix, *source.partitions, staged_name(number, source.name))), source
 
 
 def reads_alike(path: DataPath, sources: list[Source]) -> bool:

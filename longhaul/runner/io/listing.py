@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ _MAX_NAMED = 10
 _Read = Callable[[str], Manifest | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """One file of an input.
 
@@ -55,8 +56,12 @@ class Source:
 
 def digest_of(sources: Iterable[Source]) -> str:
     """Hex digits that are the same only for the same objects."""
-    each = sorted(f"{s.bucket}/{s.key} {s.size} {s.etag}" for s in sources)
-    return hashlib.sha256("\n".join(each).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    digest = hashlib.sha256()
+    # One line at a time: those of a million objects are more than the objects.
+    for number, s in enumerate(sorted(sources, key=attrgetter("key"))):
+        line = f"{s.bucket}/{s.key} {s.size} {s.etag}"
+        digest.update((f"\n{line}" if number else line).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:32]
 
 
 def etag_of(sources: Collection[Source]) -> str:
@@ -290,7 +295,9 @@ def _folder(key: str) -> str:
 def _parted(sources: Iterable[Source], prefix: str) -> list[Source]:
     """The files with their partition folders below a prefix."""
     return [
-        replace(source, partitions=_partitions(source.key.removeprefix(prefix)))
+        replace(source, partitions=partitions)
+        if (partitions := _partitions(source.key.removeprefix(prefix))) != source.partitions
+        else source
         for source in sources
     ]
 

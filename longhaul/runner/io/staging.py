@@ -1,12 +1,14 @@
 """Inputs to the task's own disk.
 
-By boto3's parallel multipart transfers: the fastest way tried, and one that serves every S3.
+By boto3's parallel multipart transfers, which serve every S3. Many small objects come by AWS's
+native client, as far as it brings them (decision 0028).
 """
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +17,7 @@ from boto3.s3.transfer import TransferConfig
 from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.tables import InputPath
 from longhaul.runner.io.listing import InputListing, Source, digest_of, etag_of, find, parted
+from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
 from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.stopping import Stop
@@ -58,10 +61,12 @@ class Stager:
         disk_gib: Mapping[SizeName, int],
         begin: Callable[[int], None],
         advance: Callable[[int], None],
+        small: SmallObjects | None = None,
     ) -> None:
         """`begin` gets the bytes to come, `advance` those that came.
 
         `disk_gib` is the disk of each size: inputs for which none is large enough are refused.
+        `small` brings many small objects; None: `client` brings these too.
         """
         self._s3 = client
         self._listing = listing
@@ -70,6 +75,7 @@ class Stager:
         self._disk_gib = disk_gib
         self._begin = begin
         self._advance = advance
+        self._small = small
 
     def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
         """Bring every input to disk.
@@ -88,28 +94,25 @@ class Stager:
         return self._stage(inputs)
 
     def _stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
-        paths, of_tables = parted(inputs)
+        paths, table_inputs = parted(inputs)
         sources = find(self._listing, paths)
-        tables = self._listing.tables_of(of_tables)
+        tables = self._listing.tables_of(table_inputs)
         self._stop.check()
-        places = {name: self._places(name, files) for name, files in sources.items()}
         staged = {name: self._staged_table(name, table) for name, table in tables.items()}
-        files = {p: s for each in places.values() for p, s in each.items()}
-        remote = {
-            **{place: source for place, source in files.items() if source.bucket},
-            **{place: source for each in staged.values() for place, source in each.downloads()},
-        }
-        size = sum(source.size for source in remote.values())
+        remote = {name: files for name, files in sources.items() if files[0].bucket}
+        of_tables = [each for table in staged.values() for each in table.downloads()]
+        coming = [*chain.from_iterable(remote.values()), *(source for _, source in of_tables)]
+        size = sum(source.size for source in coming)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._check_disk(size)
         self._begin(size)
-        for place in (*files, *remote):
-            place.parent.mkdir(parents=True, exist_ok=True)
-        for place, source in files.items():
-            if not source.bucket:
+        for name in sources.keys() - remote.keys():
+            for place, source in self._places(name, sources[name]):
                 place.symlink_to(source.key)
-        if remote:
-            self._download(remote)
+        if coming:
+            # A file gets its path when it is its turn: a million paths are half a gigabyte.
+            places = chain.from_iterable(starmap(self._places, remote.items()))
+            self._download(chain(places, _in_folders(of_tables)), count_small(coming))
         self._make_plain([file for each in staged.values() for file in each.files])
         return {
             **{name: each.as_input() for name, each in staged.items()},
@@ -117,12 +120,12 @@ class Stager:
                 name: StagedInput(
                     path=(self._folder / name).as_uri(),
                     files=len(files),
-                    size_bytes=sum(source.size for source in files.values()),
-                    extensions=frozenset(extension_of(source.name) for source in files.values()),
-                    digest=digest_of(files.values()),
-                    etag=etag_of(files.values()),
+                    size_bytes=sum(source.size for source in files),
+                    extensions=frozenset(extension_of(source.name) for source in files),
+                    digest=digest_of(files),
+                    etag=etag_of(files),
                 )
-                for name, files in places.items()
+                for name, files in sources.items()
             },
         }
 
@@ -149,21 +152,22 @@ class Stager:
                 raise
         shutil.rmtree(self._folder / _DELETES, ignore_errors=True)
 
-    def _places(self, name: str, sources: list[Source]) -> dict[Path, Source]:
-        """Where each file goes.
+    def _places(self, name: str, sources: list[Source]) -> Iterator[Placed]:
+        """Where each file goes, in a folder that is there.
 
         Numbered and flat: a glob may find equal names in many folders, and Spark skips nested
         folders.
         """
-        return {
+        places = (
             self._folder.joinpath(
                 name,
                 # Spark reads a colon that is escaped, and Hadoop takes a bare one for a scheme's.
                 *(part.replace(":", "%3A") for part in source.partitions),
                 staged_name(number, source.name),
-            ): source
+            )
             for number, source in enumerate(sources)
-        }
+        )
+        return _in_folders(zip(places, sources, strict=True))
 
     def _check_disk(self, size: int) -> None:
         """Before the first byte: a disk that fills up half-way fails whatever writes next."""
@@ -185,7 +189,10 @@ class Stager:
             )
         raise OutOfDiskError(text)
 
-    def _download(self, files: Mapping[Path, Source]) -> None:
+    def _download(self, files: Iterator[Placed], small: int) -> None:
+        """Bring the files, of which `small` are small objects."""
+        if self._small and small >= FEW:
+            files = self._small.left_of(files, stop=self._stop, advance=self._advance)
         transfer(
             self._s3,
             _TRANSFER,
@@ -196,3 +203,13 @@ class Stager:
             stop=self._stop,
             advance=self._advance,
         )
+
+
+def _in_folders(places: Iterable[Placed]) -> Iterator[Placed]:
+    """The same; the folder of each is made when it is its turn."""
+    last = None
+    for place, source in places:
+        if place.parent != last:
+            last = place.parent
+            last.mkdir(parents=True, exist_ok=True)
+        yield place, source

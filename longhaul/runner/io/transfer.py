@@ -1,9 +1,10 @@
 """What all staging does: move many objects at once, heed a stop, retry a changed input."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.exceptions import ClientError
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PlaceT = TypeVar("PlaceT")
+
+# What s3transfer holds of each transfer, some 7 KiB, stays until its result is asked for.
+_AT_ONCE: Final = 1_000
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +63,7 @@ def look_twice(first: Callable[[], T], again: Callable[[], T]) -> T:
 def transfer(
     client: "S3Client",
     config: TransferConfig,
-    places: Mapping[PlaceT, Source],
+    places: Iterable[tuple[PlaceT, Source]],
     begin: "Callable[[TransferManager, Source, PlaceT, list[BaseSubscriber]], TransferFuture]",
     *,
     stop: Stop,
@@ -73,22 +77,28 @@ def transfer(
         StopRequestedError: the attempt has to stop.
     """
     watched = _Advance(advance, stop)
+    begun: deque[tuple[Source, TransferFuture]] = deque()
     try:
         with create_transfer_manager(client, config) as manager:
-            futures = [
-                begin(manager, source, place, [_Known(source, config), watched])
-                for place, source in places.items()
-            ]
-            for source, future in zip(places.values(), futures, strict=True):
-                try:
-                    future.result()
-                except S3DownloadFailedError as error:
-                    raise VanishedError(f"s3://{source.bucket}/{source.key}") from error
-                except ClientError as error:
-                    raise _translated(error, source) from error
+            for place, source in places:
+                if len(begun) == _AT_ONCE:
+                    _finish(*begun.popleft())
+                subscribers = [_Known(source, config), watched]
+                begun.append((source, begin(manager, source, place, subscribers)))
+            while begun:
+                _finish(*begun.popleft())
     except CancelledError:
         stop.check()
         raise
+
+
+def _finish(source: Source, future: "TransferFuture") -> None:
+    try:
+        future.result()
+    except S3DownloadFailedError as error:
+        raise VanishedError(f"s3://{source.bucket}/{source.key}") from error
+    except ClientError as error:
+        raise _translated(error, source) from error
 
 
 def _translated(error: ClientError, source: Source) -> Exception:

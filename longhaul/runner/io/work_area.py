@@ -15,6 +15,7 @@ from longhaul.domain.tables import InputPath
 from longhaul.runner.io.cluster_staging import ClusterStager
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.saved_files import BucketFiles, DiskFiles, S3Objects, SavedFiles
+from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.written import Folder, S3Folder
@@ -57,11 +58,21 @@ class WorkArea(Protocol):
 class DiskArea:
     """A folder on the machine's disk, or on one that all machines of the cluster share."""
 
-    def __init__(self, client: "S3Client", folder: Path, disk_gib: Mapping[SizeName, int]) -> None:
-        """`disk_gib` is the disk of each size: inputs that fit none are refused."""
+    def __init__(
+        self,
+        client: "S3Client",
+        folder: Path,
+        disk_gib: Mapping[SizeName, int],
+        small: SmallObjects | None = None,
+    ) -> None:
+        """`disk_gib` is the disk of each size: inputs that fit none are refused.
+
+        `small` brings many small objects; None: `client` brings these too.
+        """
         self._s3 = client
         self._folder = folder
         self._disk_gib = disk_gib
+        self._small = small
         self.output: Folder = folder / "output"
 
     def stage(
@@ -81,6 +92,7 @@ class DiskArea:
             disk_gib=self._disk_gib,
             begin=begin,
             advance=advance,
+            small=self._small,
         ).stage(inputs)
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
