@@ -74,7 +74,13 @@ class Staged(NamedTuple):
 
 @pytest.fixture
 def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., Staged]:
-    def stage_(path: str, stop: Stop | None = None, client: Any = None, **more: str) -> Staged:
+    def stage_(
+        path: str,
+        stop: Stop | None = None,
+        client: Any = None,
+        begin: Callable[[int], None] = lambda _: None,
+        **more: str,
+    ) -> Staged:
         client = client or s3
         stager = Stager(
             client,
@@ -82,7 +88,7 @@ def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., 
             tmp_path / "inputs",
             stop or Stop(),
             disk_gib={"small": 30, "large": 120, "medium": 60},
-            begin=lambda _: None,
+            begin=begin,
             advance=lambda _: None,
             small=small,
         )
@@ -395,6 +401,23 @@ def test_a_large_file_that_is_replaced_before_it_is_read_is_read_once_more(
 
     s3.meta.events.register("before-call.s3.GetObject", replace)
     assert stage(f"s3://{BUCKET}/raw/a.csv").files == {"00000-a.csv": new}
+
+
+def test_a_small_object_that_is_replaced_before_it_is_read_is_read_once_more(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("raw/a.csv", "raw/b.csv", body=b"old")
+    begun: list[int] = []
+
+    def replace(size: int) -> None:
+        """As the download begins, after the listing."""
+        if not begun:
+            put("raw/b.csv", body=b"new, and longer")
+        begun.append(size)
+
+    staged = stage(f"s3://{BUCKET}/raw/", begin=replace)
+    assert staged.files == {"00000-a.csv": b"old", "00001-b.csv": b"new, and longer"}
+    assert begun == [6, 18]
 
 
 def test_an_archived_object_is_permanent_and_named(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,11 +55,12 @@ class Source:
         return self.key.rpartition("/")[2]
 
 
-def digest_of(sources: Iterable[Source]) -> str:
+def digest_of(sources: Sequence[Source]) -> str:
     """Hex digits that are the same only for the same objects."""
     digest = hashlib.sha256()
-    # One line at a time: those of a million objects are more than the objects.
-    for number, s in enumerate(sorted(sources, key=attrgetter("key"))):
+    # One line at a time, and most often as listed: a million objects leave little memory.
+    in_order = all(one.key <= other.key for one, other in pairwise(sources))
+    for number, s in enumerate(sources if in_order else sorted(sources, key=attrgetter("key"))):
         line = f"{s.bucket}/{s.key} {s.size} {s.etag}"
         digest.update((f"\n{line}" if number else line).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
@@ -303,7 +305,13 @@ def _parted(sources: Iterable[Source], prefix: str) -> list[Source]:
 
 
 def _partitions(relative: str) -> tuple[str, ...]:
-    return tuple(part for part in relative.split("/")[:-1] if _PARTITION.fullmatch(part))
+    return _partitions_in(_folder(relative))
+
+
+# The files of a folder share them.
+@lru_cache(1_000)
+def _partitions_in(folder: str) -> tuple[str, ...]:
+    return tuple(part for part in folder.split("/") if _PARTITION.fullmatch(part))
 
 
 def is_hidden(name: str) -> bool:

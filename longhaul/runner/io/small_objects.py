@@ -39,7 +39,7 @@ _AT_ONCE: Final = 48
 FEW: Final = 16
 _THREADS: Final = 2
 _STOP_CHECK_S: Final = 0.25
-# The native client waits for ever. This is boto3's read timeout.
+# boto3's read timeout. The native client tries a silent call six times, for 30 s each.
 _PATIENCE_S: Final = 60
 
 Placed = tuple[Path, Source]
@@ -67,12 +67,13 @@ class SmallObjects:
         with closing(_Window(native, cache(self._address), advance)) as window:
             for place, source in files:
                 stop.check()
-                if not _is_small(source) or window.is_in_trouble:
-                    yield place, source
-                    continue
-                while not window.has_room(source.size):
-                    yield from window.ended(stop)
-                window.get(place, source)
+                if _is_small(source):
+                    while not window.has_room(source.size):
+                        yield from window.ended(stop)
+                    if not window.is_in_trouble:
+                        window.get(place, source)
+                        continue
+                yield place, source
             while window.is_open:
                 yield from window.ended(stop)
 

@@ -101,18 +101,19 @@ class Stager:
         staged = {name: self._staged_table(name, table) for name, table in tables.items()}
         remote = {name: files for name, files in sources.items() if files[0].bucket}
         of_tables = [each for table in staged.values() for each in table.downloads()]
-        coming = [*chain.from_iterable(remote.values()), *(source for _, source in of_tables)]
-        size = sum(source.size for source in coming)
+        coming = [*remote.values(), [source for _, source in of_tables]]
+        size = sum(source.size for files in coming for source in files)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._check_disk(size)
         self._begin(size)
         for name in sources.keys() - remote.keys():
             for place, source in self._places(name, sources[name]):
                 place.symlink_to(source.key)
-        if coming:
+        if any(coming):
             # A file gets its path when it is its turn: a million paths are half a gigabyte.
             places = chain.from_iterable(starmap(self._places, remote.items()))
-            self._download(chain(places, _in_folders(of_tables)), count_small(coming))
+            small = count_small(chain.from_iterable(coming))
+            self._download(chain(places, _in_folders(of_tables)), small)
         self._make_plain([file for each in staged.values() for file in each.files])
         return {
             **{name: each.as_input() for name, each in staged.items()},
