@@ -29,7 +29,7 @@ http {{
   default_type binary/octet-stream;
   server {{
     listen 127.0.0.1:{port};
-    proxy_set_header Host $http_host; proxy_http_version 1.1; proxy_request_buffering off;
+    proxy_http_version 1.1; proxy_set_header Connection ""; proxy_request_buffering off;
     error_page 404 /missing.xml;
     location / {{ proxy_pass {others}; }}
     location = /{bucket} {{
