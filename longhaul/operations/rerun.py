@@ -21,13 +21,13 @@ from longhaul.domain.message import Message, size_problem
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request, sent_again
 from longhaul.operations.errors import NotRetriableError, NotSentError
-from longhaul.operations.find import Jobs
 from longhaul.operations.handles import UnsentRequest
 from longhaul.operations.retry import kept_request, why_not
 from longhaul.operations.submission import WHOLE, Submission
 from longhaul.operations.wait import Awaited
 from longhaul.ports import Clock, JobQueue, Leases, Requests, Reruns
 from longhaul.settings import RuntimeSettings, Stage
+from longhaul.trees import Trees
 
 _PAGE: Final = 25
 _MAX_ID: Final = 128
@@ -69,7 +69,7 @@ class Rerunner:
     settings: RuntimeSettings
     clock: Clock
     leases: Leases
-    jobs: Jobs
+    trees: Trees
     queue: JobQueue
     requests: Requests
     sent: Reruns
@@ -78,7 +78,8 @@ class Rerunner:
         """The row of the job with which the tree began.
 
         Raises:
-            NotRetriableError: it is no longer known, or jobs of the tree have not ended.
+            NotRetriableError: it is no longer known, or a job of the tree, or of one that ran it
+                again, has not ended.
         """
         root = self.leases.load(lease.root)
         if root is None:
@@ -86,12 +87,14 @@ class Rerunner:
                 f"the job with which its tree began, {lease.root.partition('#')[2]}, is no longer "
                 "known: submit it again"
             )
-        going = [row for row in self.jobs.related(root) if not row.state.is_terminal]
-        if going:
-            raise NotRetriableError(
-                f"{len(going)} jobs of its tree have not ended, {going[0].job_id} among them: "
-                "cancel them, or wait"
-            )
+        for top in (root, *self._reruns(root)[0]):
+            going = None if top.is_mark else self.trees.look_through(top).open
+            if going is not None:
+                stage, _, job_id = going.partition("#")
+                raise NotRetriableError(
+                    f"{job_id} (stage {stage}) of the tree of {top.job_id} has not ended: cancel "
+                    "the tree, or wait"
+                )
         return root
 
     def plan(

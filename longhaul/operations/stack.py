@@ -209,7 +209,7 @@ class Stack:
             settings=self.settings,
             clock=parts.clock,
             leases=parts.leases,
-            jobs=self.jobs,
+            trees=self.trees,
             queue=parts.queue,
             requests=parts.requests,
             sent=parts.reruns,

@@ -17,6 +17,7 @@ from simulation.seen.asked import Asked
 from simulation.seen.families import Families
 from simulation.seen.invariants.table import Moment, Violated, violated_by
 from simulation.seen.lake import Lake
+from simulation.seen.reruns import Reruns
 from simulation.seen.sightings import DeadLetter, SeenAttempt, SeenAttempts, Sent, Token
 from simulation.seen.stored import Stored
 from simulation.seen.trace import Row, moment_text
@@ -97,6 +98,10 @@ class Seen:
     @cached_property
     def stored(self) -> Stored:
         return Stored(self)
+
+    @cached_property
+    def reruns(self) -> Reruns:
+        return Reruns(self)
 
     @cached_property
     def lake(self) -> Lake:

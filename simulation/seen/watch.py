@@ -122,6 +122,7 @@ class Watch:
             parent = self.world.label_of(sent.parent)
             self.seen.labels.setdefault(key, f"{parent}.{job.rpartition('.')[2]}")
         self.seen.families.note(sent)
+        self.seen.reruns.note(sent)
         self.seen.check("message added", sent)
 
     def _asked(self, stage: str, request: Mapping[str, Any]) -> tuple[str, int | None]:

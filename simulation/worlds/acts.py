@@ -13,6 +13,7 @@ from longhaul.domain.message import Message
 from longhaul.domain.request import read_request
 from longhaul.operations.backfill import Backfiller, Planned
 from longhaul.operations.cancel import Canceller
+from longhaul.operations.rerun import Rerunner
 from longhaul.operations.retry import Retrier, why_not
 from longhaul.operations.submission import Position, Submission
 from longhaul.operations.submit import SubmitReport, Submitter
@@ -160,6 +161,23 @@ class _OneByOne(Submitter):
         for each in submissions:
             self.queue.send(queue_url, Message(each.body, {}))
         return SubmitReport(sent=[*submissions])
+
+
+def rerun_tree(world: "World", act: Act) -> None:
+    """An operator runs again all that began with a job: `work` is a parameter's new value."""
+    parts = wiring()
+    rerunner = Rerunner(
+        settings=parts.settings,
+        clock=parts.clock,
+        leases=parts.leases,
+        trees=_trees(),
+        queue=parts.queue,
+        requests=parts.requests,
+        sent=parts.reruns,
+    )
+    for row in _rows_of(world, act):
+        params = {"work": act.work} if act.work else {}
+        rerunner.send(rerunner.plan(rerunner.root(row), params=params))
 
 
 class _NotingCanceller(Canceller):
@@ -402,6 +420,7 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "backfill": backfill,
     "cancel_backfill": cancel_backfill,
     "retry_backfill": retry_backfill,
+    "rerun_tree": rerun_tree,
     "stop_execution": stop_execution,
     "cancel_job_run": cancel_job_run,
     "redrive_execution": redrive_execution,

@@ -26,7 +26,7 @@ from simulation.worlds.stages import SUM, TOTAL, members_of
 from simulation.worlds.swarm import Swarm
 from simulation.worlds.tables import with_tables
 from simulation.worlds.tiny import with_tiny
-from simulation.worlds.trees import with_trees
+from simulation.worlds.trees import with_reruns, with_trees
 
 T = TypeVar("T")
 
@@ -96,6 +96,7 @@ def plan_of(seed: int) -> Plan:
     plan = with_denial(rng_of(seed, "denial"), plan)
     plan = with_planned(rng_of(seed, "planned"), plan, swarm)
     plan = with_trees(rng_of(seed, "trees"), plan)
+    plan = with_reruns(rng_of(seed, "reruns"), plan, swarm)
     return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
 
 

@@ -5,11 +5,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from simulation.worlds.plan import Act, Ending, Job, Plan
+from simulation.worlds.swarm import Swarm
 
 _TOLD = 0.7  # of the pipelines that tell of ends
 _CANCELLED = 0.25
 _RETRIED = 0.5
 _LATE_S = 2_400.0
+_RERUN = 0.06  # of all worlds
+_OF_TOLD_RERUN = 0.5
+_AGAIN = 0.4
+_AT_ONCE_S = 3.0
+_LONGEST_WORK_S = 3_600.0
+_AROUND_WORK_S = 150.0
 
 
 def with_trees(rng: random.Random, plan: Plan) -> Plan:
@@ -30,12 +37,43 @@ def with_trees(rng: random.Random, plan: Plan) -> Plan:
     return replace(plan, trees=True, acts=tuple(sorted(acts, key=lambda act: act.at_s)))
 
 
-def _plan(*acts: Act, endings: tuple[Ending, ...] = (), poison: bool = False) -> Plan:
-    root = Job("j0", work_s=9.0, files=1, fan_out=2)
+def with_reruns(rng: random.Random, plan: Plan, swarm: Swarm, chance: float | None = None) -> Plan:
+    """The plan; or with it people who run trees again: now and then two at once, or too early."""
+    likely = chance if chance is not None else _OF_TOLD_RERUN if plan.trees else _RERUN
+    if rng.random() >= likely or not swarm.has("rerun_tree"):
+        return plan
+    levels = 4 if plan.clean_slots else 1
+    acts = list(plan.acts)
+    for act in plan.acts:
+        job = next((each for each in plan.jobs if each.name == act.job), None)
+        is_first = job and act == next(each for each in acts if each.job == job.name)
+        if job is None or not is_first or "." in job.name or job.work_s > _LONGEST_WORK_S:
+            continue
+        at_s = act.at_s + levels * (_AROUND_WORK_S + job.work_s) + _LATE_S * rng.random() ** 2
+        acts.append(_rerun(rng, at_s, job))
+        if rng.random() < _AGAIN:
+            soon = rng.random() < _AGAIN
+            at_s += rng.random() * (_AT_ONCE_S if soon else _LATE_S)
+            acts.append(_rerun(rng, at_s, job))
+    return replace(plan, acts=tuple(sorted(acts, key=lambda act: act.at_s)))
+
+
+def _rerun(rng: random.Random, at_s: float, job: Job) -> Act:
+    return Act(round(at_s, 1), "rerun_tree", job.name, work=rng.choice((0, 0, 4, 5)))
+
+
+def _plan(
+    *acts: Act,
+    endings: tuple[Ending, ...] = (),
+    poison: bool = False,
+    root: tuple[Ending, ...] = (),
+    named: bool = True,
+) -> Plan:
+    first = Job("j0", work_s=9.0, files=1, fan_out=2, endings=root, named=named)
     member = Job("j0.1", work_s=9.0, files=1, endings=endings, poison=poison)
     acts = (Act(1.0, "submit", "j0"), *acts)
     return Plan(
-        jobs=(root, member),
+        jobs=(first, member),
         acts=acts,
         faults=(),
         clean_slots=10,
@@ -74,6 +112,46 @@ TREE_WORLDS: Mapping[str, Plan] = {
     ),
     "a tree is cancelled, and its jobs are run again": _plan(
         Act(150.0, "cancel_tree", "j0"), Act(1_500.0, "retry_tree", "j0")
+    ),
+    "a tree is run again when its end was told": _plan(Act(1_200.0, "rerun_tree", "j0")),
+    "a tree is run again and again, and twice at once": _plan(
+        Act(1_200.0, "rerun_tree", "j0"),
+        Act(1_200.1, "rerun_tree", "j0"),
+        Act(1_300.0, "rerun_tree", "j0"),
+        Act(2_400.0, "rerun_tree", "j0"),
+    ),
+    "a tree is run again at once with other parameters": _plan(
+        Act(1_200.0, "rerun_tree", "j0", work=1),
+        Act(1_200.1, "rerun_tree", "j0", work=2),
+        Act(1_202.0, "rerun_tree", "j0", work=3),
+    ),
+    "a tree is run again before it has ended": _plan(
+        Act(60.0, "pause", "j0.0", for_s=3_000.0),
+        Act(900.0, "rerun_tree", "j0"),
+        Act(4_500.0, "rerun_tree", "j0"),
+    ),
+    "a tree is run again before its rerun has ended": _plan(
+        Act(1_200.0, "rerun_tree", "j0"),
+        Act(1_201.0, "pause", "j0.0", for_s=3_000.0),
+        Act(1_800.0, "rerun_tree", "j0"),
+        Act(6_000.0, "rerun_tree", "j0"),
+    ),
+    "a tree is run again whose member has died": _plan(
+        Act(1_200.0, "rerun_tree", "j0"),
+        Act(2_400.0, "retry_tree", "j0"),
+        endings=_FAILS,
+    ),
+    "a tree is run again, and its rerun corrected and cancelled": _plan(
+        Act(1_200.0, "rerun_tree", "j0"),
+        Act(1_205.0, "cancel_tree", "j0"),
+        Act(1_300.0, "correct", "j0", work=1),
+        Act(2_400.0, "rerun_tree", "j0"),
+    ),
+    "a tree whose root has died is run again": _plan(
+        Act(1_200.0, "rerun_tree", "j0"), root=(Ending("permanent", 2.0),)
+    ),
+    "a tree whose root has died, and has no id of its sender's, is run again": _plan(
+        Act(1_200.0, "rerun_tree", "j0"), root=(Ending("permanent", 2.0),), named=False
     ),
     "a member of a tree is corrected when its end was told": _plan(
         Act(1_200.0, "correct", "j0.1", work=1), endings=_FAILS

@@ -180,13 +180,16 @@ class World:
         """The lease keys of a job.
 
         They come from its job_id, or without one from the ids of its messages. A follow-on has the
-        keys under which it was sent.
+        keys under which it was sent. Those of its reruns come last.
         """
+        seen = self.seen
         if "." in job:
-            return [key for key, name in self.seen.names.items() if name == job]
+            return [key for key, name in seen.names.items() if name == job]
+        reruns = [key for key in seen.reruns.of if seen.names[key] == job]
         if self.jobs[job].named:
-            return [f"{MAIN}#{job}"]
-        return [f"{MAIN}#{each}" for each in self.seen.message_ids_of(job)]
+            return [f"{MAIN}#{job}", *reruns]
+        ids = [each for each in seen.message_ids_of(job) if seen.sent[each].key not in reruns]
+        return [*(f"{MAIN}#{each}" for each in ids), *reruns]
 
     def executions_of(self, job: str) -> list[Execution]:
         keys = set(self.keys_of(job))

@@ -111,15 +111,6 @@ def test_the_inputs_of_a_join_come_with_its_rerun_which_is_no_member(world: Worl
     assert (again["inputs"], "lineage" in again) == (inputs, False)
 
 
-def test_a_tree_runs_again_from_its_root_once_it_has_ended(world: World) -> None:
-    succeeded(world, "root")
-    member = world.claim("member", lineage=Lineage(root="main#root", parent="main#root"))
-    done = world.run("rerun", "member", "--tree")
-    assert (done.exit_code, "1 jobs of its tree have not ended" in done.stderr) == (1, True)
-    world.end(member)
-    assert world.run("rerun", "member", "--tree").stdout == "root-rerun-1\n"
-
-
 def test_a_tree_whose_root_has_expired_is_refused(world: World) -> None:
     world.end(world.claim("member", lineage=Lineage(root="main#gone", parent="main#gone")))
     done = world.run("rerun", "member", "--tree")

@@ -57,6 +57,30 @@ def test_status_says_how_far_the_tree_is(tree: World) -> None:
     assert told not in tree.run("status", "year", "--only").stdout
 
 
+def test_a_tree_runs_again_from_its_root_once_it_and_its_reruns_have_ended(tree: World) -> None:
+    def refused(job_id: str) -> str:
+        done = tree.run("rerun", "year", "--tree")
+        assert (done.exit_code, job_id in done.stderr) == (1, True)
+        return done.stderr
+
+    members = [member(tree, n) for n in (0, 1)]
+    for each in members:
+        tree.end(each)
+    refused(child(tree, 2))  # it is still queued
+    members.append(member(tree, 2))
+    refused(child(tree, 2))
+    tree.end(members[2])
+    assert tree.run("rerun", members[0].job_id, "--tree").stdout == "year-rerun-1\n"
+
+    again = tree.claim("year-rerun-1", opens=("total",), rerun_of="year")
+    succeed(tree, again, emits=1)
+    of_again = child_id(again.key, "clean", again.key, again.run, 0)
+    assert "of the tree of year-rerun-1 has not ended" in refused(of_again)
+    lineage = Lineage(root=again.key, parent=again.key)
+    tree.end(tree.claim(of_again, CLEAN, lineage=lineage))
+    assert tree.run("rerun", "year", "--tree").stdout == "year-rerun-2\n"
+
+
 def test_a_cancel_of_a_success_cancels_what_descends_from_it(tree: World) -> None:
     running = member(tree, 0)
     done = tree.run("cancel", "year")

@@ -9,7 +9,6 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
-from longhaul.operations.find import Jobs
 from longhaul.operations.rerun import Rerunner
 from longhaul.operations.retry import Retrier, why_not
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
@@ -35,12 +34,11 @@ def trees_of(stack: Stack) -> Trees:
 
 def rerunner(stack: Stack) -> Rerunner:
     parts = stack.parts
-    jobs = Jobs(parts.clock, parts.leases, parts.index)
     return Rerunner(
         settings=stack.settings,
         clock=parts.clock,
         leases=parts.leases,
-        jobs=jobs,
+        trees=trees_of(stack),
         queue=parts.queue,
         requests=parts.requests,
         sent=parts.reruns,

@@ -6,8 +6,12 @@ import pytest
 
 from simulation.tools.checking import all_hold
 from simulation.worlds.generation import plan_of
+from simulation.worlds.randomness import rng_of
+from simulation.worlds.run import play
+from simulation.worlds.swarm import Swarm
 from simulation.worlds.systematic import single_faults
-from simulation.worlds.trees import TREE_WORLDS
+from simulation.worlds.trees import TREE_WORLDS, with_reruns
+from simulation.worlds.world import World
 
 RETRIED = TREE_WORLDS["a tree's end is told, and once more when its dead job was run again"]
 
@@ -19,6 +23,31 @@ def test_every_invariant_holds_in_each_of_the_worlds() -> None:
 def test_every_invariant_holds_with_some_single_faults_around_a_tree() -> None:
     plans = list(single_faults(RETRIED))
     assert all_hold(random.Random(5).sample(plans, 15)) == 15
+
+
+def test_a_tree_is_run_again_once_it_and_its_reruns_have_ended_and_each_end_is_told() -> None:
+    expected = {
+        "a tree is run again when its end was told": ["j0", "j0-rerun-1"],
+        "a tree is run again and again, and twice at once": ["j0", "j0-rerun-1", "j0-rerun-2"],
+        "a tree is run again before it has ended": ["j0", "j0-rerun-1"],
+        "a tree is run again before its rerun has ended": ["j0", "j0-rerun-1", "j0-rerun-2"],
+        "a tree whose root has died is run again": ["j0"],
+    }
+    for name, roots in expected.items():
+        world = World(TREE_WORLDS[name])
+        play(world)
+        assert world.seen.violated is None
+        assert [each["job_id"] for each in world.seen.told_trees] == roots, name
+
+
+def test_every_invariant_holds_in_drawn_worlds_with_reruns() -> None:
+    drawn = (
+        with_reruns(rng_of(seed, "reruns"), plan_of(seed), Swarm(seed, is_one=False), chance=1.0)
+        for seed in range(93_000_000, 93_000_012)
+    )
+    plans = [plan for plan in drawn if any(act.kind == "rerun_tree" for act in plan.acts)]
+    assert len(plans) > 5
+    assert all_hold(plans) == len(plans)
 
 
 @pytest.mark.slow

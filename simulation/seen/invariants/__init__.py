@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S22 and L1 to L15 of docs/reliability.md.
+"""What must hold in every world: S1 to S24 and L1 to L15 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """
@@ -13,6 +13,7 @@ from simulation.seen.invariants import (
     notices,
     output,
     redrives,
+    reruns,
     runs,
     saved,
     secrets,
@@ -32,6 +33,7 @@ __all__ = [
     "notices",
     "output",
     "redrives",
+    "reruns",
     "runs",
     "saved",
     "secrets",

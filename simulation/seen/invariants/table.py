@@ -46,7 +46,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S22, L1 to L15
+    code: str  # as in docs/reliability.md: S1 to S24, L1 to L15
     says: str
     holds: Check
 

@@ -21,7 +21,7 @@ def ended_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
         jobs = sum(sum(each.values()) for each in event["jobs"].values())
         waiting = sum(each.get("WAITS", 0) for each in event["jobs"].values())
         return None if ended >= jobs - waiting else f"{event} was told, and {ended} have ended"
-    for key in _keys(seen, _root(event)):
+    for key in keys_below(seen, _root(event)):
         if not _has_ended(seen, key):
             return f"{event} was told, and {key} has not ended"
     return None
@@ -49,7 +49,7 @@ def each_end_is_told(seen: "Seen", _: None) -> str | None:
     if not seen.world.plan.trees or _may_lose(seen):
         return None
     for root, row in seen.rows.items():
-        keys = list(_keys(seen, root))
+        keys = list(keys_below(seen, root))
         if row["state"]["S"] != "SUCCEEDED" or "lineage" in row or not keys[1:]:
             continue
         if problem := _told_otherwise(seen, root, keys):
@@ -93,7 +93,7 @@ def is_sending(item: Mapping[str, Any]) -> bool:
 
 def _sent_keys(seen: "Seen", root: str, item: Mapping[str, Any]) -> Iterator[str]:
     for value in sorted(item["sent_values"]["SS"]):
-        yield from _keys(seen, f"{root}/{value}")
+        yield from keys_below(seen, f"{root}/{value}")
 
 
 _ENDED = ("SUCCEEDED", "DEAD", "CANCELLED")
@@ -103,13 +103,13 @@ def _root(event: dict[str, Any]) -> str:
     return f"{event['stage']}#{event['job_id']}"
 
 
-def _keys(seen: "Seen", key: str) -> Iterator[str]:
+def keys_below(seen: "Seen", key: str) -> Iterator[str]:
     """A job and what followed from its latest success; what an earlier run has sent apart."""
     yield key
     if seen.success_of(key) is not None:
         for place in list(seen.families.followed.get(key, ())):
             for latest in seen.families.keys_at(key, place)[-1:]:
-                yield from _keys(seen, latest)
+                yield from keys_below(seen, latest)
 
 
 def _was_refused(seen: "Seen", key: str) -> bool:
