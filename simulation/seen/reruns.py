@@ -24,8 +24,9 @@ class Reruns:
         self.of: dict[str, str] = {}
 
     def note(self, sent: Sent) -> None:
-        if sent.work is not None and (job_id := sent.request.get("rerun_of")):
-            self.of.setdefault(sent.key, f"{sent.stage}#{job_id}")
+        of = f"{sent.stage}#{sent.request.get('rerun_of')}"
+        if sent.work is not None and "rerun_of" in sent.request and of != sent.key:
+            self.of.setdefault(sent.key, of)
 
     def origin(self, key: str) -> str:
         """The first of the jobs that it runs again."""

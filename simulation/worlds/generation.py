@@ -15,13 +15,14 @@ from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
 from simulation.worlds.expiry import expiries
 from simulation.worlds.faults import ALL_KINDS
 from simulation.worlds.files import COUNTS
-from simulation.worlds.governed import with_denial
+from simulation.worlds.governed import with_denial, with_refused_role
 from simulation.worlds.long_outages import with_long_outage, with_long_wait
 from simulation.worlds.parts import with_parts
 from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
 from simulation.worlds.planned import with_planned
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.retirement import with_retirement
+from simulation.worlds.secrets import with_secrets
 from simulation.worlds.stages import SUM, TOTAL, members_of
 from simulation.worlds.swarm import Swarm
 from simulation.worlds.tables import with_tables
@@ -97,6 +98,8 @@ def plan_of(seed: int) -> Plan:
     plan = with_planned(rng_of(seed, "planned"), plan, swarm)
     plan = with_trees(rng_of(seed, "trees"), plan)
     plan = with_reruns(rng_of(seed, "reruns"), plan, swarm)
+    plan = with_secrets(rng_of(seed, "secrets"), plan, swarm)
+    plan = with_refused_role(rng_of(seed, "refused role"), plan, swarm)
     return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
 
 

@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simulation.worlds.plan import Act, Ending, Job, Plan
+from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan
+from simulation.worlds.stages import CLEAN, MAIN
+from simulation.worlds.swarm import Swarm
 
 _CHANCE = 0.04
 ROLES = ("task", "settle", "dispatcher", "sweeper")
 _OF_ONE_ROLE = 0.4
+_REFUSED = 0.05
 _HOUR_S = 3_600.0
 _SOON_S = 300.0
 
@@ -40,6 +43,19 @@ def with_denial(rng: random.Random, plan: Plan, chance: float = _CHANCE) -> Plan
     return replace(plan, acts=tuple(sorted((*plan.acts, act), key=lambda each: each.at_s)))
 
 
+def with_refused_role(
+    rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _REFUSED
+) -> Plan:
+    """The plan; or with it a role that no engine takes for a while: of one stage, or of all."""
+    if rng.random() >= chance or not swarm.has("refused role"):
+        return plan
+    stage = rng.choice((MAIN, CLEAN)) if plan.clean_slots else rng.choice((MAIN, ""))
+    at_s, for_s = round(_SOON_S * rng.random(), 1), round(60 + 4 * _HOUR_S * rng.random() ** 3)
+    service = f"rights:{stage}" if stage else "rights"
+    act = Act(at_s, "outage", for_s=for_s, service=service)
+    return replace(plan, acts=tuple(sorted((*plan.acts, act), key=lambda each: each.at_s)))
+
+
 def _denied(what: str, at_s: float, for_s: float, how: str = "denied") -> Act:
     return Act(at_s, "outage", for_s=for_s, service=f"{how}:{what}")
 
@@ -50,6 +66,7 @@ def _plan(job: Job, *acts: Act, **changes: Any) -> Plan:
 
 
 _JOB = Job("j0", work_s=9.0, files=1)
+_FANS_OUT = replace(_JOB, fan_out=2)
 _INTO_TABLE = Job("j0", work_s=9.0, files=1, table="events", mode="append")
 # It commits and dies: others publish what it has written.
 _DIES = replace(_INTO_TABLE, endings=(Ending("dies_after_commit", 9.5),))
@@ -75,6 +92,23 @@ GOVERNED_WORLDS: Mapping[str, Plan] = {
             _DIES, _denied(f"glue@{role}", 0.5, 48 * _HOUR_S)
         )
         for role in ROLES[1:]
+    },
+    # Each engine says so in words of its own; the fan-out's members wait, the root does not.
+    **{
+        f"the role of a stage is refused on {name} for an hour": _plan(
+            replace(_FANS_OUT, size=size, engine=engine),
+            Act(0.5, "outage", for_s=_HOUR_S, service=f"rights:{CLEAN}"),
+            jobs=(
+                replace(_FANS_OUT, size=size, engine=engine),
+                *(replace(_JOB, name=f"j0.{n}", size=size, engine=engine) for n in range(2)),
+            ),
+            clean_slots=10,
+        )
+        for name, size, engine in (
+            ("Fargate", "", ""),
+            ("Lambda", TINY, ""),
+            ("EMR Serverless", "", EMR),
+        )
     },
     "the catalog is denied to all while a job is published": _plan(
         _INTO_TABLE, _denied("glue", 84.0, 2 * _HOUR_S)

@@ -58,13 +58,18 @@ class Injector:
     def is_out(self, service: str) -> bool:
         """Whether an outage of that service lasts.
 
-        `capacity`: Fargate has no room for a task. `rights`: it refuses each for want of a right.
+        `capacity`: there is no room for a task. `rights`: each is refused for want of a right; with
+        `rights:STAGE` those of one stage, whose role cannot be passed or assumed.
         A function's name: its code fails at the start. `simulation.worlds.governed` has others.
         """
         now = self._timeline.clock.now()
         return not self.is_calm and any(
             each == service and now < until for each, until in self._outages
         )
+
+    def lacks_right(self, stage: str) -> bool:
+        """Whether no task of the stage may start: of all, or because its own role is refused."""
+        return self.is_out("rights") or self.is_out(f"rights:{stage}")
 
     def _denial(self, host: Host, call: Call) -> str | None:
         """How a policy denies the call, to all or to the role of this host; None: it does not."""

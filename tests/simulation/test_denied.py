@@ -7,10 +7,16 @@ import pytest
 
 from simulation.tools.checking import all_hold
 from simulation.worlds.generation import plan_of
-from simulation.worlds.governed import GOVERNED_WORLDS, ROLES, with_denial
+from simulation.worlds.governed import (
+    GOVERNED_WORLDS,
+    ROLES,
+    with_denial,
+    with_refused_role,
+)
 from simulation.worlds.long_outages import NEVER_ALLOWED
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import run
+from simulation.worlds.swarm import Swarm
 from simulation.worlds.systematic import RACES
 
 
@@ -80,6 +86,28 @@ def test_some_worlds_have_a_policy_that_denies_for_a_while() -> None:
     }
     assert {"denied:glue", "denied:s3"} <= services
     assert {each.partition("@")[2] for each in services} == {"", *ROLES}
+
+
+@pytest.mark.parametrize("engine", ["Fargate", "Lambda", "EMR Serverless"])
+def test_a_refused_role_costs_the_jobs_of_its_stage_nothing_and_no_others_wait(
+    engine: str,
+) -> None:
+    lines = history(f"the role of a stage is refused on {engine} for an hour")
+
+    refused = {line.partition("key=")[2].split()[0] for line in lines if "=refused" in line}
+    assert {key.partition("#")[0] for key in refused} == {"clean"}
+    dead = [line for line in lines if "state=DEAD" in line]
+    assert dead == []
+
+
+def test_some_worlds_have_a_role_that_no_engine_takes_for_a_while() -> None:
+    plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),), clean_slots=2)
+    everything = Swarm(0, is_one=False)
+
+    assert with_refused_role(random.Random(1), plan, everything, chance=0.0) == plan
+    drawn = [with_refused_role(random.Random(n), plan, everything, chance=1.0) for n in range(20)]
+    services = {act.service for each in drawn for act in each.acts if act.kind == "outage"}
+    assert services == {"rights:main", "rights:clean"}
 
 
 def test_every_invariant_holds_where_a_policy_denies_what_a_role_allows() -> None:

@@ -100,13 +100,11 @@ class Containers:
         if self._injector.is_out("capacity"):
             number = unit(self._around.plan.seed, f"no room:{site}")
             raise RefusedError("ClientException", _NO_ROOM[int(number * len(_NO_ROOM))])
-        if self._injector.is_out("rights"):
+        stage = names["LONGHAUL_KEY"].partition("#")[0]
+        if self._injector.lacks_right(stage):
             number = unit(self._around.plan.seed, f"no right:{site}")
             raise RefusedError(*_NO_RIGHT[int(number * len(_NO_RIGHT))])
-        role, key = request["overrides"]["taskRoleArn"], names["LONGHAUL_KEY"]
-        if (stage := key.partition("#")[0]) != stage_of(role):
-            # On AWS its first write would be denied: a role opens the rows of its own stage alone.
-            raise RefusedError("AccessDeniedException", f"{role} may not write rows of {stage}")
+        check_role(self._around, request["overrides"]["taskRoleArn"], stage)
         fault = self._injector.of_event(site, _LAUNCH_FAULTS, self._around.plan.mix.launches)
         if fault is not None:
             raise Failure(fault)
@@ -216,6 +214,13 @@ class Container(JobProcess):
             container_reason=container_reason,
         )
         self.over()
+
+
+def check_role(around: Surroundings, role: str, stage: str) -> None:
+    """On AWS its first write would be denied: a role opens the rows of its own stage alone."""
+    around.noted("role passed", (stage_of(role), stage))
+    if stage_of(role) != stage:
+        raise RefusedError("AccessDeniedException", f"{role} may not write rows of {stage}")
 
 
 def attempt_of(task: Task) -> AttemptId:

@@ -16,7 +16,7 @@ from longhaul.runner.io.work_area import BucketArea
 from longhaul.runner.io.written import Folder, S3Folder
 from simulation.aws.emr_serverless.client import FakeEmrServerless
 from simulation.aws.emr_serverless.job_runs import Application, JobRun
-from simulation.aws.platform.containers import Containers
+from simulation.aws.platform.containers import Containers, check_role
 from simulation.aws.platform.job_process import JobProcess, Surroundings
 from simulation.aws.platform.parts import MARKER
 from simulation.aws.s3.client import FakeS3
@@ -129,11 +129,13 @@ class Drivers:
         self._vcpu.pop(owner, None)
 
     def _before_start(self, request: Mapping[str, Any]) -> None:
-        if self.around.injector.is_out("rights"):
+        stage = str(request["name"]).partition("#")[0]
+        if self.around.injector.lacks_right(stage):
             chance = unit(self.around.plan.seed, f"no right:{request['name']}")
             number = int(chance * (len(_NO_RIGHT) + 1))
             if number < len(_NO_RIGHT):  # else the job's role lacks a right, and not the machine's
                 raise RefusedError(*_NO_RIGHT[number])
+        check_role(self.around, request["executionRoleArn"], stage)
         if self._application.state == "STOPPING":
             self.around.injector.note(Fault("application", 0, "stopping"))
 
@@ -223,7 +225,7 @@ class Driver(JobProcess):
         fault = self.around.injector.of_event(site, _LAUNCH_FAULTS, plan.mix.launches)
         if fault is None and first.kind == "fails_to_start":
             self.ending, fault = first, _LOST
-        if self.around.injector.is_out("rights"):
+        if self.around.injector.lacks_right(self.attempt.key.partition("#")[0]):
             fault = _ENDED.format(1) + _LAST_WORDS.format(_NO_CODE)
         if fault is not None:
             self.later(start_s, lambda: self._gone("FAILED", fault))

@@ -83,7 +83,9 @@ class JobFunction:
         fault = around.injector.of_event(
             f"invoke:tiny@{site}", INVOKE_FAULTS, around.plan.mix.invokes
         )
-        refusal = self._refusal(site) or (_REFUSALS[0] if fault == "throttled" else None)
+        refusal = self._refusal(site, payload["key"]) or (
+            _REFUSALS[0] if fault == "throttled" else None
+        )
         if refusal is not None:
             refused = InvocationResult(error=refusal, cause=_CAUSES.get(refusal, "Rate Exceeded."))
             timeline.after(0.05, lambda: answered(refused))
@@ -105,12 +107,12 @@ class JobFunction:
     def keep(self, environment: Environment) -> None:
         self._warm.append(environment)
 
-    def _refusal(self, site: str) -> str | None:
+    def _refusal(self, site: str, key: str) -> str | None:
         """The error with which Lambda refuses the invocation, if it does."""
         injector = self.around.injector
         if injector.is_out("capacity"):
             return _REFUSALS[0]
-        if injector.is_out("rights"):
+        if injector.lacks_right(key.partition("#")[0]):
             return _NO_RIGHT
         return injector.of_event(f"launch:{site}", _REFUSALS, self.around.plan.mix.launches)
 

@@ -92,12 +92,16 @@ def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str
         return None
     row, token = ended
     injector = seen.world.injector
-    if not injector.is_out("rights") or injector.is_out("capacity"):
+    if not injector.lacks_right(token.key.partition("#")[0]) or injector.is_out("capacity"):
         return None
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     if attempt.is_placed or _is_stopped(seen) or seen.redriven:
         return None
-    others = [each for each in injector.fired_since(attempt.started_at) if each.site != _RIGHTS]
+    others = [
+        each
+        for each in injector.fired_since(attempt.started_at)
+        if not each.site.startswith(_RIGHTS)
+    ]
     if others or kind in ("refused", "cancelled"):
         return None
     return f"AWS refuses {token}, and nobody is called: it ends as {kind}"

@@ -114,3 +114,10 @@ def starts_when_due(seen: "Seen", token: "Token") -> str | None:
     return (
         f"{token} began {waited_s:.0f} s after it was due" if waited_s > _STARTED_WITHIN_S else None
     )
+
+
+@invariant("S25", "role passed", "no job gets the role of another stage")
+def role_of_its_stage(seen: "Seen", passed: tuple[str, str]) -> str | None:
+    del seen
+    role_of, stage = passed
+    return None if role_of == stage else f"a job of {stage} gets the role of {role_of}"

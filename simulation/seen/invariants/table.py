@@ -30,6 +30,7 @@ Moment = Literal[
     "checkpoint read",
     "no longer owed",
     "slots written",
+    "role passed",
     "execution started",
     "execution ended",
     "container began",
@@ -46,7 +47,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S24, L1 to L15
+    code: str  # as in docs/reliability.md: S1 to S25, L1 to L15
     says: str
     holds: Check
 

@@ -17,6 +17,7 @@ from simulation.tools.mutants.output import OUTPUT
 from simulation.tools.mutants.plain import PLAIN
 from simulation.tools.mutants.rare import RARE
 from simulation.tools.mutants.reruns import RERUNS
+from simulation.tools.mutants.roles import ROLES
 from simulation.tools.mutants.saved import SAVED
 from simulation.tools.mutants.secrets import SECRETS
 from simulation.tools.mutants.tables import TABLES
@@ -25,6 +26,6 @@ from simulation.tools.mutants.when_sent import WHEN_SENT
 
 ALL: Final = (
     *(*FENCE, *MESSAGES, *WHEN_SENT, *OUTCOME, *OUTPUT, *TABLES),
-    *(*FOLLOW_ONS, *NOTICES, *RARE, *RERUNS, *TINY, *EMR, *SAVED, *SECRETS, *PLAIN),
+    *(*FOLLOW_ONS, *NOTICES, *RARE, *RERUNS, *ROLES, *TINY, *EMR, *SAVED, *SECRETS, *PLAIN),
 )
 MUTANTS: Final[Mapping[str, Mutant]] = {mutant.name: mutant for mutant in ALL}
