@@ -1,4 +1,8 @@
-"""Joins settings, clients, adapters and use cases: the one place that does, once per process."""
+"""Joins settings, clients, adapters and use cases: the one place that does, once per process.
+
+Each part is imported when it is first used: a function has one use case of its own, and a command
+needs few of these.
+"""
 
 import random
 from collections.abc import Callable
@@ -8,52 +12,37 @@ from typing import TYPE_CHECKING, Any
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clients import NOTIFYING, PUBLISHING, Clients
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.backfills import DynamoBackfills
-from longhaul.adapters.dynamodb.index import DynamoIndex
-from longhaul.adapters.dynamodb.joins import DynamoJoins
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.dynamodb.refusals import DynamoRefusals
-from longhaul.adapters.dynamodb.reruns import DynamoReruns
-from longhaul.adapters.dynamodb.slots import DynamoSlots
-from longhaul.adapters.dynamodb.troubles import DynamoTroubles
-from longhaul.adapters.emf import EmfMetrics
-from longhaul.adapters.lazy_tables import publisher_of, tables_of
-from longhaul.adapters.notices import AwsNotices
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.adapters.s3 import S3Requests
-from longhaul.adapters.saved_work import S3SavedWork
-from longhaul.adapters.scheduler import AwsSchedules
-from longhaul.adapters.sqs import SqsQueue
-from longhaul.adapters.stepfunctions import SfnExecutions
-from longhaul.adapters.tasks import AllTasks
-from longhaul.announcing import Announcer
-from longhaul.batch import Guard, Messages
-from longhaul.catching_up import CatchingUp
-from longhaul.claiming import Claimer
-from longhaul.context import Context
-from longhaul.dispatch import Dispatcher
 from longhaul.domain.pace import MAX_HIDDEN
-from longhaul.engines.aws_lambda.ends import LAMBDA
-from longhaul.engines.aws_lambda.tasks import Invocations
-from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
-from longhaul.engines.emr_serverless.tasks import EmrJobRuns
-from longhaul.engines.fargate.ends import FARGATE
-from longhaul.engines.fargate.tasks import EcsTasks
-from longhaul.finish import Finisher
-from longhaul.giving_up import GivingUp
-from longhaul.heartbeat import Heartbeat
-from longhaul.lineage_check import LineageCheck
-from longhaul.ports import Tasks
-from longhaul.publication import Publication
 from longhaul.settings import RuntimeSettings, runtime_settings
-from longhaul.settle import Settler
-from longhaul.starting import Starter
-from longhaul.sweep import Sweeper
-from longhaul.tree_ends import TreeEnds
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
+
+    from longhaul.adapters.dynamodb.backfills import DynamoBackfills
+    from longhaul.adapters.dynamodb.index import DynamoIndex
+    from longhaul.adapters.dynamodb.joins import DynamoJoins
+    from longhaul.adapters.dynamodb.leases import DynamoLeases
+    from longhaul.adapters.dynamodb.refusals import DynamoRefusals
+    from longhaul.adapters.dynamodb.reruns import DynamoReruns
+    from longhaul.adapters.dynamodb.slots import DynamoSlots
+    from longhaul.adapters.dynamodb.troubles import DynamoTroubles
+    from longhaul.adapters.emf import EmfMetrics
+    from longhaul.adapters.notices import AwsNotices
+    from longhaul.adapters.publisher import S3Publisher
+    from longhaul.adapters.s3 import S3Requests
+    from longhaul.adapters.sqs import SqsQueue
+    from longhaul.adapters.stepfunctions import SfnExecutions
+    from longhaul.announcing import Announcer
+    from longhaul.context import Context
+    from longhaul.dispatch import Dispatcher
+    from longhaul.finish import Finisher
+    from longhaul.giving_up import GivingUp
+    from longhaul.heartbeat import Heartbeat
+    from longhaul.ports import Tasks
+    from longhaul.settle import Settler
+    from longhaul.sweep import Sweeper
+    from longhaul.tree_ends import TreeEnds
 
 MOST_ROWS = 11
 """Rows in an answer to a function: of a batch of messages and its slots.
@@ -93,7 +82,9 @@ class Wiring:
         return client
 
     @cached_property
-    def leases(self) -> DynamoLeases:
+    def leases(self) -> "DynamoLeases":
+        from longhaul.adapters.dynamodb.leases import DynamoLeases
+
         return DynamoLeases(
             self._dynamodb,
             self.settings.leases_table,
@@ -103,27 +94,45 @@ class Wiring:
         )
 
     @cached_property
-    def slots(self) -> DynamoSlots:
+    def slots(self) -> "DynamoSlots":
+        from longhaul.adapters.dynamodb.slots import DynamoSlots
+
         return DynamoSlots(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
 
     @cached_property
-    def joins(self) -> DynamoJoins:
+    def joins(self) -> "DynamoJoins":
+        from longhaul.adapters.dynamodb.joins import DynamoJoins
+
         return DynamoJoins(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
 
     @cached_property
-    def index(self) -> DynamoIndex:
+    def index(self) -> "DynamoIndex":
+        from longhaul.adapters.dynamodb.index import DynamoIndex
+
         return DynamoIndex(self._dynamodb, self.settings.leases_table)
 
     @cached_property
-    def queue(self) -> SqsQueue:
+    def queue(self) -> "SqsQueue":
+        from longhaul.adapters.sqs import SqsQueue
+
         return SqsQueue(self._clients.client("sqs"))
 
     @cached_property
-    def executions(self) -> SfnExecutions:
+    def executions(self) -> "SfnExecutions":
+        from longhaul.adapters.stepfunctions import SfnExecutions
+
         return SfnExecutions(self._clients.client("stepfunctions"), self.settings.state_machine_arn)
 
     @cached_property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> "Tasks":
+        from longhaul.adapters.tasks import AllTasks
+        from longhaul.engines.aws_lambda.ends import LAMBDA
+        from longhaul.engines.aws_lambda.tasks import Invocations
+        from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
+        from longhaul.engines.emr_serverless.tasks import EmrJobRuns
+        from longhaul.engines.fargate.ends import FARGATE
+        from longhaul.engines.fargate.tasks import EcsTasks
+
         engines: dict[str, Tasks] = {
             FARGATE.name: EcsTasks(self._clients.client("ecs"), self.settings.cluster_arn),
             LAMBDA.name: Invocations(self.leases.aws_time),
@@ -134,11 +143,16 @@ class Wiring:
         return AllTasks(engines)
 
     @cached_property
-    def requests(self) -> S3Requests:
+    def requests(self) -> "S3Requests":
+        from longhaul.adapters.s3 import S3Requests
+
         return S3Requests(self._s3, self.settings.paths.data_bucket)
 
     @cached_property
-    def publisher(self) -> S3Publisher:
+    def publisher(self) -> "S3Publisher":
+        from longhaul.adapters.lazy_tables import publisher_of, tables_of
+        from longhaul.adapters.publisher import S3Publisher
+
         paths = self.settings.paths
         # Also without databases: an output may be older than the setting.
         tables = tables_of(lambda: self._clients.client("glue"), self._s3, paths.data_bucket)
@@ -146,36 +160,52 @@ class Wiring:
         return S3Publisher(self._s3, paths.data_bucket, self.clock, self.background, make_tables)
 
     @cached_property
-    def notices(self) -> AwsNotices:
+    def notices(self) -> "AwsNotices":
+        from longhaul.adapters.notices import AwsNotices
+
         return AwsNotices(cache(self._notifier))
 
     def _notifier(self, service: str, region: str) -> Any:  # noqa: ANN401 - any client
         return self._clients.client(service, NOTIFYING, region_name=region)
 
     @cached_property
-    def metrics(self) -> EmfMetrics:
+    def metrics(self) -> "EmfMetrics":
+        from longhaul.adapters.emf import EmfMetrics
+
         return EmfMetrics(self.settings.metrics_namespace)
 
     @cached_property
-    def troubles(self) -> DynamoTroubles:
+    def troubles(self) -> "DynamoTroubles":
+        from longhaul.adapters.dynamodb.troubles import DynamoTroubles
+
         return DynamoTroubles(self._dynamodb, self.settings.leases_table)
 
     @cached_property
-    def refusals(self) -> DynamoRefusals:
+    def refusals(self) -> "DynamoRefusals":
+        from longhaul.adapters.dynamodb.refusals import DynamoRefusals
+
         table, most = self.settings.leases_table, self._most_rows
         return DynamoRefusals(self._dynamodb, table, self.clock, self.rng, most)
 
     @cached_property
-    def backfills(self) -> DynamoBackfills:
+    def backfills(self) -> "DynamoBackfills":
+        from longhaul.adapters.dynamodb.backfills import DynamoBackfills
+
         table, most = self.settings.leases_table, self._most_rows
         return DynamoBackfills(self._dynamodb, table, self.clock, self.rng, most)
 
     @cached_property
-    def reruns(self) -> DynamoReruns:
+    def reruns(self) -> "DynamoReruns":
+        from longhaul.adapters.dynamodb.reruns import DynamoReruns
+
         return DynamoReruns(self._dynamodb, self.settings.leases_table)
 
     @cached_property
-    def context(self) -> Context:
+    def context(self) -> "Context":
+        from longhaul.adapters.saved_work import S3SavedWork
+        from longhaul.adapters.scheduler import AwsSchedules
+        from longhaul.context import Context
+
         return Context(
             settings=self.settings,
             clock=self.clock,
@@ -200,19 +230,28 @@ class Wiring:
         )
 
     @cached_property
-    def giving_up(self) -> GivingUp:
+    def giving_up(self) -> "GivingUp":
+        from longhaul.giving_up import GivingUp
+
         return GivingUp(context=self.context)
 
     @cached_property
-    def announcer(self) -> Announcer:
+    def announcer(self) -> "Announcer":
+        from longhaul.announcing import Announcer
+
         return Announcer(context=self.context)
 
     @cached_property
-    def tree_ends(self) -> TreeEnds:
+    def tree_ends(self) -> "TreeEnds":
+        from longhaul.tree_ends import TreeEnds
+
         return TreeEnds(context=self.context, announcer=self.announcer)
 
     @cached_property
-    def finisher(self) -> Finisher:
+    def finisher(self) -> "Finisher":
+        from longhaul.finish import Finisher
+        from longhaul.publication import Publication
+
         return Finisher(
             context=self.context,
             publication=Publication(context=self.context),
@@ -222,11 +261,19 @@ class Wiring:
         )
 
     @cached_property
-    def settler(self) -> Settler:
+    def settler(self) -> "Settler":
+        from longhaul.settle import Settler
+
         return Settler(context=self.context, finisher=self.finisher, giving_up=self.giving_up)
 
     @cached_property
-    def dispatcher(self) -> Dispatcher:
+    def dispatcher(self) -> "Dispatcher":
+        from longhaul.batch import Guard, Messages
+        from longhaul.claiming import Claimer
+        from longhaul.dispatch import Dispatcher
+        from longhaul.lineage_check import LineageCheck
+        from longhaul.starting import Starter
+
         context = self.context
         messages = Messages(context=context, announcer=self.announcer, most_hidden=self.most_hidden)
         starter = Starter(context=context, messages=messages)
@@ -243,11 +290,16 @@ class Wiring:
         )
 
     @cached_property
-    def heartbeat(self) -> Heartbeat:
+    def heartbeat(self) -> "Heartbeat":
+        from longhaul.heartbeat import Heartbeat
+
         return Heartbeat(context=self.context)
 
     @cached_property
-    def sweeper(self) -> Sweeper:
+    def sweeper(self) -> "Sweeper":
+        from longhaul.catching_up import CatchingUp
+        from longhaul.sweep import Sweeper
+
         return Sweeper(
             context=self.context,
             settler=self.settler,

@@ -44,7 +44,7 @@ def _run_there(work_dir: Path, *, enforce_roles: bool) -> int:
     from rich.console import Console
 
     from examples.demo.run import run
-    from longhaul.config.settings import SettingsError
+    from longhaul.config.errors import SettingsError
     from longhaul.local.assembly import DeployError
 
     try:

@@ -25,8 +25,8 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.training import BackgroundTraining
+from longhaul.cli.local_project import local_context, make_ready
 from longhaul.cli.place import Place
-from longhaul.cli.project import local_context, make_ready
 from longhaul.cli.synth import kept_synth
 from longhaul.cli.tables.query import query
 from longhaul.cli.tables.reader import TableReader

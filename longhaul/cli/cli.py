@@ -17,7 +17,7 @@ from typer.main import get_group
 from longhaul.cli.interrupts import ended_by_interrupt
 from longhaul.cli.project import choose
 from longhaul.cli.terminal.endings import errors_as_sentences
-from longhaul.config.project import VARIABLE
+from longhaul.config.project_file import VARIABLE
 from longhaul.config.version import version
 
 _JOBS, _CARE, _LOCAL = "Jobs", "Operation", "On this machine"

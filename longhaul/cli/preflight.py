@@ -24,12 +24,14 @@ from longhaul.cli import pin_base
 from longhaul.cli.checks import catalog, deploying, docker, lake, network
 from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.checks.finding import Finding, Level, problem, skipped
-from longhaul.cli.errors import CommandError, translated
+from longhaul.cli.errors import CommandError
 from longhaul.cli.place import Place
 from longhaul.cli.project import chosen
+from longhaul.cli.sentences import translated
 from longhaul.cli.target import Target
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.errors import SettingsError
+from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
 from longhaul.domain.errors import LonghaulError
 

@@ -12,8 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from longhaul.config.project import VARIABLE, demo, load_project
-from longhaul.config.settings import CONTEXT_KEY, SettingsError
+from longhaul.config.errors import SettingsError
+from longhaul.config.project import demo, load_project
+from longhaul.config.project_file import VARIABLE
+from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources, work_dir
 from longhaul.settings import Architecture
 

@@ -10,9 +10,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from longhaul.cli.checks import network, teardown
 from longhaul.cli.checks.finding import Finding, problem
-from longhaul.cli.errors import CommandError, translated
+from longhaul.cli.errors import CommandError
 from longhaul.cli.insight.storage import stored
 from longhaul.cli.preflight import misplaced, target_of, tell, with_settings
+from longhaul.cli.sentences import translated
 from longhaul.cli.target import Target
 from longhaul.config.settings import Settings
 from longhaul.domain.errors import LonghaulError

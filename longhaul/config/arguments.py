@@ -9,9 +9,10 @@ from typing import Any, Final, Literal, TypedDict
 from pydantic import BaseModel
 
 from longhaul.config.cdk_context import merged, read
+from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
 from longhaul.config.project import Project, load_project
-from longhaul.config.settings import LogRetention, NetworkSettings, Settings, SettingsError
+from longhaul.config.settings import LogRetention, NetworkSettings, Settings
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
 from longhaul.engines.emr_serverless.settings import EmrSettings

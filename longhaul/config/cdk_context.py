@@ -12,7 +12,8 @@ from typing import get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.errors import SettingsError
+from longhaul.config.settings import CONTEXT_KEY, Settings
 
 
 def load(usual: JsonValue, override: JsonValue) -> Settings:

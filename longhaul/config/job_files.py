@@ -7,8 +7,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
+from longhaul.config.errors import SettingsError
 from longhaul.config.project import BUILT_IN, PACKAGE, Project
-from longhaul.config.settings import SettingsError
 from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
 
 # Bases that make no pydantic model.

@@ -5,11 +5,7 @@ this machine alone (`[local]`), and the version of Longhaul that the project is 
 """
 
 import ast
-import json
-import os
 import re
-import stat
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -17,13 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from longhaul.config.cdk_context import Problem, merged, read
-from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.errors import SettingsError
+from longhaul.config.project_file import FILE, read_file
+from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
 from longhaul.domain.job_kinds import JobKind, kind_of
 
-FILE: Final = "longhaul.toml"
-VARIABLE: Final = "LONGHAUL_PROJECT"
-"""Names the project's folder to the CDK app; the `longhaul` command sets it."""
 VERSION_KEY: Final = "version"
 LOCAL_KEY: Final = "local"
 # The embedded AWS is one account and region of its own, and commands find a stack by its name.
@@ -185,71 +180,14 @@ class Project:
         return f"{where}: {f'{path}: ' if path else ''}{problem.why}"
 
 
-def find(start: Path) -> Path | None:
-    """The folder of the project that `start` is in: the nearest one upwards.
-
-    Raises:
-        SettingsError: others may write it, and nobody has named it.
-    """
-    for folder in (start, *start.parents):
-        if (folder / FILE).is_file():
-            _require_trusted(folder)
-            return folder
-    return None
-
-
-def _require_trusted(folder: Path) -> None:
-    """Commands run the code of a project, so a found one must not be of another user."""
-    file = folder / FILE
-    # A link too: in a shared folder another user's may lead to our own file.
-    for place in (folder, file, file.resolve()):
-        if is_of_another_user(place):
-            why = f"{place} belongs to another user (uid {_owner_of(place)})"
-            break
-    else:
-        if not folder.stat().st_mode & stat.S_IWOTH:
-            return
-        why = f"every user may write to {folder}"
-    raise SettingsError(
-        f"{file}: is not taken as the project, because its code would run as you, and {why}; "
-        f"if you trust it, name it: `longhaul --project {folder} …`"
-    )
-
-
-def is_of_another_user(place: Path) -> bool:
-    """Whether neither we nor root own a file, a folder or a link; root can do all that we can."""
-    return _owner_of(place) not in {0, os.geteuid()}
-
-
-def _owner_of(place: Path) -> int:
-    return place.lstat().st_uid
-
-
 def load_project(folder: Path) -> Project:
     """The project in a folder; its settings are not checked yet.
 
     Raises:
         SettingsError: there is no `longhaul.toml`, or it is no TOML.
     """
-    file = folder.resolve() / FILE
-    try:
-        text = file.read_text("utf-8")
-    except FileNotFoundError:
-        raise SettingsError(
-            f"{folder}: is no project: it has no {FILE}; `longhaul init {folder}` makes one"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: cannot be read: {error}") from error
-    try:
-        content = tomllib.loads(text)
-        # Dates are the one kind of value that JSON lacks; no setting is one.
-        json.dumps(content)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        place = f"{file}:{found[1]}" if found else str(file)
-        raise SettingsError(f"{place}: is no TOML: {error}") from None
-    except TypeError as error:
-        raise SettingsError(f"{file}: {error}; write it as a text, in quotes") from None
+    of_project, text, read_content = read_file(folder)
+    file, content = of_project / FILE, dict(read_content)
     version = content.pop(VERSION_KEY, None)
     if not isinstance(version, str | None):
         raise SettingsError(
@@ -259,7 +197,7 @@ def load_project(folder: Path) -> Project:
     if not isinstance(local, dict):
         line = line_of(text, (LOCAL_KEY, 0))
         raise SettingsError(f"{file}:{line}: {LOCAL_KEY}: write it as a table, [{LOCAL_KEY}]")
-    return Project(file.parent, text, version, content, local)
+    return Project(of_project, text, version, content, local)
 
 
 def demo() -> Project | None:

@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 
 _ALONE: Final = ("--disable-pip-version-check", "--no-input")
 _LINE: Final = re.compile(r"\(line (\d+)\)")

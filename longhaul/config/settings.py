@@ -44,13 +44,6 @@ DatabaseName = Annotated[str, Field(pattern=f"^{DATABASE_NAME}$")]
 TableName = Annotated[str, Field(pattern=f"^{TABLE_NAME}$")]
 
 
-class SettingsError(ValueError):
-    """The settings are wrong.
-
-    The message names each wrong setting, why it is wrong, and what is allowed.
-    """
-
-
 class NetworkSettings(Model):
     """A VPC of the stack's own (public subnets, no NAT), or an existing one that is named here."""
 

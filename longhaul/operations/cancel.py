@@ -1,19 +1,22 @@
 """Cancel a job: queued, waiting for its next attempt, or running."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.outcome import cancel_waiting
-from longhaul.finish import Finisher
 from longhaul.ports import Leases
+
+if TYPE_CHECKING:
+    from longhaul.finish import Finisher
 
 
 @dataclass(frozen=True)
 class Canceller:
     leases: Leases
-    finisher: Finisher
+    finisher: "Finisher"
 
     def cancel(self, stage: str, job_id: str) -> Lease:
         """Cancel what was sent under this id until now; returns the row as it is then.

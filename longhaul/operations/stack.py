@@ -1,10 +1,14 @@
-"""A deployed stack, and everything that is found from there."""
+"""A deployed stack, and everything that is found from there.
+
+Each operation is imported when it is first used: a command uses one or two of them, and would wait
+for all.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import boto3
 from botocore.config import Config
@@ -13,11 +17,6 @@ from pydantic import ValidationError
 
 from longhaul.adapters.dynamodb.reads import BATCH_GET
 from longhaul.adapters.errors import code_of
-from longhaul.operations.backfill import Backfiller
-from longhaul.operations.cancel import Canceller
-from longhaul.operations.cloudwatch_logs import CloudWatchLogs
-from longhaul.operations.dead_letters import DeadLetterOffice
-from longhaul.operations.drain import Drainer
 from longhaul.operations.errors import (
     ForeignStackError,
     NoSuchStackError,
@@ -25,19 +24,24 @@ from longhaul.operations.errors import (
     OtherVersionError,
     RetiredStageError,
 )
-from longhaul.operations.find import Jobs
-from longhaul.operations.log_reader import LogReader
-from longhaul.operations.mappings import Mappings
-from longhaul.operations.rerun import Rerunner
-from longhaul.operations.retry import Retrier
-from longhaul.operations.sqs_dead_letters import SqsDeadLetters
-from longhaul.operations.stage_counts import StageCounter
-from longhaul.operations.submit import Submitter
-from longhaul.operations.tree import TreeCanceller
-from longhaul.operations.wait import Waiter
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage, UnknownStageError
-from longhaul.trees import Trees
 from longhaul.wiring import Wiring
+
+if TYPE_CHECKING:
+    from longhaul.operations.backfill import Backfiller
+    from longhaul.operations.cancel import Canceller
+    from longhaul.operations.dead_letters import DeadLetterOffice
+    from longhaul.operations.drain import Drainer
+    from longhaul.operations.find import Jobs
+    from longhaul.operations.log_reader import LogReader
+    from longhaul.operations.mappings import Mappings
+    from longhaul.operations.rerun import Rerunner
+    from longhaul.operations.retry import Retrier
+    from longhaul.operations.stage_counts import StageCounter
+    from longhaul.operations.submit import Submitter
+    from longhaul.operations.tree import TreeCanceller
+    from longhaul.operations.wait import Waiter
+    from longhaul.trees import Trees
 
 DESCRIPTION: Final = "Longhaul: "
 """How the description of every stack of Longhaul begins."""
@@ -179,31 +183,45 @@ class Stack:
         return Wiring(self.settings, self.client, most_rows=BATCH_GET)
 
     @cached_property
-    def jobs(self) -> Jobs:
+    def jobs(self) -> "Jobs":
+        from longhaul.operations.find import Jobs
+
         return Jobs(self.parts.clock, self.parts.leases, self.parts.index)
 
     @cached_property
-    def stage_counter(self) -> StageCounter:
+    def stage_counter(self) -> "StageCounter":
+        from longhaul.operations.stage_counts import StageCounter
+
         return StageCounter(self.client("sqs"), self.parts.slots, self.dead_letters)
 
     @cached_property
-    def waiter(self) -> Waiter:
+    def waiter(self) -> "Waiter":
+        from longhaul.operations.wait import Waiter
+
         return Waiter(self.parts.clock, self.parts.leases, self.parts.refusals)
 
     @cached_property
-    def submitter(self) -> Submitter:
+    def submitter(self) -> "Submitter":
+        from longhaul.operations.submit import Submitter
+
         return Submitter(self.parts.clock, self.parts.rng, self.parts.queue)
 
     @cached_property
-    def canceller(self) -> Canceller:
+    def canceller(self) -> "Canceller":
+        from longhaul.operations.cancel import Canceller
+
         return Canceller(self.parts.leases, self.parts.finisher)
 
     @cached_property
-    def retrier(self) -> Retrier:
+    def retrier(self) -> "Retrier":
+        from longhaul.operations.retry import Retrier
+
         return Retrier(self.settings, self.parts.queue, self.parts.requests)
 
     @cached_property
-    def rerunner(self) -> Rerunner:
+    def rerunner(self) -> "Rerunner":
+        from longhaul.operations.rerun import Rerunner
+
         parts = self.parts
         return Rerunner(
             settings=self.settings,
@@ -216,25 +234,35 @@ class Stack:
         )
 
     @cached_property
-    def trees(self) -> Trees:
+    def trees(self) -> "Trees":
+        from longhaul.trees import Trees
+
         parts = self.parts
         return Trees(self.settings, parts.leases, parts.refusals, parts.requests)
 
     @cached_property
-    def tree_canceller(self) -> TreeCanceller:
+    def tree_canceller(self) -> "TreeCanceller":
+        from longhaul.operations.tree import TreeCanceller
+
         return TreeCanceller(self.trees, self.canceller, self.parts.backfills)
 
     @cached_property
-    def backfiller(self) -> Backfiller:
+    def backfiller(self) -> "Backfiller":
+        from longhaul.operations.backfill import Backfiller
+
         parts = self.parts
         return Backfiller(parts.clock, parts.leases, parts.backfills, self.submitter)
 
     @cached_property
-    def mappings(self) -> Mappings:
+    def mappings(self) -> "Mappings":
+        from longhaul.operations.mappings import Mappings
+
         return Mappings(self.client("lambda"), self.client("sqs"))
 
-    def drainer(self, say: Callable[[str], None] = lambda _: None) -> Drainer:
+    def drainer(self, say: Callable[[str], None] = lambda _: None) -> "Drainer":
         """Brings the stack to rest, and says each step."""
+        from longhaul.operations.drain import Drainer
+
         parts = self.parts
         return Drainer(
             settings=self.settings,
@@ -250,12 +278,18 @@ class Stack:
         )
 
     @cached_property
-    def dead_letters(self) -> DeadLetterOffice:
+    def dead_letters(self) -> "DeadLetterOffice":
+        from longhaul.operations.dead_letters import DeadLetterOffice
+        from longhaul.operations.sqs_dead_letters import SqsDeadLetters
+
         letters, parts = SqsDeadLetters(self.client("sqs")), self.parts
         return DeadLetterOffice(parts.clock, letters, parts.queue, parts.refusals)
 
     @cached_property
-    def logs(self) -> LogReader:
+    def logs(self) -> "LogReader":
+        from longhaul.operations.cloudwatch_logs import CloudWatchLogs
+        from longhaul.operations.log_reader import LogReader
+
         return LogReader(
             self.parts.clock, CloudWatchLogs(self.client("logs")), self.settings.job_log_group
         )

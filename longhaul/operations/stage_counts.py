@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from longhaul.domain.pace import SlotUse
-from longhaul.operations.dead_letters import DeadLetterOffice
 from longhaul.ports import Slots
 from longhaul.settings import Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.literals import QueueAttributeNameType
+
+    from longhaul.operations.dead_letters import DeadLetterOffice
 
 _ALL_MESSAGES: "Final[list[QueueAttributeNameType]]" = [
     "ApproximateNumberOfMessages",
@@ -37,7 +38,7 @@ class StageCounts:
 class StageCounter:
     sqs: "SQSClient"
     slots: Slots
-    letters: DeadLetterOffice
+    letters: "DeadLetterOffice"
 
     def count(self, stage: Stage, begun: int) -> StageCounts:
         """Three calls: the attributes of both queues, and the slots.

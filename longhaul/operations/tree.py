@@ -3,15 +3,18 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.job_state import QUEUED, JobState, shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.waiting import Wait
-from longhaul.operations.cancel import Canceller
 from longhaul.operations.view import JobStatus
 from longhaul.ports import Backfills
 from longhaul.trees import WAITS, TreeJob, Trees
+
+if TYPE_CHECKING:
+    from longhaul.operations.cancel import Canceller
 
 
 def status_without_row(job: TreeJob, root: str, wait: Wait | None = None) -> JobStatus:
@@ -71,7 +74,7 @@ def _of_stage(name: str, states: Counter[str], waits_for: int) -> str:
 @dataclass(frozen=True)
 class TreeCanceller:
     trees: Trees
-    canceller: Canceller
+    canceller: "Canceller"
     backfills: Backfills
 
     def cancel(self, lease: Lease) -> list[Lease]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longhaul.cdk.app import build
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 from tests.cdk.synthesis import NO_COPIES, Synthesis, synthesize
 from tests.layers import ROOT
 from tests.patience import DEADLINE_S

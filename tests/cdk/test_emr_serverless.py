@@ -15,7 +15,7 @@ from statelint.linter import Linter
 from statelint.problem import ProblemType
 
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.request import MAX_TIMEOUT_S
 from longhaul.engines.emr_serverless.ends import attempt_of, name_of

@@ -13,10 +13,12 @@ import pytest
 from longhaul.cdk.app import build
 from longhaul.cdk.image import DOCKERFILE, PROJECT_DOCKERFILE, lay_out
 from longhaul.cdk.layer import platforms
+from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
-from longhaul.config.project import FILE, Project, find, line_of, load_project
+from longhaul.config.project import Project, line_of, load_project
+from longhaul.config.project_file import FILE, find
 from longhaul.config.requirements import check_for_image, install
-from longhaul.config.settings import Settings, SettingsError
+from longhaul.config.settings import Settings
 from tests.cdk.synthesis import NO_COPIES
 from tests.layers import ROOT
 from tests.projects import make_project, make_wheel
@@ -57,7 +59,7 @@ def test_a_project_of_another_user_is_refused_unless_it_is_roots(
     project = make_project(tmp_path / "flights")
     owners = {project.folder / place: os.geteuid() + 1}
     monkeypatch.setattr(
-        "longhaul.config.project._owner_of", lambda each: owners.get(each, os.geteuid())
+        "longhaul.config.project_file._owner_of", lambda each: owners.get(each, os.geteuid())
     )
     with pytest.raises(SettingsError, match=r"belongs to another user .*longhaul --project"):
         find(project.jobs)
@@ -74,7 +76,7 @@ def test_another_users_link_to_a_file_of_our_own_is_refused(
     assert find(shared) == shared
     theirs = {shared / FILE: os.geteuid() + 1}
     monkeypatch.setattr(
-        "longhaul.config.project._owner_of", lambda each: theirs.get(each, os.geteuid())
+        "longhaul.config.project_file._owner_of", lambda each: theirs.get(each, os.geteuid())
     )
     with pytest.raises(SettingsError, match="belongs to another user"):
         find(shared)

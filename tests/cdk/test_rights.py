@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 from longhaul.domain.lease import AttemptId, emitted_ref, job_key, request_ref
 from longhaul.domain.pending import pending_ref
 from longhaul.domain.saved import job_prefix

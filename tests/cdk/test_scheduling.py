@@ -13,7 +13,7 @@ from botocore.validate import ParamValidator
 from pydantic import JsonValue
 
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 from longhaul.domain.policy import parse_request
 from longhaul.settings import PathPolicy
 from tests.builders import settings, stage

@@ -7,7 +7,8 @@ from pydantic import JsonValue, ValidationError
 
 from longhaul.config.beat_limits import EVENTS_OF_A_BEAT, beats_of
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import Settings, SettingsError
+from longhaul.config.errors import SettingsError
+from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_MEMORY_MIB, Size
 
 SMALL = {"cpu": 1024, "memory_mib": 4096}

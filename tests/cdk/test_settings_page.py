@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from longhaul.config import settings_page
 from longhaul.config.beat_limits import check_beats, check_hand_over
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import Settings, SettingsError
+from longhaul.config.errors import SettingsError
+from longhaul.config.settings import Settings
 from longhaul.settings import LeaseSettings
 
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
 
 

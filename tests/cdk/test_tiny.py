@@ -10,7 +10,7 @@ from statelint.linter import Linter
 from statelint.problem import ProblemType
 
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.calls import calls_of

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 from longhaul.config.trigger import MAX_TEMPLATE, Trigger
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import CreatedObject

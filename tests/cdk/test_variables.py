@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.cdk_context import load
-from longhaul.config.settings import SettingsError
+from longhaul.config.errors import SettingsError
 from longhaul.settings import JOB_VARIABLES
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.synthesized import once

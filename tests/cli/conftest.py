@@ -16,7 +16,7 @@ from longhaul.adapters.dynamodb.reads import BATCH_GET
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
-from longhaul.config import project
+from longhaul.config import project_file
 from longhaul.config.version import version
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, next_attempt
@@ -281,7 +281,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(boto3, "Session", lambda **_: Session(aws))
     monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: PLACE)
     # In this module alone: other threads need the real `time.sleep`.
-    monkeypatch.setattr("longhaul.cli.commands.status.time", SimpleNamespace(sleep=clock.sleep))
+    monkeypatch.setattr("longhaul.cli.work.status.time", SimpleNamespace(sleep=clock.sleep))
     return World(aws, clock, known, Wiring(known, aws.client, most_rows=BATCH_GET))
 
 
@@ -301,8 +301,8 @@ def target(world: World) -> Target:
 @pytest.fixture
 def no_project(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command sets the variable; it must not reach other tests."""
-    monkeypatch.setenv(project.VARIABLE, "")
-    monkeypatch.delenv(project.VARIABLE)
+    monkeypatch.setenv(project_file.VARIABLE, "")
+    monkeypatch.delenv(project_file.VARIABLE)
 
 
 @pytest.fixture

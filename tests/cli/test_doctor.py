@@ -12,7 +12,7 @@ from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.jobs import stuck
 from longhaul.cli.checks.versions import OUTPUT, versions
 from longhaul.cli.target import Target
-from longhaul.config.project import VARIABLE
+from longhaul.config.project_file import VARIABLE
 from longhaul.config.version import version
 from longhaul.domain.lease import Owed, State
 from longhaul.operations.stack import Deployment

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
-from longhaul.config.project import VARIABLE
+from longhaul.config.project_file import VARIABLE
 from tests.layers import ROOT
 from tests.projects import make_project
 

@@ -122,7 +122,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with mock_aws():
         made = World()
-        monkeypatch.setattr("longhaul.cli.terminal.options.connect", lambda **_: made.target)
+        monkeypatch.setattr("longhaul.cli.target.connect", lambda **_: made.target)
         yield made
 
 

@@ -14,16 +14,13 @@ from longhaul.cli import cdk
 from longhaul.cli.checks.finding import problem
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
-from longhaul.cli.project import (
-    DEFAULT_STACK,
-    default_stack,
-    default_work_dir,
-    local_context,
-)
+from longhaul.cli.local_project import local_context
+from longhaul.cli.project import DEFAULT_STACK, default_stack, default_work_dir
 from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
 from longhaul.config.cdk_context import load
-from longhaul.config.project import VARIABLE, load_project
+from longhaul.config.project import load_project
+from longhaul.config.project_file import VARIABLE
 from longhaul.config.version import version
 from tests.cli.conftest import PLACE
 from tests.layers import ROOT
@@ -149,7 +146,8 @@ def test_tests_are_not_run_below_files_of_pytest_that_another_user_wrote(
 ) -> None:
     (above := folder.parent / name).write_text("")
     monkeypatch.setattr(
-        "longhaul.config.project._owner_of", lambda each: os.geteuid() + (1 if each == above else 0)
+        "longhaul.config.project_file._owner_of",
+        lambda each: os.geteuid() + (1 if each == above else 0),
     )
     code, _, error = run("--project", str(folder), "test", "--collect-only")
     assert code == ExitStatus.USAGE, error

@@ -87,7 +87,7 @@ def make_world(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
     def make(**changes: Any) -> World:
         made = World(endpoint, **changes)
-        monkeypatch.setattr("longhaul.cli.terminal.options.connect", lambda *_, **__: made.target)
+        monkeypatch.setattr("longhaul.cli.target.connect", lambda *_, **__: made.target)
         return made
 
     yield make

@@ -11,8 +11,9 @@ from botocore import exceptions
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from longhaul.cli.errors import CommandError, ExitStatus, translated
+from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.place import Place, locate
+from longhaul.cli.sentences import translated
 from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
 from longhaul.local import running

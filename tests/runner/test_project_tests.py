@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.cli.project import python_environment
+from longhaul.cli.local_project import python_environment
 from longhaul.config.project import Project
 from tests.layers import ROOT
 

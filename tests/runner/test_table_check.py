@@ -67,7 +67,7 @@ def write(lake: SparkLake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def run(lake: SparkLake, monkeypatch: pytest.MonkeyPatch) -> Run:
     def run_(*arguments: str) -> Result:
-        monkeypatch.setattr("longhaul.cli.terminal.options.connect", lambda *_, **__: lake.target)
+        monkeypatch.setattr("longhaul.cli.target.connect", lambda *_, **__: lake.target)
         done = CliRunner().invoke(app, ["table", "check", *arguments])
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
         return done

@@ -16,7 +16,7 @@ from longhaul.cli.acceptance import cases
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.synth import synth
-from longhaul.config.project import VARIABLE
+from longhaul.config.project_file import VARIABLE
 from tests.layers import ROOT
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker

@@ -161,7 +161,9 @@ CLI_ARROWS: dict[str, set[str]] = {
     "page": {"display", "insight", "terminal"},
     "acceptance": {"display", "insight", "tables"},
     "rehearsal": {"checks", "display", "terminal"},
-    "commands": {
+    "commands": {"terminal"},
+    # Imported by `terminal.declaring`, when the command of its name runs.
+    "work": {
         "acceptance",
         "checks",
         "display",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from longhaul.cli.extras import lacking
-from longhaul.cli.project import python_environment
+from longhaul.cli.local_project import python_environment
 from longhaul.config.project import Project
 from longhaul.operations.submission import Problem, Submission
 from longhaul.settings import Stage

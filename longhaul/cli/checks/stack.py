@@ -11,7 +11,8 @@ from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.display.slots import paused_since, set_by_operator
 from longhaul.cli.display.text import counted
 from longhaul.cli.extras import lacking
-from longhaul.cli.project import chosen, local_synth
+from longhaul.cli.local_project import local_synth
+from longhaul.cli.project import chosen
 from longhaul.cli.synth import synth
 from longhaul.cli.target import Target
 from longhaul.config.settings import CONTEXT_KEY

@@ -1,33 +1,21 @@
 """`longhaul synth`, `preflight`, and the CDK with checks before it: `deploy` and others."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from longhaul.cli import bootstrap as service_role
-from longhaul.cli import cdk, teardown
-from longhaul.cli import preflight as preflight_checks
-from longhaul.cli import synth as synthesis
-from longhaul.cli.extras import require
-from longhaul.cli.project import chosen, make_ready
-from longhaul.config.project import Project
-from longhaul.config.requirements import check_for_image
-from longhaul.config.settings import Settings
+from longhaul.cli.terminal.declaring import runs
 
 Arguments = Annotated[
     list[str] | None,
     typer.Argument(help="For the CDK's CLI, such as --profile NAME.", metavar="CDK-ARGS"),
 ]
 
-Checks = Callable[[Sequence[str]], int]
-"""Gets the CDK's arguments; returns an exit code, 0 where the CDK may run."""
-
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Leave the checks out.")]
 
 
+@runs
 def synth(
     output: Annotated[
         Path, typer.Option(help="The folder for the template and its assets.", metavar="DIR")
@@ -37,55 +25,33 @@ def synth(
 
     Example: longhaul synth --output cdk.out
     """
-    project = checked_project()
-    folder = synthesis.synth(
-        output.absolute(), profile=None, project=project.folder if project else None
-    )
-    for template in sorted(folder.glob("*.template.json")):
-        typer.echo(template)
 
 
+@runs
 def bootstrap(arguments: Arguments = None) -> None:
     """Prepare an account and region for deployments, once: the role of ECS, and `cdk bootstrap`.
 
     Example: longhaul bootstrap --profile production
     """
-    _run("bootstrap", service_role.main, with_qualifier(arguments or ()))
 
 
-def with_qualifier(arguments: Sequence[str]) -> list[str]:
-    """The arguments of `cdk bootstrap`, with the qualifier of the settings.
-
-    The stack of a bootstrap that has another qualifier gets another name: under the same one, it
-    would replace the bucket and the roles that other deployments use.
-    """
-    contexts = preflight_checks.parsed(arguments, "longhaul bootstrap").context
-    qualifier = preflight_checks.given_settings(contexts).bootstrap_qualifier
-    usual = Settings.model_fields["bootstrap_qualifier"].default
-    if qualifier == usual or any(each.partition("=")[0] == "--qualifier" for each in arguments):
-        return [*arguments]
-    names = ["--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}"]
-    return [*arguments, *names]
-
-
+@runs
 def diff(arguments: Arguments = None) -> None:
     """Show what a deployment would change, and change nothing.
 
     Example: longhaul diff --profile production
     """
-    checked_project()
-    _run("diff", preflight_checks.before_diff, arguments)
 
 
+@runs
 def preflight(arguments: Arguments = None) -> None:
     """Check what a deployment needs, and build nothing. Exit code 1 if there is a problem.
 
     Example: longhaul preflight --profile production
     """
-    require("deploy")
-    _check(preflight_checks.main, arguments)
 
 
+@runs
 def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None:
     """Check what a deployment needs, build the image of the jobs, and deploy the stack.
 
@@ -94,35 +60,11 @@ def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None
 
     Example: longhaul deploy --profile production
     """
-    checked_project()
-    _run("deploy", None if unchecked else preflight_checks.main, arguments)
 
 
+@runs
 def destroy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None:
     """Take a drained stack down; its table and its bucket stay.
 
     Example: longhaul destroy --profile production
     """
-    _run("destroy", None if unchecked else teardown.main, arguments)
-
-
-def checked_project() -> Project | None:
-    """The chosen project, if the image of its jobs can be built."""
-    require("deploy")
-    project = chosen()
-    if project is not None:
-        make_ready(project, partial(check_for_image, project.requirements))
-    return project
-
-
-def _run(command: str, before: Checks | None, arguments: list[str] | None) -> None:
-    require("deploy")
-    if before is not None:
-        _check(before, arguments)
-    if code := cdk.run([command, *(arguments or ())]):
-        raise typer.Exit(code)
-
-
-def _check(checks: Checks, arguments: list[str] | None) -> None:
-    if code := checks(arguments or ()):
-        raise typer.Exit(code)

@@ -4,18 +4,13 @@ from typing import Annotated
 
 import typer
 
-from longhaul.cli.display.slots import slots_of
-from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import on_target
-from longhaul.cli.terminal.output import Output
-from longhaul.settings import MAX_SLOTS
+from longhaul.cli.terminal.declaring import on_target
 
 _Stage = Annotated[str, typer.Argument(metavar="STAGE", help="Name of the stage.")]
 
 
 @on_target
 def pause(
-    target: Target,
     *,
     stage: _Stage,
     drain: Annotated[
@@ -28,34 +23,25 @@ def pause(
 
     Example: longhaul pause main --drain
     """
-    out, which = Output(), target.stage(stage)
-    out.say_where(target)
-    target.drainer(out.note).pause(which, wait=drain)
-    _tell(out, target, stage)
 
 
 @on_target
-def resume(target: Target, *, stage: _Stage) -> None:
+def resume(*, stage: _Stage) -> None:
     """Let the jobs of a paused stage start again.
 
     Those that wait are looked at within half an hour, and sooner the fewer they are.
 
     Example: longhaul resume main
     """
-    out, which = Output(), target.stage(stage)
-    out.say_where(target)
-    target.parts.slots.resume(which, target.parts.clock.now())
-    _tell(out, target, stage)
 
 
 @on_target
 def slots(
-    target: Target,
     *,
     stage: _Stage,
     count: Annotated[
         int,
-        typer.Argument(metavar="N", min=1, max=MAX_SLOTS, help="Jobs that may run at once."),
+        typer.Argument(metavar="N", min=1, help="Jobs that may run at once."),
     ],
 ) -> None:
     """Let N jobs of a stage run at once, whatever is deployed. What runs is not stopped.
@@ -64,12 +50,3 @@ def slots(
 
     Example: longhaul slots main 3
     """
-    out, which = Output(), target.stage(stage)
-    out.say_where(target)
-    target.parts.slots.set_slots(which, count)
-    _tell(out, target, stage)
-
-
-def _tell(out: Output, target: Target, name: str) -> None:
-    stage = target.stage(name)
-    out.line(f"{stage.name}: {slots_of(target.parts.slots.use(stage), stage)}")

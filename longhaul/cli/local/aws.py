@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from longhaul.cli.project import python_environment
+from longhaul.cli.local_project import python_environment
 from longhaul.config import npm
 from longhaul.config.project import Project, demo
 from longhaul.config.sources import sources

@@ -14,12 +14,8 @@ from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.ready import say_ready
 from longhaul.cli.local.training import BackgroundTraining
 from longhaul.cli.local.watching import Watch
-from longhaul.cli.project import (
-    DEFAULT_STACK,
-    default_work_dir,
-    local_synth,
-    make_ready,
-)
+from longhaul.cli.local_project import local_synth, make_ready
+from longhaul.cli.project import DEFAULT_STACK, default_work_dir
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import stop_signals
 from longhaul.config.project import Project

@@ -7,9 +7,9 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Final, Self
 
+from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
 from longhaul.config.project import Project, load_project
-from longhaul.config.settings import SettingsError
 from longhaul.settings import VARIABLE
 
 _PERIOD_S: Final = 1.0

@@ -14,7 +14,7 @@ from werkzeug.wrappers import Request, Response
 
 from longhaul.cli.display.job import page_of
 from longhaul.cli.display.timeline_html import ZOOMS
-from longhaul.cli.errors import AWS_OR_OURS, CommandError, is_elsewhere, sentence
+from longhaul.cli.errors import CommandError
 from longhaul.cli.insight.letter_groups import grouped
 from longhaul.cli.page.actions import Actions, Notice
 from longhaul.cli.page.board import MAX_JOBS, WINDOWS, Board, BoardReader
@@ -25,6 +25,7 @@ from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.listing import Listing, ListingReader
 from longhaul.cli.page.rendering import Addresses, environment, static_files
 from longhaul.cli.page.runs import LOOKED_AT, MAX_RUNS
+from longhaul.cli.sentences import AWS_OR_OURS, is_elsewhere, sentence
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.selection import job_id as checked_id
 from longhaul.domain.backfill import Backfill

@@ -5,9 +5,9 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Final
 
-from longhaul.cli.errors import AWS_OR_OURS
 from longhaul.cli.page.app import Page
 from longhaul.cli.page.latest import Spawn, in_thread
+from longhaul.cli.sentences import AWS_OR_OURS
 
 PERIOD_S: Final = 10.0
 """Between two looks. Each asks CloudFormation and Lambda."""

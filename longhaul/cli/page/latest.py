@@ -12,7 +12,7 @@ from datetime import datetime
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
-from longhaul.cli.errors import AWS_OR_OURS, sentence
+from longhaul.cli.sentences import AWS_OR_OURS, sentence
 
 T = TypeVar("T")
 Spawn = Callable[[Callable[[], None]], None]

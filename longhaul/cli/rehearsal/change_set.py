@@ -17,9 +17,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from longhaul.adapters.errors import code_of, message_of
-from longhaul.cli.errors import is_denied
 from longhaul.cli.rehearsal.answer import Answer, bad, good, odd, unasked
 from longhaul.cli.rehearsal.template import Template
+from longhaul.cli.sentences import is_denied
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.signals import signals_ignored
 from longhaul.ports import Clock

@@ -7,9 +7,9 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from longhaul.cli.checks.account import denied_resources
-from longhaul.cli.errors import is_denied
 from longhaul.cli.rehearsal.answer import Answer, bad, good, odd, unasked
 from longhaul.cli.rehearsal.template import Role, Template
+from longhaul.cli.sentences import is_denied
 from longhaul.cli.target import Target
 
 VALIDATE: Final = ("access-analyzer:ValidatePolicy",)

@@ -12,11 +12,12 @@ from botocore.parsers import ResponseParserError
 
 from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.checks.finding import Finding
-from longhaul.cli.errors import CommandError, is_denied, translated
+from longhaul.cli.errors import CommandError
 from longhaul.cli.preflight import account_checks
 from longhaul.cli.rehearsal import change_set, machine, patterns, policies, surroundings
 from longhaul.cli.rehearsal.answer import Answer, Question, unasked
 from longhaul.cli.rehearsal.template import Template
+from longhaul.cli.sentences import is_denied, translated
 from longhaul.cli.target import Target
 from longhaul.domain.errors import LonghaulError
 from longhaul.ports import Clock

@@ -1,17 +1,11 @@
 """How every command ends that could not do its work: a sentence on stderr, and an exit code."""
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.cli.errors import CommandError, ExitStatus, ending, translated
-from longhaul.cli.terminal.output import Output
-from longhaul.config.settings import SettingsError
-from longhaul.domain.errors import LonghaulError
+from longhaul.cli.errors import ExitStatus
 
 
 @contextmanager
@@ -23,27 +17,17 @@ def errors_as_sentences() -> Iterator[None]:
     """
     try:
         yield
-    except typer.Exit:
+    except (typer.Exit, typer.TyperException):  # the second: wrong usage, which Typer shows
         raise
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(ExitStatus.INTERRUPTED) from None
-    except (BotoCoreError, ClientError) as error:
-        # Before OSError: some of these are OSErrors too.
-        _end(translated(error))
-    except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader of our output has closed the pipe
+    except Exception as error:
+        # Botocore's errors and the models they are told from: only a failed command waits for them.
+        from longhaul.cli.sentences import said  # noqa: PLC0415
+        from longhaul.cli.terminal.output import Output  # noqa: PLC0415
+
+        ended = said(error)
+        if ended is None:
             raise
-        place = f"{error.filename}: " if error.filename else ""
-        _end(CommandError(f"{place}{error.strerror or error}"))
-    except CommandError as error:
-        _end(error)
-    except SettingsError as error:
-        _end(CommandError(str(error), ExitStatus.USAGE))
-    except (LonghaulError, RuntimeError) as error:
-        # RuntimeError: of the embedded AWS, such as a failed synth or a port that is taken.
-        _end(ending(error))
-
-
-def _end(error: CommandError) -> NoReturn:
-    Output().problem(str(error))
-    raise typer.Exit(error.status) from None
+        Output().problem(str(ended))
+        raise typer.Exit(ended.status) from None

@@ -1,18 +1,13 @@
 """The options that commands share, each under one name and with one meaning."""
 
-import inspect
-from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import wraps
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
-from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.target import connect
 from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.labels import Names
 
 _WHERE = "Where"
 
@@ -43,6 +38,19 @@ Stack = Annotated[
     ),
 ]
 StageOption = Annotated[str | None, typer.Option("--stage", help="Name of the stage.")]
+
+
+class ShownState(StrEnum):
+    """The states that a list shows; a queued job has no row, and no line."""
+
+    RUNNING = "RUNNING"
+    RELEASED = "RELEASED"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    DEAD = "DEAD"
+    CANCELLED = "CANCELLED"
+
+
 LabelOption = Annotated[
     str | None,
     typer.Option("--label", metavar="GLOB", help="Only jobs with this label, such as '2026-10-*'."),
@@ -121,45 +129,6 @@ MANY = 1_000_000
 """The highest value of options that limit a list."""
 
 
-def on_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command its `target`, and the three options that choose it, last in its help."""
-    hints = get_type_hints(command, include_extras=True)
-    where: dict[str, Any] = {"profile": Profile, "region": Region, "stack": Stack}
-
-    @wraps(command)
-    def run(**given: Any) -> None:  # noqa: ANN401 - whatever options the command has
-        target = connect(**{name: given.pop(name) for name in where})
-        command(target=target, **given)
-
-    parameters = [
-        each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[each.name])
-        for each in inspect.signature(command).parameters.values()
-        if each.name != "target"
-    ]
-    for name, hint in where.items():
-        parameters.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
-        )
-    run.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
-    return run
-
-
-def names_wanted(label: str | None, tags: Sequence[str] | None) -> Names:
-    """The filter that `--label` and `--tag` describe.
-
-    Raises:
-        CommandError: a tag is no NAME=GLOB.
-    """
-    pairs = []
-    for text in tags or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise CommandError(f"--tag {text!r}: write NAME=VALUE", ExitStatus.USAGE)
-        pairs.append((name, value))
-    return Names(label, tuple(pairs))
-
-
 def age(text: str) -> timedelta:
     try:
         return timedelta(seconds=parse_duration_s(text))
@@ -183,5 +152,12 @@ NewerThan = Annotated[
         parser=age,
         metavar="AGE",
         help="Only what is at most that old, such as 30m.",
+    ),
+]
+
+Most = Annotated[
+    int,
+    typer.Option(
+        "--most", min=1, max=MANY, help="At most this many jobs: open ones, then the latest."
     ),
 ]

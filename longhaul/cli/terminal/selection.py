@@ -3,30 +3,20 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
-from typing import Annotated
-
-import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.options import MANY
 from longhaul.cli.terminal.output import Output
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.request import JOB_ID_RULE, parse_job_id
 from longhaul.operations.find import Ages
 
 _USUAL = timedelta(days=7)
 _PAGE = 100
-
-Most = Annotated[
-    int,
-    typer.Option(
-        "--most", min=1, max=MANY, help="At most this many jobs: open ones, then the latest."
-    ),
-]
 
 
 def job_id(text: str) -> str:
@@ -149,3 +139,18 @@ def lanes_of(target: Target, rows: Iterable[Lease]) -> Iterator[Lane]:
     while page := list(islice(wanted, _PAGE)):
         attempts = target.parts.leases.history(page)
         yield from (lane(row, attempts[row.key]) for row in page)
+
+
+def names_wanted(label: str | None, tags: Sequence[str] | None) -> Names:
+    """The filter that `--label` and `--tag` describe.
+
+    Raises:
+        CommandError: a tag is no NAME=GLOB.
+    """
+    pairs = []
+    for text in tags or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise CommandError(f"--tag {text!r}: write NAME=VALUE", ExitStatus.USAGE)
+        pairs.append((name, value))
+    return Names(label, tuple(pairs))

@@ -19,8 +19,9 @@ from longhaul.cdk.functions import CORE_CODE
 from longhaul.cdk.grants import allow, cancel_job_runs
 from longhaul.cdk.roles import job_roles
 from longhaul.config import requirements
+from longhaul.config.errors import SettingsError
 from longhaul.config.project import Project
-from longhaul.config.settings import Settings, SettingsError
+from longhaul.config.settings import Settings
 from longhaul.config.sizes import Size
 from longhaul.config.variables import as_json, variables_of
 from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS

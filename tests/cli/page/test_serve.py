@@ -80,7 +80,7 @@ def test_the_link_goes_to_stdout_and_opens_only_for_a_person(
 ) -> None:
     seen: list[str] = []
     monkeypatch.setattr(webbrowser, "open", seen.append)
-    monkeypatch.setattr("longhaul.cli.commands.console.is_interactive", lambda: sits)
+    monkeypatch.setattr("longhaul.cli.work.console.is_interactive", lambda: sits)
     done = world.run("console", *arguments)
     assert done.exit_code == 0
     assert re.fullmatch(rf"http://127\.0\.0\.1:{served[0].port}/[\w-]{{43}}/\n", done.stdout)

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from longhaul.cli.cli import app
-from longhaul.cli.commands import rehearse
 from longhaul.cli.rehearsal.template import Template
+from longhaul.cli.work import rehearse
 from simulation.aws.clock import VirtualClock
 from tests.cli.rehearsal.conftest import ACCOUNT, Stubs
 

@@ -1,0 +1,118 @@
+"""A project on this machine: what its jobs import, and the template that `longhaul up` deploys."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from longhaul.cli.project import chosen
+from longhaul.cli.synth import PROFILE, kept_synth
+from longhaul.config.errors import SettingsError
+from longhaul.config.job_files import check
+from longhaul.config.project import Project
+from longhaul.config.requirements import install
+from longhaul.config.settings import CONTEXT_KEY, Settings
+from longhaul.config.sources import sources
+from longhaul.local.http_services import LOOPBACK
+from longhaul.local.running import REGION
+from longhaul.settings import StageSettings
+
+_BUNDLED: Final[dict[str, object]] = {"aws:cdk:bundling-stacks": ["**"]}
+# Where a secret is: here is another account and region.
+_WHERE: Final = re.compile(r"^arn:[^:]+:(secretsmanager|ssm):[^:]+:[^:]+:")
+_HERE: Final = rf"arn:aws:\1:{REGION}:123456789012:"
+# A job is a Spark of its own, and this machine has a few cores.
+_LOCAL_SLOTS: Final = 2
+
+
+def make_ready(project: Project, *more: Callable[[], object]) -> None:
+    """Install what the jobs import, and check all else.
+
+    Raises:
+        SettingsError: settings, requirements or jobs are wrong, or one of `more` says so; the
+            message has everything.
+    """
+    steps: list[Callable[[], object]] = [
+        project.checked,
+        partial(install, project.requirements, project.packages, sources()),
+        partial(check, project),  # also against the names of what is installed
+        *more,
+    ]
+    problems = []
+    for step in steps:
+        try:
+            step()
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("\n".join(problems))
+
+
+def python_environment(project: Project) -> dict[str, str]:
+    """Variables with which Python finds the project's jobs and what they import.
+
+    The checkout comes first: no module of the project may hide the package.
+    """
+    path = (sources(), project.jobs, project.packages)
+    return {"LONGHAUL_JOBS": str(project.jobs), "PYTHONPATH": os.pathsep.join(map(str, path))}
+
+
+def local_synth(
+    folder: Path, host: str = LOOPBACK, begins: Callable[[], object] = lambda: None
+) -> Path:
+    """The assembly that `longhaul up --host` deploys: the chosen project's, or `cdk.json`'s.
+
+    It is kept in the folder, and synthesized again, after `begins`, once what it is made of has
+    changed. On loopback its layer is empty: functions run in this environment. On Docker's bridge
+    the layer is built, because there `sam local invoke` mounts it.
+    """
+    project = chosen()
+    context: dict[str, object] = {} if host == LOOPBACK else _BUNDLED
+    if project is None:
+        return kept_synth(folder, context=context, project=None, begins=begins)
+    context = local_context(project) | context
+    return kept_synth(folder, context=context, project=project.folder, begins=begins)
+
+
+def local_context(project: Project) -> dict[str, Any]:
+    """CDK context of the project on this machine: its own settings, with the profile's times.
+
+    The project's table `[local]` is laid over both.
+
+    Raises:
+        SettingsError: its settings are wrong.
+    """
+    settings = project.checked()
+    profile: dict[str, Any] = json.loads(PROFILE.read_text())
+    local = profile[CONTEXT_KEY]
+    if settings.emr_serverless is None:
+        # Its archives would be built at each start, for an engine that the project does not have.
+        del local["emr_serverless"]
+    local["stages"] = [_local_stage(each) for each in _stages(project, settings)]
+    # The embedded AWS has no alarms, and no optimizer of Glue's.
+    local |= {"alarm_emails": [], "optimized_tables": []}
+    of_profile = {name: local[name] for name in ("input_buckets", "output_buckets")}
+    local |= {name: getattr(settings, name) for name in of_profile}
+    local = project.on_this_machine(local)
+    local |= {name: sorted({*usual, *local[name]}) for name, usual in of_profile.items()}
+    # It is one account and region of its own.
+    return profile | {CONTEXT_KEY: local | {"account": None, "region": None}}
+
+
+def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
+    written = project.settings.get("stages")
+    return written or [{"name": each.name} for each in settings.stages]
+
+
+def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
+    usual: int = StageSettings.model_fields["slots"].default
+    # The embedded AWS has neither roles nor policies of the account.
+    kept = {
+        name: value for name, value in stage.items() if name not in ("role", "managed_policies")
+    }
+    if secrets := stage.get("secrets"):
+        kept["secrets"] = {name: _WHERE.sub(_HERE, arn) for name, arn in secrets.items()}
+    return {**kept, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}

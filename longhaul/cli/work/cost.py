@@ -1,0 +1,230 @@
+"""What `longhaul cost` does: say what jobs cost, and what part of it was wasted."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.insight.cost import (
+    AttemptCost,
+    JobCost,
+    Pricing,
+    SpentOn,
+    amounts_spent,
+    by_stage,
+    money,
+)
+from longhaul.cli.insight.prices import USUAL, read_prices
+from longhaul.cli.insight.standing import standing
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.selection import find_job, lanes_of, select_lanes
+from longhaul.domain.durations import format_duration
+from longhaul.operations.view import attempt_names
+
+ATTEMPTS = (
+    "attempt",
+    "outcome",
+    "went into",
+    "size",
+    "paid",
+    "beats",
+    "task",
+    "around it",
+    "total",
+    "saved",
+)
+
+STAGES = ("stage", "jobs", "attempts", "total", *(purpose.value for purpose in SpentOn))
+
+# `docs/cost.md` has what each costs.
+_LEFT_OUT = (
+    "left out: the stages' own alarms and what jobs measure, logs and stored data, secrets, AWS "
+    "Config's records of network interfaces, X-Ray, images in ECR, free tiers and taxes "
+    "(docs/cost.md); what was billed is in Cost Explorer"
+)
+
+JOBS = ("job", "stage", "state", "attempts", "total", "wasted")
+
+
+def cost(  # noqa: PLR0913 - filters
+    target: Target,
+    *,
+    job: str | None,
+    by_job: bool,
+    stage: str | None,
+    older_than: timedelta | None,
+    newer_than: timedelta | None,
+    most: int,
+    prices: Path | None,
+    as_json: bool,
+) -> None:
+    out = Output(as_json=as_json)
+    pricing = _pricing(target, prices or USUAL)
+    now = target.parts.clock.now()
+    if job is not None:
+        lanes = list(lanes_of(target, [find_job(target, job, stage)]))
+    else:
+        lanes = select_lanes(
+            out, target, stage=stage, older_than=older_than, newer_than=newer_than, most=most
+        )
+    jobs = [pricing.job(lane, now) for lane in lanes]
+    if job is not None:
+        _job(out, jobs[0])
+    elif by_job:
+        _jobs(out, jobs)
+    else:
+        _stages(out, jobs)
+    for note in _notes(jobs, pricing):
+        out.note(note)
+    if job is None:
+        out.note(_standing(pricing))
+        out.note(_LEFT_OUT)
+
+
+def _standing(pricing: Pricing) -> str:
+    parts = standing(pricing.settings, pricing.prices)
+    detail = ", ".join(f"{what} {amount:.2f}" for what, amount in parts.items())
+    return f"the stack by itself, jobs or not: about {sum(parts.values()):.2f} in 30 days: {detail}"
+
+
+def _pricing(target: Target, file: Path) -> Pricing:
+    try:
+        prices = read_prices(file)
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
+        raise CommandError(
+            f"{file} is no price table: {what}; {USUAL} is one", ExitStatus.USAGE
+        ) from error
+    return Pricing(prices, target.settings)
+
+
+def _job(out: Output, job: JobCost) -> None:
+    if out.as_json:
+        for each in job.attempts:
+            out.record(_attempt_record(each))
+        return
+    out.table(ATTEMPTS, [_attempt_row(each) for each in job.attempts])
+    if len(job.attempts) > 1:
+        out.note(
+            f"{job.lane.row.job_id}: {money(job.cost.total)} in all, "
+            f"{money(job.wasted)} of it wasted"
+        )
+    if job.cost.saved_work:
+        out.note(
+            f"{job.lane.row.job_id}: {money(job.cost.saved_work)} of it for the storage of what it"
+            " saved for its next attempt"
+        )
+
+
+def _attempt_row(each: AttemptCost) -> list[str]:
+    record, cost = each.record, each.cost
+    about = "" if each.usage.by_ecs else "about "
+    spot = " spot" if each.usage.spot else ""
+    return [
+        str(record.attempt.number),
+        record.kind or record.state.value,
+        each.spent_on.value,
+        f"{record.size}{spot}",
+        f"{about}{format_duration(each.usage.task_s)}",
+        str(each.usage.beats),
+        money(cost.task),
+        money(cost.total - cost.task),
+        money(cost.total),
+        money(each.saved),
+    ]
+
+
+def _attempt_record(each: AttemptCost) -> dict[str, Any]:
+    record, used = each.record, each.usage
+    return {
+        **attempt_names(record),
+        "fate": each.spent_on.value,
+        "size": record.size,
+        "spot": used.spot,
+        "task_s": round(used.task_s, 3),
+        "by_ecs": used.by_ecs,
+        "beats": used.beats,
+        "transitions": used.transitions,
+        "total": each.cost.total,
+        "saved": each.saved,
+        "parts": each.cost.parts(),
+    }
+
+
+def _stages(out: Output, jobs: list[JobCost]) -> None:
+    found = by_stage(jobs)
+    if out.as_json:
+        for name, of_stage in found.items():
+            out.record({"stage": name, **_sums(of_stage)})
+    else:
+        out.table(STAGES, [_stage_row(name, of_stage) for name, of_stage in found.items()])
+
+
+def _jobs(out: Output, jobs: list[JobCost]) -> None:
+    dearest = sorted(jobs, key=lambda each: -each.cost.total)
+    if out.as_json:
+        for each in dearest:
+            row = each.lane.row
+            out.record(
+                {
+                    "job_id": row.job_id,
+                    "stage": row.stage,
+                    "state": row.state.value,
+                    **_sums([each]),
+                }
+            )
+    else:
+        out.table(JOBS, [_job_row(each) for each in dearest])
+
+
+def _sums(jobs: list[JobCost]) -> dict[str, Any]:
+    return {
+        "jobs": len(jobs),
+        "attempts": sum(len(each.attempts) for each in jobs),
+        "total": sum(each.cost.total for each in jobs),
+        "by_fate": {on.value: amount for on, amount in amounts_spent(jobs).items()},
+    }
+
+
+def _stage_row(name: str, jobs: list[JobCost]) -> list[str]:
+    sums = _sums(jobs)
+    amounts = [money(amount) for amount in amounts_spent(jobs).values()]
+    return [name, str(sums["jobs"]), str(sums["attempts"]), money(sums["total"]), *amounts]
+
+
+def _job_row(each: JobCost) -> list[str]:
+    row = each.lane.row
+    return [
+        row.job_id,
+        row.stage,
+        row.state.value,
+        str(len(each.attempts)),
+        money(each.cost.total),
+        money(each.wasted),
+    ]
+
+
+def _notes(jobs: list[JobCost], pricing: Pricing) -> list[str]:
+    attempts = [each for job in jobs for each in job.attempts]
+    prices = pricing.prices
+    notes = [] if jobs else ["no job matches"]
+    notes.append(
+        f"prices: {prices.currency}, {prices.region}, {prices.date}, "
+        "without free tiers and taxes (docs/cost.md)"
+    )
+    about = sum(not each.usage.by_ecs and each.usage.task_s > 0 for each in attempts)
+    if about:
+        notes.append(
+            f"{about} of {len(attempts)} attempts: the task's own times are not known; "
+            "the time from claim to end is taken"
+        )
+    if unknown := {each.record.size for each in attempts if each.usage.size is None}:
+        notes.append(
+            f"the stack has no size {', '.join(sorted(unknown))}: those tasks are not counted; "
+            "deploy it again"
+        )
+    return notes

@@ -1,0 +1,24 @@
+"""What `longhaul demo` does."""
+
+import os
+import sys
+from pathlib import Path
+
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.synth import DEFAULT_WORK_DIR
+from longhaul.config.sources import is_installed, sources
+
+
+def demo(*, work_dir: Path | None, iam: bool) -> None:
+    if is_installed():
+        raise CommandError(
+            "the demo and its flights are in a checkout of Longhaul: `make demo` there",
+            ExitStatus.USAGE,
+        )
+    # The demo is a program of its own, which uses this one. It replaces this process, so that
+    # Ctrl-C and the exit code are its own. -P: `examples` is the checkout's, not one of the working
+    # directory.
+    work = ["--work-dir", str(work_dir or DEFAULT_WORK_DIR), *([] if iam else ["--no-iam"])]
+    program = [sys.executable, "-P", "-m", "examples.demo", *work]
+    path = os.pathsep.join(filter(None, [str(sources()), os.environ.get("PYTHONPATH")]))
+    os.execve(sys.executable, program, os.environ | {"PYTHONPATH": path})  # noqa: S606 - no shell

@@ -1,0 +1,120 @@
+"""What `longhaul secret` does."""
+
+import sys
+from typing import Any
+
+import typer
+from botocore.exceptions import ClientError
+
+from longhaul.cli.checks.stage_secrets import (
+    StageSecret,
+    existence,
+    parameter_name,
+    stage_secrets,
+    with_key,
+)
+from longhaul.cli.display.text import moment_text
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.output import Output
+from longhaul.operations.view import iso
+
+COLUMNS = ("STAGE", "VARIABLE", "CHANGED", "WHERE")
+
+# moto gives a secret the end of its ARN that this tag says.
+_END_OF_ARN = "_custom_id_"
+
+_LENGTH_OF_END = 6
+
+
+def list_secrets(target: Target, *, stage: str | None, as_json: bool) -> None:
+    out = Output(as_json=as_json)
+    chosen = target.stage(stage).name if stage else None
+    found = [each for each in stage_secrets(target) if chosen in (None, each.stage)]
+    rows = []
+    for each in found:
+        there = existence(target, each.ref)
+        is_there = there is not None and not there.is_being_deleted
+        at = there.changed_at if there else None
+        if as_json:
+            changed = iso(at) if at else None
+            record = {"stage": each.stage, "variable": each.variable, "secret": each.text}
+            out.record({**record, "is_there": is_there, "changed_at": changed})
+        changed = moment_text(at) if at else "yes"
+        rows.append((each.stage, each.variable, changed if is_there else "missing", each.text))
+    if as_json:
+        return
+    out.table(COLUMNS, rows)
+    if not rows:
+        out.note("no stage of the stack has secrets: docs/secrets.md says how one gets some")
+
+
+def set_secret(target: Target, *, name: str, stage: str | None) -> None:
+    out = Output()
+    if not target.place.embedded:
+        raise CommandError(
+            f"{target.where} is no embedded AWS: set it with aws secretsmanager put-secret-value, "
+            "or aws ssm put-parameter --overwrite",
+            ExitStatus.USAGE,
+        )
+    secret = _chosen(target, name, stage)
+    out.say_where(target)
+    value = _asked(name)
+    try:
+        _put(target, secret, value)
+    except ValueError as error:
+        raise CommandError(f"{secret.ref.arn}: {error}", ExitStatus.FAILED) from error
+    out.note(f"{name} of stage {secret.stage} is set: the next attempt reads it")
+
+
+def _chosen(target: Target, name: str, stage: str | None) -> StageSecret:
+    chosen = target.stage(stage).name if stage else None
+    every = list(stage_secrets(target))
+    found = [each for each in every if each.variable == name and chosen in (None, each.stage)]
+    if not found:
+        known = ", ".join(sorted({each.variable for each in every})) or "none"
+        raise CommandError(
+            f"no stage has a secret {name}; there are: {known}", ExitStatus.NOT_FOUND
+        )
+    if len({each.text for each in found}) > 1:
+        stages = ", ".join(each.stage for each in found)
+        raise CommandError(
+            f"{name} is another secret in each of the stages {stages}: name one with --stage",
+            ExitStatus.USAGE,
+        )
+    return found[0]
+
+
+def _asked(name: str) -> str:
+    if sys.stdin.isatty():
+        value: str = typer.prompt(name, hide_input=True, err=True)
+    else:
+        value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise CommandError(f"no value was given for {name}", ExitStatus.USAGE)
+    return value
+
+
+def _put(target: Target, secret: StageSecret, value: str) -> None:
+    ref = secret.ref
+    if ref.service == "ssm":
+        target.client("ssm").put_parameter(
+            Name=parameter_name(ref), Value=value, Type="SecureString", Overwrite=True
+        )
+        return
+    client: Any = target.client("secretsmanager")
+    try:
+        before: str | None = client.get_secret_value(SecretId=ref.arn).get("SecretString")
+    except ClientError:
+        before = None
+    text = with_key(before, ref.key, value) if ref.key else value
+    if before is not None:
+        client.put_secret_value(SecretId=ref.arn, SecretString=text)
+        return
+    name = ref.arn.partition(":secret:")[2]
+    end = name[-_LENGTH_OF_END:]
+    client.create_secret(
+        Name=name[: -_LENGTH_OF_END - 1],
+        SecretString=text,
+        Tags=[{"Key": _END_OF_ARN, "Value": end}],
+    )

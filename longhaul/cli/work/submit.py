@@ -1,0 +1,225 @@
+"""What `longhaul submit` does."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from longhaul.cli.checks.files import missing_files
+from longhaul.cli.checks.params import check_params
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.project import chosen
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.outcomes import wait_for
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
+from longhaul.cli.terminal.selection import job_id
+from longhaul.domain.lease import job_key
+from longhaul.operations.submission import (
+    WHOLE,
+    Document,
+    Problem,
+    Submission,
+    documents,
+    group_problem,
+    new_ids,
+    submissions,
+)
+from longhaul.operations.submit import SubmitReport
+from longhaul.operations.wait import conflicting
+
+_MAX_SHOWN = 20
+
+
+def submit(  # noqa: PLR0913 - one option for each field of a request
+    target: Target,
+    *,
+    file: Path | None,
+    job: str | None,
+    inputs: list[str] | None,
+    output: list[str] | None,
+    params: list[str] | None,
+    mode: str | None,
+    engine: str | None,
+    size: str | None,
+    timeout: str | None,
+    stall_timeout: str | None,
+    max_attempts: int | None,
+    afresh: bool,
+    start_at: str | None,
+    label: str | None,
+    tags: list[str] | None,
+    wanted_id: str | None,
+    stage: str | None,
+    group: str | None,
+    wait: bool,
+    only: bool,
+    unsent: Path | None,
+    as_json: bool,
+) -> None:
+    out = Output(as_json=as_json)
+    fields = _fields(
+        job=job,
+        inputs=inputs,
+        **outputs(output),
+        params=params,
+        mode=mode,
+        engine=engine,
+        size=size,
+        timeout=timeout,
+        stall_timeout=stall_timeout,
+        max_attempts=max_attempts,
+        start_at=start_at,
+        afresh=afresh or None,
+        label=label,
+        tags=tags,
+    )
+    requests, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
+    if fields and file is not None:
+        raise CommandError("give a file or the options of one request, not both", ExitStatus.USAGE)
+    if wanted_id is not None:
+        requests = [_with_job_id(requests, problems, job_id(wanted_id))]
+    if group is not None and (unfit := group_problem(group)):
+        raise CommandError(f"--group {unfit}", ExitStatus.USAGE)
+    to_stage = target.open_stage(stage)
+    now = target.parts.clock.now()
+    sendable, more = submissions(
+        requests,
+        target.settings,
+        to_stage,
+        target.max_bytes(to_stage),
+        new_ids(now, target.parts.rng, len(requests)),
+        now,
+    )
+    if target.place.embedded:
+        more += missing_files(sendable)
+    project = chosen()
+    if project is not None and project.stack_name == target.stack:
+        wrong, notes = check_params(project, sendable, to_stage)
+        more += wrong
+        for note in notes:
+            out.note(note, style="yellow")
+    _refuse(out, [*problems, *more])
+    out.say_where(target)
+    awaited = target.waiter.before(to_stage.name, sendable) if wait else []
+    _refuse(out, conflicting(awaited, sendable))
+
+    report = _send(out, target, to_stage.queue_url, sendable, group)
+    # Before the printing, which may be interrupted.
+    _keep_unsent(out, report, unsent or Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
+    for each in report.sent:
+        if as_json:
+            out.record(
+                {
+                    "job_id": each.submission.job_id,
+                    "stage": to_stage.name,
+                    "message_id": each.message_id,
+                }
+            )
+        else:
+            out.line(each.submission.job_id)
+    if report.stopped_by is not None:
+        raise report.stopped_by
+    if report.unsent:
+        raise CommandError(f"{len(report.unsent)} requests were not sent")
+    if wait:
+        sent = {job_key(to_stage.name, each.job_id): {**each.request.params} for each in sendable}
+        wait_for(out, target, awaited, sent, only=only)
+
+
+def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:
+    if file is None and sys.stdin.isatty():
+        raise CommandError(
+            "nothing to submit: name a file, give --job and --output, or write requests to stdin",
+            ExitStatus.USAGE,
+        )
+    try:
+        raw = sys.stdin.buffer.read() if file is None or str(file) == "-" else file.read_bytes()
+        return documents(raw.decode("utf-8-sig"))
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}", ExitStatus.USAGE) from None
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise CommandError(f"line {line}: is not UTF-8", ExitStatus.USAGE) from None
+
+
+def _fields(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a request
+    """The request that the options describe; empty without any."""
+    values = {
+        "inputs": pairs("--input", options.pop("inputs")),
+        "params": pairs("--param", options.pop("params"), json_or_text),
+        "tags": pairs("--tag", options.pop("tags")),
+    }
+    return {name: value for name, value in {**options, **values}.items() if value not in (None, {})}
+
+
+def _with_job_id(requests: Sequence[Document], problems: Sequence[Problem], name: str) -> Document:
+    if len(requests) + len(problems) != 1:
+        raise CommandError(
+            f"--job-id names one request, and there are {len(requests) + len(problems)}",
+            ExitStatus.USAGE,
+        )
+    if problems:
+        raise CommandError(str(problems[0]), ExitStatus.USAGE)
+    return Document(requests[0].position, {**requests[0].fields, "job_id": name})
+
+
+def _refuse(out: Output, problems: Sequence[Problem]) -> None:
+    """Show the problems, and raise CommandError if there are any."""
+    if not problems:
+        return
+    for problem in sorted(problems, key=lambda each: each.position.number)[:_MAX_SHOWN]:
+        out.note(str(problem), style="red")
+    if len(problems) > _MAX_SHOWN:
+        out.note(f"… and {len(problems) - _MAX_SHOWN} more", style="red")
+    raise CommandError("nothing was sent", ExitStatus.USAGE)
+
+
+def _send(
+    out: Output,
+    target: Target,
+    queue_url: str,
+    sendable: Sequence[Submission],
+    group: str | None,
+) -> SubmitReport:
+    columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns,
+        console=out.err,
+        transient=True,
+        disable=len(sendable) < _MAX_SHOWN or not out.err.is_terminal,
+    ) as bar:
+        task = bar.add_task("", total=len(sendable))
+        return target.submitter.submit(
+            queue_url, sendable, lambda sent: bar.advance(task, sent), group
+        )
+
+
+def _keep_unsent(out: Output, report: SubmitReport, file: Path) -> None:
+    """Write the unsent requests to a file that can be submitted again."""
+    if not report.unsent:
+        return
+    place = _keep_text(file, "".join(f"{each.submission.body}\n" for each in report.unsent))
+    for reason in sorted({each.reason for each in report.unsent})[:_MAX_SHOWN]:
+        out.note(reason, style="red")
+    out.note(
+        f"sent {len(report.sent)} of {len(report.sent) + len(report.unsent)}; the rest is {place}: "
+        "submit it again (a request that did arrive is then a duplicate, and does no harm)",
+        style="yellow",
+    )
+
+
+def _keep_text(file: Path, text: str) -> str:
+    """Keep the text, and say where.
+
+    An existing file is not replaced: it may hold what an earlier run could not send.
+    """
+    try:
+        with file.open("x") as to:
+            to.write(text)
+    except OSError as error:
+        sys.stderr.write(text)  # the last way to keep it
+        return f"above ({file}: {error.strerror})"
+    return f"in {file}"

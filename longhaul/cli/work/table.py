@@ -1,0 +1,191 @@
+"""What `longhaul table` does: list, show, query and check the tables that jobs wrote."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from longhaul.adapters.clock import SystemClock
+from longhaul.cli.display.text import moment_text
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.extras import require
+from longhaul.cli.tables.query import query
+from longhaul.cli.tables.reader import TableEntry, TableReader, Version, current, versions
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.output import Output
+from longhaul.domain.tables import TablePath
+from longhaul.operations.view import iso
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+COLUMNS = ("TABLE", "ROWS", "FILES", "BYTES", "CHANGED", "BY")
+
+VERSION_COLUMNS = ("CHANGED", "OPERATION", "ADDED", "ROWS", "FILES", "SNAPSHOT", "BY")
+
+CHECK_COLUMNS = ("FILE", "COLUMNS")
+
+FIELD_COLUMNS = ("COLUMN", "TYPE", "")
+
+_TEXT_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
+
+
+def list_tables(target: Target, *, as_json: bool) -> None:
+    out = Output(as_json=as_json)
+    reader = _reader(target, "pyiceberg")
+    tables = [(entry, current(reader.metadata(entry))) for entry in reader.all()]
+    if as_json:
+        for entry, version in tables:
+            out.record({**_record(entry), "current": version and _version_record(version)})
+        return
+    out.table(COLUMNS, [_row(entry, version) for entry, version in tables])
+    if not tables:
+        out.note(
+            f"no tables in {', '.join(reader.databases)}: a job writes one with the output "
+            f"table://{reader.databases[0]}/NAME"
+        )
+
+
+def show(target: Target, *, name: str, limit: int, as_json: bool) -> None:
+    out = Output(as_json=as_json)
+    reader = _reader(target, "pyiceberg")
+    entry = reader.find(name)
+    metadata = reader.metadata(entry)
+    changes = versions(metadata)[-limit:]
+    columns = [
+        (each.name, str(each.field_type), each.required) for each in metadata.schema().fields
+    ]
+    if as_json:
+        out.record(
+            {
+                **_record(entry),
+                "location": metadata.location,
+                "columns": [
+                    {"name": column, "type": kind, "required": required}
+                    for column, kind, required in columns
+                ],
+                "partition_by": _partitions(metadata),
+                "changes": [_version_record(each) for each in changes],
+            }
+        )
+        return
+    out.fields(
+        [
+            ("table", str(entry)),
+            ("location", metadata.location),
+            ("metadata", entry.metadata_location),
+            ("partitioned by", ", ".join(_partitions(metadata))),
+        ]
+    )
+    out.line("")
+    rows = [(column, kind, "not null" if required else "") for column, kind, required in columns]
+    out.table(FIELD_COLUMNS, rows)
+    out.line("")
+    out.table(VERSION_COLUMNS, [_version_row(each) for each in changes])
+
+
+def run_query(target: Target, *, sql: str, limit: int, as_json: bool) -> None:
+    out = Output(as_json=as_json)
+    # One more than is shown, to say that there are more.
+    answer = query(target, _reader(target, "pyiceberg", "duckdb"), sql, limit + 1, as_json=as_json)
+    rows = [["" if each is None else each for each in row] for row in answer.rows[:limit]]
+    if as_json:
+        for (record,) in rows:
+            out.write(_plain_json(record))
+    else:
+        out.table(answer.columns, rows)
+    if len(answer.rows) > limit:
+        out.note("there are more rows: raise --limit")
+
+
+def check_bounds(target: Target, *, name: str, dry_run: bool, as_json: bool) -> None:
+    reader = _reader(target, "pyiceberg", "pyarrow")
+    # They take a third of a second, which other commands should not.
+    from longhaul.adapters.iceberg.catalog import OccupiedError, Tables  # noqa: PLC0415
+    from longhaul.cli.tables.bounds import BoundsCheck  # noqa: PLC0415
+
+    out = Output(as_json=as_json)
+    entry = reader.find(name)
+    bucket = target.settings.paths.data_bucket
+    tables = Tables(lambda: target.client("glue"), target.client("s3"), bucket)
+    check = BoundsCheck(tables, target.client("s3"), TablePath(entry.database, entry.name))
+    try:
+        found = check.look() if dry_run else check.mend(SystemClock())
+    except OccupiedError as error:
+        raise CommandError(str(error)) from error
+    wrong = [(file.path, found.names(file)) for file in found.wrong]
+    if as_json:
+        for path, columns in wrong:
+            out.record({"file": path, "columns": columns, "mended": not dry_run})
+    elif wrong:
+        out.table(CHECK_COLUMNS, [(path, ", ".join(columns)) for path, columns in wrong])
+    for path, why in found.unknown.items():
+        out.note(f"not checked: {path}: {why}")
+    done = "" if dry_run or not wrong else ", mended now"
+    out.note(f"{entry}: {len(wrong)} of {found.files} files with wrong bounds{done}")
+    if found.unknown or (wrong and dry_run):
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _reader(target: Target, *modules: str) -> TableReader:
+    """`modules`: what the command imports of the extra; some of it comes with `[local]` too."""
+    require("tables", *modules)
+    databases = target.settings.paths.table_databases
+    return TableReader(target.client("glue"), target.client("s3"), databases)
+
+
+def _row(entry: TableEntry, version: Version | None) -> tuple[str, ...]:
+    if version is None:
+        return (str(entry), "0", "0", "0", "", "")
+    sizes = (version.rows, version.files, version.size)
+    return (str(entry), *map(str, sizes), moment_text(version.at), version.by)
+
+
+def _version_row(version: Version) -> tuple[str, ...]:
+    return (
+        moment_text(version.at),
+        version.operation,
+        str(version.added_rows),
+        str(version.rows),
+        str(version.files),
+        str(version.snapshot_id),
+        version.by,
+    )
+
+
+def _record(entry: TableEntry) -> Mapping[str, Any]:
+    return {
+        "database": entry.database,
+        "name": entry.name,
+        "metadata_location": entry.metadata_location,
+    }
+
+
+def _version_record(version: Version) -> Mapping[str, Any]:
+    return {**vars(version), "at": iso(version.at)}
+
+
+def _partitions(metadata: "TableMetadata") -> list[str]:
+    schema = metadata.schema()
+    spec = [
+        (str(field.transform), schema.find_column_name(field.source_id))
+        for field in metadata.spec().fields
+    ]
+    return [
+        f"{column}" if transform == "identity" else f"{transform}({column})"
+        for transform, column in spec
+    ]
+
+
+def _plain_json(record: str) -> str:
+    """DuckDB's JSON as that of the other commands: in ASCII, and read by every parser.
+
+    JSON has no NaN and no infinities. They become texts, as Spark writes them.
+    """
+    standard = _TEXT_OR_NO_NUMBER.sub(
+        lambda match: match[0] if match[0].startswith('"') else f'"{match[0]}"', record
+    )
+    # Only texts have any.
+    return re.sub(r"[^\x20-\x7e]", lambda match: json.dumps(match[0])[1:-1], standard)
