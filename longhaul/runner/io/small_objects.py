@@ -1,4 +1,4 @@
-"""Small objects by AWS's native client, which takes a fourth of the CPU time for each.
+"""Small objects by AWS's native client, which takes a fourth of the CPU time or less.
 
 s3transfer holds the interpreter's lock for most of a small GET, so that more cores do not help.
 What the native client does not bring, for whatever reason, is left to s3transfer: the errors and
