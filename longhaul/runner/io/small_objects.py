@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _MIB: Final = 1024 * 1024
-# The native client holds an object in memory until it is whole: at 1 MB it takes as much CPU time as
-# s3transfer.
+# The native client holds an object in memory until it is whole. At 1 MB it takes as much CPU time
+# as s3transfer.
 MAX_BYTES: Final = _MIB
 """The largest object that counts as small."""
 _WINDOW_BYTES: Final = 64 * _MIB
