@@ -29,10 +29,11 @@ class Stamps:
     def watch(self, runner: ModuleType) -> None:
         """Stamp the steps of `runner.main`."""
         self._stamp("python started")
-        gateway_of, begin = gateways.Gateway, runner.end_when_stopped
+        gateway_of: Callable[..., Any] = gateways.Gateway
+        begin = runner.end_when_stopped
 
         def started(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - Gateway's own
-            gateway = gateway_of(*arguments, **named)
+            gateway: Any = gateway_of(*arguments, **named)
             self._jvm = psutil.Process(gateway.pid)
             self._stamp("JVM process started")
             gateway.attach = self._before_the_session(self._after("JVM answers", gateway.attach))
@@ -55,12 +56,12 @@ class Stamps:
             attempt.run = self._after("published", attempt.run)
             begin(attempt)
 
-        gateways.Gateway = started  # type: ignore[misc]
+        gateways.Gateway = started  # type: ignore[misc, assignment]
         runner.end_when_stopped = put_together  # type: ignore[attr-defined]
 
-    def _before_the_session(self, attach: Callable[[], None]) -> Callable[[], None]:
-        def attached() -> None:
-            attach()
+    def _before_the_session(self, attach: Callable[..., None]) -> Callable[..., None]:
+        def attached(*arguments: Any, **named: Any) -> None:  # noqa: ANN401 - Gateway's own
+            attach(*arguments, **named)
             # Here it is imported already, and its session not yet begun.
             from longhaul.runner.spark.local import LocalSpark  # noqa: PLC0415
 

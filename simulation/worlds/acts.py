@@ -16,7 +16,7 @@ from longhaul.operations.cancel import Canceller
 from longhaul.operations.rerun import Rerunner
 from longhaul.operations.retry import Retrier, why_not
 from longhaul.operations.submission import Position, Submission
-from longhaul.operations.submit import SubmitReport, Submitter
+from longhaul.operations.submit import Sent, SubmitReport, Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
 from longhaul.operations.wait import Awaited
 from longhaul.trees import Trees
@@ -160,7 +160,7 @@ class _OneByOne(Submitter):
     def submit(self, queue_url: str, submissions: Sequence[Submission], *_: Any) -> SubmitReport:
         for each in submissions:
             self.queue.send(queue_url, Message(each.body, {}))
-        return SubmitReport(sent=[*submissions])
+        return SubmitReport(sent=[Sent(each, "") for each in submissions])
 
 
 def rerun_tree(world: "World", act: Act) -> None:

@@ -63,8 +63,8 @@ def each_backfill_is_told(seen: "Seen", _: None) -> str | None:
         return None
     for root, item in seen.backfills.items():
         if is_sending(item):
-            if problem := next((each for each in seen.told_trees if _root(each) == root), None):
-                return f"{problem} was told of a backfill that has jobs to send"
+            if told := next((each for each in seen.told_trees if _root(each) == root), None):
+                return f"{told} was told of a backfill that has jobs to send"
         elif problem := _told_otherwise(seen, root, list(_sent_keys(seen, root, item))):
             return problem
     return None
