@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger
 
+import longhaul.adapters.emf
 import longhaul.domain.saved
 import longhaul.log_context
 import longhaul.runner.emitting
@@ -46,7 +47,7 @@ def installed(world: World) -> Iterator[None]:
         # An attempt records what its job raises. Mistakes of the code must be seen instead.
         (AttemptRunner, "_fail", _failed(world)),
         # Metrics go to stdout.
-        (longhaul.wiring, "EmfMetrics", lambda _: _metrics(world)),
+        (longhaul.adapters.emf, "EmfMetrics", lambda _: _metrics(world)),
         # No line is written, so none needs the names of its job.
         (longhaul.log_context, "logger", _QUIET),
         # What is caught and logged is seen all the same.
