@@ -120,7 +120,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Look:
+class ReporterLook:
     """What a look at the attempt found."""
 
     at: datetime
@@ -157,7 +157,7 @@ class Reporter:
     _seen: object = None
     _advanced_at: datetime | None = None
     _started_at: datetime | None = None
-    _written: Look | None = None
+    _written: ReporterLook | None = None
     _written_at: datetime | None = None
 
     def start(self) -> None:
@@ -201,7 +201,7 @@ class Reporter:
         if self._is_due(look):
             self._write(look)
 
-    def _is_due(self, look: Look) -> bool:
+    def _is_due(self, look: ReporterLook) -> bool:
         before, written_at = self._written, self._written_at
         if before is None or written_at is None:
             return True
@@ -218,7 +218,7 @@ class Reporter:
         )
         return (look.at - written_at).total_seconds() >= wait_s
 
-    def _look(self) -> Look:
+    def _look(self) -> ReporterLook:
         now, spark, effort = self.clock.now(), self.sample(), self.effort()
         seen = (self.progress.ticks, spark)
         quiet_until = self.progress.quiet_until
@@ -243,9 +243,9 @@ class Reporter:
             "cpu_s_per_s": round(effort.cpu_s / effort.seconds, 2) if effort.seconds else 0,
             "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,
         }
-        return Look(now, self._advanced_at, news, load)
+        return ReporterLook(now, self._advanced_at, news, load)
 
-    def _write(self, look: Look) -> None:
+    def _write(self, look: ReporterLook) -> None:
         try:
             lease = self.leases.report(
                 transitions.report_progress(self.attempt, look.document, look.advanced_at, look.at)
