@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,8 +10,9 @@ from longhaul.adapters.clock import SystemClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.contract.conftest import Aws
-from tests.fidelity.moto_engines import embedded, stock
-from tests.oracles.engines import Oracles
+
+if TYPE_CHECKING:
+    from tests.oracles.engines import Oracles
 
 Engine = Callable[[], AbstractContextManager[Aws]]
 """From nothing to the engine without any state."""
@@ -22,7 +24,7 @@ def _fake() -> Iterator[Aws]:
     yield Aws(fake.client, fake.clock, fake)
 
 
-def _oracle(oracles: Oracles) -> Engine:
+def _oracle(oracles: "Oracles") -> Engine:
     @contextmanager
     def engine() -> Iterator[Aws]:
         with oracles.account() as account:
@@ -42,6 +44,9 @@ def engine(
     elif request.param == "oracle":
         yield _oracle(request.getfixturevalue("oracles"))
     else:
+        # `make check` asks the fakes alone: moto and its server are two fifths of all its imports.
+        from tests.fidelity.moto_engines import embedded, stock  # noqa: PLC0415
+
         with (stock if request.param == "stock" else embedded)(folder) as running:
             yield running
 

@@ -9,16 +9,11 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
-
-from longhaul.local.moto_repairs.patching import Patches
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.stepfunctions.interpreter import Interpreter
 from simulation.aws.stepfunctions.run_task_sync import RunTaskSync
 from tests.contract.conftest import Aws
-from tests.local.support import eventually
 from tests.patience import DEADLINE_S
-from tests.simulation.conformance.in_moto import LambdaClient
 from tests.simulation.conformance.in_simulation import result_of_invoke
 from tests.simulation.conformance.scripts import FunctionAnswer
 
@@ -119,6 +114,15 @@ def _in_fake(
 def _in_moto(
     aws: Aws, machine_arn: str, given: str, function: Function, stopped_at: str | None
 ) -> Ended:
+    # The engines of moto alone need these (see `conftest.py`).
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task import (  # noqa: PLC0415
+        lambda_eval_utils,
+    )
+
+    from longhaul.local.moto_repairs.patching import Patches  # noqa: PLC0415
+    from tests.local.support import eventually  # noqa: PLC0415
+    from tests.simulation.conformance.in_moto import LambdaClient  # noqa: PLC0415
+
     sfn, patches, over = aws.client("stepfunctions"), Patches(), threading.Event()
     payloads: list[Any] = []
 
