@@ -70,6 +70,7 @@ def read(text: str) -> Plan:
 def _problems(plan: Plan) -> Iterator[str]:
     """The parts of a plan that have no meaning."""
     roots = {job.name.partition(".")[0] for job in plan.jobs}
+    roots |= {name.partition("/")[0] for name in roots}  # of a backfill
     for act in plan.acts:
         if act.kind not in acts.KINDS:
             yield f"there is no act {act.kind!r}, only {', '.join(acts.KINDS)}"

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from simulation.tools.checking import all_hold
+from simulation.tools.replay import read
 from simulation.worlds.generation import plan_of
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.run import play
@@ -14,6 +15,10 @@ from simulation.worlds.trees import TREE_WORLDS, with_reruns
 from simulation.worlds.world import World
 
 RETRIED = TREE_WORLDS["a tree's end is told, and once more when its dead job was run again"]
+
+
+def test_each_of_the_worlds_can_be_replayed() -> None:
+    assert [read(plan.to_json()) for plan in TREE_WORLDS.values()] == [*TREE_WORLDS.values()]
 
 
 def test_every_invariant_holds_in_each_of_the_worlds() -> None:
