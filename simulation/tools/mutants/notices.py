@@ -130,6 +130,7 @@ NOTICES: Final = (
         "longhaul/operations/backfill.py",
         "watches = noted is not None and (is_new or not values <= noted)",
         "watches = noted == set()",
+        test=f"{_BACKFILLS}::test_it_ends_once_more_after_a_retry_and_after_more_is_sent",
     ),
     Mutant(
         "the end of a backfill's job that runs again begins no watch",
