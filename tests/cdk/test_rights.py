@@ -304,11 +304,11 @@ def _stage(**settings: JsonValue) -> dict[str, JsonValue]:
     return {"stages": [{"name": "main", **settings}]}
 
 
-READ: dict[str, JsonValue] = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+_READING: dict[str, JsonValue] = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
 
 
 def _statement(**changed: JsonValue) -> dict[str, JsonValue]:
-    whole = {**READ, **changed}
+    whole = {**_READING, **changed}
     return _stage(policies=[{name: value for name, value in whole.items() if value is not None}])
 
 
@@ -332,7 +332,7 @@ def _statement(**changed: JsonValue) -> dict[str, JsonValue]:
             "'StringEqual' is no operator of IAM's conditions",
         ),
         (
-            _stage(policies=[{**READ, "Sid": "Read"}, {**READ, "Sid": "Read"}]),
+            _stage(policies=[{**_READING, "Sid": "Read"}, {**_READING, "Sid": "Read"}]),
             "two statements with the Sid Read; IAM takes each once",
         ),
         (_stage(role="crunching"), "'crunching' is no role: arn:aws:iam::"),

@@ -57,7 +57,7 @@ def test_each_stage_has_its_sum_and_what_it_was_spent_on(priced: World) -> None:
     assert stage["by_fate"]["useful"] == pytest.approx(2 * stage["by_fate"]["failed"], rel=0.01)
     assert stage["total"] == pytest.approx(sum(stage["by_fate"].values()))
     done = priced.run("cost")
-    assert done.stdout.split("\t")[:4] == ["main", "2", "2", "0.0812"]
+    assert done.stdout.split("\t")[:4] == ["main", "2", "2", "0.0803"]
     assert "prices: USD, us-east-1, 2026-09-20, without free tiers and taxes" in done.stderr
     assert "2 of 2 attempts: the task's own times are not known" in done.stderr
     assert "the stack by itself, jobs or not: about 10.40 in 30 days: pollers 0.26" in done.stderr
@@ -82,7 +82,7 @@ def test_each_attempt_of_a_job_shows_its_cost_and_whether_it_was_wasted(priced: 
         ["1", "out_of_memory", "failed", "small", "about 1h"],
         ["2", "succeeded", "useful", "medium", "about 1h"],
     ]
-    assert "january: 0.251 in all, 0.0540 of it wasted" in done.stderr
+    assert "january: 0.250 in all, 0.0534 of it wasted" in done.stderr
 
 
 def test_the_storage_of_what_a_job_saved_is_in_its_cost_and_in_the_report(

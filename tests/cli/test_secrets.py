@@ -9,7 +9,7 @@ import pytest
 from longhaul.cli.checks.finding import Finding, Level
 from longhaul.cli.checks.secrets import secrets
 from longhaul.cli.checks.stage_secrets import with_key
-from longhaul.cli.project import _local_stage
+from longhaul.cli.local_project import _local_stage
 from longhaul.cli.target import Target
 from longhaul.domain.secret_refs import SecretRef
 from longhaul.settings import JOB_VARIABLES

@@ -15,11 +15,13 @@ import pytest
 import typer.main
 
 from longhaul.cli.cli import app
+from longhaul.domain.lease import job_key
+from longhaul.domain.lineage import Lineage
 from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BUCKET
 from tests.cli.conftest import World
-from tests.cli.page.scenes import three_stages, tree
+from tests.cli.page.scenes import member_id, three_stages, tree
 from tests.cli.test_logs import GROUP, began, runner_line
 from tests.layers import ROOT
 
@@ -32,6 +34,7 @@ ELSEWHERE = {
 }
 CLICKS = re.findall(r"^\| (?!to )[^|`]+ \| (\*\*.*) \|$", PAGE, re.MULTILINE)
 ROOT_JOB = "flights-2013"
+JOBS, BEGUN = 6, 4  # of the tree, and how many of them were claimed
 DONE, DEAD, CANCELLED, WAITS = (f"{ROOT_JOB}-0{month}" for month in (1, 2, 3, 4))
 
 
@@ -54,7 +57,7 @@ def used(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World
     world.claim(CANCELLED, label="2026-10-07", tags={"team": "web"})
     world.bury(DEAD, "timed_out")
     world.end(world.claim(WAITS), OutcomeClass.FAILED)
-    tree(world, 6, 4, name=ROOT_JOB)
+    tree(world, JOBS, BEGUN, name=ROOT_JOB)
     return world
 
 
@@ -83,6 +86,8 @@ def test_a_command_of_the_page_runs(used: World, line: str) -> None:
         used.clock.meanwhile.append(lambda: _end_what_runs(used))
     if "drop --older-than" in line:
         used.clock.advance(timedelta(days=8).total_seconds())
+    if line.endswith("--tree"):
+        _end_the_tree(used)
     done = used.run(*words(line))
     assert done.exit_code == 0, done.output
     assert done.output.strip()
@@ -94,6 +99,15 @@ def _run_what_was_sent(world: World) -> None:
         assert request.job_id is not None
         lease = world.claim(request.job_id, fingerprint=request.fingerprint())
         world.end(lease, OutcomeClass.SUCCEEDED)
+
+
+def _end_the_tree(world: World) -> None:
+    root = world.parts.leases.load(job_key("main", ROOT_JOB))
+    assert root is not None
+    lineage = Lineage(root=root.key, parent=root.key)
+    for n in range(BEGUN, JOBS):
+        member = world.claim(member_id(root, n), world.settings.stages[1], lineage=lineage)
+        world.end(member, OutcomeClass.SUCCEEDED)
 
 
 def _end_what_runs(world: World) -> None:

@@ -565,5 +565,5 @@ def test_a_rerun_of_a_dead_job_means_its_new_run(world: World, client: Client) -
 
 def test_a_rerun_of_a_job_that_runs_is_refused(world: World, client: Client) -> None:
     run(world, client.submit({**BODY, "job_id": "day-7"}))
-    with pytest.raises(NotRetriableError, match="it is running"):
+    with pytest.raises(NotRetriableError, match="has not ended"):
         client.rerun("day-7", tree=True)
