@@ -6,6 +6,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, cast
@@ -13,13 +14,14 @@ from urllib.parse import unquote
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import ClientError
 
 from longhaul.domain.paths import DataPath
 from longhaul.runner.io import small_objects, staging
 from longhaul.runner.io.listing import InputListing, Source, digest_of
-from longhaul.runner.io.small_objects import Placed, SmallObjects
+from longhaul.runner.io.small_objects import Placed, SmallObjects, address_of
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.transfer import transfer
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
@@ -196,6 +198,32 @@ def test_object_of_any_name_is_brought(
     assert fetch(key) == []
     assert (tmp_path / "0").read_bytes() == BODY
     assert server.gets == {key: 1}
+
+
+@pytest.mark.parametrize("bucket", ["data", "my.data"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"region_name": "us-east-1"},
+        {"region_name": "eu-central-1"},
+        {"region_name": "ap-southeast-3"},
+        {"region_name": "cn-north-1"},
+        {"region_name": "us-east-1", "endpoint_url": "http://127.0.0.1:4566"},
+    ],
+    ids=lambda place: " ".join(place.values()),
+)
+def test_native_client_asks_where_boto3_asks(place: dict[str, Any], bucket: str) -> None:
+    urls: list[str] = []
+
+    def sent(request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        urls.append(request.url)
+        return AWSResponse(request.url, 200, {}, cast("Any", BytesIO(BODY)))
+
+    s3 = boto3.client("s3", **place)
+    s3.meta.events.register("before-send.s3.GetObject", sent)
+    s3.get_object(Bucket=bucket, Key="a")
+
+    assert f"{address_of(s3, bucket).geturl()}a" == urls[0]
 
 
 def test_each_request_has_the_credentials_of_its_time(fetch: Fetch, server: Server) -> None:

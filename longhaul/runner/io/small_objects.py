@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -65,7 +65,7 @@ class SmallObjects:
         if native is None:
             yield from files
             return
-        with closing(_Window(native, cache(self._address), advance)) as window:
+        with closing(_Window(native, cache(partial(address_of, self.client)), advance)) as window:
             for place, source in files:
                 stop.check()
                 if _is_small(source):
@@ -77,14 +77,6 @@ class SmallObjects:
                 yield place, source
             while window.is_open:
                 yield from window.ended(stop)
-
-    def _address(self, bucket: str) -> SplitResult:
-        """The URL of an object in the bucket with an empty name."""
-        url = self.client.generate_presigned_url(
-            "get_object", Params={"Bucket": bucket, "Key": "key"}
-        )
-        address = urlsplit(url)
-        return address._replace(path=address.path.removesuffix("key"), query="")
 
     def _native(self) -> "NativeClient | None":
         """The client; None behind a proxy, which it would pass by."""
@@ -112,6 +104,17 @@ class SmallObjects:
             ),
             max_active_connections_override=_AT_ONCE,
         )
+
+
+def address_of(client: "S3Client", bucket: str) -> SplitResult:
+    """The URL of an object in the bucket with an empty name, as boto3's own requests have it."""
+    url = client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "key"})
+    address, endpoint = urlsplit(url), urlsplit(client.meta.endpoint_url)
+    host = address.netloc
+    if host == f"{bucket}.s3.amazonaws.com":
+        # A presigned URL names the global endpoint, which regions since 2019 do not have.
+        host = f"{bucket}.{endpoint.netloc}"
+    return address._replace(netloc=host, path=address.path.removesuffix("key"), query="")
 
 
 def count_small(sources: Iterable[Source]) -> int:
