@@ -22,7 +22,7 @@ from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request, sent_again
 from longhaul.operations.errors import NotRetriableError, NotSentError
 from longhaul.operations.handles import UnsentRequest
-from longhaul.operations.retry import kept_request, why_not
+from longhaul.operations.retry import kept_request, stage_of, why_not
 from longhaul.operations.submission import WHOLE, Submission
 from longhaul.operations.wait import Awaited
 from longhaul.ports import Clock, JobQueue, Leases, Requests, Reruns
@@ -114,13 +114,14 @@ class Rerunner:
             afresh: Whether it leaves what it has stored.
 
         Raises:
-            NotRetriableError: it has not ended, its last rerun has not, or no request is kept.
+            NotRetriableError: it has not ended, its last rerun has not, no request is kept, or
+                its stage is gone.
             InvalidRequestError: with these changes it could never run.
         """
         succeeded = lease.state is State.SUCCEEDED
         if not succeeded and (problem := why_not(lease)):
             raise NotRetriableError(problem)
-        stage = self.settings.stage(lease.stage)
+        stage = stage_of(lease, self.settings)
         content = kept_request(lease, self.requests)
         document = json.loads(sent_again(content.body, afresh=afresh))
         if params:

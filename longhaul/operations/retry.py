@@ -11,7 +11,7 @@ from longhaul.domain.message import Message
 from longhaul.domain.request import sent_again
 from longhaul.operations.errors import NotRetriableError
 from longhaul.ports import JobQueue, Requests
-from longhaul.settings import RuntimeSettings
+from longhaul.settings import RuntimeSettings, Stage, UnknownStageError
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Retrier:
         Doing it twice is harmless: one message starts the run, the other is its duplicate.
 
         Raises:
-            NotRetriableError: the job has not ended, has succeeded, or left no request.
+            NotRetriableError: the job has not ended, has succeeded, or left no request; or its
+                stage is gone.
         """
         if problem := why_not(lease):
             raise NotRetriableError(problem)
@@ -38,7 +39,7 @@ class Retrier:
             attributes.with_ours(content.attributes, ours),
             content.group_id,
         )
-        self.queue.send(self.settings.stage(lease.stage).queue_url, again)
+        self.queue.send(stage_of(lease, self.settings).queue_url, again)
 
 
 def kept_request(lease: Lease, requests: Requests) -> Message:
@@ -51,6 +52,21 @@ def kept_request(lease: Lease, requests: Requests) -> Message:
     if kept is None:
         raise NotRetriableError("its request is no longer kept: submit it again")
     return kept
+
+
+def stage_of(lease: Lease, settings: RuntimeSettings) -> Stage:
+    """The stage of a job that shall run again.
+
+    Raises:
+        NotRetriableError: a deploy has removed it.
+    """
+    try:
+        return settings.stage(lease.stage)
+    except UnknownStageError as error:
+        raise NotRetriableError(
+            f"its stage {lease.stage} is not deployed any more: deploy it again, or submit its "
+            "request to another one"
+        ) from error
 
 
 def why_not(lease: Lease) -> str | None:

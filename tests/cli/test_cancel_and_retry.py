@@ -7,7 +7,10 @@ from longhaul.domain import transitions
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.operations.errors import NotRetriableError
+from longhaul.operations.rerun import Rerunner
 from longhaul.operations.retry import Retrier
+from longhaul.trees import Trees
 from tests.builders import BODY, BUCKET, changed, stage
 from tests.cli.conftest import World
 
@@ -210,3 +213,22 @@ def test_the_producers_ten_attributes_survive_a_retry(world: World) -> None:
         "a0",
         "a1",
     }
+
+
+def test_a_job_whose_stage_a_deploy_removed_runs_again_in_no_other(world: World) -> None:
+    parts, dead = world.parts, world.end(world.claim("dead"))
+    settings = world.settings.model_copy(update={"stages": (stage(name="other"),)})
+    retrier = Retrier(settings, parts.queue, parts.requests)
+    rerunner = Rerunner(
+        settings=settings,
+        clock=parts.clock,
+        leases=parts.leases,
+        trees=Trees(settings, parts.leases, parts.refusals, parts.requests),
+        queue=parts.queue,
+        requests=parts.requests,
+        sent=parts.reruns,
+    )
+    with pytest.raises(NotRetriableError, match="main is not deployed any more: deploy it again"):
+        retrier.retry(dead)
+    with pytest.raises(NotRetriableError, match="main is not deployed any more: deploy it again"):
+        rerunner.plan(dead, params={})
