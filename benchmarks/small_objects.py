@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -120,7 +120,7 @@ def _used(client: str, endpoint: str) -> dict[str, float]:
     s3 = boto3.client("s3", endpoint_url=endpoint)
     small = SmallObjects(s3, boto3.Session().get_credentials) if client == "native" else None
     with tempfile.TemporaryDirectory() as name:
-        stager = _stager(s3, InputListing(s3, "data"), Path(name), small)
+        stager = stager_of(s3, InputListing(s3, "data"), Path(name), small)
         before, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
         stager.stage({"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")})
         wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
@@ -132,7 +132,7 @@ def _used(client: str, endpoint: str) -> dict[str, float]:
     }
 
 
-def _stager(s3: Any, listing: InputListing, folder: Path, small: SmallObjects | None) -> Stager:  # noqa: ANN401 - boto3's
+def stager_of(s3: Any, listing: InputListing, folder: Path, small: SmallObjects | None) -> Stager:  # noqa: ANN401 - boto3's
     return Stager(
         s3,
         listing,
@@ -151,33 +151,36 @@ def _listed_mib(objects: int) -> float:
     process, most = psutil.Process(), 0.0
 
     class Swallowed(SmallObjects):
-        def left_of(self, files: Any, **_: Any) -> Iterator[Placed]:  # noqa: ANN401 - as it is
+        def left_of(self, files: Any, **_: Any) -> Generator[Placed]:  # noqa: ANN401 - as it is
             nonlocal most
             for number, _placed in enumerate(files):
                 if number % 10_000 == 0:
                     most = max(most, process.memory_info().rss)
-            return iter(())
+            yield from ()
 
-    listing = InputListing(cast("Any", _Listed(objects)), "data")
+    listing = InputListing(cast("Any", Listed(objects, _PREFIX)), "data")
     usage = shutil._ntuple_diskusage(2**50, 0, 2**50)  # noqa: SLF001 - disks are smaller
     shutil.disk_usage = lambda path: usage  # noqa: ARG005 - the parameter's name
     with tempfile.TemporaryDirectory() as name:
-        stager = _stager(s3, listing, Path(name), Swallowed(s3, lambda: None))
+        stager = stager_of(s3, listing, Path(name), Swallowed(s3, lambda: None))
         before = process.memory_info().rss
         stager.stage({"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")})
     return max(most, process.memory_info().rss) / 2**20 - before / 2**20
 
 
-class _Listed:
-    """Lists so many objects, and holds none."""
+class Listed:
+    """An S3 that lists so many objects in a folder, page by page, and holds none."""
 
-    def __init__(self, objects: int) -> None:
+    def __init__(self, objects: int, folder: str) -> None:
         self._objects = objects
+        self._folder = folder
 
     def get_object(self, **_: str) -> None:
         raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
 
-    def get_paginator(self, _: str) -> "_Listed":
+    head_object = get_object
+
+    def get_paginator(self, _: str) -> "Listed":
         return self
 
     def paginate(self, **_: str) -> Iterator[Any]:
@@ -185,7 +188,7 @@ class _Listed:
             yield {
                 "Contents": [
                     {
-                        "Key": f"{_PREFIX}/flights-{number:08}.csv",
+                        "Key": f"{self._folder}/flights-{number:08}.csv",
                         "Size": 60_000 + number,
                         "ETag": f'"{number:032x}"',
                     }

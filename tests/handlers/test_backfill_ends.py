@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from functions import sweeper
 from longhaul.announcing import Announcer
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.lease import Lease
@@ -26,7 +25,7 @@ from tests.builders import body
 from tests.builders import stage as stage_of
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.test_stages import commit, dispatched, emitting, queued, settled
-from tests.handlers.test_tree_ends import TOPIC, die
+from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
 from tests.handlers.test_trees import trees_of
 
 KEY = "main#oct"
@@ -36,17 +35,13 @@ STAGES = (stage_of(next=("clean",), **TELLING), queued("clean", job="flights_cle
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    with deployed(check=True, stages=STAGES) as found:
-        found.aws.sns.create_topic(Name="ended")
+    with telling(STAGES) as found:
         yield found
 
 
 def swept(stack: Stack, context: Context) -> list[dict[str, Any]]:
     """The events about the backfill that were sent, after another sweep."""
-    stack.aws.clock.advance(300)
-    sweeper.lambda_handler({}, context)
-    told = [json.loads(text) for text in stack.aws.sns.topics.get(TOPIC, [])]
-    return [each for each in told if each.get("job_id") == "oct"]
+    return [each for each in told_after_a_sweep(stack, context) if each.get("job_id") == "oct"]
 
 
 def send(stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any) -> None:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.tree import TreeCanceller
+from longhaul.settings import Stage
 from simulation.aws.service import ACCOUNT, REGION
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed
@@ -30,18 +32,29 @@ STAGES = tuple(
 )
 
 
-@pytest.fixture
-def stack() -> Iterator[Stack]:
-    with deployed(check=True, stages=STAGES) as found:
+@contextmanager
+def telling(stages: Sequence[Stage]) -> Iterator[Stack]:
+    with deployed(check=True, stages=stages) as found:
         found.aws.sns.create_topic(Name="ended")
         yield found
 
 
-def swept(stack: Stack, context: Context) -> list[dict[str, Any]]:
-    """The tree events that were sent, after another sweep."""
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    with telling(STAGES) as found:
+        yield found
+
+
+def told_after_a_sweep(stack: Stack, context: Context) -> list[dict[str, Any]]:
+    """All events that were sent, after another sweep."""
     stack.aws.clock.advance(300)
     sweeper.lambda_handler({}, context)
-    told = [json.loads(text) for text in stack.aws.sns.topics.get(TOPIC, [])]
+    return [json.loads(text) for text in stack.aws.sns.topics.get(TOPIC, [])]
+
+
+def swept(stack: Stack, context: Context) -> list[dict[str, Any]]:
+    """The tree events that were sent, after another sweep."""
+    told = told_after_a_sweep(stack, context)
     return [each for each in told if each.get("event") == "tree_ended"]
 
 

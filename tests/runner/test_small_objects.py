@@ -4,7 +4,7 @@ import base64
 import tracemalloc
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
@@ -18,11 +18,11 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import ClientError
 
+from benchmarks.small_objects import Listed, stager_of
 from longhaul.domain.paths import DataPath
 from longhaul.runner.io import small_objects, staging
 from longhaul.runner.io.listing import InputListing, Source, digest_of
 from longhaul.runner.io.small_objects import Placed, SmallObjects, address_of
-from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.transfer import transfer
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 
@@ -280,59 +280,22 @@ def test_window_is_bounded_by_bytes(fetch: Fetch, monkeypatch: pytest.MonkeyPatc
     assert max(open_at_once) == 2
 
 
-class Listed:
-    """An S3 that lists so many objects below `raw/`, page by page, and holds none."""
-
-    def __init__(self, objects: int) -> None:
-        self._objects = objects
-
-    def get_object(self, **_: str) -> Any:
-        raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
-
-    head_object = get_object
-
-    def get_paginator(self, _: str) -> "Listed":
-        return self
-
-    def paginate(self, **_: str) -> Iterator[Any]:
-        for page in range(0, self._objects, 1_000):
-            numbers = range(page, min(page + 1_000, self._objects))
-            contents = [
-                {
-                    "Key": f"raw/year=2013/flights-{n:08d}.csv",
-                    "Size": 60_000 + n,
-                    "ETag": f'"{n:032x}"',
-                }
-                for n in numbers
-            ]
-            yield {"Contents": contents}
-
-
 class Swallowed(SmallObjects):
     """Brings nothing, and says that all is there."""
 
     taken = 0
 
-    def left_of(self, files: Iterable[Placed], **_: Any) -> Iterator[Placed]:
+    def left_of(self, files: Iterable[Placed], **_: Any) -> Generator[Placed]:
         for _place in files:
             self.taken += 1
-        return iter(())
+        yield from ()
 
 
 def staged_bytes(folder: Path, objects: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """The most memory that staging takes."""
-    s3 = cast("Any", Listed(objects))
+    s3 = cast("Any", Listed(objects, "raw/year=2013"))
     small = Swallowed(s3, lambda: None)
-    stager = Stager(
-        boto3.client("s3"),
-        InputListing(s3, "data"),
-        folder,
-        Stop(),
-        disk_gib={},
-        begin=lambda _: None,
-        advance=lambda _: None,
-        small=small,
-    )
+    stager = stager_of(boto3.client("s3"), InputListing(s3, "data"), folder, small)
     monkeypatch.setattr(stager, "_check_disk", lambda _: None)
     tracemalloc.start()
     try:

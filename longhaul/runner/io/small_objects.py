@@ -6,7 +6,7 @@ the patience of an attempt are the same with both.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -55,7 +55,7 @@ class SmallObjects:
 
     def left_of(
         self, files: Iterable[Placed], *, stop: Stop, advance: Callable[[int], None]
-    ) -> Iterator[Placed]:
+    ) -> Generator[Placed]:
         """Bring the small ones to their places, and yield those that are not brought.
 
         Raises:

@@ -8,6 +8,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, closing
 from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -192,8 +193,14 @@ class Stager:
 
     def _download(self, files: Iterator[Placed], small: int) -> None:
         """Bring the files, of which `small` are small objects."""
-        if self._small and small >= FEW:
-            files = self._small.left_of(files, stop=self._stop, advance=self._advance)
+        with ExitStack() as ends:
+            if self._small and small >= FEW:
+                left = self._small.left_of(files, stop=self._stop, advance=self._advance)
+                # Also after an error: from then on it writes no file any more.
+                files = ends.enter_context(closing(left))
+            self._transfer(files)
+
+    def _transfer(self, files: Iterator[Placed]) -> None:
         transfer(
             self._s3,
             _TRANSFER,
