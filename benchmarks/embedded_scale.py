@@ -9,16 +9,16 @@ import logging
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from benchmarks.embedded_stack import Call, running_stack
+from benchmarks.embedded_stack import STAGE, running_stack
 from benchmarks.timed_work import Work
+from longhaul.domain.beat import interval_s
 from longhaul.settings import LeaseSettings
 
 _LOOKS_EVERY_S = 1
@@ -44,12 +44,11 @@ def scaled(jobs: int, for_s: float) -> dict[str, Any]:
                 raise TimeoutError(f"{len(begun)} of {jobs} jobs began")
             time.sleep(_LOOKS_EVERY_S)
         time.sleep(for_s)
-        calls = list(stack.calls)
-        starts = [call.at for call in calls if call.operation == "StartExecution"]
-        late = lateness(call for call in calls if call.queue == stack.queue)
+        rows = stack.leases.load_many(f"{STAGE}#{each['id']}" for each in begun)
+        late = [part for row in rows.values() for part in lateness(row.attempt.beat_ages_s)]
         return {
             "jobs": jobs,
-            "last_execution_s": round(starts[jobs - 1] - sent_at, 1),
+            "last_execution_s": round(stack.started_at[jobs - 1] - sent_at, 1),
             "last_task_s": round(max(each["at"] for each in begun) - sent_at, 1),
             "beats": len(late),
             "beats_later_than_their_interval": sum(each > 1 for each in late),
@@ -58,22 +57,16 @@ def scaled(jobs: int, for_s: float) -> dict[str, Any]:
         }
 
 
-def lateness(calls: Iterable[Call]) -> list[float]:
-    """How late each beat after a job's first one came, as a part of its interval.
+def lateness(ages_s: Sequence[float]) -> list[float]:
+    """How late each beat after an attempt's first one came, as a part of its interval.
 
-    The interval is the one that the beat before announced by the visibility that it asked for.
+    Args:
+        ages_s: Of the attempt at its beats, in their order, in whole seconds.
     """
-    beats: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for call in calls:
-        if call.operation == "ChangeMessageVisibility":
-            visibility_s = call.body["VisibilityTimeout"]
-            wait_s = (visibility_s - _LEASE.visibility_margin_s) / _LEASE.visibility_factor
-            beats[call.body["ReceiptHandle"]].append((call.at, wait_s))
+    waits_s = (interval_s(age_s, _LEASE) for age_s in ages_s)
     return [
-        (at - before - wait_s) / wait_s
-        for each in beats.values()
-        for (before, wait_s), (at, _) in pairwise(each)
-        if wait_s > 0
+        (age_s - before_s - wait_s) / wait_s
+        for (before_s, age_s), wait_s in zip(pairwise(ages_s), waits_s, strict=False)
     ]
 
 

@@ -1,21 +1,22 @@
 """The stack on an embedded AWS, with the timing that it has on AWS, and without Spark.
 
 Its tasks are processes of the real runner (`standin`), whose jobs do the work of
-`benchmarks.timed_work`. Each call that the embedded AWS gets is noted.
+`benchmarks.timed_work`. Each start of an execution is noted.
 """
 
-import io
 import json
 import os
+import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from benchmarks.timed_work import EVENTS, Work, events
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.cli.synth import ARCHITECTURES, synth
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
@@ -23,18 +24,7 @@ from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 
 _STAND_IN: Final = Path(__file__).parent / "standin"
-_SERVICE = 3  # in a signature's scope: key, date, region, service
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call, at a Unix time. Only those of SQS have a queue, and a body."""
-
-    service: str
-    operation: str
-    queue: str
-    at: float
-    body: Mapping[str, Any] = field(default_factory=dict)
+STAGE: Final = "main"
 
 
 @dataclass
@@ -42,13 +32,9 @@ class Stack:
     aws: EmbeddedAws
     queue_url: str
     bucket: str
+    leases: DynamoLeases
     events_file: Path
-    calls: list[Call] = field(default_factory=list)
-
-    @property
-    def queue(self) -> str:
-        """Its name."""
-        return self.queue_url.rpartition("/")[2]
+    started_at: list[float] = field(default_factory=list)  # the executions, in Unix seconds
 
     def send(self, *works: Work) -> None:
         sqs = aws_client("sqs", endpoint=self.aws.endpoint, region=self.aws.region)
@@ -78,25 +64,31 @@ def running_stack(folder: Path, slots: int) -> Iterator[Stack]:
     )
     settings = {
         "architecture": ARCHITECTURES[os.uname().machine],
-        "stages": [{"name": "main", "slots": slots}],
+        "stages": [{"name": STAGE, "slots": slots}],
     }
     with embedded as aws:
         assembly = synth(folder / "cdk.out", profile=None, context={CONTEXT_KEY: settings})
         outputs = aws.deploy(assembly, "Longhaul")
-        stack = Stack(aws, outputs["JobsQueueUrl"], outputs["DataBucketName"], events_file)
-        with _noted(aws, stack.calls):
+        leases = DynamoLeases(
+            aws_client("dynamodb", endpoint=aws.endpoint, region=aws.region),
+            outputs["LeasesTableName"],
+            SystemClock(),
+            random.Random(),  # noqa: S311 - of back-offs
+        )
+        queue_url, bucket = outputs["JobsQueueUrl"], outputs["DataBucketName"]
+        stack = Stack(aws, queue_url, bucket, leases, events_file)
+        with _noted(aws, stack.started_at):
             yield stack
 
 
 @contextmanager
-def _noted(aws: EmbeddedAws, calls: list[Call]) -> Iterator[None]:
+def _noted(aws: EmbeddedAws, started_at: list[float]) -> Iterator[None]:
     server: Any = aws._server._server  # noqa: SLF001 - what serves it
     app = server.app
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        environ["wsgi.input"] = io.BytesIO(body)
-        calls.append(parse_call(environ, body))
+        if environ.get("HTTP_X_AMZ_TARGET", "").endswith(".StartExecution"):
+            started_at.append(time.time())
         answer: Iterable[bytes] = app(environ, start_response)
         return answer
 
@@ -105,18 +97,3 @@ def _noted(aws: EmbeddedAws, calls: list[Call]) -> Iterator[None]:
         yield
     finally:
         server.app = app
-
-
-def parse_call(environ: dict[str, Any], body: bytes) -> Call:
-    """The call that a request makes. SQS has two protocols."""
-    scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split("/")
-    service = scope[_SERVICE] if len(scope) > _SERVICE else ""
-    operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
-    fields: Mapping[str, Any] = {}
-    if service == "sqs" and operation:
-        fields = json.loads(body)
-    elif service == "sqs":
-        fields = {name: values[0] for name, values in parse_qs(body.decode()).items()}
-        operation = fields["Action"]
-    queue = fields.get("QueueUrl", "").rpartition("/")[2]
-    return Call(service, operation, queue, time.time(), fields)

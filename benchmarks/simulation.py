@@ -105,7 +105,8 @@ def _check_out(revision: str, folder: Path) -> None:
         capture_output=True,
     ).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as files:
-        files.extractall(folder, filter="data")
+        # Of our own commits. The first patches of Python 3.11 have no filter.
+        files.extractall(folder)  # noqa: S202
 
 
 def _plans(worlds: int) -> dict[str, list[str]]:
