@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from simulation.worlds.backfills import with_backfill
 from simulation.worlds.emr import with_emr
 from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
 from simulation.worlds.expiry import expiries
@@ -100,6 +101,7 @@ def plan_of(seed: int) -> Plan:
     plan = with_reruns(rng_of(seed, "reruns"), plan, swarm)
     plan = with_secrets(rng_of(seed, "secrets"), plan, swarm)
     plan = with_refused_role(rng_of(seed, "refused role"), plan, swarm)
+    plan = with_backfill(rng_of(seed, "backfill"), plan, swarm)
     return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
 
 

@@ -158,6 +158,13 @@ SCENARIOS: Mapping[str, Plan] = {
     "a cancel is told to a bus": _plan(
         Job("j0", work_s=120.0), Act(90.0, "cancel", "j0"), notify="events"
     ),
+    "a backfill of a plain stage is interrupted, and goes on": Plan(
+        jobs=(Job("days/a", work_s=9.0, files=1), Job("days/b", work_s=9.0, files=1)),
+        acts=(Act(1.0, "backfill", "days", work=1), Act(60.0, "backfill", "days")),
+        faults=(),
+        notify="sns",
+        trees=True,
+    ),
     "a job waits for a slot": replace(
         _plan(Job("j0", work_s=9.0), Act(2.0, "submit", "j1"), slots=1),
         jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),

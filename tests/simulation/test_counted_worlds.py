@@ -17,7 +17,12 @@ from simulation.worlds.systematic import LONG, PIPELINES, RACES, SCENARIOS, pair
 _SHORT = tuple(each for each in SCENARIOS if each not in LONG)
 _COUNTED = ("a job dies between commit and publish", "a job succeeds")
 """With every single fault."""
-_SAMPLED = (*_COUNTED, "a job fails, then succeeds", "a job is cancelled")
+_SAMPLED = (
+    *_COUNTED,
+    "a job fails, then succeeds",
+    "a job is cancelled",
+    "a backfill of a plain stage is interrupted, and goes on",
+)
 
 
 def some(plans: Iterable[Plan], count: int) -> list[Plan]:
