@@ -20,9 +20,12 @@ def has_backfill(plan: Plan) -> bool:
 
 def drawn(seeds: range) -> list[Plan]:
     """Those of plain stages, each with a backfill; long worlds show nothing new here."""
-    plans = (
-        with_backfill(rng_of(seed, "backfill"), plan_of(seed), _ALL, chance=1.0) for seed in seeds
-    )
+    plans = [
+        plan
+        if has_backfill(plan := plan_of(seed))
+        else with_backfill(rng_of(seed, "backfill"), plan, _ALL, chance=1.0)
+        for seed in seeds
+    ]
     return [
         plan
         for plan in plans
