@@ -122,6 +122,8 @@ def backfill(world: "World", act: Act) -> None:
     `work`: how many of them may go on at a time; 0 for all.
     """
     parts, key = wiring(), job_key(MAIN, act.job)
+    if MAIN not in {stage.name for stage in parts.settings.stages}:
+        return  # it was taken out, and the command says so
     names = [job.name for job in world.plan.jobs if job.name.startswith(f"{act.job}/")]
     rows = parts.leases.load_many(job_key(MAIN, name) for name in names)
     planned = []

@@ -176,4 +176,12 @@ TREE_WORLDS: Mapping[str, Plan] = {
     "a backfill sends more when its end was told": _backfill(
         Act(1_200.0, "backfill", "days"), Act(2_400.0, "backfill", "days"), at_first=1
     ),
+    "a backfill is interrupted, and goes on when its stage was taken out": replace(
+        _backfill(
+            Act(200.0, "retire", work=1, service="main"),
+            Act(1_200.0, "backfill", "days"),
+            at_first=1,
+        ),
+        clean_slots=0,
+    ),
 }
