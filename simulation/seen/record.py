@@ -96,6 +96,16 @@ class Seen:
         return {}
 
     @cached_property
+    def sending_since(self) -> dict[str, datetime]:
+        """Since when a backfill has had jobs to send, by key."""
+        return {}
+
+    @cached_property
+    def marks_over(self) -> set[str]:
+        """Keys of jobs that were cancelled before they began, and have ended so."""
+        return set()
+
+    @cached_property
     def stored(self) -> Stored:
         return Stored(self)
 

@@ -163,7 +163,11 @@ class Watch:
         self.seen.watched.discard(key[0])
         if item is not None and "sent_values" in item:
             self.seen.backfills[key[0]] = item
-            if "open" in item and not is_sending(item):
+            if is_sending(item):
+                self.seen.sending_since.setdefault(key[0], self.seen.now)
+                return
+            self.seen.sending_since.pop(key[0], None)
+            if "open" in item:
                 self.seen.watched.add(key[0])
 
     def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
@@ -249,6 +253,8 @@ class Watch:
         # Without a message it is a cancel mark that met none.
         if "owed" not in item and item.get("message_id", {}).get("S"):
             self.seen.over.setdefault((key, run), state)
+        elif "owed" not in item:
+            self.seen.marks_over.add(key)
 
     def _note_owed(self, key: str, *, is_owed: bool) -> None:
         if is_owed:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
-from simulation.worlds.plan import Act, Ending, Job, Plan
+from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.swarm import Swarm
 
 _TOLD = 0.7  # of the pipelines that tell of ends
@@ -175,6 +175,20 @@ TREE_WORLDS: Mapping[str, Plan] = {
     ),
     "a backfill sends more when its end was told": _backfill(
         Act(1_200.0, "backfill", "days"), Act(2_400.0, "backfill", "days"), at_first=1
+    ),
+    "a cancelled backfill is told, goes on and is interrupted": _backfill(
+        Act(5.0, "cancel_backfill", "days"), Act(1_500.0, "backfill", "days", work=1)
+    ),
+    # Its jobs were noted, and cancelled before they were sent.
+    "a backfill dies as it sends, is cancelled, goes on, and a dispatcher is slow": replace(
+        _backfill(Act(2.0, "cancel_backfill", "days"), Act(887.3, "backfill", "days")),
+        clean_slots=0,
+        slots=1,
+        faults=(
+            Fault("backfill.0", 4, "crash/before"),
+            Fault("dispatcher@m1#1", 4, "slow/40"),
+            Fault("dispatcher@m1#1", 10, "unavailable/after/all"),
+        ),
     ),
     "a backfill is interrupted, and goes on when its stage was taken out": replace(
         _backfill(

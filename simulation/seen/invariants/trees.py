@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from simulation.seen.invariants.table import invariant
@@ -28,11 +29,15 @@ def ended_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
 
 
 def _has_ended(seen: "Seen", key: str) -> bool:
-    return any(of == key for of, _ in seen.over) or _was_refused(seen, key)
+    # One that was cancelled before its message came has ended once that comes.
+    is_over = key in seen.marks_over or any(of == key for of, _ in seen.over)
+    return is_over or _was_refused(seen, key)
 
 
 @invariant("S22", "tree told", "each end of a tree has an id, and a later one a greater sequence")
 def one_id_for_each_end(seen: "Seen", event: dict[str, Any]) -> str | None:
+    if any(key.startswith(f"{_root(event)}/") for key in seen.expired):
+        return None  # months went by for a job of a backfill, and not for the backfill
     for other in seen.told_trees:
         if _root(other) != _root(event) or other["run"] != event["run"]:
             continue
@@ -63,8 +68,11 @@ def each_backfill_is_told(seen: "Seen", _: None) -> str | None:
         return None
     for root, item in seen.backfills.items():
         if is_sending(item):
-            if told := next((each for each in seen.told_trees if _root(each) == root), None):
-                return f"{told} was told of a backfill that has jobs to send"
+            # Before its command went on it may have ended.
+            latest = seen.sending_since[root] + seen.asked.doubt
+            for told in seen.told_trees:
+                if _root(told) == root and datetime.fromisoformat(told["ended_at"]) > latest:
+                    return f"{told} was told of a backfill that has jobs to send"
         elif problem := _told_otherwise(seen, root, list(_sent_keys(seen, root, item))):
             return problem
     return None
