@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from longhaul.domain import attributes
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.follow_ons import with_stored
-from longhaul.domain.lease import Lease, State, job_key
+from longhaul.domain.lease import Lease, Owed, State, job_key
 from longhaul.domain.message import Message, size_problem
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request, sent_again
@@ -114,13 +114,16 @@ class Rerunner:
             afresh: Whether it leaves what it has stored.
 
         Raises:
-            NotRetriableError: it has not ended, its last rerun has not, no request is kept, or
-                its stage is gone.
+            NotRetriableError: it or its last rerun has not ended or is not published, no request
+                is kept, or its stage is gone.
             InvalidRequestError: with these changes it could never run.
         """
         succeeded = lease.state is State.SUCCEEDED
         if not succeeded and (problem := why_not(lease)):
             raise NotRetriableError(problem)
+        if succeeded and Owed.PUBLISH in lease.owed:
+            # It could be published after the rerun, and take the place of the newer output.
+            raise NotRetriableError("it has succeeded, and its output is not published yet: wait")
         stage = stage_of(lease, self.settings)
         content = kept_request(lease, self.requests)
         document = json.loads(sent_again(content.body, afresh=afresh))
@@ -189,6 +192,10 @@ class Rerunner:
         if before and not before[-1].state.is_terminal and not before[-1].is_mark:
             raise NotRetriableError(
                 f"its rerun {before[-1].job_id} is {before[-1].state.value}: wait, or cancel it"
+            )
+        if before and Owed.PUBLISH in before[-1].owed:
+            raise NotRetriableError(
+                f"the output of its rerun {before[-1].job_id} is not published yet: wait"
             )
         request = read_request(json.dumps(document))
         fields = {name: value for name, value in document.items() if name != "lineage"}

@@ -211,8 +211,10 @@ class World:
         kind: OutcomeClass = OutcomeClass.PERMANENT,
         why: str = "why",
         evidence: Evidence = Evidence(),  # noqa: B008 - frozen
+        *,
+        owes: bool = False,
     ) -> Lease:
-        """End the job, with nothing owed."""
+        """End the job, with nothing owed unless `owes`."""
         now = self.clock.now()
         after = after_verdict(
             with_task(lease, evidence),
@@ -223,7 +225,7 @@ class World:
             self.parts.rng,
         ).lease
         self.parts.leases.apply(transitions.settle(lease, after))
-        for owed in after.owed:
+        for owed in () if owes else after.owed:
             after = self.parts.leases.apply(transitions.strike(after, Owed(owed), now))
         return after
 

@@ -6,12 +6,12 @@ import pytest
 
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, new_run
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
 from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass
-from tests.builders import BODY, BUCKET, message, stage
+from tests.builders import BODY, BUCKET, OUTPUT, message, stage
 from tests.cli.conftest import World
 
 
@@ -184,3 +184,30 @@ def test_a_rerun_with_other_changes_is_refused_until_the_first_has_begun(
     after = world.run("rerun", "day-7", "--size", "medium")
     assert after.exit_code == 0, after.stderr
     assert lease.run > 0
+
+
+def unpublished(world: World, job_id: str, **row: Any) -> Lease:
+    lease = world.claim(job_id, **row)
+    world.parts.leases.report(transitions.commit(lease.id, OUTPUT))
+    committed = world.parts.leases.load(lease.key)
+    assert committed is not None
+    world.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
+    return world.end(committed, OutcomeClass.SUCCEEDED, owes=True)
+
+
+def test_a_success_whose_output_is_not_published_is_not_run_again(world: World) -> None:
+    """Its publication could come after the rerun's, and take its place."""
+    lease = unpublished(world, "day-7")
+    done = world.run("rerun", "day-7")
+    assert (done.exit_code, world.queued()) == (1, [])
+    assert "its output is not published yet: wait" in done.stderr
+    world.parts.leases.apply(transitions.strike(lease, Owed.PUBLISH, world.clock.now()))
+    assert world.run("rerun", "day-7").exit_code == 0
+
+
+def test_nor_is_one_whose_last_rerun_is_not_published(world: World) -> None:
+    succeeded(world, "day-7")
+    unpublished(world, "day-7-rerun-1", rerun_of="day-7")
+    done = world.run("rerun", "day-7")
+    assert (done.exit_code, world.queued()) == (1, [])
+    assert "the output of its rerun day-7-rerun-1 is not published yet: wait" in done.stderr
