@@ -304,8 +304,8 @@ class Backfills(Protocol):
             watches: Whether its end is to be told, once more where it was.
         """
 
-    def watch_again(self, key: str, now: datetime) -> None:
-        """Have the end of a backfill told that may have ended once more; no other is there."""
+    def watch_again(self, key: str, job: str, now: datetime) -> None:
+        """Have the end of a backfill told again, if it has sent the job of that key."""
 
     def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:
         """Note what a look at a watched backfill has found.

@@ -71,7 +71,7 @@ class TreeEnds:
         if not (lease.may_have_ended_before or self.context.refusals.was_refused(lease.key)):
             return
         if backfill is not None:
-            self.context.backfills.watch_again(backfill, self.context.clock.now())
+            self.context.backfills.watch_again(backfill, lease.root, self.context.clock.now())
         if lease.lineage is not None:
             self._watch_root_again(lease.root)
 

@@ -64,7 +64,9 @@ def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     assert list(index.watched_keys("main")) == []
     assert backfills.note_look(KEY, first, waiting(first, f"{KEY}/01"))
     assert watch() == TreeWatch(1, waits_for=f"{KEY}/01")
-    backfills.watch_again(KEY, NOW)
+    backfills.watch_again(KEY, f"{KEY}/other", NOW)
+    assert watch().ends == 1
+    backfills.watch_again(KEY, f"{KEY}/01", NOW)
     assert watch() == TreeWatch(2)
     assert not backfills.note_look(KEY, first, told(first))
     second = watch()
@@ -80,7 +82,7 @@ def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
 
 
 def test_one_that_is_not_there_is_not_watched(backfills: DynamoBackfills) -> None:
-    backfills.watch_again(KEY, NOW)
+    backfills.watch_again(KEY, f"{KEY}/01", NOW)
     assert not backfills.note_look(KEY, TreeWatch(1), told(TreeWatch(1)))
     assert backfills.find_backfills([KEY]) == {}
 

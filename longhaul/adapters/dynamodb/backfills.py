@@ -68,13 +68,14 @@ class DynamoBackfills:
         names, given = names | {"#open": OPEN.name}, given | _of_watch(key)
         return self._update_if(NOT_CANCELLED, key, update, names, given)
 
-    def watch_again(self, key: str, now: datetime) -> None:
+    def watch_again(self, key: str, job: str, now: datetime) -> None:
+        value = job.removeprefix(f"{key}/")
         self._update_if(
-            "attribute_exists(sent_values)",
+            "contains(sent_values, :value)",
             key,
             f"SET #ttl = :ttl, {_WATCHES} REMOVE looked ADD ends :one",
             {"#ttl": TTL, "#open": OPEN.name},
-            {":ttl": expiry(now)} | _of_watch(key),
+            {":ttl": expiry(now)} | _of_watch(key) | serialized({":value": value}),
         )
 
     def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:

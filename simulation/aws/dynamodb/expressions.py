@@ -5,7 +5,7 @@
     negation    = [ NOT ] primary
     primary     = "(" condition ")"
                 | attribute_exists(path) | attribute_not_exists(path)
-                | begins_with(operand, operand)
+                | begins_with(operand, operand) | contains(path, operand)
                 | operand ( "=" | "<>" | "<" | "<=" | ">" | ">=" ) operand
                 | operand IN (operand, …)
                 | operand BETWEEN operand AND operand
@@ -178,6 +178,10 @@ class _Parser:
                 subject = self._operand()
                 self._expect(",")
                 result = nodes.BeginsWith(subject, self._operand())
+            case "contains":
+                path = self._path()
+                self._expect(",")
+                result = nodes.Contains(path, self._operand())
             case _:
                 raise ExpressionError(
                     f"Invalid function name; function: {name} (or not known to this fake)"

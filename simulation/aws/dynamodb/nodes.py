@@ -160,6 +160,23 @@ class BeginsWith:
 
 
 @dataclass(frozen=True, slots=True)
+class Contains:
+    """Of a set of strings, the only thing that the product looks through."""
+
+    path: Path
+    member: Operand
+
+    def holds(self, item: Item, env: Environment) -> bool:
+        found, member = self.path.value(item, env), self.member.value(item, env)
+        return (
+            found is not None
+            and member is not None
+            and "SS" in found
+            and member.get("S") in found["SS"]
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     parts: tuple[Any, ...]
 

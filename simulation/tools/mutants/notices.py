@@ -135,7 +135,7 @@ NOTICES: Final = (
     Mutant(
         "the end of a backfill's job that runs again begins no watch",
         _TREE_ENDS,
-        "self.context.backfills.watch_again(backfill, self.context.clock.now())",
+        "self.context.backfills.watch_again(backfill, lease.root, self.context.clock.now())",
         "pass",
     ),
     Mutant(
