@@ -63,7 +63,10 @@ class Actions:
     def _work(self, stage: str, name: str) -> Lease | Backfill | None:
         """The row of a job, or the backfill of that name."""
         key, parts = job_key(stage, name), self._target.parts
-        return parts.leases.load(key) or parts.backfills.find_backfills([key]).get(key)
+        row = parts.leases.load(key)
+        if row is not None and not row.is_open_mark:
+            return row
+        return parts.backfills.find_backfills([key]).get(key) or row
 
     def cancel_all(self, keys: Sequence[str]) -> Notice:
         """Cancel exactly these jobs, each by itself."""

@@ -203,7 +203,7 @@ class Page:
         return self._html("job.html", request, values | {"seen": view}, 404 if absent else 200)
 
     def _find(self, request: Request) -> Response:
-        """Find a job by its id alone."""
+        """Find a job by its id alone, or a backfill by its name."""
         try:
             name = checked_id(request.args.get("id", "").strip())
         except CommandError as error:
@@ -211,8 +211,9 @@ class Page:
         names = [each.name for each in self._target.settings.stages]
         with self._aws_errors_shown():
             rows = self._target.jobs.find(names, name)
-            found = {} if rows else self._backfills(names, name)
-        known = [row.stage for row in rows] or [each.stage for each in found.values()]
+            is_job = any(not row.is_open_mark for row in rows)
+            found = {} if is_job else self._backfills(names, name)
+        known = [each.stage for each in found.values()] or [row.stage for row in rows]
         stages = known or names
         if len(stages) == 1:
             return redirect(self._url("/job", stage=stages[0], id=name), 303)
@@ -247,7 +248,8 @@ class Page:
         with self._aws_errors_shown():
             row = self._target.parts.leases.load(job_key(stage.name, job_id))
             of_tree = what.endswith("-tree")
-            is_backfill = bool(of_tree and row is None and self._backfills([stage.name], job_id))
+            is_job = row is not None and not row.is_open_mark
+            is_backfill = of_tree and not is_job and bool(self._backfills([stage.name], job_id))
         if of_tree:
             problem = None if row is not None or is_backfill else "Nothing is known of it."
         elif what == "cancel":

@@ -98,9 +98,12 @@ class JobReader:
         """
         parts = self._target.parts
         row = parts.leases.load(self._key)
-        if row is None:
+        if row is None or row.is_open_mark:
             found = parts.backfills.find_backfills([self._key]).get(self._key)
-            return self._backfill(found) if found else None
+            if found is not None:
+                return self._backfill(found)
+        if row is None:
+            return None
         attempts = self._histories.of([row]).get(row.key, ())
         tree = self._tree(row)
         return JobView(

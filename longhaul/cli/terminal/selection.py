@@ -49,7 +49,9 @@ def find_work(target: Target, text: str, stage: str | None) -> Lease | Backfill:
     """
     name, stages = _typed(target, text, stage)
     rows = target.jobs.find(stages, name)
-    backfill = None if rows else find_backfill(target, name, stages)
+    # A cancel of the name before anything was sent has left a mark, which is no job.
+    is_job = any(not row.is_open_mark for row in rows)
+    backfill = None if is_job else find_backfill(target, name, stages)
     return backfill or _only_one(target, name, stages, rows)
 
 

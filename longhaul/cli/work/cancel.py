@@ -73,4 +73,4 @@ def _known(target: Target, text: str, stage: str | None) -> tuple[list[str], Bac
             f"job {text} is in several stages ({', '.join(found)}): name one with --stage",
             ExitStatus.USAGE,
         )
-    return found or names, None if rows else find_backfill(target, text, names)
+    return found or names, None if found else find_backfill(target, text, names)

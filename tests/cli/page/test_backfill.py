@@ -89,3 +89,15 @@ def test_a_refresh_of_a_cancelled_backfill_that_goes_on_says_so(
     assert world.parts.backfills.note_sent("main#oct", ["2026-10-05"], 2, now, now)
     said = words(visitor.read("/job", **NAME))
     assert "2 more were still to be sent" in said
+
+
+def test_a_cancel_before_it_began_does_not_hide_it(world: World, visitor: Visitor) -> None:
+    """Its mark is under the key that the name would have as a job."""
+    world.run("cancel", "oct", "--stage", "main", "--only")
+    world.clock.advance(1)
+    backfill(world, 4, 2, left=7)
+    assert "7 more were still to be sent" in words(visitor.read("/job", **NAME))
+    assert visitor.get("/find", id="oct").status_code == 303
+    assert "Cancel the backfill oct?" in words(visitor.read("/ask/cancel-tree", **NAME))
+    did = words(visitor.do("/do/cancel-tree", **NAME))
+    assert "✓ 3 jobs of the backfill oct cancelled" in did

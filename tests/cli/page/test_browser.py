@@ -473,7 +473,7 @@ def test_a_backfill_is_found_by_its_name_unfolds_and_is_cancelled(
     page.get_by_role("link", name="Cancel the backfill").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the backfill").click()
     page.wait_for_selector("#notice >> text=20 jobs of the backfill oct cancelled")
-    page.get_by_label("Job id").fill("oct/2026-10-01")
+    page.get_by_label("Job or backfill").fill("oct/2026-10-01")
     page.get_by_role("button", name="Find").click()
     page.get_by_role("link", name="oct", exact=True).click()
     page.wait_for_selector("#tree .box")
