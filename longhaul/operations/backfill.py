@@ -19,8 +19,8 @@ from longhaul.domain.tables import is_table
 from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.submission import Document, Position, Problem, Submission
 from longhaul.operations.submit import Submitter, Unsent
-from longhaul.operations.wait import Awaited, Standing, standing
-from longhaul.ports import Backfills, Clock, Leases
+from longhaul.operations.wait import Awaited, Standing, Waiter
+from longhaul.ports import Backfills, Clock
 from longhaul.settings import Stage
 
 MAX_VALUES: Final = 10_000
@@ -207,7 +207,7 @@ def documents(
     label = template.get("label", f"{{{over.name}}}")
     found = []
     for n, value in enumerate(over.values):
-        tags = {"backfill": name, over.name: value.text, **template.get("tags", {})}
+        tags = {over.name: value.text, "backfill": name, **template.get("tags", {})}
         fields = _filled({**what, "label": label, "tags": tags}, over.name, value)
         found.append(Document(Position(value.text, n), {**fields, "job_id": f"{name}/{value.id}"}))
     return name, found
@@ -256,9 +256,11 @@ class Planned:
     @property
     def step(self) -> Step:
         row = self.awaited.before
-        if row is None or row.state in (State.DEAD, State.CANCELLED) or row.cancel_requested_at:
+        if row is None:
             return "send"
-        return "skip" if row.state is State.SUCCEEDED else "wait"
+        if row.state is State.SUCCEEDED:  # a cancel may have come too late
+            return "skip"
+        return "send" if row.state.is_terminal or row.cancel_requested_at else "wait"
 
     @property
     def why(self) -> str:
@@ -279,7 +281,7 @@ class Course:
 @dataclass(frozen=True)
 class Backfiller:
     clock: Clock
-    leases: Leases
+    waiter: Waiter
     backfills: Backfills
     submitter: Submitter
 
@@ -302,17 +304,15 @@ class Backfiller:
         """
         course = Course(left=[each for each in planned if each.step == "send"])
         course.open = {each.awaited.key: each for each in planned if each.step == "wait"}
-        began_at = self.leases.aws_time()  # of the read of its rows, for the plan
+        began_at = self.waiter.leases.aws_time()  # of the read of its rows, for the plan
         noted = self._noted(stage, key)
         known = [each for each in planned if each.step != "send"]
         self._note(key, known, len(course.left), began_at, noted)
         while True:
-            rows = self.leases.load_many(course.open)
-            for job, each in list(course.open.items()):
-                found = standing(each.awaited, rows.get(job))
+            for found in self.waiter.standings_of([each.awaited for each in course.open.values()]):
                 if found.done:
-                    course.done[job] = found
-                    del course.open[job]
+                    course.done[found.key] = found
+                    del course.open[found.key]
             room = max(0, slots - len(course.open))
             batch, course.left = course.left[:room], course.left[room:]
             if batch:

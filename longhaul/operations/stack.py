@@ -251,7 +251,7 @@ class Stack:
         from longhaul.operations.backfill import Backfiller
 
         parts = self.parts
-        return Backfiller(parts.clock, parts.leases, parts.backfills, self.submitter)
+        return Backfiller(parts.clock, self.waiter, parts.backfills, self.submitter)
 
     @cached_property
     def mappings(self) -> "Mappings":

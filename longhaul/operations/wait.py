@@ -86,6 +86,11 @@ class Waiter:
         """The standing of one, now."""
         return self._judged([standing(awaited, self.leases.load(awaited.key))], [awaited])[0]
 
+    def standings_of(self, awaited: Sequence[Awaited]) -> list[Standing]:
+        """The standing of each, now."""
+        rows = self.leases.load_many(each.key for each in awaited)
+        return self._judged([standing(each, rows.get(each.key)) for each in awaited], awaited)
+
     def _judged(self, standings: Iterable[Standing], awaited: Iterable[Awaited]) -> list[Standing]:
         """The standings; those without a row of their own that were refused are done."""
         both = list(zip(standings, awaited, strict=True))
@@ -109,9 +114,7 @@ class Waiter:
         standings = {each.key: Standing(each.key, None, done=False) for each in awaited}
         waiting = {each.key: each for each in awaited}
         while True:
-            rows = self.leases.load_many(waiting)
-            looked = [standing(each, rows.get(key)) for key, each in waiting.items()]
-            for found in self._judged(looked, list(waiting.values())):
+            for found in self.standings_of(list(waiting.values())):
                 standings[found.key] = found
                 if found.done:
                     del waiting[found.key]

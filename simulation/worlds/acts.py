@@ -18,7 +18,7 @@ from longhaul.operations.retry import Retrier, why_not
 from longhaul.operations.submission import Position, Submission
 from longhaul.operations.submit import Sent, SubmitReport, Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
-from longhaul.operations.wait import Awaited
+from longhaul.operations.wait import Awaited, Waiter
 from longhaul.trees import Trees
 from longhaul.wiring import wiring
 from simulation.aws.emr_serverless.job_runs import WAITING
@@ -134,7 +134,8 @@ def backfill(world: "World", act: Act) -> None:
         awaited = Awaited(job_key(MAIN, name), request.fingerprint(), row)
         planned.append(Planned(Submission(Position(name, n), name, body, request), awaited))
     submitter = _OneByOne(parts.clock, parts.rng, parts.queue)
-    backfiller = Backfiller(parts.clock, parts.leases, parts.backfills, submitter)
+    waiter = Waiter(parts.clock, parts.leases, parts.refusals)
+    backfiller = Backfiller(parts.clock, waiter, parts.backfills, submitter)
     next(backfiller.run(parts.settings.stage(MAIN), key, planned, act.work or len(names)))
 
 

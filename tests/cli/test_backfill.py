@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from longhaul.domain import transitions
+from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import Lease
 from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass
@@ -246,3 +247,54 @@ def test_a_command_for_what_has_succeeded_gives_up_the_rest(world: World) -> Non
     world.clock.advance(1)
     assert world.run(*COMMAND, "--over", "day=2026-10-01").exit_code == 0
     assert "more were" not in world.run("status", "oct").stderr
+
+
+def test_a_refused_job_gives_its_place_to_the_next_one(world: World) -> None:
+    """It has no row, and the command waited for one for ever."""
+
+    def refuse() -> None:
+        key = "main#oct/2026-10-01"
+        reason = Reason(kind="invalid", reason="timeout: above the limit", key=key, attempts=0)
+        world.parts.refusals.note_refusal(key, reason, world.clock.now())
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    world.clock.meanwhile.extend(
+        [refuse, lambda: succeed(world, 2), lambda: succeed(world, 3), interrupt]
+    )
+    done = world.run(*COMMAND, *THREE, "--slots", "1")
+    assert (done.exit_code, "timeout: above the limit" in done.stderr) == (1, True), done.stderr
+    assert sent(world) == ["2026-10-01", "2026-10-02", "2026-10-03"]
+
+
+def test_a_success_whose_cancel_came_too_late_is_not_sent_again(world: World) -> None:
+    row = claim(world, 1)
+    world.parts.leases.report(transitions.commit(row.id, replace(OUTPUT)))
+    world.clock.advance(1)
+    world.run("cancel", "oct/2026-10-01")
+    marked = world.parts.leases.load(row.key)
+    assert marked is not None
+    world.end(marked, OutcomeClass.SUCCEEDED)
+    dry = world.run(*COMMAND, *THREE, "--dry-run")
+    assert "2 to be sent (0 of them again), 0 under way, 1 have succeeded" in dry.stderr
+
+
+def test_a_value_named_backfill_does_not_hide_the_tag_of_its_backfill(world: World) -> None:
+    command = [each.replace("{day}", "{backfill}") for each in COMMAND]
+    done = world.run(*command, "--over", "backfill=a,b", "--dry-run", "--json")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["request"]["tags"] for each in records] == [{"backfill": "oct"}] * 2
+
+
+def test_a_cancel_before_it_began_does_not_hide_it(world: World) -> None:
+    """Its mark is under the key that the name would have as a job."""
+    world.run("cancel", "oct", "--stage", "main", "--only")
+    world.clock.advance(1)
+    interrupted(world, slots=1)
+    shown = world.run("status", "oct")
+    assert "2 more were still to be sent" in shown.stderr
+    assert shown.stdout.startswith("main 0 of 1\n")
+    world.clock.advance(1)
+    assert world.run("cancel", "oct").stdout.startswith("oct/2026-10-01: ")
+    assert "2 more were not sent: it was cancelled" in world.run("status", "oct").stderr

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from longhaul.announcing import Announcer
-from longhaul.domain.backfill import Backfill
+from longhaul.domain.backfill import Backfill, backfill_of
 from longhaul.domain.lease import Lease
+from longhaul.domain.message import Message
 from longhaul.domain.notice import Notice
 from longhaul.domain.request import read_request
 from longhaul.operations.backfill import Backfiller, Planned
@@ -20,7 +21,7 @@ from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.submission import Position, Submission
 from longhaul.operations.submit import Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
-from longhaul.operations.wait import Awaited
+from longhaul.operations.wait import Awaited, Waiter
 from tests.builders import body
 from tests.builders import stage as stage_of
 from tests.handlers.conftest import Context, Stack, deployed
@@ -55,7 +56,8 @@ def send(stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any) -
         planned.append(Planned(submission, Awaited(key, None, rows.get(key))))
     parts = stack.parts
     submitter = Submitter(parts.clock, parts.rng, parts.queue)
-    backfiller = Backfiller(parts.clock, parts.leases, parts.backfills, submitter)
+    waiter = Waiter(parts.clock, parts.leases, parts.refusals)
+    backfiller = Backfiller(parts.clock, waiter, parts.backfills, submitter)
     course = backfiller.run(stack.settings.stage("main"), KEY, planned, slots)
     next(course)
 
@@ -290,7 +292,7 @@ def test_one_that_has_expired_is_not_brought_back(stack: Stack, context: Context
     table = stack.aws.dynamodb.tables[stack.settings.leases_table]
     now = stack.aws.clock.now()
     table.write((KEY, "backfill"), None, now.timestamp(), 0.0, 1000)
-    stack.parts.backfills.watch_again(KEY, now)
+    stack.parts.backfills.watch_again(KEY, f"{KEY}/01", now)
     assert not stack.parts.backfills.note_look(KEY, seen.watch, seen.watch)
     assert stack.parts.backfills.find_backfills([KEY]) == {}
     assert swept(stack, context) == []
@@ -347,3 +349,25 @@ def test_one_of_before_is_watched_when_a_job_of_it_ends_again(
     run(stack, context)
     (told,) = swept(stack, context)
     assert told["outcome"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("other", ["01-rerun-1", "mine"])
+def test_a_job_that_it_has_not_sent_does_not_tell_its_end_again(
+    stack: Stack, context: Context, other: str
+) -> None:
+    """A rerun of a success, or what somebody submits under such an id."""
+    send(stack, ["01"])
+    run(stack, context)
+    told = swept(stack, context)
+    queue_url = stack.settings.stage("main").queue_url
+    text = body(job_id=f"oct/{other}", tags={"backfill": "oct"}, rerun_of="oct/01")
+    stack.parts.queue.send(queue_url, Message(text, {}))
+    (row,) = dispatched(stack, stack.settings.stage("main"), context)
+    assert backfill_of(row) is None  # it is in no list of the backfill's jobs either
+    die(row, context)
+    stack.aws.clock.advance(600)
+    dead = stack.parts.leases.load(row.key)
+    assert dead is not None
+    Retrier(stack.settings, stack.parts.queue, stack.parts.requests).retry(dead)
+    run(stack, context)
+    assert swept(stack, context) == told
