@@ -32,6 +32,9 @@ _ITEM: Final = "backfill"
 # A command that began after the cancel goes on.
 NOT_CANCELLED: Final = "attribute_not_exists(cancelled_at) OR cancelled_at < :began_at"
 
+# Other jobs have such ids, too: a rerun of a success, or what somebody submits.
+HAS_SENT: Final = "contains(sent_values, :value)"
+
 # A watch of which an earlier end was told goes on from there.
 _WATCHES: Final = "#open = :open, told = if_not_exists(told, :zero)"
 
@@ -71,7 +74,7 @@ class DynamoBackfills:
     def watch_again(self, key: str, job: str, now: datetime) -> None:
         value = job.removeprefix(f"{key}/")
         self._update_if(
-            "contains(sent_values, :value)",
+            HAS_SENT,
             key,
             f"SET #ttl = :ttl, {_WATCHES} REMOVE looked ADD ends :one",
             {"#ttl": TTL, "#open": OPEN.name},

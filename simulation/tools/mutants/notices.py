@@ -139,6 +139,13 @@ NOTICES: Final = (
         "pass",
     ),
     Mutant(
+        "a job that a backfill has not sent tells its end again",
+        "longhaul/adapters/dynamodb/backfills.py",
+        "HAS_SENT: Final = 'contains(sent_values, :value)'",
+        "HAS_SENT: Final = 'attribute_exists(sent_values) AND :value = :value'",
+        test=f"{_BACKFILLS}::test_a_job_that_it_has_not_sent_does_not_tell_its_end_again",
+    ),
+    Mutant(
         "a backfill is told that has sent more during the look",
         _TREE_ENDS,
         "look if now == root else None",
