@@ -24,6 +24,9 @@ from longhaul.ports import Backfills, Clock
 from longhaul.settings import Stage
 
 MAX_VALUES: Final = 10_000
+MAX_ITEM: Final = 390_000
+"""Bytes of its values, each with one more: an item of DynamoDB has 400 KiB (409,600) at most."""
+
 _PERIOD_S: Final = 2.0
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,31}")

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from botocore.exceptions import ClientError
 
 from longhaul.domain import transitions
 from longhaul.domain.dead_letter import Reason
@@ -298,3 +299,29 @@ def test_a_cancel_before_it_began_does_not_hide_it(world: World) -> None:
     world.clock.advance(1)
     assert world.run("cancel", "oct").stdout.startswith("oct/2026-10-01: ")
     assert "2 more were not sent: it was cancelled" in world.run("status", "oct").stderr
+
+
+def test_the_name_of_a_job_is_none_for_a_backfill(world: World) -> None:
+    """`status`, `cancel` and `retry` of that name would be about the job."""
+    world.end(world.claim("oct"))
+    done = world.run(*COMMAND, *THREE, "--dry-run")
+    assert (done.exit_code, "--name: oct is the id of a job" in done.stderr) == (2, True)
+
+
+def test_one_whose_name_a_later_job_took_still_goes_on(world: World) -> None:
+    interrupted(world, slots=1)
+    world.claim("oct")
+    assert world.run(*COMMAND, *THREE, "--dry-run").exit_code == 0
+
+
+def test_a_name_has_room_for_as_many_values_as_its_item(world: World) -> None:
+    """DynamoDB refused the write that notes them, in the middle of the sending."""
+    now, values = world.clock.now(), [f"{'x' * 27}{n:05}" for n in range(11_500)]
+    assert world.parts.backfills.note_sent("main#oct", values, 0, now, now)
+    hours = [f"{n:05}-2026-10T00" for n in range(3_000)]
+    with pytest.raises(ClientError, match="size"):
+        world.parts.backfills.note_sent("main#oct", hours, 0, now, now)
+    quarter = ("--over", "day=2026-10-01T00..2026-12-31T00")
+    done = world.run(*COMMAND, *quarter, "--dry-run")
+    assert (done.exit_code, "give these another --name" in done.stderr) == (2, True)
+    assert world.run(*COMMAND, *THREE, "--dry-run").exit_code == 0

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import job_key
-from longhaul.operations.backfill import Planned, documents, over, shared_outputs
+from longhaul.operations.backfill import MAX_ITEM, Planned, documents, over, shared_outputs
 from longhaul.operations.submission import Submission, submissions
 from longhaul.operations.wait import conflicting
 from longhaul.settings import Stage
@@ -129,10 +130,25 @@ def _plan(
     problems += _wrong_params(out, target, stage, sendable)
     awaited = target.waiter.before(stage.name, sendable)
     problems += conflicting(awaited, sendable)
-    if problems:
-        raise InvalidRequestError([str(each) for each in problems])
-    planned = [Planned(*each) for each in zip(sendable, awaited, strict=True)]
-    return job_key(stage.name, name), planned
+    key = job_key(stage.name, name)
+    unnamed = _wrong_name(target, key, [each.key for each in awaited])
+    if problems or unnamed:
+        raise InvalidRequestError([*unnamed, *(str(each) for each in problems)])
+    return key, [Planned(*each) for each in zip(sendable, awaited, strict=True)]
+
+
+def _wrong_name(target: Target, key: str, jobs: Iterable[str]) -> list[str]:
+    """Why a backfill of these jobs cannot have that name."""
+    name = key.partition("#")[2]
+    known = target.parts.backfills.find_backfills([key]).get(key)
+    if known is None:
+        row = target.parts.leases.load(key)
+        if row is not None and not row.is_open_mark:
+            return [f"--name: {name} is the id of a job, which status and cancel would mean"]
+    keys = {*jobs, *(known.job_keys() if known else ())}
+    if sum(len(each) - len(key) for each in keys) > MAX_ITEM:
+        return [f"{name} has too many values, with those sent before: give these another --name"]
+    return []
 
 
 def _read(file: str) -> str:
