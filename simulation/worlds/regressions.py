@@ -400,4 +400,41 @@ REGRESSIONS: Mapping[str, Plan] = {
         notify="sns",
         trees=True,
     ),
+    # Months went by for the job alone: a sweeper had told the end, and died before it noted that.
+    "a backfill's end had the sequence of the one before, because a job's row expired": Plan(
+        seed=96000677,
+        jobs=(
+            Job(
+                "days/0",
+                work_s=432.6,
+                endings=(Ending("cut_off", 254.6),),
+                output="shared",
+                files=1,
+            ),
+            Job("days/1", work_s=9.0, files=1),
+        ),
+        acts=(
+            Act(0.0, "lose_released"),
+            Act(1.0, "backfill", "days"),
+            Act(2.5, "retry_backfill", "days"),
+            Act(3.8, "redeliver", "days/0", work=2),
+            Act(1_079.6, "expire", "days/0"),
+            Act(1_358.7, "submit", "days/0", work=3),
+            Act(2_347.4, "retry_backfill", "days"),
+        ),
+        mix=Mix(
+            kinds=("hang/before", "unavailable/after/1"),
+            events=0.3,
+            completes=0.1,
+            timeout_stops_task=False,
+        ),
+        faults=(
+            Fault("sweeper@t4#1", 18, "crash/after"),
+            Fault("dispatcher@m9#1", 1, "crash/after"),
+            Fault("dispatcher@m10#1", 1, "crash/after"),
+            Fault("dispatcher@m11#1", 1, "crash/after"),
+        ),
+        notify="sqs",
+        trees=True,
+    ),
 }
