@@ -5,11 +5,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from simulation.tools.checking import all_hold
-from simulation.tools.mutants.__main__ import KNOWN
+from simulation.tools.mutants.__main__ import KNOWN, tried
 from simulation.tools.mutants.applied import ROOT, StaleMutantError, changed, mutated
 from simulation.tools.mutants.catalogue import ALL, MUTANTS
 from simulation.tools.mutants.mutant import Mutant
@@ -78,6 +79,17 @@ def test_every_invariant_holds_without_the_mutants_in_the_worlds_that_kill_them(
 
     assert known.keys() <= MUTANTS.keys()
     assert all_hold(worlds) == len(worlds) > 20
+
+
+def test_mutant_whose_known_world_shows_it_no_more_is_stale() -> None:
+    name = "two tasks work on one attempt"
+    without_its_fault = replace(read(json.loads(KNOWN.read_text())[name]), faults=())
+
+    found = tried(name, without_its_fault.to_json())
+
+    assert found["violated"] is None
+    assert found["why"].startswith("STALE")
+    assert tried(name, None)["why"].startswith("NO KNOWN WORLD")
 
 
 @pytest.mark.slow

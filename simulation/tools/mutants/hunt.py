@@ -1,8 +1,8 @@
 """Runs worlds with one mutant until an invariant does not hold.
 
 `python -m simulation.tools.mutants.hunt NAME WORLDS [FIRST]`, in a process of its own. FIRST is
-the world to begin with, a seed or a plan in JSON. Of a mutant that no world can show, the test is
-run that does.
+the world to begin with, a plan in JSON. Of a mutant that no world can show, the test is run that
+does.
 """
 
 import itertools
@@ -20,9 +20,16 @@ from simulation.tools.mutants.catalogue import MUTANTS
 
 T = TypeVar("T")
 
+_MOST_RUNS = 200
+"""Of worlds that are tried to find a smaller one: half a minute."""
+
 
 def main() -> int:
-    """Print a JSON object: how many worlds, what was violated (null: it survived), and in which."""
+    """Print a JSON object: how many worlds, what was violated (null: it survived), and by which.
+
+    A world that was hunted is written as its smallest plan, so that what is drawn for a seed later
+    does not change it.
+    """
     name, limit, *first = sys.argv[1:]
     apply(MUTANTS[name])
     if test := MUTANTS[name].test:
@@ -30,6 +37,7 @@ def main() -> int:
         return 0
     # Only now, so that all imports of the product get the mutant.
     from simulation.tools.replay import read  # noqa: PLC0415
+    from simulation.tools.shrink import Shrinker  # noqa: PLC0415
     from simulation.worlds.plan import Plan  # noqa: PLC0415
     from simulation.worlds.regressions import REGRESSIONS  # noqa: PLC0415
     from simulation.worlds.run import run_world  # noqa: PLC0415
@@ -72,7 +80,8 @@ def main() -> int:
         violation = run_world(world)
         if violation is not None:
             violated = violation.text.partition("\n")[0]
-            shows = str(world) if isinstance(world, int) else world.to_json()
+            if not first:
+                shows = Shrinker(violation, _MOST_RUNS).shrink().plan.to_json()
             break
     json.dump({"worlds": tried, "violated": violated, "shows": shows}, sys.stdout)
     return 0
