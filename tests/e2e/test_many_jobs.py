@@ -48,10 +48,10 @@ KINDS = {
     "silent-once": Kind(5, ("writes nothing", "ok"), failures=1),
     "poison": Kind(10, ("fails",), State.DEAD, 2, {"max_attempts": 2}),
     "hopeless": Kind(8, ("cannot succeed",), State.DEAD, 1),
-    "overrunning": Kind(3, ("hangs", "ok"), failures=1, changes={"timeout": "20s"}),
-    "stalled": Kind(3, ("hangs", "ok"), failures=1, changes={"stall_timeout": "15s"}),
+    "overrunning": Kind(3, ("hangs", "ok"), failures=1, changes={"timeout": "60s"}),
+    "stalled": Kind(3, ("hangs", "ok"), failures=1, changes={"stall_timeout": "40s"}),
     # It cannot tell that it is hung from one that the network cut off: not the job's fault.
-    "frozen": Kind(3, ("hangs for good", "ok"), changes={"stall_timeout": "15s"}),
+    "frozen": Kind(3, ("hangs for good", "ok"), changes={"stall_timeout": "40s"}),
     "stopped": Kind(3, ("hangs", "ok")),
     "cancelled": Kind(3, ("ok",), State.CANCELLED, changes={"work_s": 600}),
 }

@@ -405,10 +405,12 @@ def test_what_a_platform_asks_to_stop_may_save_in_the_time_that_is_left(
         assert job.state == {"epoch": 7}
         job.write(spark.range(1))
 
-    assert attempts.run(run, stop=stop) is ExitCode.INTERRUPTED
+    # What asks whether it stops is waited for until then: `run` does not end by itself.
+    timeout_s = 6
+    soon = settings(lease=LeaseSettings(stop_timeout_s=timeout_s))
+    assert attempts.run(run, stop=stop, settings=soon) is ExitCode.INTERRUPTED
     assert attempts.run(run) is ExitCode.OK
     assert threads == [True]
-    timeout_s = LeaseSettings().stop_timeout_s
     assert 0 < left[0] < timeout_s
     assert cloud.lease().attempt.number == 2
 
