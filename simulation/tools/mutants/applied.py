@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -32,7 +33,7 @@ def mutated(mutant: Mutant) -> Mapping[str, str]:
     sources: dict[str, str] = {}
     for change in mutant.changes:
         if change.file not in sources:
-            sources[change.file] = ast.unparse(ast.parse((ROOT / change.file).read_text()))
+            sources[change.file] = _unparsed(change.file)
         sources[change.file] = changed(sources[change.file], change)
     return sources
 
@@ -75,6 +76,11 @@ def load(file: str, source: str) -> None:
     change_imports(lambda module: module == name, lambda _: ast.parse(source))
 
 
+@cache
+def _unparsed(file: str) -> str:
+    return ast.unparse(ast.parse((ROOT / file).read_text()))
+
+
 def _normal(fragment: str) -> str:
     """As `ast.unparse` writes it; a fragment that is no whole statement stays as it is."""
     first, newline, rest = fragment.partition("\n")
@@ -85,6 +91,7 @@ def _normal(fragment: str) -> str:
     return fragment.strip()
 
 
+@cache
 def _essence(text: str) -> tuple[str, list[int]]:
     """The text without white space and trailing commas, and the place of each of its characters."""
     ignored = {place for match in _IGNORED.finditer(text) for place in range(*match.span())}
