@@ -1,6 +1,7 @@
 """Messages: why each is deleted or dead-lettered, and the handle that holds it."""
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from longhaul.domain.lineage import is_child_id
@@ -141,11 +142,19 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     )
 
 
+_MOST_BETWEEN = timedelta(days=1)
+"""What an attempt without a task, its back-off and an outage take at most."""
+
+
 def _has_waited_for_a_week(seen: "Seen", key: str, run: int) -> bool:
-    """Whether no task of the run came to be in the longest time that a job waits for one."""
+    """Whether no task of the run came to be in the longest time that a job asks for one.
+
+    Between two attempts it may have waited for a slot, for weeks, and asked for nothing.
+    """
     since = [each.started_at for each in seen.attempts.of(key) if each.token.run == run]
     longest = timedelta(seconds=seen.world.settings.lease.max_unplaced_s)
-    return bool(since) and seen.now - since[0] >= longest
+    asked = (min(later - at, _MOST_BETWEEN) for at, later in pairwise([*since, seen.now]))
+    return sum(asked, timedelta(0)) >= longest
 
 
 def _led_to(letter: "DeadLetter") -> str:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from simulation.tools.mutants.applied import ROOT
@@ -77,9 +78,9 @@ def main() -> int:
 def tried(name: str, world: str | None) -> dict[str, Any]:
     """Whether the known world of a mutant kills it, or the test that it names."""
     if world is None and not MUTANTS[name].test:
-        return {"violated": None, "why": f"NO KNOWN WORLD: {_ANEW} '{name}'"}
+        return {"violated": None, "why": f"NO KNOWN WORLD: {_ANEW} {quote(name)}"}
     found = _run(name, "1", *([] if world is None else [world]))
-    return {"why": f"STALE, its known world shows it no more: {_ANEW} '{name}'", **found}
+    return {"why": f"STALE, its known world shows it no more: {_ANEW} {quote(name)}", **found}
 
 
 def _hunt(name: str, worlds: int) -> dict[str, Any]:

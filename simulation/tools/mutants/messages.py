@@ -67,8 +67,10 @@ MESSAGES: Final = (
     Mutant(
         "what fails again and again is never given up",
         "longhaul/domain/poison.py",
-        "MAX_ERRORS: Final = 10",
-        "MAX_ERRORS: Final = 10**9",
+        "IN_A_ROW: Final = timedelta(hours=1)",
+        "IN_A_ROW: Final = timedelta(0)",
+        test="tests/handlers/test_poison.py"
+        "::test_a_message_whose_claim_always_fails_is_dead_lettered",
     ),
     Mutant(
         "an outage counts as an error of the message",
