@@ -81,6 +81,8 @@ class Actions:
 
     def retry_all(self, keys: Sequence[str]) -> Notice:
         """Run exactly these jobs again, as far as each can be retried."""
+        if not keys:
+            return Notice("none has died or was cancelled", good=False)
         rows = self._target.parts.leases.load_many(keys)
         refused: list[str] = []
         for row in rows.values():

@@ -60,6 +60,15 @@ def test_what_died_of_it_is_retried_after_a_question(world: World, visitor: Visi
     assert sorted(ids) == ["oct/2026-10-04", "oct/2026-10-08"]
 
 
+def test_where_none_of_it_has_died_the_page_does_not_call_a_retry_done(
+    world: World, visitor: Visitor
+) -> None:
+    backfill(world, 1, 1)
+    did = words(visitor.do("/do/retry-tree", **NAME))
+    assert "none has died or was cancelled" in did
+    assert "sent again" not in did
+
+
 def test_nothing_is_asked_or_done_about_an_unknown_name(world: World, visitor: Visitor) -> None:
     del world
     assert "Nothing is known of it." in words(visitor.read("/ask/cancel-tree", **NAME))
