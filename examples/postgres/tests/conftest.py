@@ -25,7 +25,8 @@ def database() -> Iterator[dict[str, str]]:
     if not _PROGRAMS:
         pytest.skip("there is no PostgreSQL: apt-get install postgresql")
     programs = _PROGRAMS[0]
-    folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+    # TMPDIR may be root's alone.
+    folder = Path(tempfile.mkdtemp(prefix="postgres-", dir="/tmp" if _USER else None))  # noqa: S108
     password = folder / "password"
     password.write_text(PASSWORD)
     if _USER:
