@@ -1,9 +1,11 @@
 """Time of a whole job that moves bytes, beside plain PySpark and a plain copy.
 
-Longhaul's side stages its input from the embedded S3, runs Spark, and uploads, commits and
-publishes its output. The ideal is PySpark from local disk to local disk, with a copy of input and
-output. The embedded S3 runs on the same cores, so its work counts against Longhaul: `s3_cpu_s`
-is the CPU time of this process, which is the S3's, in a run of Longhaul.
+Longhaul's side stages its input, runs Spark, and uploads, commits and publishes its output. The
+ideal is PySpark from local disk to local disk, with a copy of input and output.
+
+nginx serves the input if it is installed (`fast_s3.py`), and passes all else on to the embedded S3,
+in this process. Both run on the same cores, so their work counts against Longhaul: `s3_cpu_s` is
+their CPU time in a run of Longhaul.
 
 Beside the times it gives the most memory that the processes of each side had (resident, in MiB):
 Longhaul's runner and its JVM, and PySpark's and its JVM.
@@ -14,20 +16,21 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 
 import psutil
 
-from benchmarks import ours, pairs, plain
+from benchmarks import fast_s3, ours, pairs, plain
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.jvm import cache_path
 
 RESOURCES = Resources(cores=2, memory_mib=4096)
 _MB = 1_000_000
-_LINES = 500  # at once, some 30 kB
+_LINES = 100  # at once, some 9 kB
 
 
 def main() -> int:
@@ -42,15 +45,14 @@ def main() -> int:
         rows = folder / "rows"
         size = write_rows(rows, arguments.mb * _MB, arguments.files)
         java = plain.java_of_the_wheel(folder)
-        with ours.tasks(folder, RESOURCES) as tasks:
-            for file in sorted(rows.iterdir()):
-                tasks.s3.upload_file(str(file), ours.BUCKET, f"rows/{file.name}")
+        with ours.tasks(folder, RESOURCES) as started, _input(started, rows, folder) as served:
+            tasks, server_cpu_s = served
 
             def run_ours() -> float:
-                started, used = time.perf_counter(), time.process_time()
+                started, used = time.perf_counter(), server_cpu_s()
                 with _most_memory(peaks["longhaul"]):
                     tasks.run("clean_rows", {"rows": f"s3://{ours.BUCKET}/rows/"})
-                s3_cpu.append(time.process_time() - used)
+                s3_cpu.append(server_cpu_s() - used)
                 return time.perf_counter() - started
 
             def run_ideal() -> float:
@@ -77,6 +79,7 @@ def main() -> int:
     facts = {
         "input_mb": size // _MB,
         "files": arguments.files,
+        "server": "nginx" if fast_s3.is_installed() else "moto",
         "aot_cache": cache_path().is_file(),
         "s3_cpu_s": round(statistics.median(s3_cpu), 1),
         "memory_mib": {side: round(max(found)) for side, found in peaks.items()},
@@ -101,6 +104,25 @@ def write_rows(folder: Path, size: int, files: int) -> int:
                 opened.writelines(lines)
                 row += _LINES * files
     return sum(file.stat().st_size for file in folder.iterdir())
+
+
+@contextmanager
+def _input(
+    tasks: ours.TaskRunner, rows: Path, folder: Path
+) -> Iterator[tuple[ours.TaskRunner, Callable[[], float]]]:
+    """Serve the rows as the objects `rows/…`: tasks that find them, and the servers' CPU time."""
+    if not fast_s3.is_installed():
+        for file in sorted(rows.iterdir()):
+            tasks.s3.upload_file(str(file), ours.BUCKET, f"rows/{file.name}")
+        yield tasks, time.process_time
+        return
+    (folder / "nginx").mkdir()
+    with fast_s3.serving(rows, folder / "nginx", ours.BUCKET, "rows", tasks.aws.endpoint) as fast:
+        environment = {**tasks.environment, "AWS_ENDPOINT_URL_S3": fast.endpoint}
+        yield (
+            replace(tasks, environment=environment),
+            lambda: time.process_time() + fast.cpu_s,
+        )
 
 
 @contextmanager
