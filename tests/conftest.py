@@ -1,5 +1,6 @@
 """Fake credentials, so that no test can reach an AWS account, and patience on busy machines."""
 
+import gc
 import importlib
 import os
 from collections.abc import Iterator
@@ -46,6 +47,12 @@ class SharedFixtures(LoadFileScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedFixtures | None:
     return SharedFixtures(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of Python's searches for garbage: they stay anyway."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

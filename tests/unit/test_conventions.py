@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -117,11 +118,16 @@ MODULES = {
     for folder in ("benchmarks", "examples", "functions", "infra", "longhaul", "simulation")
     for file in python_files(ROOT / folder)
 }
-IMPORTED = {name: runtime_imports(file) & MODULES.keys() for name, file in MODULES.items()}
+
+
+@cache  # not while the tests are collected: each worker would read all files
+def imported() -> dict[str, set[str]]:
+    """What each module imports of the others when it runs."""
+    return {name: runtime_imports(file) & MODULES.keys() for name, file in MODULES.items()}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    TopologicalSorter(IMPORTED).prepare()
+    TopologicalSorter(imported()).prepare()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +150,7 @@ def test_parts_of_a_package_import_each_other_in_no_circle(package: str) -> None
     inside = [name for name in MODULES if name.startswith(f"{package}.")]
     graph: dict[str, set[str]] = {part(name): set() for name in inside}
     for name in inside:
-        graph[part(name)] |= {part(each) for each in IMPORTED[name] if each in inside}
+        graph[part(name)] |= {part(each) for each in imported()[name] if each in inside}
     for name, others in graph.items():
         others.discard(name)
     TopologicalSorter(graph).prepare()
@@ -180,8 +186,8 @@ CLI_ARROWS: dict[str, set[str]] = {
 def test_subpackages_of_the_command_line_import_only_those_below_them() -> None:
     folders = {each.parent.name for each in (ROOT / "longhaul" / "cli").glob("*/__init__.py")}
     assert folders == CLI_ARROWS.keys()
-    for name, imported in IMPORTED.items():
-        for other in imported:
+    for name, others in imported().items():
+        for other in others:
             above, below = name.split(".")[2:3], other.split(".")[2:3]
             both = name.startswith("longhaul.cli.") and other.startswith("longhaul.cli.")
             if both and above != below and {*above, *below} <= folders:

@@ -56,10 +56,9 @@ def test_the_list_of_the_largest_output_is_read() -> None:
 
 @pytest.mark.parametrize("item", ["{}", '""', "[0]", '{"a":1}', "1"])
 def test_a_text_that_its_tree_makes_many_times_larger_is_not_read(item: str) -> None:
-    text = (
-        '{"published":[' + ",".join([item] * (MAX_BYTES // (len(item) + 1) - 9)) + "]}"
-    ).encode()
-    json.loads(text[:14] + b"]}")
+    listed = f"{item},".encode()
+    text = b'{"published":[' + (listed * (MAX_BYTES // len(listed) - 9)).rstrip(b",") + b"]}"
+    json.loads(text[:14] + listed + item.encode() + b"]}")
 
     assert len(text) <= MAX_BYTES
     assert not is_readable(text)
