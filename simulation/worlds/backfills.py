@@ -6,7 +6,7 @@ from dataclasses import replace
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.067  # of worlds without a pipeline; half of the swarms leave it out
+_CHANCE = 0.1  # of worlds without a pipeline; half of the swarms leave it out
 _NAME = "days"
 _FEWEST, _MOST = 2, 4
 _GOES_ON = 0.7

@@ -18,7 +18,7 @@ from simulation.worlds.swarm import Swarm
 _CHANCE = 0.04
 ROLES = ("task", "settle", "dispatcher", "sweeper")
 _OF_ONE_ROLE = 0.4
-_REFUSED = 0.05
+_REFUSED = 0.08
 _HOUR_S = 3_600.0
 _SOON_S = 300.0
 

@@ -7,11 +7,11 @@ from longhaul.domain.request import MAX_TIMEOUT_S
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.randomness import unit
 
-_CHANCE = 0.04
-_LONG_WAITS = 0.03
+_CHANCE = 0.08
+_LONG_WAITS = 0.05
 _HOUR_S = 3_600.0
 _HOURS = (0.5, 3.0, 12.0, 30.0)
-_WEIGHTS = (40, 30, 20, 10)
+_WEIGHTS = (55, 28, 12, 5)
 _SOON_S = 600.0
 
 NEVER_ALLOWED = Plan(

@@ -8,7 +8,7 @@ from typing import Any
 from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan
 from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.3
+_CHANCE = 0.4
 _IN_PARTS = 0.6
 _CHANGES = 0.35
 _SHORT = 0.4

@@ -8,11 +8,11 @@ from typing import Any
 from simulation.worlds.plan import Act, Ending, Job, Plan
 from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.08
+_CHANCE = 0.12
 _PLANNED = 0.5
 _HOUR_S = 3_600.0
 _DAY_S = 24 * _HOUR_S
-_DAYS = 0.15
+_DAYS = 0.05
 
 
 def with_planned(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:

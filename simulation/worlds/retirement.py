@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from simulation.worlds.world import World
 
 _QUEUES_GO_AFTER_S = 60.0  # CloudFormation deletes last
-_CHANCE = 0.06
+_CHANCE = 0.08
 _FOR_S = (0.0, 60.0, 1_800.0, 50_000.0)
+_WEIGHTS = (30, 30, 30, 10)
 
 
 def with_retirement(rng: random.Random, plan: Plan) -> Plan:
@@ -25,7 +26,7 @@ def with_retirement(rng: random.Random, plan: Plan) -> Plan:
     stage = rng.choice((MAIN, CLEAN)) if plan.clean_slots else MAIN
     begin_s = min(act.at_s for act in plan.acts)
     life_s = (120 + plan.jobs[0].work_s) * (2.5 if stage == CLEAN else 1)
-    for_s = rng.choice(_FOR_S)
+    for_s = rng.choices(_FOR_S, _WEIGHTS)[0]
     is_taken_out = stage == CLEAN or not for_s or rng.random() < 0.5
     at_s = round(begin_s + life_s * 1.2 * rng.random(), 1)
     act = Act(at_s, "retire", work=int(is_taken_out), for_s=for_s, service=stage)

@@ -13,7 +13,7 @@ ARN: Final = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd1
 VARIABLE: Final = "DB_PASSWORD"
 VARIABLES: Final = JobVariables(secrets={VARIABLE: ARN})
 _HOUR_S: Final = 3_600.0
-_CHANCE: Final = 0.08
+_CHANCE: Final = 0.15
 _UNREADABLE: Final = 0.6
 _DELETED: Final = 0.4
 _SOON_S: Final = 900.0

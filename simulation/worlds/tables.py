@@ -15,7 +15,7 @@ WRITERS = ("appends", "compacts", "deletes", "expires", "maintains", "rewrites")
 each, and `maintains` expires what was there before that; `deletes` takes the rows of a file away.
 """
 
-_CHANCE = 0.2
+_CHANCE = 0.25
 _INTO_TABLES = 0.9
 _SHARED = 0.8
 _APPENDS = 0.6
