@@ -74,7 +74,7 @@ class _Side:
 def compared(before: str, plans: list[str]) -> dict[str, Any]:
     """CPU seconds of both sides over all worlds, and how many worlds differ."""
     with tempfile.TemporaryDirectory() as folder:
-        _check_out(before, Path(folder))
+        check_out(before, Path(folder))
         sides = {"before": _Side(Path(folder)), "now": _Side(_ROOT)}
         ran: dict[str, list[_Ran]] = {name: [] for name in sides}
         try:
@@ -97,7 +97,7 @@ def compared(before: str, plans: list[str]) -> dict[str, Any]:
     }
 
 
-def _check_out(revision: str, folder: Path) -> None:
+def check_out(revision: str, folder: Path) -> None:
     archive = subprocess.run(
         ["git", "archive", revision],  # noqa: S607 - git is where the developer has it
         cwd=_ROOT,

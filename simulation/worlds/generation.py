@@ -12,6 +12,7 @@ from itertools import count
 from typing import TypeVar
 
 from simulation.worlds.backfills import with_backfill
+from simulation.worlds.cost import USUAL, cost_of
 from simulation.worlds.emr import with_emr
 from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
 from simulation.worlds.expiry import expiries
@@ -25,7 +26,7 @@ from simulation.worlds.planned import with_planned
 from simulation.worlds.randomness import rng_of, unit
 from simulation.worlds.retirement import with_retirement
 from simulation.worlds.secrets import with_secrets
-from simulation.worlds.stages import SUM, TOTAL, jobs_of, members_of
+from simulation.worlds.stages import SUM, TOTAL, members_of
 from simulation.worlds.swarm import Swarm
 from simulation.worlds.tables import with_tables
 from simulation.worlds.tiny import with_tiny
@@ -36,7 +37,6 @@ T = TypeVar("T")
 _SERVICES = ("dynamodb", "sqs", "s3", "stepfunctions", "ecs")
 _HOUR_S = 3_600.0
 _SMALL_SKEW_S = 30.0
-_USUAL_TIMEOUT_S = 21_600  # of a stage
 _LONGEST_TIMEOUT_S = 604_800  # the most that a request may ask for
 _PIPELINES = 0.35  # of all worlds
 _NARROWED = 0.05
@@ -55,38 +55,14 @@ _AFTER_CANCEL = 0.5
 _CANCEL_AGAIN = 0.4
 _DOUBLED = 0.06
 _ONE_ROOT = 0.7  # of pipelines; others have two, since each becomes several jobs
-_USUAL = 4.0  # short jobs; half of all that is drawn costs no more
 _NEXT_DRAW = 1 << 40  # beyond the seeds of any soak
 _OWN, _PLATFORM = sorted(OWN_FAULTS), sorted(PLATFORM_FAULTS)
 
 
 def plan_of(seed: int) -> Plan:
     """The world of a seed; one that costs more than usual is as much rarer as it costs more."""
-    seeds = count(seed, _NEXT_DRAW)
-    return next(plan for plan in map(_drawn, seeds) if unit(plan.seed, "cost") * cost(plan) < _USUAL)
-
-
-def cost(plan: Plan) -> float:
-    """About how much a world costs, in short jobs; found by a fit to four hundred worlds.
-
-    Of a long job the first hour has frequent beats and reports. What waits is looked at again and
-    again, and there are sweeps all the time.
-    """
-    jobs = sum(
-        1 + min(lasts_s, _HOUR_S) / 1_200 + lasts_s / (6 * _HOUR_S) + job.parts / 2 + bool(job.table)
-        for job in jobs_of(plan).values()
-        for lasts_s in (_lasts_s(job),)
-    )
-    waits_s = sum(act.for_s for act in plan.acts) * min(len(plan.jobs), 5)
-    ends = [act.at_s + act.for_s for act in plan.acts]
-    last_s = max([*ends, *(job.start_s for job in plan.jobs)], default=0.0)
-    return jobs + (0.2 * waits_s + 0.06 * last_s) / _HOUR_S
-
-
-def _lasts_s(job: Job) -> float:
-    """How long its longest attempt may last."""
-    is_endless = any(each.kind == "endless" for each in job.endings)
-    return (job.timeout_s or _USUAL_TIMEOUT_S) if is_endless else job.work_s
+    plans = map(_drawn, count(seed, _NEXT_DRAW))
+    return next(plan for plan in plans if unit(plan.seed, "cost") * cost_of(plan) < USUAL)
 
 
 def _drawn(seed: int) -> Plan:

@@ -69,6 +69,15 @@ def test_a_checkout_simulates_the_same_worlds_as_itself() -> None:
     }
 
 
+def test_a_bug_is_hunted_in_the_drawn_worlds_of_both_checkouts() -> None:
+    found = printed_by(
+        ["-m", "benchmarks.seeded_bugs", "--before", "HEAD", "--bugs", "1", "--most-s", "1"]
+    )
+
+    assert found["before"]["bugs"] == found["now"]["bugs"] == 1
+    assert min(each["worlds"] for each in found.values()) > 0
+
+
 def printed_by(arguments: list[str]) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, *arguments, "--json"],
