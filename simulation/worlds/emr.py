@@ -11,7 +11,7 @@ from simulation.worlds.swarm import Swarm
 
 _CHANCE = 0.15  # some plans have no job for it: they are about one in ten
 _ON_EMR = 0.75
-_LOSES_EXECUTORS = 0.3
+_LOSES_EXECUTORS = 0.5
 _CANCELLED = 0.08
 
 

@@ -45,6 +45,7 @@ _HOSTILE = 0.06
 _LOST = 0.03
 _SIDECARS = 0.1
 _OPERATED = 0.1
+_OUT_OF_REACH = 0.3  # of the targets that are a topic or a bus
 _FORGED = 0.3  # of pipelines
 _LONG_OUTAGE = 0.02
 _SWARMS = 0.6
@@ -128,6 +129,7 @@ def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
         *_harm(rng("harm"), plan.jobs),
         *_in_between(rng("in between"), plan),
         *_operators(rng("operators"), plan.jobs),
+        *_out_of_reach(rng("out of reach"), plan.notify),
     ]
 
 
@@ -186,7 +188,7 @@ def _acts(rng: random.Random, jobs: Sequence[Job], swarm: Swarm) -> list[Act]:
     burst = rng.random() < 0.3
     acts = []
     for job in jobs:
-        at_s = 1.0 if burst else round(1 + 300 * rng.random(), 1)
+        at_s = 1.0 if burst else round(1 + 300 * rng.random() ** 2, 1)
         acts.append(Act(at_s, "submit", job.name))
         for _ in range(swarm.draws):
             acts += _more(rng, job, at_s)
@@ -304,6 +306,13 @@ def _operators(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
         found.append(Act(_soon(rng), "pause", job, for_s=for_s))
         found.append(Act(_soon(rng), "set_slots", job, rng.choice((1, 2, 15)), for_s))
     return found
+
+
+def _out_of_reach(rng: random.Random, notify: str) -> list[Act]:
+    """A topic or a bus that cannot be told of ends for a while. Outages of queues are drawn anyhow."""
+    if notify not in ("sns", "events") or rng.random() >= _OUT_OF_REACH:
+        return []
+    return [Act(_soon(rng), "outage", for_s=round(5 + 7_200 * rng.random() ** 3), service=notify)]
 
 
 def _notify(rng: random.Random) -> str:
@@ -444,7 +453,7 @@ def _in_order(acts: Sequence[Act]) -> tuple[Act, ...]:
 
 
 def _soon(rng: random.Random) -> float:
-    return round(2 + 800 * rng.random() ** 2, 1)
+    return round(2 + 800 * rng.random() ** 3, 1)
 
 
 def _mix(rng: random.Random) -> Mix:
@@ -454,7 +463,7 @@ def _mix(rng: random.Random) -> Mix:
     return Mix(
         calls=_pick(rng, (0.0, 30), (0.005, 25), (0.02, 25), (0.08, 20)),
         kinds=kinds,
-        invokes=_pick(rng, (0.0, 50), (0.03, 30), (0.15, 20)),
+        invokes=_pick(rng, (0.0, 40), (0.03, 30), (0.15, 30)),
         events=_pick(rng, (0.0, 50), (0.3, 30), (1.0, 20)),
         launches=_pick(rng, (0.0, 60), (0.1, 30), (0.4, 10)),
         skew_s=_pick(rng, (0.0, 70), (5.0, 15), (120.0, 15)),

@@ -40,7 +40,7 @@ def with_tables(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _C
 
 
 def _into_table(rng: random.Random, job: Job) -> Job:
-    if job.compacts or rng.random() >= _INTO_TABLES:
+    if job.compacts or job.engine or rng.random() >= _INTO_TABLES:
         return job
     return replace(
         job,

@@ -14,7 +14,7 @@ _LONGEST_WORK_S = 600.0  # what fits an invocation, with all around it
 _LONGEST_TIMEOUT_S = 840  # a job that asks for more runs on Fargate
 _ON_LAMBDA = 0.8
 _ABOVE = 0.3
-_FREEZES = 0.3
+_FREEZES = 0.5
 
 
 def with_tiny(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:

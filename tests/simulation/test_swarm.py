@@ -9,7 +9,7 @@ from simulation.worlds.plan import Plan
 from simulation.worlds.run import run
 from simulation.worlds.swarm import Swarm
 
-SEEDS = range(300)
+SEEDS = range(400)
 
 
 def kinds_in(plan: Plan) -> set[str]:
@@ -62,7 +62,7 @@ def test_a_kind_that_is_off_never_fires(seeds: range) -> None:
         plan = plan_of(seed)
         if not plan.mix.swarm:
             continue
-        swarm = Swarm(seed, is_one=True)
+        swarm = Swarm(plan.seed, is_one=True)
         for fault in run(plan).faults:
             place, colon, _ = fault.site.partition(":")
             if colon:
