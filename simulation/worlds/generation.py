@@ -309,7 +309,7 @@ def _operators(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
 
 
 def _out_of_reach(rng: random.Random, notify: str) -> list[Act]:
-    """A topic or a bus that cannot be told of ends for a while. Outages of queues are drawn anyhow."""
+    """A topic or a bus that is out for a while; outages of queues are drawn anyhow."""
     if notify not in ("sns", "events") or rng.random() >= _OUT_OF_REACH:
         return []
     return [Act(_soon(rng), "outage", for_s=round(5 + 7_200 * rng.random() ** 3), service=notify)]

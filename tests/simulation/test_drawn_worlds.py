@@ -13,6 +13,18 @@ def test_every_invariant_holds_in_worlds_of_many_faults(seeds: range) -> None:
     assert all_hold(seeds) == len(seeds)
 
 
+def test_the_target_of_notices_is_out_in_some_worlds() -> None:
+    plans = [plan_of(seed) for seed in range(200)]
+    out = {
+        plan.notify
+        for plan in plans
+        for act in plan.acts
+        if act.kind == "outage" and act.service == plan.notify
+    }
+
+    assert out >= {"sns", "events"}
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_world_is_the_same_each_time(seed: int) -> None:
     def left() -> list[object]:
