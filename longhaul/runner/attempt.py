@@ -45,9 +45,10 @@ from longhaul.runner import failures, json_logs
 from longhaul.runner.effort import Effort
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
-from longhaul.runner.io.destinations import Destination, PrefixDestination
+from longhaul.runner.io.destinations import Destination, OutputUpload, PrefixDestination
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
+from longhaul.runner.io.sending_ahead import SendingAhead
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
@@ -150,6 +151,7 @@ class AttemptRunner:
     _mask: Mask = NO_MASK
     _may_be_committed: bool = False
     _reporter: Reporter | None = None
+    _ahead: SendingAhead | None = None
     params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
 
     def run(self) -> ExitCode:
@@ -258,6 +260,8 @@ class AttemptRunner:
             tables={str(path): version for path, version in listing.versions.items()},
         )
         saving = self._saving(records, work, _why_nothing(lease, request))
+        upload = OutputUpload(self._uploader(), destinations, listing)
+        self._ahead = SendingAhead(upload.send_ahead, self.background, self.clock)
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             staged,
@@ -273,6 +277,7 @@ class AttemptRunner:
             every=self.background.every,
             reports=self.scratch / "reports",
             parents=parents(inputs, listing),
+            wrote=self._ahead.wrote,
             variables=variables,
             is_plain=is_plain,
         )
@@ -288,7 +293,7 @@ class AttemptRunner:
         self.stop.check()
         _require_written(job)
         self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
-        return self._commit(destinations, job, listing, reads(inputs, staged, listing))
+        return self._commit(upload, job, reads(inputs, staged, listing))
 
     def _take_variables(self, stage: str) -> Mapping[str, str]:
         """Give the job what its stage has for its environment, with secrets as they are now.
@@ -349,6 +354,8 @@ class AttemptRunner:
         timeout_s = self.settings.lease.stop_timeout_s
         left_s = timeout_s - 2 * unwind_s(timeout_s)
         job.hear_of_stop()
+        if self._ahead is not None:  # what is stored has more use now
+            self._ahead.end_soon()
         ends_at = self.clock.now() + timedelta(seconds=left_s)
         # Whatever hangs: the end must be recorded in time.
         guard = self.background.after(
@@ -444,43 +451,41 @@ class AttemptRunner:
             advance=self.progress.advance,
         )
 
-    def _commit(
-        self,
-        destinations: Mapping[str, Destination],
-        job: RunningJob[Any],
-        listing: InputListing,
-        inputs: Iterable[InputRead],
-    ) -> CommittedOutput:
-        found = results(
-            self._masked(job.result), ((each.title, each.rows) for each in job.written), job.metrics
-        )
-        if found.problem:
-            # Not what it returned: a log has none of a job's data that the job does not print.
-            logger.warning("what the job returned is not kept: %s", found.problem)
-        uploader = Uploader(
+    def _uploader(self) -> Uploader:
+        return Uploader(
             self.s3,
             self.settings.paths.data_bucket,
             self.stop,
             begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
             advance=self.progress.advance,
             background=self.background,
-            results=found,
-            origin=origin(self.id, self.clock.now(), inputs),
+            clock=self.clock,
         )
-        plans = {
-            name: destination.plan(
-                uploader, [each for each in job.written if each.output == name], listing
-            )
-            for name, destination in destinations.items()
-        }
-        output = uploader.send(plans.pop(""), plans)
+
+    def _end_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.end()
+
+    def _commit(
+        self, upload: OutputUpload, job: RunningJob[Any], inputs: Iterable[InputRead]
+    ) -> CommittedOutput:
+        # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
+        self.progress.enter(Phase.PUBLISHING)
+        self._end_ahead()
+        found = results(
+            self._masked(job.result), ((each.title, each.rows) for each in job.written), job.metrics
+        )
+        if found.problem:
+            # Not what it returned: a log has none of a job's data that the job does not print.
+            logger.warning("what the job returned is not kept: %s", found.problem)
+        output = upload.send(job.written, found, origin(self.id, self.clock.now(), inputs))
         output = replace(output, seal=self.new_seal(), results=found or None)
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
             output = replace(output, emitted_ref=emitted_ref(self.id), emitted=sizes)
             self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)
         self.stop.check()
-        for each in destinations.values():
+        for each in upload.destinations.values():
             each.require_room()
         self._may_be_committed = True
         try:
@@ -528,6 +533,7 @@ class AttemptRunner:
         self.record(failure)
         if not self._may_be_committed:
             try:
+                self._end_ahead()  # before, it could begin more uploads
                 self.publisher.discard(self.id)
             except (ClientError, BotoCoreError) as trouble:  # settle does it again
                 logger.warning(

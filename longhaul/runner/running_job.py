@@ -96,6 +96,8 @@ class RunningJob(Generic[ParamsT]):
     table: "TableDestination | None" = None  # where the output goes, if to a table
     # The request's further outputs by name, each with its table, if it goes to one.
     outputs: Mapping[str, "TableDestination | None"] = field(default_factory=dict)
+    # Called with each dataset that does not change any more.
+    wrote: Callable[[Dataset], None] = lambda _: None
     saving: "Saving | None" = None
     # Inputs that are tables, in the version that an attempt before has stored.
     read_as_stored: frozenset[str] = frozenset()
@@ -169,6 +171,7 @@ class RunningJob(Generic[ParamsT]):
         self.written.append(dataset)
         # Now, and not when all that comes after has been written for nothing.
         self._count_files(count_files(dataset.folder))
+        self.wrote(dataset)
         return dataset.rows or 0
 
     def _write_part(

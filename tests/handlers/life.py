@@ -162,14 +162,17 @@ class Life:
             Stop(),
             begin=lambda _: None,
             advance=lambda _: None,
-            origin=origin(row.id, self.stack.aws.clock.now(), [read]),
         )
         prefix = output or f"s3://{BUCKET}/out/{row.job_id}/"
         written = [Dataset(".", self.output, 1)]
         plans = {
             name: uploader.plan(row.id, path, written) for name, path in (beside or {}).items()
         }
-        return uploader.send(uploader.plan(row.id, prefix, written), plans)
+        return uploader.send(
+            uploader.plan(row.id, prefix, written),
+            plans,
+            origin=origin(row.id, self.stack.aws.clock.now(), [read]),
+        )
 
     def commit(
         self, row: Lease, output: str | None = None, beside: Mapping[str, str] | None = None

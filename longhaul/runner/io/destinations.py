@@ -3,12 +3,14 @@
 Room is asked for before any work, and again right before the commit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from longhaul.domain.lease import AttemptId
+from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.paths import DataPath
+from longhaul.domain.provenance import Origin
+from longhaul.domain.results import Results
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.uploader import Uploader, UploadPlan
@@ -58,3 +60,26 @@ class PrefixDestination:
     ) -> UploadPlan:
         place = str(self.path)
         return uploader.plan(self.attempt, place, datasets, self.mode, read.manifests.get(place))
+
+
+@dataclass(frozen=True)
+class OutputUpload:
+    """What a job writes, on its way to its destinations: by name, the main one's is empty."""
+
+    uploader: Uploader
+    destinations: Mapping[str, Destination]
+    read: InputListing
+
+    def send_ahead(self, written: Sequence[Dataset], go_on: Callable[[], None]) -> None:
+        """Upload what there is so far: see `Uploader.send_ahead`."""
+        names = sorted({each.output for each in written})
+        self.uploader.send_ahead([self._plan(name, written) for name in names], go_on)
+
+    def send(self, written: Sequence[Dataset], results: Results, origin: Origin) -> CommittedOutput:
+        """Upload all, ready to be committed: see `Uploader.send`."""
+        plans = {name: self._plan(name, written) for name in self.destinations}
+        return self.uploader.send(plans.pop(""), plans, results=results, origin=origin)
+
+    def _plan(self, name: str, written: Sequence[Dataset]) -> UploadPlan:
+        datasets = [each for each in written if each.output == name]
+        return self.destinations[name].plan(self.uploader, datasets, self.read)

@@ -111,7 +111,7 @@ class TableDestination:
     def plan(
         self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
     ) -> UploadPlan:
-        uploader.begin(0)  # from here on nothing of the job runs
+        del uploader  # it plans for prefixes
         files: list[LocalFile] = []
         tables: list[PendingTable] = []
         for dataset in datasets:

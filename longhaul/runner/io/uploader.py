@@ -1,14 +1,18 @@
-"""What Spark wrote becomes pending multipart uploads: nothing is visible before the commit."""
+"""What Spark wrote becomes pending multipart uploads: nothing is visible before the commit.
+
+Uploads may begin while the job goes on (`sending_ahead`). The end takes over what is there.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.footprint import MAX_BYTES, is_readable
@@ -25,7 +29,7 @@ from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
 from longhaul.domain.provenance import Origin
 from longhaul.domain.results import NOTHING, Results
-from longhaul.ports import Background
+from longhaul.ports import Background, Clock
 from longhaul.runner.io.staged import extension_of
 from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
 from longhaul.runner.stopping import Stop
@@ -36,7 +40,11 @@ if TYPE_CHECKING:
 
 # Each holds one part in memory, unless S3 copies it: 64 MiB at the usual part size.
 _AT_ONCE: Final = 8
+_AT_ONCE_AHEAD: Final = 4  # the job has a use for the memory
 _MAX_KEY_BYTES: Final = 1024  # S3's limit
+
+# Rules of a bucket abort uploads of that age: of a day, at the earliest.
+_TAKEN_OVER_FOR: Final = timedelta(hours=12)
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,24 @@ class UploadPlan:
         return sum(file.size for file in self.files)
 
 
+@dataclass
+class _Begun:
+    """An upload, with the parts that are there: each with its bytes, by its number."""
+
+    upload: Upload
+    at: datetime
+    parts: dict[int, tuple[Part, int]] = field(default_factory=dict)
+
+    @property
+    def sent_bytes(self) -> int:
+        return sum(size for _, size in self.parts.values())
+
+    def listed(self) -> Upload:
+        return self.upload.model_copy(
+            update={"parts": tuple(self.parts[number][0] for number in sorted(self.parts))}
+        )
+
+
 class Uploader:
     """Uploads an attempt's files and leaves them pending. `data_bucket` holds the pending list."""
 
@@ -73,18 +99,17 @@ class Uploader:
         begin: Callable[[int], None],
         advance: Callable[[int], None],
         background: Background = Threads(),  # noqa: B008 - stateless
-        results: Results = NOTHING,
-        origin: Origin | None = None,
+        clock: Clock = SystemClock(),  # noqa: B008 - as above
     ) -> None:
-        """`begin` gets the bytes to come, `advance` the bytes that went."""
+        """`begin` gets the bytes to come, `advance` the bytes that went, both of `send` alone."""
         self._s3 = client
         self._data_bucket = data_bucket
         self._stop = stop
-        self.begin = begin
+        self._begin = begin
         self._advance = advance
         self._background = background
-        self._results = results
-        self._origin = origin
+        self._clock = clock
+        self._begun: dict[tuple[str, str], _Begun] = {}  # by bucket and key
 
     def plan(
         self,
@@ -110,8 +135,6 @@ class Uploader:
         if datasets and not files and all(dataset.rows is None for dataset in datasets):
             raise NoOutputError(f"the script wrote nothing for the output {prefix}")
         place = DataPath.on_s3(prefix)
-        # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
-        self.begin(0)
         current, etag = read_manifest(self._s3, place.bucket, place.key)
         there = current if mode == "append" else None
         if there is not None:
@@ -129,7 +152,12 @@ class Uploader:
         return UploadPlan(attempt, prefix, pending, files, datasets)
 
     def send(
-        self, main: UploadPlan, beside: Mapping[str, UploadPlan] = MappingProxyType({})
+        self,
+        main: UploadPlan,
+        beside: Mapping[str, UploadPlan] = MappingProxyType({}),
+        *,
+        results: Results = NOTHING,
+        origin: Origin | None = None,
     ) -> CommittedOutput:
         """Upload what is planned, ready to be committed: the main output, and others by name.
 
@@ -139,26 +167,21 @@ class Uploader:
                 `Publisher.discard`.
         """
         plans = (main, *beside.values())
+        _require_uploadable(plans)
+        there = sum(begun.sent_bytes for plan in plans for begun in self._taken_over(plan).values())
+        self._begin(sum(plan.size_bytes for plan in plans) - there)
         for plan in plans:
-            _require_places(plan.place.key, plan.files)
-        require_few(sum(len(plan.files) for plan in plans))
-        self.begin(sum(plan.size_bytes for plan in plans))
-        uploads = [self._create(plan) for plan in plans]
+            self._create(plan, self._stop.check, _AT_ONCE)
+        self._list(main.attempt, map(self._pending, plans))
+        for plan in plans:
+            self._send(plan, self._stop.check, self._advance, _AT_ONCE)
         self._list(
             main.attempt,
             [
-                plan.pending.model_copy(update={"uploads": tuple(of_plan)})
-                for plan, of_plan in zip(plans, uploads, strict=True)
-            ],
-        )
-        sent = [self._send(plan, of_plan) for plan, of_plan in zip(plans, uploads, strict=True)]
-        self._list(
-            main.attempt,
-            [
-                plan.pending.model_copy(
-                    update={"uploads": tuple(of_plan), "manifest": self._manifest(plan)}
+                self._pending(plan).model_copy(
+                    update={"manifest": _manifest(plan, results, origin)}
                 )
-                for plan, of_plan in zip(plans, sent, strict=True)
+                for plan in plans
             ],
         )
         return CommittedOutput(
@@ -173,63 +196,88 @@ class Uploader:
             ),
         )
 
-    def _manifest(self, plan: UploadPlan) -> Manifest:
-        return Manifest(
-            key=plan.attempt.key,
-            run=plan.attempt.run,
-            attempt=plan.attempt.attempt,
-            files=tuple(
-                ManifestFile(path=file.path, size=file.size, dataset=file.dataset)
-                for file in plan.files
-            ),
-            rows=_row_counts(plan.datasets),
-            results=asdict(self._results) if self._results else None,
-            origins=(self._origin,) if self._origin else (),
-        )
+    def send_ahead(self, plans: Sequence[UploadPlan], go_on: Callable[[], None]) -> None:
+        """Upload what is planned so far, while the job goes on; `send` takes it over.
 
-    def _create(self, plan: UploadPlan) -> list[Upload]:
+        `go_on` is called before each call to S3, and may raise to end this. What has been created
+        by then is listed, so that it can be aborted.
+        """
+        _require_uploadable(plans)
+        try:
+            for plan in plans:
+                self._create(plan, go_on, _AT_ONCE_AHEAD)
+        finally:
+            self._list(plans[0].attempt, map(self._pending, plans))
+        for plan in plans:
+            self._send(plan, go_on, lambda _: None, _AT_ONCE_AHEAD)
+
+    def _taken_over(self, plan: UploadPlan) -> dict[WrittenFile, _Begun]:
+        """The uploads that were begun for these files, and that S3 still has."""
+        bucket, prefix = plan.place.bucket, plan.place.key
+        oldest = self._clock.now() - _TAKEN_OVER_FOR
+        found = ((file, self._begun.get((bucket, prefix + file.path))) for file in plan.files)
+        return {
+            file: begun
+            for file, begun in found
+            if begun is not None and begun.upload.size == file.size and begun.at > oldest
+        }
+
+    def _create(self, plan: UploadPlan, go_on: Callable[[], None], at_once: int) -> None:
+        bucket, prefix = plan.place.bucket, plan.place.key
+        there = self._taken_over(plan)
+
+        def create(file: WrittenFile) -> None:
+            go_on()
+            key, now = prefix + file.path, self._clock.now()
+            answer = self._s3.create_multipart_upload(
+                Bucket=bucket, Key=key, ChecksumAlgorithm="CRC32"
+            )
+            upload = Upload(path=file.path, upload_id=answer["UploadId"], size=file.size)
+            self._begun[bucket, key] = _Begun(upload, now)
+
+        tasks = [partial(create, file) for file in plan.files if file not in there]
+        self._background.run_all(tasks, at_once=at_once)
+
+    def _pending(self, plan: UploadPlan) -> PendingOutput:
+        """The plan's list with the uploads that there are."""
+        place = plan.place
+        found = (self._begun.get((place.bucket, place.key + file.path)) for file in plan.files)
+        uploads = tuple(begun.listed() for begun in found if begun is not None)
+        return plan.pending.model_copy(update={"uploads": uploads})
+
+    def _send(
+        self,
+        plan: UploadPlan,
+        go_on: Callable[[], None],
+        advance: Callable[[int], None],
+        at_once: int,
+    ) -> None:
+        """Send the parts of all files: many at once, of one large file or of many small ones."""
         bucket, prefix = plan.place.bucket, plan.place.key
 
-        def create(file: WrittenFile) -> Upload:
-            self._stop.check()
-            answer = self._s3.create_multipart_upload(
-                Bucket=bucket, Key=prefix + file.path, ChecksumAlgorithm="CRC32"
-            )
-            return Upload(path=file.path, upload_id=answer["UploadId"], size=file.size)
-
-        return self._background.run_all(
-            [partial(create, file) for file in plan.files], at_once=_AT_ONCE
-        )
-
-    def _send(self, plan: UploadPlan, uploads: Sequence[Upload]) -> list[Upload]:
-        """Send the parts of all files: many at once, of one large file or of many small ones."""
-        bucket, prefix, files = plan.place.bucket, plan.place.key, plan.files
-
-        def send(file: WrittenFile, upload: Upload, number: int) -> Part:
-            self._stop.check()
-            part, size = file.put_part(self._s3, bucket, prefix + file.path, upload, number)
-            self._advance(size)
-            return part
+        def send(file: WrittenFile, begun: _Begun, number: int) -> None:
+            go_on()
+            part, size = file.put_part(self._s3, bucket, prefix + file.path, begun.upload, number)
+            begun.parts[number] = part, size
+            advance(size)
 
         tasks = [
-            partial(send, file, upload, number)
-            for file, upload in zip(files, uploads, strict=True)
+            partial(send, file, begun, number)
+            for file in plan.files
+            for begun in (self._begun[bucket, prefix + file.path],)
             for number in range(1, file.part_count + 1)
+            if number not in begun.parts
         ]
-        parts = iter(self._background.run_all(tasks, at_once=_AT_ONCE))
-        return [
-            upload.model_copy(update={"parts": tuple(islice(parts, file.part_count))})
-            for file, upload in zip(files, uploads, strict=True)
-        ]
+        self._background.run_all(tasks, at_once=at_once)
 
-    def _list(self, attempt: AttemptId, outputs: Sequence[PendingOutput]) -> None:
+    def _list(self, attempt: AttemptId, outputs: Iterable[PendingOutput]) -> None:
         pending, *beside = outputs
         if beside:
             pending = pending.model_copy(update={"version": 3, "beside": tuple(beside)})
         body = pending.model_dump_json().encode()
         # Before the commit: no function could publish it.
         if len(body) > MAX_BYTES or not is_readable(body):
-            count = sum(len(each.uploads) for each in outputs)
+            count = sum(len(each.uploads) for each in (pending, *beside))
             raise PermanentJobError(
                 f"output: a list of {count:,} files with such names, parts and"
                 " columns is more than can be published at once: write fewer and larger files"
@@ -241,6 +289,21 @@ class Uploader:
             Body=body,
             ContentType="application/json",
         )
+
+
+def _manifest(plan: UploadPlan, results: Results, origin: Origin | None) -> Manifest:
+    return Manifest(
+        key=plan.attempt.key,
+        run=plan.attempt.run,
+        attempt=plan.attempt.attempt,
+        files=tuple(
+            ManifestFile(path=file.path, size=file.size, dataset=file.dataset)
+            for file in plan.files
+        ),
+        rows=_row_counts(plan.datasets),
+        results=asdict(results) if results else None,
+        origins=(origin,) if origin else (),
+    )
 
 
 def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> None:
@@ -271,6 +334,12 @@ def _row_counts(datasets: Sequence[Dataset]) -> dict[str, int]:
 
 def _is_of_spark(path: str) -> bool:
     return path.rpartition("/")[2].startswith("part-")
+
+
+def _require_uploadable(plans: Sequence[UploadPlan]) -> None:
+    for plan in plans:
+        _require_places(plan.place.key, plan.files)
+    require_few(sum(len(plan.files) for plan in plans))
 
 
 def _require_places(prefix: str, files: Sequence[WrittenFile]) -> None:

@@ -1,0 +1,345 @@
+"""What a job has written is uploaded while it goes on; nothing shows before the commit."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.lazy_tables import publisher_of
+from longhaul.adapters.publisher import S3Publisher, read_manifest
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import PendingOutput
+from longhaul.domain.pending import pending_ref
+from longhaul.domain.tables import TablePath
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job
+from longhaul.runner.attempt import AttemptRunner
+from longhaul.runner.io import sending_ahead
+from longhaul.runner.io.sending_ahead import SendingAhead
+from longhaul.runner.io.uploader import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.stopping import Stop, StopReason
+from tests.builders import BUCKET
+from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.job_attempts import no_jvm, plain_job
+
+ATTEMPT = AttemptId("main#january", 1767323045000, 1)
+ROWS = pa.table({"n": range(3)})
+_WITHIN_S = 60
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each dataset is large enough."""
+    monkeypatch.setattr(sending_ahead, "_LEAST", 1)
+
+
+class Watched:
+    """S3, whose calls are counted by name, and each may be preceded by something."""
+
+    def __init__(self, s3: Any, before: Callable[[str], None] = lambda _: None) -> None:
+        self.s3 = s3
+        self.calls: Counter[str] = Counter()
+        self.before = before
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self.s3, name)
+        if name in ("meta", "get_paginator"):
+            return call
+
+        def watched(**given: Any) -> Any:
+            self.before(name)
+            answer = call(**given)
+            self.calls[name] += 1
+            return answer
+
+        return watched
+
+
+@pytest.fixture
+def attempt(make_attempt: MakeAttempt) -> Callable[..., AttemptRunner]:
+    def attempt_(job: Callable[[Job[Any]], object], **changes: Any) -> AttemptRunner:
+        stop = changes.pop("stop", None) or Stop()
+        return make_attempt(
+            load=lambda *_: plain_job(job), spark=SparkOnDemand(no_jvm, stop), stop=stop, **changes
+        )
+
+    return attempt_
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + _WITHIN_S
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def listed(cloud: Cloud) -> PendingOutput | None:
+    ref = pending_ref(cloud.lease().id)
+    if not cloud.objects(ref):
+        return None
+    return PendingOutput.model_validate_json(
+        cloud.s3.get_object(Bucket=BUCKET, Key=ref)["Body"].read()
+    )
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_dataset_is_sent_while_the_job_goes_on_and_nothing_of_it_is_sent_again(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
+    s3 = Watched(cloud.s3)
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS, "first")
+        until(lambda: s3.calls["upload_part"] == 1)
+        (pending,) = (listed(cloud),)
+        assert pending is not None
+        assert len(pending.uploads) == 1
+        assert pending.manifest is None
+        assert cloud.objects("out/") == []
+        job.write(ROWS, "second")
+        until(lambda: s3.calls["upload_part"] == 2)
+
+    assert attempt(run, s3=s3).run() is ExitCode.OK
+
+    assert (s3.calls["create_multipart_upload"], s3.calls["upload_part"]) == (2, 2)
+    manifest, _ = read_manifest(cloud.s3, BUCKET, "out/")
+    assert manifest is not None
+    assert manifest.rows == {"first": 3, "second": 3}
+    assert {file.path.split("/")[0] for file in manifest.files} == {"first", "second"}
+    assert cloud.pending_uploads() == []
+
+
+@pytest.mark.usefixtures("eager")
+def test_datasets_of_a_table_and_of_an_output_beside_it_are_sent_ahead(
+    cloud: Cloud, tables: Tables, attempt: Callable[..., AttemptRunner]
+) -> None:
+    path = TablePath("lake", "counts")
+    cloud.claim(
+        inputs={}, output=str(path), mode="overwrite", outputs={"wrong": f"s3://{BUCKET}/out/"}
+    )
+    s3 = Watched(cloud.s3)
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS)
+        until(lambda: s3.calls["upload_part"] == 1)
+        job.write(ROWS, output="wrong")
+        until(lambda: s3.calls["upload_part"] == 2)
+        pending = listed(cloud)
+        assert pending is not None
+        assert len(pending.outputs) == 2
+
+    publisher = S3Publisher(cloud.s3, BUCKET, tables=publisher_of(lambda: tables, SystemClock()))
+    code = attempt(run, s3=s3, tables=lambda: tables, publisher=publisher).run()
+
+    assert code is ExitCode.OK
+    assert (s3.calls["create_multipart_upload"], s3.calls["upload_part"]) == (2, 2)
+    table = tables.load(path)
+    assert table is not None
+    assert table.scan().to_arrow().num_rows == 3
+    assert len(cloud.objects("out/")) == 2  # and the manifest
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_job_that_fails_leaves_nothing_of_what_was_sent_ahead(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
+    sending, may_go_on = threading.Event(), threading.Event()
+
+    def before(call: str) -> None:
+        if call == "upload_part":
+            sending.set()
+            assert may_go_on.wait(_WITHIN_S)
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS)
+        assert sending.wait(_WITHIN_S)
+        threading.Timer(0.2, may_go_on.set).start()
+        raise ValueError("no")
+
+    assert attempt(run, s3=Watched(cloud.s3, before)).run() is not ExitCode.OK
+
+    assert cloud.pending_uploads() == []
+    assert cloud.objects("out/") == []
+
+
+@pytest.mark.usefixtures("eager")
+def test_an_error_ahead_is_none_of_the_jobs_and_the_end_sends_all(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
+    failed = threading.Event()
+
+    def before(call: str) -> None:
+        if call == "upload_part" and not failed.is_set():
+            failed.set()
+            raise EndpointConnectionError(endpoint_url="s3")
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS, "first")
+        assert failed.wait(_WITHIN_S)
+        job.write(ROWS, "second")
+
+    s3 = Watched(cloud.s3, before)
+    assert attempt(run, s3=s3).run() is ExitCode.OK
+
+    manifest, _ = read_manifest(cloud.s3, BUCKET, "out/")
+    assert manifest is not None
+    assert manifest.rows == {"first": 3, "second": 3}
+    # The upload that was begun is the one that is completed.
+    assert s3.calls["create_multipart_upload"] == 2
+
+
+@pytest.mark.usefixtures("eager")
+def test_nothing_more_is_sent_ahead_once_the_platform_wants_the_end(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
+    stop, s3 = Stop(), Watched(cloud.s3)
+
+    def run(job: Job[Any]) -> None:
+        stop.before_end()
+        job.write(ROWS)
+        stop.request(StopReason.TERMINATED, "the end")
+
+    assert attempt(run, stop=stop, s3=s3).run() is not ExitCode.OK
+    assert s3.calls["create_multipart_upload"] == 0
+
+
+def test_a_wait_for_s3_is_none_of_the_jobs_from_its_end_on(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
+    ended, phases = threading.Event(), list[str]()
+
+    def before(_: str) -> None:
+        if ended.is_set():
+            phases.append(made.progress.phase)
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS)
+        ended.set()
+
+    made = attempt(run, s3=Watched(cloud.s3, before))
+    assert made.run() is ExitCode.OK
+    assert set(phases) == {"publishing"}
+
+
+def test_little_is_not_sent_ahead(cloud: Cloud, attempt: Callable[..., AttemptRunner]) -> None:
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
+    s3 = Watched(cloud.s3)
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS)
+
+    assert attempt(run, s3=s3).run() is ExitCode.OK
+    # A list before the parts, one after them, and the manifest.
+    assert s3.calls["put_object"] == 2
+
+
+def test_lists_do_not_grow_with_the_square_of_the_datasets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending_ahead, "_LEAST", sending_ahead._MIB)
+    named: list[int] = []
+    ahead = SendingAhead(lambda datasets, _: named.append(len(datasets)), _AtOnce(), SystemClock())
+    for number in range(2_000):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "a.parquet").write_bytes(b"x")
+        ahead.wrote(Dataset(str(number), folder, 1))
+
+    assert len(named) < 40
+    assert sum(named) < 5 * 2_000
+
+
+class _AtOnce(Threads):
+    def after(self, seconds: float, do: Callable[[], None]) -> Any:
+        del seconds
+        do()
+
+
+class _Clock(SystemClock):
+    def __init__(self) -> None:
+        self.at = datetime(2026, 1, 2, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+
+def test_an_upload_that_rules_of_the_bucket_may_have_aborted_is_begun_anew(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"rows")
+    clock, s3 = _Clock(), Watched(cloud.s3)
+    begun: list[int] = []
+    uploader = Uploader(
+        s3,  # type: ignore[arg-type]
+        BUCKET,
+        Stop(),
+        begin=begun.append,
+        advance=lambda _: None,
+        clock=clock,
+    )
+    plan = uploader.plan(ATTEMPT, f"s3://{BUCKET}/out/", [Dataset(".", tmp_path, 1)])
+    uploader.send_ahead([plan], lambda: None)
+    clock.at += timedelta(hours=11)
+    uploader.send(plan)
+    assert (s3.calls["create_multipart_upload"], s3.calls["upload_part"]) == (1, 1)
+    clock.at += timedelta(hours=2)
+
+    output = uploader.send(plan)
+
+    assert (s3.calls["create_multipart_upload"], s3.calls["upload_part"]) == (2, 2)
+    assert begun == [0, 4]
+    S3Publisher(cloud.s3, BUCKET).publish(output)
+    assert len(cloud.objects("out/")) == 2
+
+
+def test_what_was_begun_ahead_is_listed_when_it_ends_between_two_files(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.parquet").write_bytes(b"rows")
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
+    uploader = Uploader(
+        cloud.s3,
+        BUCKET,
+        Stop(),
+        begin=lambda _: None,
+        advance=lambda _: None,
+        background=_OneByOne(),
+    )
+    asked = iter(range(10))
+
+    def go_on() -> None:
+        if next(asked) == 2:
+            raise sending_ahead.AheadEndedError
+
+    plan = uploader.plan(ATTEMPT, f"s3://{BUCKET}/out/", [Dataset(".", tmp_path, 1)])
+    with pytest.raises(sending_ahead.AheadEndedError):
+        uploader.send_ahead([plan], go_on)
+    assert len(cloud.pending_uploads()) == 2
+
+    S3Publisher(cloud.s3, BUCKET).discard(ATTEMPT)
+
+    assert cloud.pending_uploads() == []
+
+
+class _OneByOne(Threads):
+    def run_all(self, tasks: Any, *, at_once: int, within_s: float | None = None) -> Any:
+        del at_once, within_s
+        return [task() for task in tasks]
