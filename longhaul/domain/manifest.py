@@ -2,7 +2,7 @@
 
 A publication removes what it replaces and adds its own files; what others added meanwhile stays:
 
-    overwrite   replaces what the manifest named when its upload began
+    overwrite   replaces what the manifest named when its job had ended
     append      replaces nothing
     error       replaces nothing, and there must be nothing
 
@@ -164,7 +164,7 @@ class PendingOutput(Model):
     token: Text
     prefix: Text
     mode: Mode = "overwrite"
-    # What an overwrite saw when its upload began: the base and files of our manifest, or the ETag
+    # What an overwrite saw when its job had ended: the base and files of our manifest, or the ETag
     # of a `_SUCCESS` that is not ours.
     replaces_base: Text | None = None
     replaces_etag: Text | None = None

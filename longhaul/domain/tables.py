@@ -2,7 +2,7 @@
 
 What a publisher needs to add an attempt's files to a table is in its pending list: it reads no file
 of the output. Field ids are in the files already, as the table had, or would get them, when the
-upload began.
+job had ended.
 """
 
 import re

@@ -48,7 +48,7 @@ from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, OutputUpload, PrefixDestination
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
-from longhaul.runner.io.sending_ahead import SendingAhead
+from longhaul.runner.io.sending_ahead import WORTH_IT, SendingAhead
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
@@ -147,6 +147,7 @@ class AttemptRunner:
     # Makes them on first use; None: an engine that reads and writes no tables.
     tables: "Callable[[], Tables] | None" = None
     new_seal: Callable[[], str] = _random_seal
+    worth_sending_ahead: int = WORTH_IT  # bytes
     give: Callable[[Mapping[str, str], Mask], None] = give_to_process
     _mask: Mask = NO_MASK
     _may_be_committed: bool = False
@@ -261,7 +262,9 @@ class AttemptRunner:
         )
         saving = self._saving(records, work, _why_nothing(lease, request))
         upload = OutputUpload(self._uploader(), destinations, listing)
-        self._ahead = SendingAhead(upload.send_ahead, self.background, self.clock)
+        self._ahead = SendingAhead(
+            upload.send_ahead, self.background, self.clock, self.stop, self.worth_sending_ahead
+        )
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             staged,

@@ -41,7 +41,8 @@ class Lake:
         self._seen = seen
         self.rows: dict[str, Rows] = {}  # by output
         self.files: dict[str, frozenset[str]] = {}  # keys of the data files, by output
-        self.listed_at: dict[Token, datetime] = {}  # when an attempt's pending list was put first
+        # When an attempt's uploads were listed the last time before they were whole.
+        self.listed_at: dict[Token, datetime] = {}
         self.came_at: dict[str, datetime] = {}  # by row
         self.changed_by_others: dict[str, datetime] = {}  # the last time, by output
         self.is_written_by_others = False

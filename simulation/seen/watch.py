@@ -302,7 +302,8 @@ class Watch:
         }
         token = self.seen.texts[document["token"]]
         self.seen.uploads[token] = uploads
-        self.seen.lake.listed_at.setdefault(token, self.seen.now)
+        if document["manifest"] is None:
+            self.seen.lake.listed_at[token] = self.seen.now
         self.seen.listed |= set(uploads.values())
 
     def _manifest_put(self, call: Call) -> None:

@@ -437,4 +437,9 @@ REGRESSIONS: Mapping[str, Plan] = {
         notify="sqs",
         trees=True,
     ),
+    "an upload that was begun half a day before its end stayed, beside the one in its place": Plan(
+        jobs=(Job("j0", work_s=60_000.0, timeout_s=100_000, files=1, beside=True),),
+        acts=(_SUBMIT,),
+        faults=(),
+    ),
 }

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +22,11 @@ from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import PendingOutput
 from longhaul.domain.pending import pending_ref
 from longhaul.domain.tables import TablePath
+from longhaul.domain.transitions import Report
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job
 from longhaul.runner.attempt import AttemptRunner
-from longhaul.runner.io import sending_ahead
-from longhaul.runner.io.sending_ahead import SendingAhead
+from longhaul.runner.io.sending_ahead import WORTH_IT, AheadEndedError, SendingAhead
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.on_demand import SparkOnDemand
@@ -37,12 +38,6 @@ from tests.runner.job_attempts import no_jvm, plain_job
 ATTEMPT = AttemptId("main#january", 1767323045000, 1)
 ROWS = pa.table({"n": range(3)})
 _WITHIN_S = 60
-
-
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each dataset is large enough."""
-    monkeypatch.setattr(sending_ahead, "_LEAST", 1)
 
 
 class Watched:
@@ -71,8 +66,9 @@ class Watched:
 def attempt(make_attempt: MakeAttempt) -> Callable[..., AttemptRunner]:
     def attempt_(job: Callable[[Job[Any]], object], **changes: Any) -> AttemptRunner:
         stop = changes.pop("stop", None) or Stop()
+        values: dict[str, Any] = {"worth_sending_ahead": 1, **changes}
         return make_attempt(
-            load=lambda *_: plain_job(job), spark=SparkOnDemand(no_jvm, stop), stop=stop, **changes
+            load=lambda *_: plain_job(job), spark=SparkOnDemand(no_jvm, stop), stop=stop, **values
         )
 
     return attempt_
@@ -94,7 +90,6 @@ def listed(cloud: Cloud) -> PendingOutput | None:
     )
 
 
-@pytest.mark.usefixtures("eager")
 def test_a_dataset_is_sent_while_the_job_goes_on_and_nothing_of_it_is_sent_again(
     cloud: Cloud, attempt: Callable[..., AttemptRunner]
 ) -> None:
@@ -122,7 +117,6 @@ def test_a_dataset_is_sent_while_the_job_goes_on_and_nothing_of_it_is_sent_again
     assert cloud.pending_uploads() == []
 
 
-@pytest.mark.usefixtures("eager")
 def test_datasets_of_a_table_and_of_an_output_beside_it_are_sent_ahead(
     cloud: Cloud, tables: Tables, attempt: Callable[..., AttemptRunner]
 ) -> None:
@@ -152,31 +146,38 @@ def test_datasets_of_a_table_and_of_an_output_beside_it_are_sent_ahead(
     assert len(cloud.objects("out/")) == 2  # and the manifest
 
 
-@pytest.mark.usefixtures("eager")
 def test_a_job_that_fails_leaves_nothing_of_what_was_sent_ahead(
     cloud: Cloud, attempt: Callable[..., AttemptRunner]
 ) -> None:
     cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
-    sending, may_go_on = threading.Event(), threading.Event()
+    creating, may_go_on = threading.Event(), threading.Event()
 
     def before(call: str) -> None:
-        if call == "upload_part":
-            sending.set()
+        if call == "create_multipart_upload":
+            creating.set()
             assert may_go_on.wait(_WITHIN_S)
 
     def run(job: Job[Any]) -> None:
         job.write(ROWS)
-        assert sending.wait(_WITHIN_S)
-        threading.Timer(0.2, may_go_on.set).start()
+        assert creating.wait(_WITHIN_S)
         raise ValueError("no")
 
-    assert attempt(run, s3=Watched(cloud.s3, before)).run() is not ExitCode.OK
+    def record(report: Report) -> Any:
+        try:
+            return cloud.leases.report(report)
+        finally:
+            if "result" in report.sets:  # from here on the attempt only clears up
+                threading.Timer(0.5, may_go_on.set).start()
 
+    s3 = Watched(cloud.s3, before)
+    leases = SimpleNamespace(report=record)
+    assert attempt(run, s3=s3, leases=leases, reports=cloud.leases).run() is not ExitCode.OK
+
+    until(lambda: s3.calls["create_multipart_upload"] == 1)
     assert cloud.pending_uploads() == []
     assert cloud.objects("out/") == []
 
 
-@pytest.mark.usefixtures("eager")
 def test_an_error_ahead_is_none_of_the_jobs_and_the_end_sends_all(
     cloud: Cloud, attempt: Callable[..., AttemptRunner]
 ) -> None:
@@ -203,7 +204,6 @@ def test_an_error_ahead_is_none_of_the_jobs_and_the_end_sends_all(
     assert s3.calls["create_multipart_upload"] == 2
 
 
-@pytest.mark.usefixtures("eager")
 def test_nothing_more_is_sent_ahead_once_the_platform_wants_the_end(
     cloud: Cloud, attempt: Callable[..., AttemptRunner]
 ) -> None:
@@ -233,7 +233,7 @@ def test_a_wait_for_s3_is_none_of_the_jobs_from_its_end_on(
         job.write(ROWS)
         ended.set()
 
-    made = attempt(run, s3=Watched(cloud.s3, before))
+    made = attempt(run, s3=Watched(cloud.s3, before), worth_sending_ahead=WORTH_IT)
     assert made.run() is ExitCode.OK
     assert set(phases) == {"publishing"}
 
@@ -245,17 +245,16 @@ def test_little_is_not_sent_ahead(cloud: Cloud, attempt: Callable[..., AttemptRu
     def run(job: Job[Any]) -> None:
         job.write(ROWS)
 
-    assert attempt(run, s3=s3).run() is ExitCode.OK
+    assert attempt(run, s3=s3, worth_sending_ahead=WORTH_IT).run() is ExitCode.OK
     # A list before the parts, one after them, and the manifest.
     assert s3.calls["put_object"] == 2
 
 
-def test_lists_do_not_grow_with_the_square_of_the_datasets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sending_ahead, "_LEAST", sending_ahead._MIB)
+def test_lists_do_not_grow_with_the_square_of_the_datasets(tmp_path: Path) -> None:
     named: list[int] = []
-    ahead = SendingAhead(lambda datasets, _: named.append(len(datasets)), _AtOnce(), SystemClock())
+    ahead = SendingAhead(
+        lambda datasets, _: named.append(len(datasets)), _AtOnce(), SystemClock(), worth_it=2**20
+    )
     for number in range(2_000):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -305,6 +304,7 @@ def test_an_upload_that_rules_of_the_bucket_may_have_aborted_is_begun_anew(
 
     assert (s3.calls["create_multipart_upload"], s3.calls["upload_part"]) == (2, 2)
     assert begun == [0, 4]
+    assert len(cloud.pending_uploads()) == 1  # the old one is aborted
     S3Publisher(cloud.s3, BUCKET).publish(output)
     assert len(cloud.objects("out/")) == 2
 
@@ -327,10 +327,10 @@ def test_what_was_begun_ahead_is_listed_when_it_ends_between_two_files(
 
     def go_on() -> None:
         if next(asked) == 2:
-            raise sending_ahead.AheadEndedError
+            raise AheadEndedError
 
     plan = uploader.plan(ATTEMPT, f"s3://{BUCKET}/out/", [Dataset(".", tmp_path, 1)])
-    with pytest.raises(sending_ahead.AheadEndedError):
+    with pytest.raises(AheadEndedError):
         uploader.send_ahead([plan], go_on)
     assert len(cloud.pending_uploads()) == 2
 

@@ -13,10 +13,12 @@ from typing import Final
 from longhaul.domain.errors import LonghaulError
 from longhaul.ports import Background, Clock
 from longhaul.runner.io.written import Dataset, NotAFileError, regular_files
+from longhaul.runner.stopping import Stop, StopRequestedError
 
 _MIB: Final = 1024 * 1024
-# Less than this is sent in a moment. Each time takes a list, and a look at what is there.
-_LEAST: Final = 64 * _MIB
+WORTH_IT: Final = 64 * _MIB
+"""Fewer bytes are sent in a moment. Each time takes a list, and a look at the output."""
+
 # The requests of a file take as long as so many bytes.
 _OF_EACH_FILE: Final = _MIB
 # Each time names all files once more: a thousand datasets must not become a thousand lists.
@@ -37,6 +39,8 @@ class SendingAhead:
     send: Callable[[Sequence[Dataset], Callable[[], None]], None]
     background: Background
     clock: Clock
+    stop: Stop
+    worth_it: int = WORTH_IT
     _datasets: list[Dataset] = field(default_factory=list)
     _waiting: int = 0
     _begun: int = 0
@@ -71,12 +75,13 @@ class SendingAhead:
             self.clock.sleep(_LOOK_AGAIN_S)
 
     def _is_due(self) -> bool:
-        enough = max(_LEAST, self._begun // _GROWTH)
+        enough = max(self.worth_it, self._begun // _GROWTH)
         return not (self._is_busy or self._has_ended) and self._waiting >= enough
 
     def _work(self) -> None:
         try:
             while True:
+                self._go_on()
                 with self._lock:
                     datasets = tuple(self._datasets)
                     self._begun += self._waiting
@@ -87,7 +92,7 @@ class SendingAhead:
                     if not self._is_due():
                         return
                     self._is_busy = True
-        except AheadEndedError:
+        except (AheadEndedError, StopRequestedError):
             pass
         except Exception as error:  # noqa: BLE001 - the end does it again, and raises it
             logger.warning("not sent ahead", extra={"error": type(error).__name__})
@@ -96,5 +101,6 @@ class SendingAhead:
             self._is_busy = False
 
     def _go_on(self) -> None:
+        self.stop.check()
         if self._has_ended:
             raise AheadEndedError

@@ -11,8 +11,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from botocore.exceptions import ClientError
+
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.footprint import MAX_BYTES, is_readable
@@ -207,7 +210,8 @@ class Uploader:
             for plan in plans:
                 self._create(plan, go_on, _AT_ONCE_AHEAD)
         finally:
-            self._list(plans[0].attempt, map(self._pending, plans))
+            if self._begun:
+                self._list(plans[0].attempt, map(self._pending, plans))
         for plan in plans:
             self._send(plan, go_on, lambda _: None, _AT_ONCE_AHEAD)
 
@@ -229,6 +233,8 @@ class Uploader:
         def create(file: WrittenFile) -> None:
             go_on()
             key, now = prefix + file.path, self._clock.now()
+            if (stale := self._begun.get((bucket, key))) is not None:
+                self._abort(bucket, key, stale.upload)  # the next list does not name it
             answer = self._s3.create_multipart_upload(
                 Bucket=bucket, Key=key, ChecksumAlgorithm="CRC32"
             )
@@ -237,6 +243,13 @@ class Uploader:
 
         tasks = [partial(create, file) for file in plan.files if file not in there]
         self._background.run_all(tasks, at_once=at_once)
+
+    def _abort(self, bucket: str, key: str, upload: Upload) -> None:
+        try:
+            self._s3.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload.upload_id)
+        except ClientError as error:
+            if code_of(error) != "NoSuchUpload":
+                raise
 
     def _pending(self, plan: UploadPlan) -> PendingOutput:
         """The plan's list with the uploads that there are."""

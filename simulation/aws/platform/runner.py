@@ -116,6 +116,8 @@ class Runner:
             attempt.variables = {each.name: VARIABLES for each in around.settings().stages}
         # The same in each run of a world. (A draw of the host's would change what follows.)
         attempt.new_seal = lambda: sha256(container.task_ref.encode()).hexdigest()[:32]
+        if container.job.beside:
+            attempt.worth_sending_ahead = 1
         end_when_stopped(attempt, container.end_process)
         code = attempt.run()
         if "thread failed" in self._stop.detail:
@@ -284,19 +286,20 @@ class PlannedSpark:
         if self._kind is JobKind.PLAIN:
             job.progress("working", done=0, total=1)
             self._pause(_BOOT_S)  # so that it takes as long as one with Spark
-        is_in_parts = planned.parts and self._container.ending.kind != "no_output"
+        has_output = self._container.ending.kind != "no_output"
+        is_in_parts = planned.parts and has_output
+        if is_first := planned.beside and has_output and not is_in_parts:
+            self._write(planned, job)  # and it is sent while the job works
         if is_in_parts:
             WorkInParts(self._container, job, self._work_on).run()
         elif self._container.ending.kind in EMR_FAULTS:
             self._lose_executors(self._container.ending.after_s, planned.work_s)
         else:
             self._go_through(self._container.ending, planned.work_s)
-        if self._container.ending.kind == "no_output":
+        if not has_output:
             return
-        if not is_in_parts:
-            layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None
-            folder = self._container.output(planned.files, self._area.output)
-            job.written.append(Dataset(MAIN, folder, 3, layout))
+        if not (is_in_parts or is_first):
+            self._write(planned, job)
         for name in job.outputs:
             folder = self._container.output(planned.files, self._area.output)
             job.written.append(Dataset(MAIN, folder, 3, output=name))
@@ -330,6 +333,12 @@ class PlannedSpark:
             self._worked_s += seconds
             return
         self._go_through(replace(ending, after_s=max(0.0, left_s)), seconds)
+
+    def _write(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
+        layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None
+        dataset = Dataset(MAIN, self._container.output(planned.files, self._area.output), 3, layout)
+        job.written.append(dataset)
+        job.wrote(dataset)
 
     def _lose_executors(self, after_s: float, work_s: float) -> None:
         self._work(min(after_s, work_s))

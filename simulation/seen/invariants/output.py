@@ -55,7 +55,7 @@ def void_for_a_reason(seen: "Seen", token: "Token") -> str | None:
 )
 def committed_uploads_stay(seen: "Seen", key: str) -> str | None:
     token = seen.token_in(key)
-    if token is None or not _must_stay(seen, token):
+    if token is None or not _must_stay(seen, token, key):
         return None
     return f"the upload of {key} is aborted, and {token} has committed"
 
@@ -66,13 +66,21 @@ def committed_uploads_stay(seen: "Seen", key: str) -> str | None:
 def committed_files_stay(seen: "Seen", names: list[str]) -> str | None:
     for name in names:
         token = seen.token_in(name)
-        if token is not None and _must_stay(seen, token):
+        if token is not None and _must_stay(seen, token, name):
             return f"{name} is deleted, and {token} is still to be published"
     return None
 
 
-def _must_stay(seen: "Seen", token: "Token") -> bool:
-    """Whether the attempt's output is still to be published, and the plan does not end it now."""
+def _must_stay(seen: "Seen", token: "Token", key: str) -> bool:
+    """Whether the attempt's output is still to be published, and the plan does not end it now.
+
+    Of several outputs one that was overtaken goes before another is published.
+    """
+    if any(
+        key.startswith(each) and seen.is_overtaken(token, each)
+        for each in seen.places.get(token, ())
+    ):
+        return False
     running = seen.world.containers.running
     is_ended = any(
         each.ending.kind == "uploads_end" and each.id in running

@@ -8,6 +8,7 @@ _FINISH: Final = "longhaul/finish.py"
 _TRANSITIONS: Final = "longhaul/domain/transitions.py"
 _PUBLICATION: Final = "longhaul/publication.py"
 _PUBLISHER: Final = "longhaul/adapters/publisher.py"
+_UPLOADER: Final = "longhaul/runner/io/uploader.py"
 
 OUTPUT: Final = (
     Mutant(
@@ -87,7 +88,7 @@ OUTPUT: Final = (
     ),
     Mutant(
         "a compaction takes away what was appended since it read",
-        "longhaul/runner/io/uploader.py",
+        _UPLOADER,
         'replaced = (was_read or current) if mode == "overwrite" else None',
         'replaced = current if mode == "overwrite" else None',
     ),
@@ -123,5 +124,36 @@ OUTPUT: Final = (
         "                looks_only=looks_only,\n"
         "                just_committed=just_committed,\n"
         "            )\n",
+    ),
+    Mutant(
+        "an upload that grew old is left behind",
+        _UPLOADER,
+        "if (stale := self._begun.get((bucket, key))) is not None:\n"
+        "    self._abort(bucket, key, stale.upload)",
+        "",
+    ),
+    Mutant(
+        "what is sent ahead is in no list",
+        _UPLOADER,
+        "if self._begun:\n    self._list(plans[0].attempt, map(self._pending, plans))",
+        "pass",
+        test="tests/runner/test_sending_ahead.py"
+        "::test_what_was_begun_ahead_is_listed_when_it_ends_between_two_files",
+    ),
+    Mutant(
+        "an upload is taken over whatever its age",
+        _UPLOADER,
+        "begun.at > oldest",
+        "begun.at",
+        test="tests/runner/test_sending_ahead.py"
+        "::test_an_upload_that_rules_of_the_bucket_may_have_aborted_is_begun_anew",
+    ),
+    Mutant(
+        "what is sent ahead goes on behind a failure's clearing up",
+        "longhaul/runner/attempt.py",
+        "self._end_ahead()\n                self.publisher.discard(self.id)",
+        "self.publisher.discard(self.id)",
+        test="tests/runner/test_sending_ahead.py"
+        "::test_a_job_that_fails_leaves_nothing_of_what_was_sent_ahead",
     ),
 )
