@@ -253,7 +253,7 @@ def test_little_is_not_sent_ahead(cloud: Cloud, attempt: Callable[..., AttemptRu
 def test_lists_do_not_grow_with_the_square_of_the_datasets(tmp_path: Path) -> None:
     named: list[int] = []
     ahead = SendingAhead(
-        lambda datasets, _: named.append(len(datasets)), _AtOnce(), SystemClock(), worth_it=2**20
+        lambda datasets, _: named.append(len(datasets)), _AtOnce(), SystemClock(), Stop(), 2**20
     )
     for number in range(2_000):
         folder = tmp_path / str(number)
