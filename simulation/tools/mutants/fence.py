@@ -43,8 +43,8 @@ FENCE: Final = (
     Mutant(
         "the manifest leaves the job's results out",
         "longhaul/runner/attempt.py",
-        "results=found, origin=origin(self.id, self.clock.now(), inputs)",
-        "results=None, origin=origin(self.id, self.clock.now(), inputs)",
+        "upload.send(job.written, found, origin(self.id, self.clock.now(), inputs))",
+        "upload.send(job.written, None, origin(self.id, self.clock.now(), inputs))",
     ),
     Mutant(
         "what a job measured goes to the metrics before its output is there",

@@ -41,11 +41,11 @@ SAVED: Final = (
     Mutant(
         "a stored part is published that was not asked for",
         "longhaul/runner/attempt.py",
-        "        plans = {\n            name: destination.plan(",
+        "        output = upload.send(job.written, found,",
         "        for part, each in job.saving._record.parts.get('.', {}).items():\n"
         "            if part not in job._parts.get('.', {}):\n"
         "                job._take(job._target('.', None), each, job.saving, '')\n"
-        "        plans = {\n            name: destination.plan(",
+        "        output = upload.send(job.written, found,",
     ),
     Mutant(
         "what other code has computed is taken over",
