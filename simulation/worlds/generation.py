@@ -20,6 +20,7 @@ from simulation.worlds.faults import ALL_KINDS
 from simulation.worlds.files import COUNTS
 from simulation.worlds.governed import with_denial, with_refused_role
 from simulation.worlds.long_outages import with_long_outage, with_long_wait
+from simulation.worlds.near import near_one
 from simulation.worlds.parts import with_parts
 from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
 from simulation.worlds.planned import with_planned
@@ -38,6 +39,7 @@ _SERVICES = ("dynamodb", "sqs", "s3", "stepfunctions", "ecs")
 _HOUR_S = 3_600.0
 _SMALL_SKEW_S = 30.0
 _LONGEST_TIMEOUT_S = 604_800  # the most that a request may ask for
+_NEAR = 0.3
 _PIPELINES = 0.35  # of all worlds
 _NARROWED = 0.05
 _ROLLED_BACK = 0.08
@@ -73,9 +75,10 @@ def _drawn(seed: int) -> Plan:
     mix = _with_completions(rng_of(seed, "completions"), _mix(rng))
     mix = _with_inexactness(rng_of(seed, "inexactness"), mix)
     mix = replace(mix, swarm=swarm.is_one)
-    if mix.skew_s > _SMALL_SKEW_S:
-        # A clock's error counts as silence, so minutes of error would look like a stall.
-        jobs = tuple(replace(job, stall_timeout_s=None) for job in jobs)
+    near = rng_of(seed, "near")
+    if near.random() < _NEAR:
+        return _near(near, Plan(seed=seed, mix=mix, notify=_notify(near)), swarm)
+    jobs = _patient(jobs, mix)
     plan = Plan(
         seed=seed,
         jobs=jobs,
@@ -112,6 +115,28 @@ def _drawn(seed: int) -> Plan:
     plan = with_refused_role(rng_of(seed, "refused role"), plan, swarm)
     plan = with_backfill(rng_of(seed, "backfill"), plan, swarm)
     return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
+
+
+def _near(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
+    """A systematic world, and what else happens to its jobs."""
+    plan = near_one(rng, plan)
+    begun_s = {act.job: act.at_s for act in reversed(plan.acts) if act.kind == "submit"}
+    more = [
+        act
+        for job in plan.jobs
+        if job.name in begun_s
+        for _ in range(swarm.draws)
+        for act in _more(rng, job, begun_s[job.name])
+        if swarm.keeps(act, ())
+    ]
+    return replace(plan, jobs=_patient(plan.jobs, plan.mix), acts=_in_order([*plan.acts, *more]))
+
+
+def _patient(jobs: tuple[Job, ...], mix: Mix) -> tuple[Job, ...]:
+    """A clock's error counts as silence, so minutes of error would look like a stall."""
+    if mix.skew_s <= _SMALL_SKEW_S:
+        return jobs
+    return tuple(replace(job, stall_timeout_s=None) for job in jobs)
 
 
 def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
