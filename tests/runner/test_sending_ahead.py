@@ -343,3 +343,54 @@ class _OneByOne(Threads):
     def run_all(self, tasks: Any, *, at_once: int, within_s: float | None = None) -> Any:
         del at_once, within_s
         return [task() for task in tasks]
+
+
+def test_the_end_waits_for_what_began_while_another_send_was_ending(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"x")
+    begun: list[Callable[[], None]] = []
+    sent: list[int] = []
+
+    class Later(Threads):
+        def after(self, seconds: float, do: Callable[[], None]) -> Any:
+            del seconds
+            begun.append(do)
+
+    class Clock(SystemClock):
+        def sleep(self, seconds: float) -> None:
+            del seconds
+            begun.pop()()
+
+    class Lock:
+        """Lets another write come right after a send has found that nothing is left."""
+
+        def __enter__(self) -> None:
+            self.was_sent = len(sent)
+
+        def __exit__(self, *_: object) -> None:
+            if self.was_sent == 1 and not begun:
+                ahead._lock = threading.Lock()
+                ahead.wrote(Dataset("second", tmp_path, 1))
+
+    ahead = SendingAhead(
+        lambda datasets, _: sent.append(len(datasets)), Later(), Clock(), Stop(), 1
+    )
+    ahead._lock = Lock()  # type: ignore[assignment]
+    ahead.wrote(Dataset("first", tmp_path, 1))
+    begun.pop()()
+
+    ahead.end()
+
+    assert begun == []
+
+
+def test_a_job_goes_on_where_no_thread_can_be_had(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"x")
+
+    class NoThreads(Threads):
+        def after(self, seconds: float, do: Callable[[], None]) -> Any:
+            del seconds, do
+            raise RuntimeError("can't start new thread")
+
+    ahead = SendingAhead(lambda *_: None, NoThreads(), SystemClock(), Stop(), 1)
+    ahead.wrote(Dataset("first", tmp_path, 1))
+    ahead.end()

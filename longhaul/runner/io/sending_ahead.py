@@ -59,10 +59,13 @@ class SendingAhead:
         with self._lock:
             self._datasets.append(dataset)
             self._waiting += sum(sizes) + _OF_EACH_FILE * len(sizes)
-            if not self._is_due():
+            if self._is_busy or not self._is_due():
                 return
             self._is_busy = True
-        self.background.after(0, self._work)
+        try:
+            self.background.after(0, self._work)
+        except RuntimeError:  # the job has all threads that there may be
+            self._give_up()
 
     def end_soon(self) -> None:
         """Begin nothing more."""
@@ -76,29 +79,31 @@ class SendingAhead:
 
     def _is_due(self) -> bool:
         enough = max(self.worth_it, self._begun // _GROWTH)
-        return not (self._is_busy or self._has_ended) and self._waiting >= enough
+        return not self._has_ended and self._waiting >= enough
 
     def _work(self) -> None:
         try:
-            while True:
-                self._go_on()
-                with self._lock:
-                    datasets = tuple(self._datasets)
-                    self._begun += self._waiting
-                    self._waiting = 0
+            while datasets := self._next():
                 self.send(datasets, self._go_on)
-                with self._lock:
-                    self._is_busy = False
-                    if not self._is_due():
-                        return
-                    self._is_busy = True
         except (AheadEndedError, StopRequestedError):
-            pass
+            self._give_up()
         except Exception as error:  # noqa: BLE001 - the end does it again, and raises it
             logger.warning("not sent ahead", extra={"error": type(error).__name__})
-            self.end_soon()
-        finally:
-            self._is_busy = False
+            self._give_up()
+
+    def _next(self) -> tuple[Dataset, ...]:
+        """What to send now. Empty: nothing, and from now on another may begin to work."""
+        with self._lock:
+            self._is_busy = self._is_due()
+            if not self._is_busy:
+                return ()
+            self._begun += self._waiting
+            self._waiting = 0
+            return tuple(self._datasets)
+
+    def _give_up(self) -> None:
+        self.end_soon()
+        self._is_busy = False
 
     def _go_on(self) -> None:
         self.stop.check()
