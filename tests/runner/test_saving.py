@@ -664,6 +664,7 @@ def test_a_loop_that_ends_when_it_is_to_stop_may_save(attempts: Attempts) -> Non
     def run(session: SparkSession, job: Job[Any]) -> None:
         found.append(job.state.get("is_saved"))
         if job.attempt == 1:
+            assert not job.is_stopping  # a job that has not asked yet is not waited for
             hear_sigterm(stop, Threads())
             while not job.is_stopping:
                 time.sleep(0.01)

@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -120,8 +121,7 @@ def test_jobs_of_about_one_world_in_ten_are_drawn_for_emr_serverless() -> None:
 
 
 def test_worlds_that_the_draw_leaves_out_are_as_they_were() -> None:
-    plan = plan_of(1)
-    assert not plan.has_emr
+    plan = next(each for each in map(plan_of, count(1)) if not each.has_emr)
     assert "engine" not in json.dumps(json.loads(plan.to_json()))
 
 
