@@ -109,10 +109,14 @@ format: .venv/.set-up-dev ## Format the code and fix what ruff can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+# Empty: run what no change can affect, too.
+AFFECTED ?= -p tests.affected
+
 # Contract tests and rules of AWS run on the strict fakes here, and on moto too in `make test`.
+# These tests wait for nothing, so a worker more than the two cores would only import once more.
 .PHONY: check
-check: lint ## The loop of a change: style, types, unit, handlers, contracts; under a minute
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -q -m "not slow" -k "not moto" \
+check: lint ## The loop of a change: style, types, and the quick tests that it affects
+	@$(BIN)/python -m pytest $(AFFECTED) -n 2 --dist loadfile -q -m "not slow" -k "not moto" \
 	  tests/unit tests/handlers tests/contract tests/fidelity
 
 .PHONY: test

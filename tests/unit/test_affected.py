@@ -1,0 +1,107 @@
+"""Which files of tests run again after a change (`tests/affected.py`)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.affected import Checkout
+
+SIZES = """
+from shop import sizes
+
+
+def test_sizes():
+    assert sizes.LIMIT < 9
+"""
+FILES = {
+    "shop/__init__.py": "",
+    "shop/limits.py": "LIMIT = 3\n",
+    "shop/sizes.py": "from shop.limits import LIMIT\n",
+    "shop/other.py": "",
+    "pages/limits.md": "3",
+    "limits.json": "3",
+    "tests/conftest.py": "import tests.shared\n",
+    "tests/shared.py": "",
+    "tests/test_sizes.py": SIZES,
+    "tests/test_page.py": "PAGE = 'limits.md'\n\n\ndef test_page():\n    pass\n",
+    "tests/test_alone.py": "def test_alone():\n    pass\n",
+}
+ALL = {"tests/test_alone.py", "tests/test_page.py", "tests/test_sizes.py"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    subprocess.run(["/usr/bin/env", "git", "init", "--quiet"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("changed", "again"),
+    [
+        ("tests/test_alone.py", {"tests/test_alone.py", "tests/test_page.py"}),
+        ("shop/sizes.py", {"tests/test_sizes.py", "tests/test_page.py"}),
+        # A constant, which no test executes.
+        ("shop/limits.py", {"tests/test_sizes.py", "tests/test_page.py"}),
+        ("shop/__init__.py", {"tests/test_sizes.py", "tests/test_page.py"}),
+        ("shop/other.py", {"tests/test_page.py"}),
+        ("shop/new.py", {"tests/test_page.py"}),
+        ("tests/shared.py", ALL),
+        ("pages/limits.md", {"tests/test_page.py"}),
+        ("limits.json", ALL),
+    ],
+)
+def test_files_of_tests_run_again_after_a_change_of_what_they_lean_on(
+    root: Path, changed: str, again: set[str]
+) -> None:
+    before = Checkout(root)
+    (root / changed).write_text("# another\n")
+    after = Checkout(root)
+
+    assert {test for test in ALL if before.digest(test) != after.digest(test)} == again
+
+
+def test_a_deleted_file_counts_as_a_change(root: Path) -> None:
+    before = Checkout(root)
+    (root / "limits.json").unlink()
+
+    assert Checkout(root).digest("tests/test_alone.py") != before.digest("tests/test_alone.py")
+
+
+def test_what_passed_is_left_out_and_what_failed_runs_again(root: Path) -> None:
+    (root / "limits.json").unlink()
+    (root / ".gitignore").write_text("__pycache__\n.pytest_cache\n.ruff_cache\n")
+
+    def run() -> tuple[int, str]:
+        options = ["-q", "-n", "1", "-p", "tests.affected", "-p", "no:longhaul.testing"]
+        path = f"{root}:{Path(__file__).parents[2]}"
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "pytest", *options, "tests"],
+            cwd=root,
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": path, "HOME": str(root)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    (root / "shop" / "limits.py").write_text("LIMIT = 10\n")
+    first = run()
+    again = run()
+    (root / "shop" / "limits.py").write_text("LIMIT = 4\n")
+    mended = run()
+    last = run()
+
+    assert first[0] == 1
+    assert "1 failed, 2 passed" in first[1]
+    assert again[0] == 1
+    assert "1 failed in" in again[1]
+    assert "2 of 3 files of tests were left out" in again[1]
+    assert mended[0] == 0
+    assert last[0] == 0
+    assert "3 of 3 files of tests were left out" in last[1]
