@@ -39,7 +39,7 @@ _SERVICES = ("dynamodb", "sqs", "s3", "stepfunctions", "ecs")
 _HOUR_S = 3_600.0
 _SMALL_SKEW_S = 30.0
 _LONGEST_TIMEOUT_S = 604_800  # the most that a request may ask for
-_NEAR = 0.3
+_NEAR = 0.4
 _PIPELINES = 0.35  # of all worlds
 _NARROWED = 0.05
 _ROLLED_BACK = 0.08
@@ -490,7 +490,7 @@ def _mix(rng: random.Random) -> Mix:
         kinds=kinds,
         invokes=_pick(rng, (0.0, 40), (0.03, 30), (0.15, 30)),
         events=_pick(rng, (0.0, 50), (0.3, 30), (1.0, 20)),
-        launches=_pick(rng, (0.0, 60), (0.1, 30), (0.4, 10)),
+        launches=_pick(rng, (0.0, 50), (0.1, 30), (0.4, 20)),
         skew_s=_pick(rng, (0.0, 70), (5.0, 15), (120.0, 15)),
         stale_handles=rng.choice(("fail", "work", "ignore", "any")),
         index_lag_s=_pick(rng, (0.0, 60), (1.0, 30), (20.0, 10)),
@@ -512,7 +512,7 @@ def _with_inexactness(rng: random.Random, mix: Mix) -> Mix:
     """Batches that come late, and receive counts that are not exact."""
     return replace(
         mix,
-        deliveries=_pick(rng, (0.0, 75), (0.05, 15), (0.4, 10)),
+        deliveries=_pick(rng, (0.0, 65), (0.05, 15), (0.4, 20)),
         counts=_pick(rng, (0.0, 80), (0.3, 20)),
     )
 
