@@ -40,12 +40,16 @@ class _Batch(Generic[T]):
         self._errors: list[BaseException] = []
 
     def run(self, at_once: int, within_s: float | None) -> list[T]:
-        threads = [
-            threading.Thread(target=self._work, name="batch", daemon=True)
-            for _ in range(min(at_once, self._count))
-        ]
-        for thread in threads:
-            thread.start()
+        threads: list[threading.Thread] = []
+        for _ in range(min(at_once, self._count)):
+            thread = threading.Thread(target=self._work, name="batch", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more can be had: those that there are do the work
+                if not threads:
+                    raise
+                break
+            threads.append(thread)
         end = None if within_s is None else time.monotonic() + within_s
         for thread in threads:
             thread.join(None if end is None else max(0.0, end - time.monotonic()))

@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import Any, Protocol
 
 import pytest
@@ -291,3 +292,20 @@ def test_an_error_keeps_nothing_of_its_callers_once_it_is_handled(within_s: floa
         assert work()() is None
     finally:
         gc.enable()
+
+
+def test_no_task_goes_on_behind_the_caller_where_few_threads_can_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, begun, done = threading.Thread.start, count(1), list[int]()
+
+    def start_few(thread: threading.Thread) -> None:
+        if next(begun) > 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_few)
+
+    Threads().run_all([partial(done.append, number) for number in range(20)], at_once=8)
+
+    assert sorted(done) == list(range(20))

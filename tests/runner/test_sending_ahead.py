@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from botocore.exceptions import EndpointConnectionError
+from pyiceberg.types import LongType
 
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
@@ -19,7 +20,7 @@ from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.lazy_tables import publisher_of
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import PendingOutput
+from longhaul.domain.manifest import MANIFEST, PendingOutput
 from longhaul.domain.pending import pending_ref
 from longhaul.domain.tables import TablePath
 from longhaul.domain.transitions import Report
@@ -27,7 +28,7 @@ from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.io.sending_ahead import WORTH_IT, AheadEndedError, SendingAhead
-from longhaul.runner.io.uploader import Uploader
+from longhaul.runner.io.uploader import Uploader, UploadPlan
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.stopping import Stop, StopReason
@@ -394,3 +395,116 @@ def test_a_job_goes_on_where_no_thread_can_be_had(tmp_path: Path) -> None:
     ahead = SendingAhead(lambda *_: None, NoThreads(), SystemClock(), Stop(), 1)
     ahead.wrote(Dataset("first", tmp_path, 1))
     ahead.end()
+
+
+def test_a_file_whose_column_ids_another_writer_took_meanwhile_is_sent_anew(
+    cloud: Cloud, tables: Tables, attempt: Callable[..., AttemptRunner]
+) -> None:
+    path = TablePath("lake", "counts")
+    tables.catalog.create_table(
+        ("lake", "counts"), pa.schema([("n", pa.int64())]), path.location(BUCKET)
+    )
+    cloud.claim(inputs={}, output=str(path), mode="append")
+    s3 = Watched(cloud.s3)
+
+    def run(job: Job[Any]) -> None:
+        job.write(pa.table({"n": [1], "mine": [10]}))
+        until(lambda: s3.calls["upload_part"] == 1)
+        table = tables.load(path)
+        assert table is not None
+        with table.update_schema() as change:
+            change.add_column("theirs", LongType())
+
+    publisher = S3Publisher(cloud.s3, BUCKET, tables=publisher_of(lambda: tables, SystemClock()))
+    code = attempt(run, s3=s3, tables=lambda: tables, publisher=publisher).run()
+
+    assert code is ExitCode.OK
+    table = tables.load(path)
+    assert table is not None
+    assert table.scan().to_arrow().to_pylist() == [{"n": 1, "theirs": None, "mine": 10}]
+    assert cloud.pending_uploads() == []
+
+
+def test_a_file_that_changed_after_it_was_sent_is_sent_as_it_is_at_the_end(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    file, s3 = tmp_path / "a.txt", Watched(cloud.s3)
+    uploader = Uploader(
+        s3,  # type: ignore[arg-type]
+        BUCKET,
+        Stop(),
+        begin=lambda _: None,
+        advance=lambda _: None,
+    )
+
+    def plan() -> UploadPlan:
+        return uploader.plan(ATTEMPT, f"s3://{BUCKET}/out/", [Dataset(".", tmp_path, 1)])
+
+    file.write_bytes(b"first")
+    uploader.send_ahead([plan()], lambda: None)
+    (tmp_path / "b.txt").write_bytes(b"other")
+    (tmp_path / "b.txt").replace(file)
+    output = uploader.send(plan())
+    S3Publisher(cloud.s3, BUCKET).publish(output)
+
+    (key,) = (key for key in cloud.objects("out/") if not key.endswith(MANIFEST))
+    assert cloud.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"other"
+    assert cloud.pending_uploads() == []
+
+
+def test_a_file_that_is_gone_at_the_end_leaves_no_upload(cloud: Cloud, tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_bytes(b"rows")
+    uploader = Uploader(
+        cloud.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None
+    )
+
+    def plan() -> UploadPlan:
+        return uploader.plan(ATTEMPT, f"s3://{BUCKET}/out/", [Dataset(".", tmp_path, 1)])
+
+    uploader.send_ahead([plan()], lambda: None)
+    (tmp_path / "a.txt").unlink()
+    output = uploader.send(plan())
+
+    assert len(cloud.pending_uploads()) == 1
+    S3Publisher(cloud.s3, BUCKET).publish(output)
+    assert cloud.pending_uploads() == []
+
+
+def test_the_end_waits_for_what_a_thread_of_the_job_is_about_to_begin(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"x")
+    begun: list[Callable[[], None]] = []
+    ended = threading.Event()
+
+    class Later(Threads):
+        def after(self, seconds: float, do: Callable[[], None]) -> Any:
+            del seconds
+            assert not ended.is_set()  # it would begin behind the end
+            begun.append(do)
+
+    class Clock(SystemClock):
+        def sleep(self, seconds: float) -> None:
+            if begun:
+                begun.pop()()
+            else:
+                time.sleep(seconds)
+
+    def end() -> None:
+        ahead.end()
+        ended.set()
+
+    class Slow(SendingAhead):
+        def _is_due(self) -> bool:
+            found = super()._is_due()
+            if not ending.ident:
+                ending.start()
+                ending.join(0.2)
+            return found
+
+    ending = threading.Thread(target=end)
+    ahead = Slow(lambda *_: None, Later(), Clock(), Stop(), 1)
+    ahead.wrote(Dataset("first", tmp_path, 1))
+    ending.join(_WITHIN_S)
+
+    assert ended.is_set()
+    assert begun == []

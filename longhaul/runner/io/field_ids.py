@@ -43,7 +43,10 @@ def write_ids(file: Path, schema: Schema) -> None:
         (size,) = struct.unpack("<I", tail[:4])
         opened.seek(-_TAIL - size, 2)
         begins = opened.tell()
-        footer = _with_ids(opened.read(size), schema)
+        before = opened.read(size)
+        footer = _with_ids(before, schema)
+        if footer == before:  # what was sent of the file stays of use
+            return
         opened.seek(begins)
         opened.write(footer + struct.pack("<I", len(footer)) + _MAGIC)
         opened.truncate()

@@ -101,8 +101,8 @@ class S3Objects:
 def data_files(folder: Path) -> dict[SavedFile, Path]:
     """The data files that Spark wrote below a folder on disk, without its markers."""
     return {
-        SavedFile(path=path, size=size): file
-        for file, size in regular_files(folder)
+        SavedFile(path=path, size=status.st_size): file
+        for file, status in regular_files(folder)
         if not any(map(is_hidden, (path := file.relative_to(folder).as_posix()).split("/")))
     }
 

@@ -53,7 +53,7 @@ class SendingAhead:
         if not isinstance(dataset.folder, Path):  # on a cluster S3 copies it in the end
             return
         try:
-            sizes = [size for _, size in regular_files(dataset.folder)]
+            sizes = [status.st_size for _, status in regular_files(dataset.folder)]
         except (NotAFileError, OSError):  # the end says so
             return
         with self._lock:
@@ -69,7 +69,8 @@ class SendingAhead:
 
     def end_soon(self) -> None:
         """Begin nothing more."""
-        self._has_ended = True
+        with self._lock:  # a thread of the job's may be about to begin
+            self._has_ended = True
 
     def end(self) -> None:
         """The same, and wait for the calls that are on their way."""

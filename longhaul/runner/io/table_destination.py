@@ -30,7 +30,7 @@ from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.io.uploader import Uploader, UploadPlan
-from longhaul.runner.io.written import Dataset, LocalFile, TableLayout
+from longhaul.runner.io.written import Dataset, LocalFile, TableLayout, content_version
 from longhaul.settings import Mode
 
 
@@ -170,7 +170,14 @@ class TableDestination:
         except OccupiedError as error:
             raise PermanentJobError(f"output: {path}: {error}") from error
         files = [
-            LocalFile(file, f"{path.name}/{entry.path}", dataset.name, entry.size)
+            LocalFile(
+                file,
+                f"{path.name}/{entry.path}",
+                dataset.name,
+                entry.size,
+                # Other field ids make a file of the same size.
+                (content_version(file.stat()), pending.columns),
+            )
             for file, entry in described
         ]
         return files, pending

@@ -4,7 +4,7 @@ Uploads may begin while the job goes on (`sending_ahead`). The end takes over wh
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -78,6 +78,7 @@ class _Begun:
 
     upload: Upload
     at: datetime
+    version: Hashable  # the file's
     parts: dict[int, tuple[Part, int]] = field(default_factory=dict)
 
     @property
@@ -171,6 +172,7 @@ class Uploader:
         """
         plans = (main, *beside.values())
         _require_uploadable(plans)
+        self._abort_others(plans, self._stop.check)
         there = sum(begun.sent_bytes for plan in plans for begun in self._taken_over(plan).values())
         self._begin(sum(plan.size_bytes for plan in plans) - there)
         for plan in plans:
@@ -206,6 +208,7 @@ class Uploader:
         by then is listed, so that it can be aborted.
         """
         _require_uploadable(plans)
+        self._abort_others(plans, go_on)
         try:
             for plan in plans:
                 self._create(plan, go_on, _AT_ONCE_AHEAD)
@@ -223,7 +226,7 @@ class Uploader:
         return {
             file: begun
             for file, begun in found
-            if begun is not None and begun.upload.size == file.size and begun.at > oldest
+            if begun is not None and begun.version == file.version and begun.at > oldest
         }
 
     def _create(self, plan: UploadPlan, go_on: Callable[[], None], at_once: int) -> None:
@@ -239,10 +242,23 @@ class Uploader:
                 Bucket=bucket, Key=key, ChecksumAlgorithm="CRC32"
             )
             upload = Upload(path=file.path, upload_id=answer["UploadId"], size=file.size)
-            self._begun[bucket, key] = _Begun(upload, now)
+            self._begun[bucket, key] = _Begun(upload, now, file.version)
 
         tasks = [partial(create, file) for file in plan.files if file not in there]
         self._background.run_all(tasks, at_once=at_once)
+
+    def _abort_others(self, plans: Sequence[UploadPlan], go_on: Callable[[], None]) -> None:
+        """Abort the uploads of files that are gone: the next list does not name them."""
+        planned = {
+            (place.bucket, place.key + file.path)
+            for plan in plans
+            for place in (plan.place,)
+            for file in plan.files
+        }
+        for bucket, key in sorted(self._begun.keys() - planned):
+            go_on()
+            self._abort(bucket, key, self._begun[bucket, key].upload)
+            del self._begun[bucket, key]
 
     def _abort(self, bucket: str, key: str, upload: Upload) -> None:
         try:

@@ -5,7 +5,7 @@ Files on disk are sent; objects in S3 are copied inside S3.
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -110,6 +110,9 @@ class WrittenFile(Protocol):
     def size(self) -> int: ...
     @property
     def part_count(self) -> int: ...
+    @property
+    def version(self) -> Hashable:
+        """Another one once its content may be another: what was sent of it is of no use then."""
 
     def put_part(
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
@@ -123,6 +126,7 @@ class LocalFile:
     path: str
     dataset: str
     size: int
+    version: Hashable
 
     @property
     def part_size(self) -> int:
@@ -148,6 +152,10 @@ class S3File:
     path: str
     dataset: str
     size: int
+
+    @property
+    def version(self) -> Hashable:
+        return self.bucket, self.key, self.size
 
     @property
     def part_size(self) -> int:
@@ -223,14 +231,21 @@ def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
         NotAFileError: there is something besides regular files and folders.
     """
     return [
-        LocalFile(file, path, dataset.name, size)
-        for file, size in regular_files(folder)
+        LocalFile(file, path, dataset.name, status.st_size, content_version(status))
+        for file, status in regular_files(folder)
         if (path := _final_path(dataset, file.relative_to(folder).parts, token)) is not None
     ]
 
 
-def regular_files(folder: Path, what: str = "the output folder") -> Iterator[tuple[Path, int]]:
-    """Each file below a local folder with its size in bytes, in the order of their paths.
+def content_version(status: os.stat_result) -> Hashable:
+    """Of a file's content. Not the time of the last write: who unpacks an archive sets that."""
+    return status.st_ino, status.st_ctime_ns, status.st_size
+
+
+def regular_files(
+    folder: Path, what: str = "the output folder"
+) -> Iterator[tuple[Path, os.stat_result]]:
+    """Each file below a local folder with its status, in the order of their paths.
 
     `what` the folder is, for an error's text.
 
@@ -252,7 +267,7 @@ def regular_files(folder: Path, what: str = "the output folder") -> Iterator[tup
                 f"{what} holds {name!r}, which is no regular file but a link, a pipe or a device:"
                 " write the data itself"
             )
-        yield file, status.st_size
+        yield file, status
 
 
 def _open_itself(path: str, flags: int) -> int:

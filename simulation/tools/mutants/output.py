@@ -149,6 +149,30 @@ OUTPUT: Final = (
         "::test_an_upload_that_rules_of_the_bucket_may_have_aborted_is_begun_anew",
     ),
     Mutant(
+        "an upload is taken over whatever has become of its file",
+        _UPLOADER,
+        "begun.version == file.version and begun.at",
+        "begun.at",
+        test="tests/runner/test_sending_ahead.py"
+        "::test_a_file_whose_column_ids_another_writer_took_meanwhile_is_sent_anew",
+    ),
+    Mutant(
+        "the upload of a file that is gone is left in no list",
+        _UPLOADER,
+        "self._abort_others(plans, self._stop.check)",
+        "pass",
+        test="tests/runner/test_sending_ahead.py"
+        "::test_a_file_that_is_gone_at_the_end_leaves_no_upload",
+    ),
+    Mutant(
+        "a thread of the job's begins to send behind the end",
+        "longhaul/runner/io/sending_ahead.py",
+        "with self._lock:\n    self._has_ended = True",
+        "self._has_ended = True",
+        test="tests/runner/test_sending_ahead.py"
+        "::test_the_end_waits_for_what_a_thread_of_the_job_is_about_to_begin",
+    ),
+    Mutant(
         "what is sent ahead goes on behind a failure's clearing up",
         "longhaul/runner/attempt.py",
         "self._end_ahead()\n                self.publisher.discard(self.id)",
