@@ -455,9 +455,7 @@ def test_a_file_that_changed_after_it_was_sent_is_sent_as_it_is_at_the_end(
 def test_a_file_that_is_gone_at_the_end_leaves_no_upload(cloud: Cloud, tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.txt").write_bytes(b"rows")
-    uploader = Uploader(
-        cloud.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None
-    )
+    uploader = Uploader(cloud.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
 
     def plan() -> UploadPlan:
         return uploader.plan(ATTEMPT, f"s3://{BUCKET}/out/", [Dataset(".", tmp_path, 1)])
