@@ -1,7 +1,8 @@
 """One attempt of one job, from its first write to its outcome.
 
-register ──► stage, while Spark boots ──► run ──► upload, pending ──► commit ──► publish
-   │             └────── progress every few seconds; the row says when to stop ──────┘
+register ──► list inputs ──► run, once Spark has booted ──► upload, pending ──► commit ──► publish
+   │             ├─ download, also beside the job ─┘                           │
+   │             └───── progress every few seconds; the row says when to stop ─┘
    └ not ours: exit 73, nothing written
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -46,14 +48,14 @@ from longhaul.runner.effort import Effort
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, OutputUpload, PrefixDestination
+from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.sending_ahead import WORTH_IT, SendingAhead
-from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import NoOutputError
-from longhaul.runner.loading import LoadedJob, fetch_code
+from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
 from longhaul.runner.origins import parents, reads
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.running_job import About, RunningJob, field_of
@@ -73,13 +75,13 @@ if TYPE_CHECKING:
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
 _DEADLINE_MARGIN_S: Final = 30
 _LOOK_AGAIN_S: Final = 0.05
+# For the files of a download that is not needed any more. One that hangs ends with the process.
+_LAST_BYTES_S: Final = 5.0
 
 logger = logging.getLogger(__name__)
 
-Load = Callable[
-    [str, Mapping[str, JsonValue], Callable[[str], Path], Callable[[], None]], LoadedJob
-]
-"""`longhaul.runner.loading.load`."""
+FindJob = Callable[[str, Callable[[str], Path]], FoundJob]
+"""`longhaul.runner.loading.find_job`."""
 
 
 def _random_seal() -> str:
@@ -87,7 +89,7 @@ def _random_seal() -> str:
 
 
 class Spark(Protocol):
-    """What runs the job of one attempt: Spark, which boots while the inputs are staged.
+    """What runs the job of one attempt: Spark, which boots while the inputs are listed.
 
     A stop of the attempt makes it fail what it is doing.
     """
@@ -138,7 +140,7 @@ class AttemptRunner:
     scratch: Path
     area: WorkArea
     spark: Spark
-    load: Load
+    find_job: FindJob
     # What the jobs of each stage find in their environment; stages without any are not there.
     variables: Mapping[str, JobVariables]
     secret_values: SecretValues
@@ -153,6 +155,7 @@ class AttemptRunner:
     _may_be_committed: bool = False
     _reporter: Reporter | None = None
     _ahead: SendingAhead | None = None
+    _incoming: Incoming | None = None
     params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
 
     def run(self) -> ExitCode:
@@ -227,10 +230,12 @@ class AttemptRunner:
             each.require_room()
         variables = self._take_variables(lease.stage)
         # The claim's job: a deploy may have changed the stage's default since.
-        name = lease.input.job or request.job or ""
-        loaded = self.load(name, request.params, self._fetch, self.spark.await_session)
-        self.spark.begin(loaded.kind)
-        is_plain = loaded.kind is JobKind.PLAIN
+        found = self.find_job(lease.input.job or request.job or "", self._fetch)
+        self.spark.begin(found.kind)
+        is_plain = found.kind is JobKind.PLAIN
+        load = partial(found.load, request.params, self.spark.await_session)
+        # A module that waits for Spark is imported while the inputs come.
+        loaded = None if found.needs_session else load()
         inputs = {name: input_of(text) for name, text in request.inputs.items()}
         bucket = self.settings.paths.data_bucket
         records = LeaseRecords(
@@ -239,35 +244,40 @@ class AttemptRunner:
         pinned = records.pinned(
             lease.fingerprint,
             self.spark.version,
-            loaded.code,
+            found.code,
             lambda: digests_of_files(InputListing(self.s3, bucket), inputs),
         )
         # Tables as they were: it is what was stored that names their snapshots. The files of one
         # may be gone.
         self.progress.used_stored = bool(pinned)
         listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
-        staged = self._stage(listing, inputs)  # while Spark boots
+        incoming = self._incoming = self._stage(listing, inputs)
+        if lease.saved_ref is not None:
+            # What is stored counts for these very inputs: none may change when the job goes on.
+            incoming.bring()
         self.progress.used_stored = False
-        if is_plain:
-            staged = {name: each.as_local() for name, each in staged.items()}
-        else:
-            self.spark.await_session(sum(each.size_bytes for each in staged.values()))
+        incoming.begin()
+        loaded = loaded or load()
+        if not is_plain:
+            self.spark.await_session(sum(each.size_bytes for each in incoming.inputs.values()))
+        self.stop.check()
         self.progress.enter(Phase.RUNNING)
         work = Work(
             lease.fingerprint,
             self.spark.version,
-            loaded.code,
-            reads={name: each.digest for name, each in staged.items()},
+            found.code,
+            reads=_digests(incoming),
             tables={str(path): version for path, version in listing.versions.items()},
         )
         saving = self._saving(records, work, _why_nothing(lease, request))
+        written_by = parents(inputs, listing)
         upload = OutputUpload(self._uploader(), destinations, listing)
         self._ahead = SendingAhead(
             upload.send_ahead, self.background, self.clock, self.stop, self.worth_sending_ahead
         )
         job: RunningJob[Any] = RunningJob(
             loaded.params,
-            staged,
+            incoming,
             self.area.output,
             self.progress.say,
             Emitter(self.settings, stage, lease),
@@ -279,24 +289,37 @@ class AttemptRunner:
             about=self._about(lease),
             every=self.background.every,
             reports=self.scratch / "reports",
-            parents=parents(inputs, listing),
+            parents=written_by,
             wrote=self._ahead.wrote,
             variables=variables,
             is_plain=is_plain,
+            waiting=self.progress.waiting_for_input,
         )
+
+        def take_other_inputs() -> None:
+            saving.read_others(_digests(incoming))
+            written_by.update(parents(inputs, listing))
+
+        incoming.on_change = take_other_inputs
+        take_other_inputs()  # they may have changed before
         self.stop.before_end = lambda: self._save_before_end(job, saving)
+        self._run_to_end(loaded, job)
+        self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
+        return self._commit(upload, job, reads(inputs, incoming.inputs, listing))
+
+    def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
+        """Run the job, and see that it has done all of its work."""
         try:
             self.spark.run(loaded, job)
         finally:
             job.has_ended = True
+            job.incoming.end()
             if self._reporter is not None:
                 self._reporter.report_take_over()
         if job.knows_of_stop:  # it has not done all of its work
             self.stop.request(StopReason.TERMINATED, TERMINATED)
         self.stop.check()
         _require_written(job)
-        self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
-        return self._commit(upload, job, reads(inputs, staged, listing))
 
     def _take_variables(self, stage: str) -> Mapping[str, str]:
         """Give the job what its stage has for its environment, with secrets as they are now.
@@ -434,6 +457,8 @@ class AttemptRunner:
         return with_stored(request, self.requests.get_inputs(request.lineage.inputs_ref) or {})
 
     def _clear(self) -> None:
+        if self._incoming is not None:
+            self._incoming.end(wait_s=_LAST_BYTES_S)
         shutil.rmtree(self.scratch, ignore_errors=True)
         try:
             self.area.clear()
@@ -443,15 +468,13 @@ class AttemptRunner:
     def _fetch(self, job: str) -> Path:
         return fetch_code(self.s3, DataPath.of(job), self.scratch / "code")
 
-    def _stage(
-        self, listing: InputListing, inputs: Mapping[str, InputPath]
-    ) -> Mapping[str, StagedInput]:
+    def _stage(self, listing: InputListing, inputs: Mapping[str, InputPath]) -> Incoming:
         return self.area.stage(
             listing,
             inputs,
             self.stop,
-            begin=lambda size: self.progress.enter(Phase.STAGING, size),
-            advance=self.progress.advance,
+            begin=self.progress.expect_input,
+            advance=self.progress.count_input,
         )
 
     def _uploader(self) -> Uploader:
@@ -530,7 +553,7 @@ class AttemptRunner:
         logger.error(
             "attempt failed: %s",
             failure.error,
-            exc_info=error,
+            exc_info=self.stop.cause or error,
             extra={"outcome": failure.kind.value, "exit_code": int(failure.exit_code)},
         )
         self.record(failure)
@@ -613,6 +636,10 @@ def _require_written(job: RunningJob[Any]) -> None:
                 f" job.write(…, output={name!r}), with no rows if there are none; or leave that"
                 " output out of the request"
             )
+
+
+def _digests(incoming: Incoming) -> dict[str, str]:
+    return {name: each.digest for name, each in incoming.inputs.items()}
 
 
 def _read_as_stored(

@@ -77,6 +77,8 @@ def of_stop(
     """The failure of an attempt that was stopped; the others as in `of_error`."""
     if stop.reason is None:
         raise AssertionError("no stop was requested")
+    if stop.cause is not None:
+        return of_error(stop.cause, params, mask)
     kind, code = _STOPPED[stop.reason]
     said = without_values(mask(stop.detail), {**(params or {})})
     return Failure(kind, _shorten(said), code)

@@ -53,31 +53,23 @@ class WrongParamsError(PermanentJobError):
 
 @dataclass(frozen=True)
 class LoadedJob:
-    """A job, ready to run. `code` is a digest of all that decides what it computes."""
+    """A job, ready to run."""
 
     run: Run
     params: BaseModel
-    code: str = ""
-    kind: JobKind = JobKind.SPARK
 
 
-def load(
-    job: str,
-    params: Mapping[str, JsonValue],
-    fetch: Callable[[str], Path],
-    await_session: Callable[[], None],
-) -> LoadedJob:
+@dataclass(frozen=True)
+class FoundJob:
+    """A job's code, before any of it runs. `code` is a digest of all that decides what it computes.
+
+    `load` gets the parameters as the request has them, and what makes Spark's session this
+    thread's. A module that people wrote for Spark may use it while it is imported, as
+    `@udf("string")` does. The catalogue's own do not.
+    """
+
+    load: Callable[[Mapping[str, JsonValue], Callable[[], None]], LoadedJob]
     """The job, with its parameters checked.
-
-    It is `run(spark, job)` or `run(job)` of a module, or else the whole file as a script.
-
-    Args:
-        job: a name in the catalogue (one of the settings' known jobs), or the `s3://` path of a
-            file, for `fetch`.
-        params: as the request has them.
-        fetch: downloads the file of a path.
-        await_session: makes Spark's session this thread's. A module that people wrote for Spark
-            may use it while it is imported, as `@udf("string")` does. The catalogue's own do not.
 
     Raises:
         WrongParamsError: a parameter is wrong; the message names it and does not quote its value.
@@ -85,42 +77,67 @@ def load(
         Exception: as Spark's start raises it; or as the module's import does, where the next
             attempt may do better.
     """
+    code: str = ""
+    kind: JobKind = JobKind.SPARK
+    needs_session: bool = False  # `load` waits for it
+
+
+def find_job(job: str, fetch: Callable[[str], Path]) -> FoundJob:
+    """The job: `run(spark, job)` or `run(job)` of a module, or else the whole file as a script.
+
+    Args:
+        job: a name in the catalogue (one of the settings' known jobs), or the `s3://` path of a
+            file, for `fetch`.
+        fetch: downloads the file of a path.
+
+    Raises:
+        PermanentJobError: there is none, or it is no Python.
+    """
     fetched = fetch(job) if job.startswith(BROUGHT) else None
     file = fetched or file_in_project(job) or _file_in_catalogue(job)
     code = code_digest(file, jobs_of_project())
     kind = _kind_of(job, file)
-    if kind is JobKind.SCRIPT:
-        from longhaul.runner.script import ScriptParams, run_script  # noqa: PLC0415 - imports PySpark
-
-        script_params = _checked(ScriptParams, params)
-        return LoadedJob(
-            lambda _, running: run_script(file, running),
-            script_params,
-            code,
-            kind,
-        )
     is_of_people = fetched is not None or _is_of_project(file)
-    if kind is JobKind.SPARK and is_of_people:
-        await_session()
-    if fetched:
-        module = _import_file(job, fetched, params)
-    elif _is_of_project(file):
-        module = _import_of_project(job, file, params)
-    else:
-        module = importlib.import_module(f"{_CATALOGUE}.{job}")
+    needs_session = kind is JobKind.SPARK and is_of_people
+
+    def load(params: Mapping[str, JsonValue], await_session: Callable[[], None]) -> LoadedJob:
+        if kind is JobKind.SCRIPT:
+            return _script(file, params)
+        if needs_session:
+            await_session()
+        if fetched:
+            module = _import_file(job, fetched, params)
+        elif _is_of_project(file):
+            module = _import_of_project(job, file, params)
+        else:
+            module = importlib.import_module(f"{_CATALOGUE}.{job}")
+        if needs_session:
+            _send_along(module, file, is_brought=fetched is not None)
+        return _of_module(module, kind, file, params)
+
+    return FoundJob(load, code, kind, needs_session)
+
+
+def _script(file: Path, params: Mapping[str, JsonValue]) -> LoadedJob:
+    from longhaul.runner.script import ScriptParams, run_script  # noqa: PLC0415 - imports PySpark
+
+    return LoadedJob(lambda _, running: run_script(file, running), _checked(ScriptParams, params))
+
+
+def _of_module(
+    module: ModuleType, kind: JobKind, file: Path, params: Mapping[str, JsonValue]
+) -> LoadedJob:
     model = getattr(module, "Params", Params)
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise PermanentJobError(
             f"job: Params of {file.name} is no pydantic model; derive it from longhaul.job.Params"
         )
-    if kind is JobKind.SPARK and is_of_people:
-        _send_along(module, file, is_brought=fetched is not None)
 
     def run_module(spark: "SparkSession", job: RunningJob[Any]) -> None:
         with heeding_exits():
             job.result = module.run(job) if kind is JobKind.PLAIN else module.run(spark, job)
 
-    return LoadedJob(run_module, _checked(model, params), code, kind)
+    return LoadedJob(run_module, _checked(model, params))
 
 
 def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:

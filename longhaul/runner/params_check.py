@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from longhaul.job import PermanentJobError
-from longhaul.runner.loading import WrongParamsError, load
+from longhaul.runner.loading import WrongParamsError, find_job
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
 
 def _looked(job: str, params: Mapping[str, JsonValue]) -> dict[str, str]:
     try:
-        load(job, params, _no_code, lambda: None)
+        find_job(job, _no_code).load(params, lambda: None)
     except WrongParamsError as error:
         return {"wrong": str(error)}
     except PermanentJobError as error:

@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -50,8 +51,10 @@ class Progress:
 
     phase: Phase = Phase.STAGING
     note: str = ""
-    done: int = 0  # bytes while staging and publishing
+    done: int = 0  # bytes while publishing
     total: int = 0
+    came: int = 0  # bytes of the inputs
+    to_come: int = 0
     said: tuple[float, float] | None = None  # as the job counts: done, and total
     ticks: int = 0  # one for each step, whatever its size
     quiet_until: datetime | None = None  # until then silence is no stall
@@ -61,7 +64,37 @@ class Progress:
     used_stored: bool = False
     mask: Mask = NO_MASK  # cuts the stage's secrets out of what the job says
     _fraction: float = 0.0
+    _waits: int = 0  # of the job, for inputs
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def shown_phase(self) -> Phase:
+        """A job that waits for an input is staging still."""
+        is_staging = self.phase is Phase.RUNNING and self._waits > 0
+        return Phase.STAGING if is_staging else self.phase
+
+    @contextmanager
+    def waiting_for_input(self) -> Iterator[None]:
+        """Show that the job waits. Only the bytes that come are progress then."""
+        with self._lock:
+            self._waits += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waits -= 1
+
+    def expect_input(self, total: int) -> None:
+        """Note how many bytes of inputs are to come."""
+        with self._lock:
+            self.came, self.to_come = 0, total
+            self.ticks += 1
+
+    def count_input(self, amount: int) -> None:
+        """Count bytes of inputs that came, also beside a job that does not wait for them."""
+        with self._lock:
+            self.came += amount
+            self.ticks += 1
 
     def enter(self, phase: Phase, total: int = 0) -> None:
         with self._lock:
@@ -106,14 +139,17 @@ class Progress:
 
         It never decreases, even when Spark learns of new stages.
         """
-        start, end = _SPAN[self.phase]
-        done, total = self._counted(spark)
+        phase = self.shown_phase
+        start, end = _SPAN[phase]
+        done, total = self._counted(phase, spark)
         within = min(done / total, 1.0) if total else 0.0
         self._fraction = max(self._fraction, round(start + (end - start) * within, 3))
         return self._fraction
 
-    def _counted(self, spark: SparkSample) -> tuple[float, float]:
-        if self.phase is not Phase.RUNNING:
+    def _counted(self, phase: Phase, spark: SparkSample) -> tuple[float, float]:
+        if phase is Phase.STAGING:
+            return self.came, self.to_come
+        if phase is not Phase.RUNNING:
             return self.done, self.total
         # The job knows how much there is, and Spark only what it has begun.
         return self.said or (spark.done, spark.total)
@@ -260,8 +296,9 @@ class Reporter:
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
 
     def _phase(self, spark: SparkSample) -> Phase:
-        is_waiting = self.progress.phase is Phase.RUNNING and spark.waits_for_executors
-        return Phase.WAITING if is_waiting else self.progress.phase
+        phase = self.progress.shown_phase
+        is_waiting = phase is Phase.RUNNING and spark.waits_for_executors
+        return Phase.WAITING if is_waiting else phase
 
     def _could_not_write(self, now: datetime, error: Exception) -> None:
         """Work on: in an outage of DynamoDB nothing else can tell whether the job is still ours.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -28,7 +29,8 @@ from longhaul.ports import Timer
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.frames import frame_of
 from longhaul.runner.io.frame import Frame, WriteOptions
-from longhaul.runner.io.staged import UNREADABLE, StagedInput
+from longhaul.runner.io.incoming import Incoming
+from longhaul.runner.io.staged import UNREADABLE, local_path
 from longhaul.runner.io.written import (
     Dataset,
     Folder,
@@ -80,12 +82,24 @@ class Target:
         return title_of(self.name, self.output)
 
 
+@dataclass(frozen=True)
+class InputOfJob:
+    """`longhaul.job.Input`, which may still be on its way."""
+
+    path_when_there: Callable[[], str]
+    extensions: frozenset[str]
+
+    @property
+    def path(self) -> str:
+        return self.path_when_there()
+
+
 @dataclass
 class RunningJob(Generic[ParamsT]):
     """One attempt: what `longhaul.job.Job` promises to its job."""
 
     params: ParamsT
-    inputs: Mapping[str, StagedInput]
+    incoming: Incoming
     output_folder: Folder
     progress: Callable[..., None]  # `Progress.say`
     emitter: Emitter
@@ -115,6 +129,8 @@ class RunningJob(Generic[ParamsT]):
     metrics: dict[str, float] = field(default_factory=dict)
     is_plain: bool = False  # it has no Spark, and its inputs are paths for `open`
     frame_of: Callable[[Any], Frame] = frame_of
+    # Around the wait for an input.
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     _is_stopping: bool = False
     _files: int = field(default=0, init=False)
     _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
@@ -123,13 +139,20 @@ class RunningJob(Generic[ParamsT]):
     _numbers: Iterator[int] = field(default_factory=lambda: count(1), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
+    @property
+    def inputs(self) -> Mapping[str, InputOfJob]:
+        return {
+            name: InputOfJob(partial(self.path_of_input, name), each.extensions)
+            for name, each in self.incoming.inputs.items()
+        }
+
     def input(self, name: str) -> str:
-        if name not in self.inputs:
+        known = self.incoming.inputs
+        if name not in known:
             raise PermanentJobError(
-                f"the job needs an input {name!r}; given:"
-                f" {', '.join(sorted(self.inputs)) or 'none'}"
+                f"the job needs an input {name!r}; given: {', '.join(sorted(known)) or 'none'}"
             )
-        unreadable = sorted(self.inputs[name].extensions & UNREADABLE)
+        unreadable = sorted(known[name].extensions & UNREADABLE)
         if unreadable and not self.is_plain:
             raise PermanentJobError(
                 f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or"
@@ -138,10 +161,13 @@ class RunningJob(Generic[ParamsT]):
         return self.path_of_input(name)
 
     def path_of_input(self, name: str) -> str:
-        """Where an input is that the request names: the job begins to use it."""
+        """Where an input is that the request names, once it is there: the job begins to use it."""
         if name in self.read_as_stored:
             self._saving().progress.used_stored = True
-        return self.inputs[name].path
+        with nullcontext() if self.incoming.has(name) else self.waiting():
+            self.incoming.await_input(name)
+        path = self.incoming.inputs[name].path
+        return local_path(path) if self.is_plain else path
 
     def read(self, name: str, reader: "DataFrameReader", /) -> "DataFrame":
         from longhaul.runner.spark.reading import columns_alone  # noqa: PLC0415 - imports PySpark

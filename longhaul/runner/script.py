@@ -152,8 +152,8 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
                 raise PermanentJobError("params.argv: {folder} needs a name: {folder.NAME}")
             return str(job.folder(name))
         if kind == "inputs":
-            if name not in job.inputs:
-                known = ", ".join(sorted(job.inputs)) or "none"
+            if name not in job.incoming.inputs:
+                known = ", ".join(sorted(job.incoming.inputs)) or "none"
                 raise PermanentJobError(
                     f"params.argv: {match[0]} is no input of the request; given: {known}"
                 )

@@ -25,11 +25,11 @@ from longhaul.domain.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import reference
 from longhaul.ports import Background, Clock
 from longhaul.runner import json_logs
-from longhaul.runner.attempt import AttemptRunner, Load, Spark
+from longhaul.runner.attempt import AttemptRunner, FindJob, Spark
 from longhaul.runner.effort import ProcessTree
 from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
-from longhaul.runner.loading import load
+from longhaul.runner.loading import find_job
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
@@ -192,7 +192,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
     stop: Stop,
     background: Background,
     tables: "Callable[[], Tables] | None" = None,
-    load: Load = load,
+    find_job: FindJob = find_job,
     clock: Clock = SystemClock(),  # noqa: B008 - stateless
     rng: random.Random | None = None,
 ) -> AttemptRunner:
@@ -221,7 +221,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
         scratch=scratch,
         area=area,
         spark=spark,
-        load=load,
+        find_job=find_job,
         variables=job_variables(),
         secret_values=AwsSecretValues(partial(_client, settings)),
         stop=stop,

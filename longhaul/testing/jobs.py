@@ -68,7 +68,7 @@ class JobMaker:
         number = next(self._numbers)
         folder = self._folder / f"job-{number}"
         area = DiskArea(_NO_S3, folder, disk_gib={})
-        staged = area.stage(
+        incoming = area.stage(
             InputListing(_NO_S3, "data"),
             # A bracket of a folder's name is no glob.
             {name: DataPath("file", "", escape(str(p.absolute()))) for name, p in inputs.items()},
@@ -78,7 +78,7 @@ class JobMaker:
         )
         return RunningJob(
             params or Params(),
-            {name: each.as_local() for name, each in staged.items()} if plain else staged,
+            incoming,
             area.output,
             Progress().say,
             emitter or _emitter(stage),

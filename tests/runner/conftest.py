@@ -29,14 +29,13 @@ from longhaul.domain.claim import Claim
 from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
-from longhaul.job import Params
 from longhaul.local.moto_repairs import dynamodb_atomic, glue_versions
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.effort import ProcessTree
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.job_file import JOBS_VARIABLE
-from longhaul.runner.loading import LoadedJob, load
+from longhaul.runner.loading import find_job
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.stopping import Stop
@@ -46,7 +45,7 @@ from longhaul.testing import MakeJob
 from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage
 from tests.layers import DEMO_JOBS
-from tests.runner.job_attempts import Attempts, Either, PlainFrames
+from tests.runner.job_attempts import Attempts, Either, PlainFrames, found_job
 
 
 @dataclass
@@ -186,7 +185,7 @@ def make_attempt(
             "s3": cloud.s3,
             "scratch": tmp_path / "scratch",
             "area": DiskArea(cloud.s3, tmp_path / "scratch", {}),
-            "load": load if run is None else lambda *_: LoadedJob(run, Params()),
+            "find_job": find_job if run is None else lambda *_: found_job(run),
             "variables": {},
             "secret_values": None,
             "stop": stop,

@@ -21,7 +21,7 @@ from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.job import Job, Params
 from longhaul.runner.attempt import AttemptRunner, Spark
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.loading import LoadedJob
+from longhaul.runner.loading import FoundJob, LoadedJob, Run
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.stopping import Stop
 from longhaul.settings import LeaseSettings
@@ -75,8 +75,15 @@ def no_jvm() -> Spark:
     raise AssertionError("the job needs no JVM")
 
 
-def plain_job(run: Callable[[Job[Any]], object], code: str = "1") -> LoadedJob:
-    return LoadedJob(lambda _, job: run(job), Params(), code, JobKind.PLAIN)  # type: ignore[func-returns-value,arg-type]
+def found_job(
+    run: Run, params: Any = None, code: str = "", kind: JobKind = JobKind.SPARK
+) -> FoundJob:
+    loaded = LoadedJob(run, params or Params())
+    return FoundJob(lambda *_: loaded, code, kind)
+
+
+def plain_job(run: Callable[[Job[Any]], object], code: str = "1") -> FoundJob:
+    return found_job(lambda _, job: run(job), None, code, JobKind.PLAIN)  # type: ignore[func-returns-value,arg-type]
 
 
 class DiesError(Exception):
@@ -98,33 +105,33 @@ class Attempts:
         """Parts of the attempts, in the place of the usual ones."""
 
     def run(self, job: JobCode, code: str = "1", **parts: Any) -> ExitCode:
-        return self.run_loaded(self._loaded(job, code), **parts)
+        return self.run_found(self._found(job, code), **parts)
 
     def make(self, job: JobCode, **parts: Any) -> AttemptRunner:
-        loaded = self._loaded(job)
-        return self._make(load=lambda *_: loaded, **self._without_jvm(loaded, parts))
+        found = self._found(job)
+        return self._make(find_job=lambda *_: found, **self._without_jvm(found, parts))
 
-    def _loaded(self, job: JobCode, code: str = "1") -> LoadedJob:
+    def _found(self, job: JobCode, code: str = "1") -> FoundJob:
         if self._kind is JobKind.SPARK:
-            return LoadedJob(job, Params(), code)
+            return found_job(job, None, code)
         return plain_job(lambda running: job(PlainFrames(), running), code)  # type: ignore[arg-type]
 
-    def _without_jvm(self, loaded: LoadedJob, parts: dict[str, Any]) -> dict[str, Any]:
-        if loaded.kind is JobKind.SPARK:
+    def _without_jvm(self, found: FoundJob, parts: dict[str, Any]) -> dict[str, Any]:
+        if found.kind is JobKind.SPARK:
             return parts
         stop = parts.get("stop") or Stop()
         return {"stop": stop, "spark": SparkOnDemand(no_jvm, stop), **parts}
 
-    def run_loaded(self, loaded: LoadedJob, **parts: Any) -> ExitCode:
+    def run_found(self, found: FoundJob, **parts: Any) -> ExitCode:
         self.number += 1
         scratch = self._folder / str(self.number)
         attempt = self._make(
-            load=lambda *_: loaded,
+            find_job=lambda *_: found,
             id=self._cloud.lease().id,
             scratch=scratch,
             area=DiskArea(self._cloud.s3, scratch, {}),
             **self.parts,
-            **self._without_jvm(loaded, parts),
+            **self._without_jvm(found, parts),
         )
         exit_code = attempt.run()
         if exit_code is not ExitCode.OK:

@@ -76,6 +76,7 @@ def test_progress_shows_phase_tasks_and_a_fraction_that_never_goes_back(
 def test_a_wrong_parameter_is_permanent_and_names_the_field_not_the_value(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
+    input_file(cloud)
     cloud.claim(params={"max_bad_fraction": 17, "colour": "secret"})
 
     assert make_attempt().run() is ExitCode.PERMANENT

@@ -18,6 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from longhaul.catalogue import sql
 from longhaul.job import Format, Params, PermanentJobError
 from longhaul.runner.emitting import Emitter
+from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.staged import StagedInput, extension_of
 from longhaul.runner.running_job import RunningJob
 from tests.builders import running, settings, stage
@@ -36,7 +37,7 @@ def staged(tmp_path: Path) -> Any:
         rows = StagedInput(folder.as_uri(), len(files), sum(map(len, files.values())), extensions)
         return RunningJob(
             params,
-            {"rows": rows},
+            Incoming.of({"rows": rows}),
             tmp_path / "output",
             lambda _: None,
             Emitter(settings(), stage(), running()),
@@ -148,7 +149,11 @@ def test_each_format_is_written_in_partitions_and_read_back(
     spark: SparkSession, tmp_path: Path, format_: Format
 ) -> None:
     job = RunningJob(
-        Params(), {}, tmp_path / "output", lambda _: None, Emitter(settings(), stage(), running())
+        Params(),
+        Incoming.of({}),
+        tmp_path / "output",
+        lambda _: None,
+        Emitter(settings(), stage(), running()),
     )
     frame = spark.createDataFrame(
         [(1, "x", "a"), (2, "y", "b"), (3, None, "b")], "n int, text string, part string"

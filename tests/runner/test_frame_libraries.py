@@ -59,8 +59,8 @@ def test_a_frame_is_written_in_parts_to_a_prefix(
             raise DiesError
         assert job.write(frame(ROWS), part="b") == 2
 
-    assert attempts.run_loaded(plain_job(run)) is ExitCode.FAILED
-    assert attempts.run_loaded(plain_job(run)) is ExitCode.OK
+    assert attempts.run_found(plain_job(run)) is ExitCode.FAILED
+    assert attempts.run_found(plain_job(run)) is ExitCode.OK
     manifest, _ = read_manifest(cloud.s3, BUCKET, "clean/2013-01/")
     assert manifest is not None
     assert manifest.rows == {".": 4}
@@ -86,7 +86,7 @@ def test_a_frame_is_written_in_parts_to_a_table(
         for part in ("a", "b"):
             job.write(frame(ROWS), part=part, partition_by=["text"])
 
-    assert attempts.run_loaded(plain_job(run)) is ExitCode.OK
+    assert attempts.run_found(plain_job(run)) is ExitCode.OK
     table = tables.load(path)
     assert table is not None
     found = table.scan().to_arrow().to_pylist()

@@ -71,7 +71,10 @@ def run(cloud: Cloud, make_attempt: MakeAttempt) -> Callable[..., ExitCode]:
             cloud.claim(inputs={}, output=f"s3://{BUCKET}/counts/")
         stop = Stop()
         attempt = make_attempt(
-            load=lambda *_: plain_job(job), spark=SparkOnDemand(no_jvm, stop), stop=stop, **changes
+            find_job=lambda *_: plain_job(job),
+            spark=SparkOnDemand(no_jvm, stop),
+            stop=stop,
+            **changes,
         )
         return attempt.run()
 
@@ -120,8 +123,8 @@ def test_no_module_of_spark_is_imported_for_a_job_without_it(tmp_path: Path) -> 
     code = (
         "import sys, longhaul.engines.fargate.runner, longhaul.engines.aws_lambda.runner;"
         "from longhaul.runner.wiring import task_attempt;"
-        "from longhaul.runner.loading import load;"
-        "load('counts', {}, None, None);"
+        "from longhaul.runner.loading import find_job;"
+        "find_job('counts', None).load({}, None);"
         "print([name for name in sys.modules if '.' not in name], len(sys.modules))"
     )
     done = subprocess.run(
@@ -203,7 +206,7 @@ def test_parts_and_checkpoints_are_computed_once(cloud: Cloud, attempts: Attempt
         assert job.state == {"seen": 1}
 
     for expected in (ExitCode.FAILED, ExitCode.OK):
-        assert attempts.run_loaded(plain_job(work)) is expected
+        assert attempts.run_found(plain_job(work)) is expected
     assert computed == ["checkpoint", "a", "b"]
     manifest, _ = read_manifest(cloud.s3, BUCKET, "clean/2013-01/")
     assert manifest is not None
@@ -254,7 +257,7 @@ def test_a_table_gets_the_rows_of_a_frame(
         assert job.write(pa.Table.from_pylist(rows), partition_by=partition_by) == 4
 
     code = make_attempt(
-        load=lambda *_: plain_job(job),
+        find_job=lambda *_: plain_job(job),
         spark=SparkOnDemand(no_jvm, stop),
         stop=stop,
         tables=lambda: tables,

@@ -8,7 +8,7 @@ import pytest
 from longhaul.catalogue import probe
 from longhaul.domain.errors import PermanentJobError
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.loading import load
+from longhaul.runner.loading import find_job
 from longhaul.testing import MakeJob
 from tests.builders import running, settings, stage
 
@@ -67,8 +67,8 @@ def test_a_success_writes_a_row_for_itself_and_one_for_each_input(
 
 
 def test_a_request_reaches_the_probe_and_a_step_that_it_does_not_know_is_refused() -> None:
-    assert load(
-        "probe", {"plan": ["wait", "succeed"]}, pytest.fail, lambda: None
-    ).params == probe.Params(plan=("wait", "succeed"))
+    found = find_job("probe", pytest.fail)
+    loaded = found.load({"plan": ["wait", "succeed"]}, lambda: None)
+    assert loaded.params == probe.Params(plan=("wait", "succeed"))
     with pytest.raises(PermanentJobError, match=r"params\.plan\.0"):
-        load("probe", {"plan": ["dance"]}, pytest.fail, lambda: None)
+        found.load({"plan": ["dance"]}, lambda: None)

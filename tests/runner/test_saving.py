@@ -23,7 +23,6 @@ from longhaul.job import Job, PermanentJobError
 from longhaul.runner.code_digest import code_digest
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.staging import OutOfDiskError
-from longhaul.runner.loading import LoadedJob
 from longhaul.runner.script import ScriptParams, run_script
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s
 from longhaul.settings import LeaseSettings
@@ -36,6 +35,7 @@ from tests.runner.job_attempts import (
     Either,
     JobCode,
     computed,
+    found_job,
     times,
 )
 
@@ -472,9 +472,9 @@ def test_a_script_has_folders_that_outlive_it(attempts: Attempts, tmp_path: Path
         "pathlib.Path(sys.argv[2]).write_text(str(done))\n"
     )
     params = ScriptParams(argv=("{folder.progress}", "{output}/done.txt"))
-    loaded = LoadedJob(lambda _, job: run_script(file, job), params, code_digest(file))
+    found = found_job(lambda _, job: run_script(file, job), params, code_digest(file))
     for expected in (ExitCode.FAILED, ExitCode.FAILED, ExitCode.OK):
-        assert attempts.run_loaded(loaded) is expected
+        assert attempts.run_found(found) is expected
 
 
 @EACH_KIND
@@ -602,8 +602,8 @@ def test_a_script_whose_folder_cannot_be_stored_fails_by_its_own_error(
         "import os, sys\nos.symlink('x', sys.argv[1] + '/latest')\nraise ValueError('its own')\n"
     )
     params = ScriptParams(argv=("{folder.model}", "{output}"))
-    loaded = LoadedJob(lambda _, job: run_script(file, job), params, code_digest(file))
-    assert attempts.run_loaded(loaded) is ExitCode.FAILED
+    found = found_job(lambda _, job: run_script(file, job), params, code_digest(file))
+    assert attempts.run_found(found) is ExitCode.FAILED
     assert "its own" in (cloud.lease().last_error or "")
 
 

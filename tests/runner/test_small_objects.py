@@ -117,7 +117,7 @@ def fetch(server: Server, tmp_path: Path) -> Fetch:
     """Brings objects by the native client alone; returns what it leaves."""
 
     def fetch_(*keys: str, **given: Any) -> list[Placed]:
-        given = {"stop": Stop(), "advance": lambda _: None, **given}
+        given = {"stop": Stop(), "advance": lambda _: None, "arrive": lambda _: None, **given}
         credentials = given.pop("credentials", lambda: Credentials("key", "secret"))
         small = SmallObjects(s3_of(server), credentials)
         return list(small.left_of(placed(tmp_path, keys), **given))
@@ -299,7 +299,7 @@ def staged_bytes(folder: Path, objects: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(stager, "_check_disk", lambda _: None)
     tracemalloc.start()
     try:
-        staged = stager.stage({"raw": DataPath("s3", "landing", "raw/")})
+        staged = stager.stage({"raw": DataPath("s3", "landing", "raw/")}).bring()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -93,9 +93,8 @@ def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., 
             small=small,
         )
         paths = {"flights": path, **more}
-        staged = stager.stage({name: parse_input(each, POLICY) for name, each in paths.items()})[
-            "flights"
-        ]
+        inputs = {name: parse_input(each, POLICY) for name, each in paths.items()}
+        staged = stager.stage(inputs).bring()["flights"]
         folder = Path(urlparse(staged.path).path)
         return Staged(
             staged,

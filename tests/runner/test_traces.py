@@ -8,12 +8,11 @@ from types import ModuleType
 import pytest
 
 from longhaul.domain.verdict import ExitCode
-from longhaul.job import Params
 from longhaul.runner import json_logs
-from longhaul.runner.loading import LoadedJob
 from longhaul.runner.spark.session import build_session
 from longhaul.runner.traces import trace
 from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.job_attempts import found_job
 
 FLIGHTS = """
 def look_up(table, key):
@@ -45,7 +44,7 @@ def test_a_failure_is_logged_with_its_rows_message_and_the_jobs_own_frames(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cloud.claim(inputs={}, params={"key": "a-key-that-is-long"})
-    attempt = make_attempt(load=lambda *_: LoadedJob(flights.run, Params()))
+    attempt = make_attempt(find_job=lambda *_: found_job(flights.run))
 
     assert attempt.run() is ExitCode.FAILED
 

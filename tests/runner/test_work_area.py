@@ -63,7 +63,7 @@ def stage(s3: Any, area: BucketArea) -> Callable[[str], StagedInput]:
         inputs = {"x": DataPath("s3", "data", key)}
         return area.stage(
             InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
-        )["x"]
+        ).inputs["x"]
 
     return stage
 
@@ -164,7 +164,9 @@ def test_an_output_that_is_replaced_while_it_is_copied_is_copied_again(
     monkeypatch.setattr(listing, "sources_of", replaced_meanwhile)
     inputs = {"x": DataPath("s3", "data", "clean/")}
 
-    staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)["x"]
+    staged = area.stage(
+        listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None
+    ).inputs["x"]
 
     assert staged.path == f"s3://data/{PREFIX}inputs/again/x/"
     assert keys(s3, staged.path.removeprefix("s3://data/")) == [

@@ -189,8 +189,8 @@ def test_the_image_of_a_project_finds_its_jobs_and_adds_one_layer(
     image = built(project, tmp_path / "image")
 
     code = (
-        "from longhaul.runner.loading import load;"
-        "print(load('count_rows', {'column': 'x'}, None, lambda: None).params)"
+        "from longhaul.runner.loading import find_job;"
+        "print(find_job('count_rows', None).load({'column': 'x'}, lambda: None).params)"
     )
     assert printed(image, code) == "column='x'"
     assert layers_of(image)[:-1] == layers_of(job_image)

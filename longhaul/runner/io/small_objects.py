@@ -54,9 +54,16 @@ class SmallObjects:
     credentials: Callable[[], "Credentials | None"]
 
     def left_of(
-        self, files: Iterable[Placed], *, stop: Stop, advance: Callable[[int], None]
+        self,
+        files: Iterable[Placed],
+        *,
+        stop: Stop,
+        advance: Callable[[int], None],
+        arrive: Callable[[Path], None],
     ) -> Generator[Placed]:
         """Bring the small ones to their places, and yield those that are not brought.
+
+        `arrive` is called for each place that is whole, by any thread.
 
         Raises:
             StopRequestedError: the attempt has to stop.
@@ -65,7 +72,8 @@ class SmallObjects:
         if native is None:
             yield from files
             return
-        with closing(_Window(native, cache(partial(address_of, self.client)), advance)) as window:
+        address = cache(partial(address_of, self.client))
+        with closing(_Window(native, address, advance, arrive)) as window:
             for place, source in files:
                 stop.check()
                 if _is_small(source):
@@ -133,6 +141,7 @@ class _Window:
     native: "NativeClient"
     address: Callable[[str], SplitResult]
     advance: Callable[[int], None]
+    arrive: Callable[[Path], None]
     is_in_trouble: bool = False
     """Whether a request had no answer that S3 meant for it: a throttle, or no connection."""
     _open: "dict[Path, tuple[Source, S3Request]]" = field(default_factory=dict)
@@ -151,6 +160,9 @@ class _Window:
 
         def done(error: Exception | None, status_code: int | None, **_: object) -> None:
             self._ends.put((place, error is None, status_code))
+            if error is None:
+                # Now: the next look at the ends may come after a large file.
+                self.arrive(place)
 
         address = self.address(source.bucket)
         headers = http.HttpHeaders([("Host", address.netloc)])

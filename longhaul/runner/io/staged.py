@@ -1,7 +1,7 @@
 """An input on the task's own disk: what the job sees, and the names of its files."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlparse
 
@@ -32,10 +32,6 @@ class StagedInput:
     # the same rows.
     digest: str = ""
     etag: str = ""  # of an input that is one object; empty where a manifest or a table names it
-
-    def as_local(self) -> "StagedInput":
-        """The same with a path for `open`, in the place of a URI."""
-        return replace(self, path=local_path(self.path))
 
 
 def local_path(path: str) -> str:

@@ -6,17 +6,21 @@ native client, as far as it brings them (decision 0028).
 
 import logging
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, closing
-from itertools import chain, starmap
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
 from longhaul.domain.errors import LonghaulError, PermanentJobError
+from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
+from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, Source, digest_of, etag_of, find, parted
 from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
 from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
@@ -38,6 +42,8 @@ _GIB: Final = 1024 * _MIB
 _TRANSFER: Final = TransferConfig(
     multipart_threshold=32 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=16
 )
+# What is on its way: beyond it, what the job asks for next may come before the rest.
+_WINDOW_BYTES: Final = 512 * _MIB
 # Left free for shuffle and output: the errors of a full disk do not name it as the reason.
 _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
@@ -78,8 +84,11 @@ class Stager:
         self._advance = advance
         self._small = small
 
-    def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
-        """Bring every input to disk.
+    def stage(self, inputs: Mapping[str, InputPath]) -> Incoming:
+        """List every input, and bring those that are tables.
+
+        A file of a table may have to be written again, which takes memory that a job needs. What
+        is returned brings the rest, and raises the same.
 
         Raises:
             PermanentJobError: an input is missing or empty, a table cannot be read, or no size has
@@ -90,46 +99,105 @@ class Stager:
         """
         return look_twice(lambda: self._stage(inputs), lambda: self._stage_again(inputs))
 
-    def _stage_again(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+    def _stage_again(self, inputs: Mapping[str, InputPath]) -> Incoming:
         shutil.rmtree(self._folder, ignore_errors=True)
         return self._stage(inputs)
 
-    def _stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+    def _stage(self, inputs: Mapping[str, InputPath]) -> Incoming:
         paths, table_inputs = parted(inputs)
         sources = find(self._listing, paths)
         tables = self._listing.tables_of(table_inputs)
         self._stop.check()
         staged = {name: self._staged_table(name, table) for name, table in tables.items()}
-        remote = {name: files for name, files in sources.items() if files[0].bucket}
         of_tables = [each for table in staged.values() for each in table.downloads()]
-        coming = [*remote.values(), [source for _, source in of_tables]]
-        size = sum(source.size for files in coming for source in files)
+        size = _size_of(sources)
+        size_of_tables = sum(source.size for _, source in of_tables)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._check_disk(size)
-        self._begin(size)
-        for name in sources.keys() - remote.keys():
+        self._check_disk(size + size_of_tables)
+        if of_tables:
+            self._begin(size_of_tables)
+            small = count_small(source for _, source in of_tables)
+            self._download(_in_folders(of_tables), small, self._stop)
+            self._make_plain([file for each in staged.values() for file in each.files])
+        if size or not of_tables:
+            self._begin(size)
+        known = {name: each.as_input() for name, each in staged.items()} | self._known(sources)
+        incoming = Incoming(known, self._stop, partial(self._bring_twice, paths, sources))
+        incoming.arrive(*staged, *self._link(sources))
+        return incoming
+
+    def _known(self, sources: Mapping[str, list[Source]]) -> dict[str, StagedInput]:
+        return {
+            name: StagedInput(
+                path=(self._folder / name).as_uri(),
+                files=len(files),
+                size_bytes=sum(source.size for source in files),
+                extensions=frozenset(extension_of(source.name) for source in files),
+                digest=digest_of(files),
+                etag=etag_of(files),
+            )
+            for name, files in sources.items()
+        }
+
+    def _link(self, sources: Mapping[str, list[Source]]) -> list[str]:
+        """Link the files of those that are on this machine; returns their names."""
+        local = [name for name, files in sources.items() if not files[0].bucket]
+        for name in local:
             for place, source in self._places(name, sources[name]):
                 place.symlink_to(source.key)
-        if any(coming):
-            # A file gets its path when it is its turn: a million paths are half a gigabyte.
-            places = chain.from_iterable(starmap(self._places, remote.items()))
-            small = count_small(chain.from_iterable(coming))
-            self._download(chain(places, _in_folders(of_tables)), small)
-        self._make_plain([file for each in staged.values() for file in each.files])
-        return {
-            **{name: each.as_input() for name, each in staged.items()},
-            **{
-                name: StagedInput(
-                    path=(self._folder / name).as_uri(),
-                    files=len(files),
-                    size_bytes=sum(source.size for source in files),
-                    extensions=frozenset(extension_of(source.name) for source in files),
-                    digest=digest_of(files),
-                    etag=etag_of(files),
-                )
-                for name, files in sources.items()
-            },
-        }
+        return local
+
+    def _bring_twice(
+        self, paths: Mapping[str, DataPath], sources: Mapping[str, list[Source]], incoming: Incoming
+    ) -> None:
+        def again() -> None:
+            listing = self._listing.anew()
+            found = find(listing, paths)
+            # What the job uses stays, and has to be the same.
+            names = incoming.replace(self._known(found), lambda: self._listing.follow(listing))
+            changed = {name: found[name] for name in names}
+            for name in changed:
+                shutil.rmtree(self._folder / name, ignore_errors=True)
+            size = _size_of(changed)
+            self._check_disk(size)
+            self._begin(size)
+            incoming.arrive(*self._link(changed))
+            self._bring(changed, incoming)
+
+        look_twice(lambda: self._bring(sources, incoming), again)
+
+    def _bring(self, sources: Mapping[str, list[Source]], incoming: Incoming) -> None:
+        coming = {name: files for name, files in sources.items() if not incoming.has(name)}
+        if not coming:
+            return
+        left = {name: len(files) for name, files in coming.items()}
+        lock = threading.Lock()
+
+        def arrive(place: Path) -> None:
+            name = place.relative_to(self._folder).parts[0]
+            with lock:
+                left[name] -= 1
+                is_whole = not left[name]
+            if is_whole:
+                incoming.arrive(name)
+
+        small = count_small(chain.from_iterable(coming.values()))
+        self._download(self._in_turn(coming, incoming), small, incoming.halt, arrive)
+
+    def _in_turn(self, sources: Mapping[str, list[Source]], incoming: Incoming) -> Iterator[Placed]:
+        """Where each file goes: what the job waits for comes first, and small inputs early.
+
+        A file gets its path when it is its turn: a million paths are half a gigabyte.
+        """
+        names = sorted(sources, key=lambda name: _size_of({name: sources[name]}))
+        left = {name: self._places(name, sources[name]) for name in names}
+        while left:
+            name = incoming.next_of(left)
+            placed = next(left[name], None)
+            if placed is None:
+                del left[name]
+            else:
+                yield placed
 
     def _staged_table(self, name: str, table: "PlannedTable") -> "StagedTable":
         from longhaul.runner.io.table_rows import StagedTable  # noqa: PLC0415 - takes a third of a second
@@ -191,26 +259,36 @@ class Stager:
             )
         raise OutOfDiskError(text)
 
-    def _download(self, files: Iterator[Placed], small: int) -> None:
+    def _download(
+        self,
+        files: Iterator[Placed],
+        small: int,
+        stop: Stop,
+        arrive: Callable[[Path], None] = lambda _: None,
+    ) -> None:
         """Bring the files, of which `small` are small objects."""
         with ExitStack() as ends:
             if self._small and small >= FEW:
-                left = self._small.left_of(files, stop=self._stop, advance=self._advance)
+                left = self._small.left_of(files, stop=stop, advance=self._advance, arrive=arrive)
                 # Also after an error: from then on it writes no file any more.
                 files = ends.enter_context(closing(left))
-            self._transfer(files)
+            transfer(
+                self._s3,
+                _TRANSFER,
+                files,
+                lambda manager, source, place, subscribers: manager.download(
+                    source.bucket, source.key, str(place), subscribers=subscribers
+                ),
+                stop=stop,
+                advance=self._advance,
+                arrive=arrive,
+                window_bytes=_WINDOW_BYTES,
+            )
 
-    def _transfer(self, files: Iterator[Placed]) -> None:
-        transfer(
-            self._s3,
-            _TRANSFER,
-            files,
-            lambda manager, source, place, subscribers: manager.download(
-                source.bucket, source.key, str(place), subscribers=subscribers
-            ),
-            stop=self._stop,
-            advance=self._advance,
-        )
+
+def _size_of(inputs: Mapping[str, Sequence[Source]]) -> int:
+    """The bytes that have to come; local files are linked."""
+    return sum(source.size for files in inputs.values() for source in files if source.bucket)
 
 
 def _in_folders(places: Iterable[Placed]) -> Iterator[Placed]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from greenlet import getcurrent
-from pydantic import JsonValue
 
 from longhaul.domain.beat import longest_report_wait_s
 from longhaul.domain.errors import PermanentJobError
@@ -28,11 +27,12 @@ from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.runner.effort import Effort
+from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.written import Dataset
-from longhaul.runner.loading import LoadedJob
+from longhaul.runner.loading import FoundJob, LoadedJob
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
@@ -51,6 +51,7 @@ from simulation.worlds.stages import is_too_many, members_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from pydantic import JsonValue
 
     from simulation.aws.platform.job_process import JobProcess, Surroundings
     from simulation.aws.platform.timeline import Event, Process
@@ -105,10 +106,11 @@ class Runner:
             stop=self._stop,
             background=self._background,
             tables=tables_from(around.settings(), s3),
-            load=spark.load,
+            find_job=spark.find_job,
             clock=HostClock(around.timeline),
             rng=container.host.rng,
         )
+        spark.params = lambda: attempt.params
         leases = PlannedLeases(attempt.leases, container, attempt.publisher)
         attempt.leases = cast("Leases", leases)
         attempt.give = container.given
@@ -158,7 +160,7 @@ class PlannedArea:
         *,
         begin: Callable[[int], None],
         advance: Callable[[int], None],
-    ) -> Mapping[str, StagedInput]:
+    ) -> Incoming:
         del stop, begin, advance
         # The first compaction finds nothing; a real one would fail for good.
         container, own = self._container, inputs.get(OWN_OUTPUT)
@@ -168,10 +170,11 @@ class PlannedArea:
             container.read_own_at = container.host.timeline.clock.now()
             digests[OWN_OUTPUT] = digest_of(sources)
         container.reads = json.dumps(digests, sort_keys=True)
-        return {
+        staged = {
             name: StagedInput(str(path), 1, 1, frozenset(), digests[name])
             for name, path in inputs.items()
         }
+        return Incoming.of(staged)
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
         if self._cluster is not None:
@@ -237,26 +240,21 @@ class PlannedSpark:
         self._worked_s = 0.0
         self._waiting: tuple[Process, Event] | None = None
         self._kind = JobKind.SPARK
+        self.params: Callable[[], Mapping[str, JsonValue]] = dict  # of the request, once read
         stop.on_request(self._wake)
 
-    def load(
-        self,
-        _job: str,
-        params: Mapping[str, JsonValue],
-        _fetch: Callable[[str], Path],
-        _await_session: Callable[[], None],
-    ) -> LoadedJob:
-        """`longhaul.runner.loading.load`."""
-        work = cast("int", params.get("work", 0))
-        planned = self._container.job
-        container = self._container
+    def find_job(self, _job: str, _fetch: Callable[[str], Path]) -> FoundJob:
+        """`longhaul.runner.loading.find_job`."""
+        planned, container = self._container.job, self._container
+        work = cast("int", self.params().get("work", 0))
         container.work_known(work, planned.ending(container.attempt.attempt, work))
         container.code = self._around.versions.get(("code", planned.name), 0)
         # A cluster refuses it.
         is_plain = planned.has_no_spark and not self._area.is_of_cluster
-        return LoadedJob(
-            lambda _session, job: self._play(planned, job),
-            Params(),
+
+        loaded = LoadedJob(lambda _session, job: self._play(planned, job), Params())
+        return FoundJob(
+            lambda *_: loaded,
             str(container.code),
             JobKind.PLAIN if is_plain else JobKind.SPARK,
         )

@@ -12,7 +12,7 @@ PLAIN: Final = (
     Mutant(
         "a job without Spark waits for a session",
         "longhaul/runner/attempt.py",
-        "is_plain = loaded.kind is JobKind.PLAIN",
+        "is_plain = found.kind is JobKind.PLAIN",
         "is_plain = False",
     ),
     Mutant(

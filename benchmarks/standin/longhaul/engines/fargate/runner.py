@@ -13,7 +13,7 @@ from longhaul.job import Params
 from longhaul.runner.effort import Effort
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
-from longhaul.runner.loading import LoadedJob
+from longhaul.runner.loading import FoundJob, LoadedJob
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm
@@ -29,13 +29,10 @@ class WithoutSpark:
         self._stop = stop
         self._hangs = False
 
-    def load(
-        self,
-        _job: str,
-        params: Mapping[str, Any],
-        _fetch: Callable[[str], Path],
-        _await_session: Callable[[], None],
-    ) -> LoadedJob:
+    def find_job(self, _job: str, _fetch: Callable[[str], Path]) -> FoundJob:
+        return FoundJob(self._load)
+
+    def _load(self, params: Mapping[str, Any], _await_session: Callable[[], None]) -> LoadedJob:
         def run(_session: object, job: RunningJob[Any]) -> None:
             timed_work.do(params["work"], self._sleep)
             folder = Path(str(job.folder_of(".")))
@@ -86,7 +83,7 @@ def main() -> int:
             stop=stop,
             background=background,
             tables=tables_from(settings, s3),
-            load=spark.load,
+            find_job=spark.find_job,
         )
         end_when_stopped(attempt)
         return int(attempt.run())

@@ -37,7 +37,7 @@ from longhaul.local.credentials import aws_client
 from longhaul.runner.effort import Effort
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
-from longhaul.runner.loading import LoadedJob, load
+from longhaul.runner.loading import FoundJob, LoadedJob, find_job
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm
@@ -70,7 +70,7 @@ def main() -> int:
         stop=stop,
         background=background,
         tables=tables_from(settings, s3),
-        load=plan.load,
+        find_job=plan.find_job,
     )
     plan.s3 = s3
     plan.begun = partial(begun_before, overseer(settings.leases_table), attempt_id)
@@ -112,16 +112,18 @@ class Plan:
         self.s3: Any = None
         self.begun: Callable[[], int] = lambda: 0
 
-    def load(
-        self,
-        job: str,
-        params: Mapping[str, Any],
-        fetch: Callable[[str], Path],
-        await_session: Callable[[], None],
-    ) -> LoadedJob:
-        if job == "probe":
-            probe = load(job, params, fetch, await_session)
+    def find_job(self, job: str, fetch: Callable[[str], Path]) -> FoundJob:
+        if job != "probe":
+            return FoundJob(lambda params, _: self._load(params))
+        found = find_job(job, fetch)
+
+        def load(params: Mapping[str, Any], await_session: Callable[[], None]) -> LoadedJob:
+            probe = found.load(params, await_session)
             return LoadedJob(lambda _, running: self._probe(probe, running), probe.params)
+
+        return FoundJob(load)
+
+    def _load(self, params: Mapping[str, Any]) -> LoadedJob:
         plan = params["plan"]
         self._step = plan[min(self.begun(), len(plan) - 1)]
         self._work_s = params.get("work_s", 0)
