@@ -34,6 +34,7 @@ _STOPPED: Final = {
     StopReason.JVM_DIED: (OutcomeClass.FAILED, ExitCode.FAILED),
     StopReason.OUT_OF_MEMORY: (OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
     StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+    StopReason.INPUT: (OutcomeClass.FAILED, ExitCode.FAILED),  # its cause says more
 }
 
 _OUT_OF_MEMORY: Final = re.compile(

@@ -6,6 +6,7 @@ from simulation.tools.mutants.mutant import Mutant
 
 _PYTHON: Final = "longhaul/runner/plain/python.py"
 _PROGRESS: Final = "tests/runner/test_progress.py"
+_INCOMING: Final = "tests/runner/test_incoming.py"
 _JOBS: Final = "tests/runner/test_plain_jobs.py"
 
 PLAIN: Final = (
@@ -43,5 +44,19 @@ PLAIN: Final = (
         "class _Stopped(BaseException):",
         "class _Stopped(Exception):",
         test=f"{_JOBS}::test_a_stop_unwinds_the_job_wherever_it_is_and_ends_its_processes",
+    ),
+    Mutant(
+        "a job gets an input that is not there",
+        "longhaul/runner/io/incoming.py",
+        "self._news.wait()",
+        "break",
+        test=f"{_INCOMING}::test_the_path_of_an_input_waits_as_well",
+    ),
+    Mutant(
+        "an attempt goes on from stored work while its inputs may change",
+        "longhaul/runner/attempt.py",
+        "if lease.saved_ref is not None:\n            incoming.bring()",
+        "if False:\n            incoming.bring()",
+        test=f"{_INCOMING}::test_an_attempt_that_goes_on_has_all_its_inputs_before_its_job_begins",
     ),
 )
