@@ -296,9 +296,9 @@ class Reporter:
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
 
     def _phase(self, spark: SparkSample) -> Phase:
-        phase = self.progress.shown_phase
-        is_waiting = phase is Phase.RUNNING and spark.waits_for_executors
-        return Phase.WAITING if is_waiting else phase
+        is_running = self.progress.shown_phase is Phase.RUNNING
+        is_waiting = is_running and spark.waits_for_executors
+        return Phase.WAITING if is_waiting else self.progress.shown_phase
 
     def _could_not_write(self, now: datetime, error: Exception) -> None:
         """Work on: in an outage of DynamoDB nothing else can tell whether the job is still ours.

@@ -62,8 +62,8 @@ EMR: Final = (
     Mutant(
         "a driver that waits for executors has stalled",
         "longhaul/runner/reporting.py",
-        "return Phase.WAITING if is_waiting else self.progress.phase",
-        "return self.progress.phase",
+        "return Phase.WAITING if is_waiting else self.progress.shown_phase",
+        "return self.progress.shown_phase",
     ),
     Mutant(
         "a job run that an operator cancels has failed",
