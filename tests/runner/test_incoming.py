@@ -14,11 +14,12 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain.job_kinds import JobKind
+from longhaul.domain.paths import DataPath
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job
 from longhaul.runner import attempt as attempts_module
 from longhaul.runner.io.incoming import Incoming
-from longhaul.runner.io.listing import Source, digest_of
+from longhaul.runner.io.listing import InputListing, Source, digest_of
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.io.work_area import DiskArea
@@ -323,3 +324,15 @@ def test_a_job_that_waits_is_staging_and_only_bytes_are_its_progress() -> None:
     assert progress.fraction(spark) == 0.1
     progress.count_input(20)  # beside the job
     assert progress.fraction(spark) == 0.1
+
+
+def test_an_error_of_s3_is_not_its_own_cause(tmp_path: Path, slow: SlowS3) -> None:
+    """A formatter of logs would follow it for ever."""
+    slow.instead[LARGE] = refused("AccessDenied")
+    listing = InputListing(slow, BUCKET)  # type: ignore[arg-type]
+    area = DiskArea(slow, tmp_path, {})  # type: ignore[arg-type]
+    inputs = {"large": DataPath("s3", BUCKET, LARGE)}
+    incoming = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)
+    with pytest.raises(ClientError) as caught:
+        incoming.bring()
+    assert caught.value.__cause__ is None

@@ -113,7 +113,10 @@ def _finish(source: Source, future: "TransferFuture") -> None:
     except S3DownloadFailedError as error:
         raise VanishedError(f"s3://{source.bucket}/{source.key}") from error
     except ClientError as error:
-        raise _translated(error, source) from error
+        meant = _translated(error, source)
+        if meant is error:  # an error that is its own cause has a stack without an end
+            raise
+        raise meant from error
 
 
 def _translated(error: ClientError, source: Source) -> Exception:
