@@ -7,7 +7,7 @@ from typing import Any
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from botocore.exceptions import ClientError
 
-from longhaul.domain.errors import LonghaulError
+from longhaul.domain.errors import LonghaulError, causes_of
 
 _MAX_TEXT = 300
 _QUOTES_ARGUMENTS = ("Validation", "Invalid", "Serialization")
@@ -28,14 +28,13 @@ class LogFormat(LambdaPowertoolsFormatter):
         ei: tuple[type[BaseException], BaseException, TracebackType | None]
         | tuple[None, None, None],
     ) -> str:
-        error, lines = ei[1], []
-        while error is not None:
+        lines = []
+        for error in causes_of(ei[1]) if ei[1] is not None else ():
             lines.append(_error_text(error))
             lines += [
                 f"  {frame.filename}:{frame.lineno} {frame.name}"
                 for frame in traceback.extract_tb(error.__traceback__)
             ]
-            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         return "\n".join(lines)
 
 

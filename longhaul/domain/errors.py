@@ -22,6 +22,7 @@ LonghaulError
 └── VoidCommitError                a committed output can never show: the job has to run again
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -145,3 +146,13 @@ class TornOutputError(PermanentError):
 
     The job must not run again: it would add its rows twice to what is published.
     """
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """The error and those that it came from, as Python itself prints them; each once."""
+    seen: set[int] = set()
+    left: BaseException | None = error
+    while left is not None and id(left) not in seen:
+        seen.add(id(left))
+        yield left
+        left = left.__cause__ or (None if left.__suppress_context__ else left.__context__)

@@ -2,12 +2,12 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from traceback import StackSummary, extract_tb
 from typing import Final
 
 import longhaul
+from longhaul.domain.errors import causes_of
 
 _OWN: Final = f"{Path(longhaul.__file__).parent}{os.sep}"
 _CATALOGUE: Final = f"{_OWN}catalogue{os.sep}"
@@ -26,7 +26,7 @@ def trace(error: BaseException) -> list[str]:
     Longhaul and of PySpark are left out, unless there are no others. Messages are left out: they
     may quote the parameters or the data of the job.
     """
-    chain = [*_chain(error)][::-1]
+    chain = [*causes_of(error)][::-1]
     is_of_job = any(_is_of_job(frame.filename) for each in chain for frame in _frames(each))
     lines = []
     for each in chain:
@@ -39,16 +39,6 @@ def trace(error: BaseException) -> list[str]:
             shown.append(f"{type(each).__name__}, and then:")
         lines += shown
     return lines
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and those that it came from, as Python itself prints them."""
-    seen: set[int] = set()
-    left: BaseException | None = error
-    while left is not None and id(left) not in seen:
-        seen.add(id(left))
-        yield left
-        left = left.__cause__ or (None if left.__suppress_context__ else left.__context__)
 
 
 def _frames(error: BaseException) -> StackSummary:

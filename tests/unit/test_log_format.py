@@ -71,3 +71,9 @@ def test_a_line_of_the_log_has_no_value_of_a_message() -> None:
     line = LogFormat().format(logging.LogRecord("name", 40, "file", 1, "failed", None, cause))
     assert "KeyError" in line
     assert SECRET not in line
+
+
+def test_an_error_that_is_its_own_cause_is_written_once() -> None:
+    error, other = KeyError(), ValueError()
+    error.__cause__, other.__cause__ = other, error
+    assert written(error) == ["KeyError", "ValueError"]
