@@ -86,12 +86,18 @@ class Target:
 class InputOfJob:
     """`longhaul.job.Input`, which may still be on its way."""
 
-    path_when_there: Callable[[], str]
+    name: str
     extensions: frozenset[str]
+    # Of the job, which is not to be printed with its parameters.
+    path_when_there: Callable[[], str] = field(repr=False, compare=False)
 
     @property
     def path(self) -> str:
         return self.path_when_there()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process: the path, once it is there."""
+        return InputOfJob, (self.name, self.extensions, partial(str, self.path))
 
 
 @dataclass
@@ -142,7 +148,7 @@ class RunningJob(Generic[ParamsT]):
     @property
     def inputs(self) -> Mapping[str, InputOfJob]:
         return {
-            name: InputOfJob(partial(self.path_of_input, name), each.extensions)
+            name: InputOfJob(name, each.extensions, partial(self.path_of_input, name))
             for name, each in self.incoming.inputs.items()
         }
 
@@ -152,13 +158,18 @@ class RunningJob(Generic[ParamsT]):
             raise PermanentJobError(
                 f"the job needs an input {name!r}; given: {', '.join(sorted(known)) or 'none'}"
             )
-        unreadable = sorted(known[name].extensions & UNREADABLE)
+        self._require_readable(name)
+        path = self.path_of_input(name)
+        self._require_readable(name)  # it may have changed before it came
+        return path
+
+    def _require_readable(self, name: str) -> None:
+        unreadable = sorted(self.incoming.inputs[name].extensions & UNREADABLE)
         if unreadable and not self.is_plain:
             raise PermanentJobError(
                 f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or"
                 " bz2, or unpacked"
             )
-        return self.path_of_input(name)
 
     def path_of_input(self, name: str) -> str:
         """Where an input is that the request names, once it is there: the job begins to use it."""

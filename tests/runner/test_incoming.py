@@ -1,9 +1,12 @@
 """Inputs that come while the job runs."""
 
 import json
+import os
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.paths import DataPath
 from longhaul.domain.verdict import ExitCode
-from longhaul.job import Job
+from longhaul.job import Job, Params, PermanentJobError
 from longhaul.runner import attempt as attempts_module
 from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, Source, digest_of
@@ -25,6 +28,7 @@ from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.reporting import Phase, Progress
+from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.builders import BUCKET
@@ -261,6 +265,83 @@ def test_an_attempt_that_goes_on_has_all_its_inputs_before_its_job_begins(
     assert attempts.run_found(plain_job(job)) is ExitCode.FAILED
     assert attempts.run_found(plain_job(job)) is ExitCode.OK
     assert begun == [False, True]
+
+
+def test_a_process_that_the_job_forks_waits_for_its_inputs_as_well(run: Run, slow: SlowS3) -> None:
+    gate = slow.hold(LARGE)
+
+    def job(job: Job[Any]) -> None:
+        child = os.fork()
+        if child == 0:  # it has none of the runner's threads
+            with suppress(BaseException):
+                os._exit(0 if text_of(job, "large") == "large, and more" else 1)
+            os._exit(2)
+        gate.set()
+        assert os.waitpid(child, 0)[1] == 0
+        write(job, "x")
+
+    assert run(job) is ExitCode.OK
+
+
+def test_an_input_that_a_forked_process_uses_may_not_change() -> None:
+    gate, begun = threading.Event(), threading.Event()
+
+    def bring(incoming: Incoming) -> None:
+        incoming.arrive("a")
+        begun.set()
+        gate.wait()
+
+    incoming = Incoming(known(a="1", b="1"), Stop(), bring)
+    incoming.begin()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            incoming.await_input("a")
+            os._exit(0)
+        os._exit(1)
+    gate.set()
+    assert os.waitpid(child, 0)[1] == 0
+    with pytest.raises(InputChangingError, match="'a' has changed since the job began to use it"):
+        incoming.replace(known(a="2", b="1"), pytest.fail)
+
+
+def test_a_stop_ends_what_is_brought_before_the_job_begins() -> None:
+    stop = Stop()
+
+    def bring(incoming: Incoming) -> None:
+        stop.request(StopReason.TERMINATED, "stop")
+        incoming.halt.check()
+
+    with pytest.raises(StopRequestedError):
+        Incoming(known(a="1"), stop, bring).bring()
+
+
+def running(incoming: Incoming, **parts: Any) -> RunningJob[Params]:
+    emitter: Any = None
+    return RunningJob(Params(), incoming, Path(), lambda *_: None, emitter, **parts)
+
+
+def test_the_inputs_of_a_job_are_values() -> None:
+    job = running(Incoming.of(known(a="1")))
+    a = job.inputs["a"]
+    assert a == job.inputs["a"]
+    assert "Params" not in repr(job.inputs)  # a job that prints them prints no more than them
+    assert pickle.loads(pickle.dumps(a)).path == "a"  # noqa: S301 - our own
+
+
+def test_an_input_that_has_changed_is_looked_at_once_more() -> None:
+    incoming = Incoming(known(a="1"))
+
+    @contextmanager
+    def waiting() -> Iterator[None]:
+        packed = StagedInput("a", 1, 1, frozenset({"zip"}), "2")
+        incoming.replace({"a": packed}, lambda: None)
+        incoming.arrive("a")
+        yield
+
+    with pytest.raises(PermanentJobError, match=r"Spark does not unpack \.zip files"):
+        running(incoming, waiting=waiting).input("a")
 
 
 def known(**digests: str) -> dict[str, StagedInput]:

@@ -53,6 +53,20 @@ PLAIN: Final = (
         test=f"{_INCOMING}::test_the_path_of_an_input_waits_as_well",
     ),
     Mutant(
+        "a stop leaves the download for an attempt that goes on",
+        "longhaul/runner/io/incoming.py",
+        "self.stop.on_request(self._stopped)",
+        "pass",
+        test=f"{_INCOMING}::test_a_stop_ends_what_is_brought_before_the_job_begins",
+    ),
+    Mutant(
+        "an input that a forked process uses changes",
+        "longhaul/runner/io/incoming.py",
+        "parent = os.getppid()\n        self._given.add(name)",
+        "parent = os.getppid()",
+        test=f"{_INCOMING}::test_an_input_that_a_forked_process_uses_may_not_change",
+    ),
+    Mutant(
         "an attempt goes on from stored work while its inputs may change",
         "longhaul/runner/attempt.py",
         "if lease.saved_ref is not None:\n            incoming.bring()",
