@@ -68,6 +68,7 @@ from longhaul.settings import JobVariables, RuntimeSettings, Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from pyspark.sql import SparkSession
 
     from longhaul.adapters.iceberg.catalog import Tables
     from longhaul.runner.io.table_inputs import TablePlanner
@@ -297,7 +298,7 @@ class AttemptRunner:
         )
 
         def take_other_inputs() -> None:
-            saving.read_others(_digests(incoming))
+            saving.read_others(lambda: _digests(incoming))
             written_by.update(parents(inputs, listing))
 
         incoming.on_change = take_other_inputs
@@ -309,11 +310,17 @@ class AttemptRunner:
 
     def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
         """Run the job, and see that it has done all of its work."""
+
+        def run(session: "SparkSession", running: RunningJob[Any]) -> None:
+            try:
+                loaded.run(session, running)
+            finally:
+                running.incoming.end()  # now: Spark takes a while to end
+
         try:
-            self.spark.run(loaded, job)
+            self.spark.run(replace(loaded, run=run), job)
         finally:
             job.has_ended = True
-            job.incoming.end()
             if self._reporter is not None:
                 self._reporter.report_take_over()
         if job.knows_of_stop:  # it has not done all of its work
@@ -544,6 +551,8 @@ class AttemptRunner:
             )
 
     def _fail(self, error: Exception | SystemExit) -> ExitCode:
+        if self._incoming is not None:
+            self._incoming.end()  # its own error would come too late
         failure = (
             failures.of_stop(self.stop, self.params, self._mask)
             if self.stop.requested

@@ -249,10 +249,10 @@ class Saving:
             self._record = self._record.model_copy(update={"state": {}})
             self._leave("the job's code has changed")
 
-    def read_others(self, reads: Mapping[str, str]) -> None:
+    def read_others(self, reads: Callable[[], Mapping[str, str]]) -> None:
         """Note the digests of inputs that have changed before the job read them."""
-        with self._alone():
-            self._record = self._record.model_copy(update={"reads": dict(reads)})
+        with self._alone():  # two threads may call it: the last one notes what is so last
+            self._record = self._record.model_copy(update={"reads": dict(reads())})
 
     def _leave(self, reason: str) -> None:
         logger.warning("what was stored is left: %s", reason)

@@ -26,9 +26,11 @@ from longhaul.runner.io.listing import InputListing, Source, digest_of
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.io.work_area import DiskArea
+from longhaul.runner.loading import FoundJob, LoadedJob
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.reporting import Phase, Progress
 from longhaul.runner.running_job import RunningJob
+from longhaul.runner.saving import Saving
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.builders import BUCKET
@@ -69,9 +71,7 @@ def slow(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowS3]:
     yield slow
     for gate in slow.gates.values():
         gate.set()
-    for thread in threading.enumerate():
-        if thread.name == "staging":
-            thread.join()
+    await_download()
 
 
 Run = Callable[..., ExitCode]
@@ -79,20 +79,20 @@ Run = Callable[..., ExitCode]
 
 @pytest.fixture
 def run(cloud: Cloud, make_attempt: MakeAttempt, slow: SlowS3, tmp_path: Path) -> Run:
-    def run_(job: Callable[[Job[Any]], object], stop: Stop | None = None) -> ExitCode:
+    def run_(job: Callable[[Job[Any]], object], stop: Stop | None = None, **parts: Any) -> ExitCode:
         if cloud.leases.load("main#january") is None:
             inputs = {"small": f"s3://{BUCKET}/{SMALL}", "large": f"s3://{BUCKET}/{LARGE}"}
             cloud.claim(inputs=inputs, output=f"s3://{BUCKET}/counts/")
         stop = stop or Stop()
-        attempt = make_attempt(
-            find_job=lambda *_: plain_job(job),
-            spark=SparkOnDemand(no_jvm, stop),
-            stop=stop,
-            s3=slow,
-            area=DiskArea(slow, tmp_path / "scratch", {}),  # type: ignore[arg-type]
-            id=cloud.lease().id,
-        )
-        return attempt.run()
+        usual: dict[str, Any] = {
+            "find_job": lambda *_: plain_job(job),
+            "spark": SparkOnDemand(no_jvm, stop),
+            "stop": stop,
+            "s3": slow,
+            "area": DiskArea(slow, tmp_path / "scratch", {}),  # type: ignore[arg-type]
+            "id": cloud.lease().id,
+        }
+        return make_attempt(**usual | parts).run()
 
     return run_
 
@@ -240,6 +240,40 @@ def test_an_input_that_changes_before_the_job_asks_for_it_is_read_as_it_is_then(
     assert record.reads["large"] == digest_of([Source(BUCKET, LARGE, 6, etag=now)])
 
 
+def test_what_is_stored_is_for_an_input_that_changes_while_its_job_begins(
+    cloud: Cloud, run: Run, slow: SlowS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = slow.hold(LARGE)
+
+    def gone() -> Exception:
+        del slow.instead[LARGE]
+        return refused("PreconditionFailed")()
+
+    slow.instead[LARGE] = gone
+    read_others = Saving.read_others
+
+    def late(self: Saving, reads: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            cloud.s3.put_object(Bucket=BUCKET, Key=LARGE, Body=b"others")
+            gate.set()
+            await_download()
+        read_others(self, reads)
+
+    monkeypatch.setattr(Saving, "read_others", late)
+
+    def job(job: Job[Any]) -> None:
+        job.checkpoint("texts", pa.table({"text": [text_of(job, "large")]}))
+        raise RuntimeError("cut off")
+
+    assert run(job) is ExitCode.FAILED
+    seen = cloud.lease().saved_ref
+    assert seen is not None
+    record = S3SavedWork(cloud.s3, BUCKET).load(seen)
+    assert record is not None
+    now = cloud.s3.head_object(Bucket=BUCKET, Key=LARGE)["ETag"]
+    assert record.reads["large"] == digest_of([Source(BUCKET, LARGE, 6, etag=now)])
+
+
 def test_an_attempt_that_goes_on_has_all_its_inputs_before_its_job_begins(
     cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,6 +376,61 @@ def test_an_input_that_has_changed_is_looked_at_once_more() -> None:
 
     with pytest.raises(PermanentJobError, match=r"Spark does not unpack \.zip files"):
         running(incoming, waiting=waiting).input("a")
+
+
+@dataclass
+class ClosingSpark:
+    """Fails the download while it ends."""
+
+    spark: SparkOnDemand
+    meanwhile: Callable[[], None]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.spark, name)
+
+    def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
+        self.spark.run(loaded, job)
+        self.meanwhile()
+
+
+def await_download() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "staging":
+            thread.join()
+
+
+def test_an_input_that_cannot_be_brought_while_spark_ends_is_not_needed(
+    run: Run, slow: SlowS3
+) -> None:
+    gate, stop = slow.hold(LARGE), Stop()
+    slow.instead[LARGE] = refused("AccessDenied")
+
+    def meanwhile() -> None:
+        gate.set()
+        await_download()
+
+    spark = ClosingSpark(SparkOnDemand(no_jvm, stop), meanwhile)
+    assert run(lambda job: write(job, "x"), stop, spark=spark) is ExitCode.OK
+
+
+def test_what_fails_before_the_job_is_the_failure_and_not_an_input_after_it(
+    run: Run, slow: SlowS3
+) -> None:
+    gate, stop = slow.hold(LARGE), Stop()
+    slow.instead[LARGE] = refused("AccessDenied")
+
+    class Publisher:
+        def discard(self, _: object) -> None:
+            gate.set()
+            await_download()
+
+    def load(*_: object) -> LoadedJob:
+        raise PermanentJobError("params.n: wrong")
+
+    found = FoundJob(load, "1", JobKind.PLAIN, needs_session=True)
+    parts = {"find_job": lambda *_: found, "publisher": Publisher()}
+    assert run(lambda _: None, stop, **parts) is ExitCode.PERMANENT
+    assert not stop.requested
 
 
 def known(**digests: str) -> dict[str, StagedInput]:
