@@ -240,6 +240,22 @@ def test_an_input_that_changes_before_the_job_asks_for_it_is_read_as_it_is_then(
     assert record.reads["large"] == digest_of([Source(BUCKET, LARGE, 6, etag=now)])
 
 
+def test_an_input_that_is_replaced_before_it_comes_is_listed_as_it_is_then(
+    cloud: Cloud, run: Run, slow: SlowS3
+) -> None:
+    gate = slow.hold(LARGE)
+
+    def job(job: Job[Any]) -> None:
+        cloud.s3.put_object(Bucket=BUCKET, Key=LARGE, Body=b"others")
+        gate.set()
+        write(job, text_of(job, "large"))
+
+    assert run(job) is ExitCode.OK
+    manifest = json.loads(cloud.s3.get_object(Bucket=BUCKET, Key="counts/_SUCCESS")["Body"].read())
+    (large,) = (each for each in manifest["origins"][0]["inputs"] if each["name"] == "large")
+    assert large["etag"] == cloud.s3.head_object(Bucket=BUCKET, Key=LARGE)["ETag"]
+
+
 def test_what_is_stored_is_for_an_input_that_changes_while_its_job_begins(
     cloud: Cloud, run: Run, slow: SlowS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:

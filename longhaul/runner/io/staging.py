@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
+from s3transfer.subscribers import BaseSubscriber
 
 from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.paths import DataPath
@@ -30,6 +31,7 @@ from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from s3transfer.futures import TransferFuture
 
     from longhaul.runner.io.table_inputs import PlannedTable
     from longhaul.runner.io.table_rows import StagedFile, StagedTable
@@ -277,13 +279,30 @@ class Stager:
                 _TRANSFER,
                 files,
                 lambda manager, source, place, subscribers: manager.download(
-                    source.bucket, source.key, str(place), subscribers=subscribers
+                    source.bucket,
+                    source.key,
+                    str(place),
+                    subscribers=[*subscribers, _AsListed(source)],
                 ),
                 stop=stop,
                 advance=self._advance,
                 arrive=arrive,
                 window_bytes=_WINDOW_BYTES,
             )
+
+
+class _AsListed(BaseSubscriber):
+    """Lets S3 refuse an object that was replaced since it was listed.
+
+    Of itself s3transfer asks for that only where it reads an object in parts.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._etag = source.etag
+
+    def on_queued(self, future: "TransferFuture", **_: object) -> None:
+        if self._etag:
+            future.meta.call_args.extra_args["IfMatch"] = self._etag
 
 
 def _size_of(inputs: Mapping[str, Sequence[Source]]) -> int:
