@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from boto3.s3.transfer import TransferConfig
 from s3transfer.subscribers import BaseSubscriber
@@ -301,8 +301,9 @@ class _AsListed(BaseSubscriber):
         self._etag = source.etag
 
     def on_queued(self, future: "TransferFuture", **_: object) -> None:
+        call_args: Any = future.meta.call_args  # s3transfer has no types, and its stubs are wrong
         if self._etag:
-            future.meta.call_args.extra_args["IfMatch"] = self._etag
+            call_args.extra_args["IfMatch"] = self._etag
 
 
 def _size_of(inputs: Mapping[str, Sequence[Source]]) -> int:
