@@ -301,7 +301,7 @@ class _AsListed(BaseSubscriber):
         self._etag = source.etag
 
     def on_queued(self, future: "TransferFuture", **_: object) -> None:
-        call_args: Any = future.meta.call_args  # s3transfer has no types, and its stubs are wrong
+        call_args: Any = future.meta.call_args  # its stubs are wrong
         if self._etag:
             call_args.extra_args["IfMatch"] = self._etag
 
