@@ -69,7 +69,10 @@ def attempt(make_attempt: MakeAttempt) -> Callable[..., AttemptRunner]:
         stop = changes.pop("stop", None) or Stop()
         values: dict[str, Any] = {"worth_sending_ahead": 1, **changes}
         return make_attempt(
-            load=lambda *_: plain_job(job), spark=SparkOnDemand(no_jvm, stop), stop=stop, **values
+            find_job=lambda *_: plain_job(job),
+            spark=SparkOnDemand(no_jvm, stop),
+            stop=stop,
+            **values,
         )
 
     return attempt_
