@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,12 @@ def test_what_passed_is_left_out_and_what_failed_runs_again(root: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "pytest", *options, "tests"],
             cwd=root,
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": path, "HOME": str(root)},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "PYTHONPATH": path,
+                "HOME": str(root),
+                "TMPDIR": tempfile.gettempdir(),
+            },
             capture_output=True,
             text=True,
             timeout=120,
