@@ -257,7 +257,7 @@ class AttemptRunner:
             # What is stored counts for these very inputs: none may change when the job goes on.
             incoming.bring()
         self.progress.used_stored = False
-        incoming.begin()
+        incoming.begin(self.background, self.clock)
         loaded = loaded or load()
         if not is_plain:
             self.spark.await_session(sum(each.size_bytes for each in incoming.inputs.values()))

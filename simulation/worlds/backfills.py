@@ -29,7 +29,11 @@ def with_backfill(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = 
     """
     if rng.random() >= chance or plan.clean_slots or not swarm.has("backfill"):
         return plan
-    sent = plan.jobs[:_MOST]
+    # Jobs that are sent in another way stay as they are.
+    submitted = {act.job for act in plan.acts if act.kind == "submit"}
+    sent = [job for job in plan.jobs if job.name in submitted][:_MOST]
+    if not sent:
+        return plan
     names = {job.name: f"{_NAME}/{n}" for n, job in enumerate(sent)}
     jobs = [replace(job, name=names[job.name], named=True) for job in sent]
     jobs += [Job(f"{_NAME}/{n}", work_s=9.0, files=1) for n in range(len(jobs), _FEWEST)]
@@ -42,7 +46,7 @@ def with_backfill(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = 
     acts += _acts(rng, at_s, [job.name for job in jobs], swarm)
     return replace(
         plan,
-        jobs=(*jobs, *plan.jobs[_MOST:]),
+        jobs=(*jobs, *(job for job in plan.jobs if job.name not in names)),
         acts=tuple(sorted(acts, key=lambda act: act.at_s)),
         notify=plan.notify or rng.choice(_TOLD),
         trees=True,

@@ -53,6 +53,7 @@ _LONG_OUTAGE = 0.02
 _SWARMS = 0.6
 _COMPACTIONS = 0.08
 _OUTPUTS_BESIDE = 0.12
+_LATE_INPUTS = 0.08
 _LONGEST_OUTPUT = 768  # bytes of its key
 _AFTER_CANCEL = 0.5
 _CANCEL_AGAIN = 0.4
@@ -105,6 +106,7 @@ def _drawn(seed: int) -> Plan:
     plan = with_tiny(rng_of(seed, "tiny"), plan, swarm)
     plan = with_tables(rng_of(seed, "tables"), plan, swarm)
     plan = _with_outputs_beside(rng_of(seed, "outputs beside"), plan)
+    plan = _with_late_inputs(rng_of(seed, "late inputs"), plan)
     plan = with_parts(rng_of(seed, "parts"), plan, swarm)
     plan = with_emr(rng_of(seed, "emr serverless"), plan, swarm)
     plan = with_denial(rng_of(seed, "denial"), plan)
@@ -343,6 +345,14 @@ def _out_of_reach(rng: random.Random, notify: str) -> list[Act]:
 def _notify(rng: random.Random) -> str:
     """What is told of ends: nothing in most worlds."""
     return _pick(rng, ("", 60), ("sns", 15), ("sqs", 15), ("events", 10))
+
+
+def _with_late_inputs(rng: random.Random, plan: Plan) -> Plan:
+    """The plan; or with it jobs that begin before their inputs are there."""
+    if rng.random() >= _LATE_INPUTS:
+        return plan
+    late = {job.name: rng.choice((0.0, 5.0, 20.0, 90.0)) for job in plan.jobs}
+    return replace(plan, jobs=tuple(replace(job, late_s=late[job.name]) for job in plan.jobs))
 
 
 def _with_outputs_beside(rng: random.Random, plan: Plan) -> Plan:

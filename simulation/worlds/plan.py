@@ -54,6 +54,7 @@ class Job:
         engine: What its request asks for; the stage's when empty.
         parts: In how many parts it writes its output, each of which is stored; 0: in none.
         start_s: When it may begin at the earliest, in seconds of the world; 0: at once.
+        late_s: When its input is there, in seconds after it was listed; 0: before it begins.
         saves: What a job in parts stores besides: `checkpoint`, `folder`, or nothing; or
             `datasets`, which share its parts.
     """
@@ -81,6 +82,7 @@ class Job:
     parts: int = 0
     saves: str = ""
     start_s: float = 0.0
+    late_s: float = 0.0
 
     @property
     def has_no_spark(self) -> bool:

@@ -38,6 +38,8 @@ from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import Attempts, no_jvm, plain_job
 
 SMALL, LARGE = "raw/small.txt", "raw/large.txt"
+BEGUN: list[Incoming] = []
+"""The inputs that have begun to come in a test."""
 
 
 @dataclass
@@ -65,6 +67,13 @@ class SlowS3:
 @pytest.fixture
 def slow(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowS3]:
     monkeypatch.setattr(attempts_module, "_LAST_BYTES_S", 0)
+    begin = Incoming.begin
+
+    def noting(self: Incoming, *parts: Any) -> None:
+        BEGUN.append(self)
+        begin(self, *parts)
+
+    monkeypatch.setattr(Incoming, "begin", noting)
     slow = SlowS3(cloud.s3)
     cloud.s3.put_object(Bucket=BUCKET, Key=SMALL, Body=b"small")
     cloud.s3.put_object(Bucket=BUCKET, Key=LARGE, Body=b"large, and more")
@@ -72,6 +81,7 @@ def slow(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowS3]:
     for gate in slow.gates.values():
         gate.set()
     await_download()
+    BEGUN.clear()
 
 
 Run = Callable[..., ExitCode]
@@ -299,9 +309,9 @@ def test_an_attempt_that_goes_on_has_all_its_inputs_before_its_job_begins(
     begun: list[bool] = []
     begin = Incoming.begin
 
-    def noting(self: Incoming) -> None:
+    def noting(self: Incoming, *parts: Any) -> None:
         begun.append(self.has("small"))
-        begin(self)
+        begin(self, *parts)
 
     monkeypatch.setattr(Incoming, "begin", noting)
 
@@ -410,9 +420,9 @@ class ClosingSpark:
 
 
 def await_download() -> None:
-    for thread in threading.enumerate():
-        if thread.name == "staging":
-            thread.join()
+    for incoming in BEGUN:
+        while incoming._is_coming:
+            time.sleep(0.01)
 
 
 def test_an_input_that_cannot_be_brought_while_spark_ends_is_not_needed(

@@ -6,17 +6,23 @@ job                     runs from here on, waits for the inputs that it asks for
 
 import os
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from mmap import mmap
 from typing import Final
 
+from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
+from longhaul.ports import Background, Clock
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 
-_LOOK_AGAIN_S: Final = 0.05
+# Who waits looks again after a twentieth of the time that it has waited, within these limits.
+_LOOKS: Final = 20
+_SHORTEST_LOOK_S: Final = 0.01
+_LONGEST_LOOK_S: Final = 0.5
 
 
 def _nothing(_: "Incoming") -> None:
@@ -60,12 +66,13 @@ class Incoming:
     on_change: Callable[[], None] = _no_one
     # Of the download alone: it also ends with the job.
     halt: Stop = field(default_factory=Stop)
+    clock: Clock = field(default_factory=SystemClock)
     _arrived: _SharedNames = field(init=False)
     _given: _SharedNames = field(init=False)
     # Those that the job waits for, the first one first.
     _wanted: list[str] = field(default_factory=list)
-    _thread: threading.Thread | None = None
-    _news: threading.Condition = field(default_factory=threading.Condition)
+    _is_coming: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _process: int = field(default_factory=os.getpid)
 
     def __post_init__(self) -> None:
@@ -85,12 +92,17 @@ class Incoming:
         self.bring_all = _nothing  # a million listed files are not kept while the job runs
         return self.inputs
 
-    def begin(self) -> None:
+    def begin(
+        self,
+        background: Background = Threads(),  # noqa: B008 - stateless
+        clock: Clock = SystemClock(),  # noqa: B008 - as above
+    ) -> None:
         """Bring what is not there yet in the background."""
+        self.clock = clock
         if all(map(self.has, self.inputs)):
             return
-        self._thread = threading.Thread(target=self._run, name="staging", daemon=True)
-        self._thread.start()
+        self._is_coming = True
+        background.after(0, self._run)
 
     def has(self, name: str) -> bool:
         return name in self._arrived
@@ -98,39 +110,41 @@ class Incoming:
     def await_input(self, name: str) -> None:
         """Wait until the input is there.
 
+        It looks again and again: a process that the job has forked can be told of nothing.
+
         Raises:
             StopRequestedError: the attempt has to stop, or the input cannot be brought.
         """
-        if os.getpid() != self._process:
-            self._await_in_fork(name)
-            return
-        with self._news:
-            if name not in self._arrived:
-                self._wanted.append(name)
-            while name not in self._arrived:
-                self.stop.check()
-                self._news.wait()
-            self._given.add(name)
-
-    def _await_in_fork(self, name: str) -> None:
-        """In a process that the job has forked: who brings the input cannot wake it."""
-        parent = os.getppid()
-        self._given.add(name)  # before it looks: `replace` does the reverse
-        while name not in self._arrived:
-            if os.getppid() != parent:
+        is_forked, parent = os.getpid() != self._process, os.getppid()
+        began_at = self.clock.now()
+        with self._lock:
+            self._wanted.append(name)
+        while not self._take(name, is_forked=is_forked):
+            self.stop.check()
+            if is_forked and os.getppid() != parent:
                 raise StopRequestedError("the attempt has ended")
-            time.sleep(_LOOK_AGAIN_S)
+            waited_s = (self.clock.now() - began_at).total_seconds()
+            self.clock.sleep(min(max(waited_s / _LOOKS, _SHORTEST_LOOK_S), _LONGEST_LOOK_S))
+
+    def _take(self, name: str, *, is_forked: bool) -> bool:
+        """Whether the input is there. Then the job uses it, and it may not change any more."""
+        if is_forked:  # it has a lock of its own
+            self._given.add(name)  # before it looks: `replace` does the reverse
+            return name in self._arrived
+        with self._lock:
+            if name in self._arrived:
+                self._given.add(name)
+            return name in self._arrived
 
     def next_of(self, names: Collection[str]) -> str:
         """Which one of the inputs has its turn: one for which the job waits, or the first."""
-        with self._news:
+        with self._lock:
             return next((name for name in self._wanted if name in names), next(iter(names)))
 
     def arrive(self, *names: str) -> None:
-        with self._news:
+        with self._lock:
             self._arrived.add(*names)
             self._wanted = [name for name in self._wanted if name not in self._arrived]
-            self._news.notify_all()
 
     def replace(
         self, inputs: Mapping[str, StagedInput], follow: Callable[[], None]
@@ -143,7 +157,7 @@ class Incoming:
             InputChangingError: the job uses one that has changed.
             StopRequestedError: nothing more is needed.
         """
-        with self._news:
+        with self._lock:
             self.halt.check()
             changed = {
                 name for name, each in inputs.items() if each.digest != self.inputs[name].digest
@@ -163,10 +177,11 @@ class Incoming:
 
     def end(self, *, wait_s: float = 0) -> None:
         """Bring nothing more, as the job has ended: what it has not asked for is not needed."""
-        with self._news:
+        with self._lock:
             self.halt.request(StopReason.TERMINATED, "the job has ended")
-        if self._thread is not None and wait_s:
-            self._thread.join(wait_s)
+        until = self.clock.now() + timedelta(seconds=wait_s)
+        while self._is_coming and self.clock.now() < until:
+            self.clock.sleep(_SHORTEST_LOOK_S)
 
     def _run(self) -> None:
         try:
@@ -174,8 +189,8 @@ class Incoming:
         except Exception as error:  # noqa: BLE001 - becomes the failure of the attempt
             if not self.halt.requested:
                 self.stop.request(StopReason.INPUT, str(error), cause=error)
+        finally:
+            self._is_coming = False
 
     def _stopped(self) -> None:
         self.halt.request(StopReason.TERMINATED, "the attempt has to stop")
-        with self._news:
-            self._news.notify_all()

@@ -31,6 +31,7 @@ from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.io.transfer import VanishedError, look_twice
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob
 from longhaul.runner.resources import Resources
@@ -161,11 +162,10 @@ class PlannedArea:
         begin: Callable[[int], None],
         advance: Callable[[int], None],
     ) -> Incoming:
-        del stop, begin, advance
+        del begin, advance
         # The first compaction finds nothing; a real one would fail for good.
         container, own = self._container, inputs.get(OWN_OUTPUT)
-        version = container.around.versions.get(("inputs", container.job.name), 0)
-        digests = dict.fromkeys(inputs, f"{version}")
+        digests = dict.fromkeys(inputs, self._version())
         if isinstance(own, DataPath) and (sources := listing.sources_of(own)):
             container.read_own_at = container.host.timeline.clock.now()
             digests[OWN_OUTPUT] = digest_of(sources)
@@ -174,7 +174,34 @@ class PlannedArea:
             name: StagedInput(str(path), 1, 1, frozenset(), digests[name])
             for name, path in inputs.items()
         }
-        return Incoming.of(staged)
+        if self._cluster is not None or not container.job.late_s:
+            return Incoming.of(staged)
+        incoming = Incoming(staged, stop, self._bring)
+        incoming.arrive(*inputs.keys() & {OWN_OUTPUT})
+        return incoming
+
+    def _version(self) -> str:
+        container = self._container
+        return str(container.around.versions.get(("inputs", container.job.name), 0))
+
+    def _bring(self, incoming: Incoming) -> None:
+        """Let the inputs come, as they are by then."""
+        look_twice(lambda: self._bring_once(incoming), lambda: self._bring_again(incoming))
+
+    def _bring_once(self, incoming: Incoming) -> None:
+        HostClock(self._container.around.timeline).sleep(self._container.job.late_s)
+        incoming.halt.check()
+        for name, each in incoming.inputs.items():
+            if not incoming.has(name):
+                if each.digest != self._version():
+                    raise VanishedError(name)
+                incoming.arrive(name)
+
+    def _bring_again(self, incoming: Incoming) -> None:
+        left = {name: each for name, each in incoming.inputs.items() if not incoming.has(name)}
+        now = self._version()
+        incoming.replace({name: replace(each, digest=now) for name, each in left.items()}, _nothing)
+        self._bring_once(incoming)
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
         if self._cluster is not None:
@@ -185,6 +212,10 @@ class PlannedArea:
         """Others use the folder too."""
         if self._cluster is not None:
             self._cluster.clear()
+
+
+def _nothing() -> None:
+    """No manifest was read."""
 
 
 class PlannedLeases:
@@ -281,6 +312,7 @@ class PlannedSpark:
 
     def _play(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
         self._around.noted("parents read", job.parents)
+        self._read(job)
         if self._kind is JobKind.PLAIN:
             job.progress("working", done=0, total=1)
             self._pause(_BOOT_S)  # so that it takes as long as one with Spark
@@ -331,6 +363,14 @@ class PlannedSpark:
             self._worked_s += seconds
             return
         self._go_through(replace(ending, after_s=max(0.0, left_s)), seconds)
+
+    def _read(self, job: RunningJob[Any]) -> None:
+        for name in job.incoming.inputs:
+            job.path_of_input(name)
+            if not job.incoming.has(name):
+                raise AssertionError(f"a job reads {name}, which has not come")
+        digests = {name: each.digest for name, each in job.incoming.inputs.items()}
+        self._container.reads = json.dumps(digests, sort_keys=True)
 
     def _write(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
         layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None

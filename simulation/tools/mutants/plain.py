@@ -48,9 +48,8 @@ PLAIN: Final = (
     Mutant(
         "a job gets an input that is not there",
         "longhaul/runner/io/incoming.py",
-        "self._news.wait()",
-        "break",
-        test=f"{_INCOMING}::test_the_path_of_an_input_waits_as_well",
+        "while not self._take(name, is_forked=is_forked):",
+        "while False:",
     ),
     Mutant(
         "a stop leaves the download for an attempt that goes on",
@@ -62,8 +61,8 @@ PLAIN: Final = (
     Mutant(
         "an input that a forked process uses changes",
         "longhaul/runner/io/incoming.py",
-        "parent = os.getppid()\n        self._given.add(name)",
-        "parent = os.getppid()",
+        "if is_forked:\n    self._given.add(name)\n    return name in self._arrived",
+        "if is_forked:\n    return name in self._arrived",
         test=f"{_INCOMING}::test_an_input_that_a_forked_process_uses_may_not_change",
     ),
     Mutant(
