@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -341,6 +342,17 @@ def test_a_process_that_the_job_forks_waits_for_its_inputs_as_well(run: Run, slo
         write(job, "x")
 
     assert run(job) is ExitCode.OK
+
+
+def test_a_process_that_is_forked_while_an_input_arrives_gets_it_as_well() -> None:
+    incoming = Incoming.of(known(a="1"))
+    with incoming._lock:  # as the download has it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends a child that waits for good
+            incoming.await_input("a")
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_an_input_that_a_forked_process_uses_may_not_change() -> None:

@@ -117,8 +117,9 @@ class Incoming:
         """
         is_forked, parent = os.getpid() != self._process, os.getppid()
         began_at = self.clock.now()
-        with self._lock:
-            self._wanted.append(name)
+        if not is_forked and not self.has(name):
+            with self._lock:
+                self._wanted.append(name)
         while not self._take(name, is_forked=is_forked):
             self.stop.check()
             if is_forked and os.getppid() != parent:
@@ -128,7 +129,7 @@ class Incoming:
 
     def _take(self, name: str, *, is_forked: bool) -> bool:
         """Whether the input is there. Then the job uses it, and it may not change any more."""
-        if is_forked:  # it has a lock of its own
+        if is_forked:  # the lock may have been taken when it was forked, and is so for good
             self._given.add(name)  # before it looks: `replace` does the reverse
             return name in self._arrived
         with self._lock:
