@@ -220,6 +220,16 @@ def test_a_stop_wakes_a_job_that_waits(
     assert run(job, stop) is exit_code
 
 
+def assert_stored_for_what_was_read(cloud: Cloud) -> None:
+    """The record names the large input as it is now: `others`."""
+    seen = cloud.lease().saved_ref
+    assert seen is not None
+    record = S3SavedWork(cloud.s3, BUCKET).load(seen)
+    assert record is not None
+    now = cloud.s3.head_object(Bucket=BUCKET, Key=LARGE)["ETag"]
+    assert record.reads["large"] == digest_of([Source(BUCKET, LARGE, 6, etag=now)])
+
+
 def test_an_input_that_changes_before_the_job_asks_for_it_is_read_as_it_is_then(
     cloud: Cloud, run: Run, slow: SlowS3
 ) -> None:
@@ -242,13 +252,7 @@ def test_an_input_that_changes_before_the_job_asks_for_it_is_read_as_it_is_then(
             raise RuntimeError("cut off")
 
     assert run(job) is ExitCode.FAILED
-    seen = cloud.lease().saved_ref
-    assert seen is not None
-    record = S3SavedWork(cloud.s3, BUCKET).load(seen)
-    assert record is not None
-    now = cloud.s3.head_object(Bucket=BUCKET, Key=LARGE)["ETag"]
-    # What is stored is for what was read.
-    assert record.reads["large"] == digest_of([Source(BUCKET, LARGE, 6, etag=now)])
+    assert_stored_for_what_was_read(cloud)
 
 
 def test_an_input_that_is_replaced_before_it_comes_is_listed_as_it_is_then(
@@ -293,12 +297,7 @@ def test_what_is_stored_is_for_an_input_that_changes_while_its_job_begins(
         raise RuntimeError("cut off")
 
     assert run(job) is ExitCode.FAILED
-    seen = cloud.lease().saved_ref
-    assert seen is not None
-    record = S3SavedWork(cloud.s3, BUCKET).load(seen)
-    assert record is not None
-    now = cloud.s3.head_object(Bucket=BUCKET, Key=LARGE)["ETag"]
-    assert record.reads["large"] == digest_of([Source(BUCKET, LARGE, 6, etag=now)])
+    assert_stored_for_what_was_read(cloud)
 
 
 def test_an_attempt_that_goes_on_has_all_its_inputs_before_its_job_begins(

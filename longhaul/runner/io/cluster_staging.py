@@ -19,13 +19,12 @@ from longhaul.domain.tables import InputPath
 from longhaul.runner.io.listing import (
     InputListing,
     Source,
-    digest_of,
-    etag_of,
     find,
     is_hidden,
     parted,
+    staged_at,
 )
-from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
+from longhaul.runner.io.staged import StagedInput, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.io.written import S3Folder
 from longhaul.runner.stopping import Stop
@@ -106,15 +105,9 @@ class ClusterStager:
             place for name, files in copied.items() for place in _places(folder / name, files)
         )
         return {
-            name: StagedInput(
-                path=_path_of(inputs[name], files)
-                if name in in_place
-                else (folder / name).as_uri(),
-                files=len(files),
-                size_bytes=sum(source.size for source in files),
-                extensions=frozenset(extension_of(source.name) for source in files),
-                digest=digest_of(files),
-                etag=etag_of(files),
+            name: staged_at(
+                _path_of(inputs[name], files) if name in in_place else (folder / name).as_uri(),
+                files,
             )
             for name, files in sources.items()
         }

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -20,6 +20,7 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.manifest import MAIN, MANIFEST, Manifest, ManifestFile, carries_token
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath, may_meet_ours
 from longhaul.domain.tables import InputPath, TableInput, TablePath
+from longhaul.runner.io.staged import StagedInput, extension_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -66,9 +67,16 @@ def digest_of(sources: Sequence[Source]) -> str:
     return digest.hexdigest()[:32]
 
 
-def etag_of(sources: Collection[Source]) -> str:
-    """The ETag of an input that is one object; empty for any other."""
-    return next(iter(sources)).etag if len(sources) == 1 else ""
+def staged_at(path: str, sources: Sequence[Source]) -> StagedInput:
+    """An input of these files, for a job that reads them at the path."""
+    return StagedInput(
+        path=path,
+        files=len(sources),
+        size_bytes=sum(source.size for source in sources),
+        extensions=frozenset(extension_of(source.name) for source in sources),
+        digest=digest_of(sources),
+        etag=sources[0].etag if len(sources) == 1 else "",
+    )
 
 
 class InputListing:

@@ -22,9 +22,9 @@ from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
 from longhaul.runner.io.incoming import Incoming
-from longhaul.runner.io.listing import InputListing, Source, digest_of, etag_of, find, parted
+from longhaul.runner.io.listing import InputListing, Source, find, parted, staged_at
 from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
-from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
+from longhaul.runner.io.staged import StagedInput, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.stopping import Stop
 from longhaul.settings import SizeName
@@ -130,14 +130,7 @@ class Stager:
 
     def _known(self, sources: Mapping[str, list[Source]]) -> dict[str, StagedInput]:
         return {
-            name: StagedInput(
-                path=(self._folder / name).as_uri(),
-                files=len(files),
-                size_bytes=sum(source.size for source in files),
-                extensions=frozenset(extension_of(source.name) for source in files),
-                digest=digest_of(files),
-                etag=etag_of(files),
-            )
+            name: staged_at((self._folder / name).as_uri(), files)
             for name, files in sources.items()
         }
 
