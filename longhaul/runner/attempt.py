@@ -24,46 +24,42 @@ from longhaul.adapters.errors import is_denied, needed_by_each_job
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.errors import (
-    LeaseChangedError,
-    PermanentJobError,
-    SecretUnreadableError,
-)
+from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.domain.paths import DataPath
-from longhaul.domain.policy import require_file_readable, require_writable
+from longhaul.domain.policy import require_file_readable
 from longhaul.domain.provenance import InputRead, origin
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.results import kept_value, results
 from longhaul.domain.saved import TableRead, Work, job_prefix
-from longhaul.domain.secret_refs import SecretRef
-from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
+from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests, SecretValues
 from longhaul.runner import failures, json_logs
 from longhaul.runner.effort import Effort
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
-from longhaul.runner.io.destinations import Destination, OutputUpload, PrefixDestination
+from longhaul.runner.grace import GracePeriod
+from longhaul.runner.io.destinations import OutputUpload, destinations_of
 from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.sending_ahead import WORTH_IT, SendingAhead
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
-from longhaul.runner.io.written import NoOutputError
+from longhaul.runner.io.written import require_written
 from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
 from longhaul.runner.origins import parents, reads
 from longhaul.runner.reporting import Phase, Progress, Reporter
-from longhaul.runner.running_job import About, RunningJob, field_of
+from longhaul.runner.running_job import About, RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.sample import SparkSample
-from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
+from longhaul.runner.stopping import TERMINATED, Stop, StopReason
 from longhaul.runner.task import Task
-from longhaul.runner.variables import give_to_process
+from longhaul.runner.variables import give_to_process, read_variables
 from longhaul.settings import JobVariables, RuntimeSettings, Stage
 
 if TYPE_CHECKING:
@@ -75,7 +71,6 @@ if TYPE_CHECKING:
 
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
 _DEADLINE_MARGIN_S: Final = 30
-_LOOK_AGAIN_S: Final = 0.05
 # For the files of a download that is not needed any more. One that hangs ends with the process.
 _LAST_BYTES_S: Final = 5.0
 
@@ -154,7 +149,6 @@ class AttemptRunner:
     give: Callable[[Mapping[str, str], Mask], None] = give_to_process
     _mask: Mask = NO_MASK
     _may_be_committed: bool = False
-    _reporter: Reporter | None = None
     _ahead: SendingAhead | None = None
     _incoming: Incoming | None = None
     params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
@@ -179,10 +173,13 @@ class AttemptRunner:
         if lease.label:
             json_logs.add_label(lease.label)
         try:
-            with self._deadline(lease.input.timeout_s), self._reporting(lease.stall_timeout_s):
+            with (
+                self._deadline(lease.input.timeout_s),
+                self._reporting(lease.stall_timeout_s) as reporter,
+            ):
                 output = lease.attempt.output
                 # Committed already, by a task that died before it could publish: only publish.
-                self._publish(output or self._work(lease), just_committed=output is None)
+                self._publish(output or self._work(lease, reporter), just_committed=output is None)
         # SystemExit: of a module that exits while it is imported.
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
             return self._fail(error)
@@ -219,14 +216,14 @@ class AttemptRunner:
         self.record(failure)
         return failure.exit_code
 
-    def _work(self, lease: Lease) -> CommittedOutput:
+    def _work(self, lease: Lease, reporter: Reporter) -> CommittedOutput:
         """Everything up to the commit."""
         stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
         with needed_by_each_job("its request"):
             request = self._request(lease)
         self.params = request.params
-        destinations = self._destinations(request, stage)
+        destinations = destinations_of(request, stage, self.id, self.s3, self.tables)
         for each in destinations.values():
             each.require_room()
         variables = self._take_variables(lease.stage)
@@ -303,12 +300,21 @@ class AttemptRunner:
 
         incoming.on_change = take_other_inputs
         take_other_inputs()  # they may have changed before
-        self.stop.before_end = lambda: self._save_before_end(job, saving)
-        self._run_to_end(loaded, job)
+        self.stop.before_end = GracePeriod(
+            job=job,
+            saving=saving,
+            ahead=self._ahead,
+            report=reporter.report,
+            stop=self.stop,
+            timeout_s=self.settings.lease.stop_timeout_s,
+            background=self.background,
+            clock=self.clock,
+        ).use
+        self._run_to_end(loaded, job, reporter)
         self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
         return self._commit(upload, job, reads(inputs, incoming.inputs, listing))
 
-    def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
+    def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any], reporter: Reporter) -> None:
         """Run the job, and see that it has done all of its work."""
 
         def run(session: "SparkSession", running: RunningJob[Any]) -> None:
@@ -321,12 +327,13 @@ class AttemptRunner:
             self.spark.run(replace(loaded, run=run), job)
         finally:
             job.has_ended = True
-            if self._reporter is not None:
-                self._reporter.report_take_over()
+            reporter.report_take_over()
         if job.knows_of_stop:  # it has not done all of its work
             self.stop.request(StopReason.TERMINATED, TERMINATED)
         self.stop.check()
-        _require_written(job)
+        # A job that emits may write nothing else.
+        emits = job.emitter.requests is not None
+        require_written(job.written, job.outputs, main_may_be_empty=emits)
 
     def _take_variables(self, stage: str) -> Mapping[str, str]:
         """Give the job what its stage has for its environment, with secrets as they are now.
@@ -337,16 +344,8 @@ class AttemptRunner:
         own = self.variables.get(stage)
         if own is None:
             return {}
-        secrets: dict[str, str] = {}
-        for name, text in own.secrets.items():
-            try:
-                secrets[name] = self.secret_values.read_secret(SecretRef.parse(text))
-            except SecretUnreadableError as error:
-                raise SecretUnreadableError(f"{name}: {error}") from error
-            if "\0" in secrets[name]:
-                raise SecretUnreadableError(f"{name}: its value has a NUL: no variable can hold it")
-        self._mask = self.progress.mask = Mask(secrets)
-        variables = {**own.environment, **secrets}
+        variables, self._mask = read_variables(own, self.secret_values)
+        self.progress.mask = self._mask
         self.give(variables, self._mask)
         return variables
 
@@ -378,67 +377,6 @@ class AttemptRunner:
             deadline=started_at + timedelta(seconds=lease.input.timeout_s),
         )
 
-    def _save_before_end(self, job: RunningJob[Any], saving: Saving) -> None:
-        """Finish what is being stored, and call what the job has for its end, if there is time.
-
-        An attempt that has lost its lease, or is cancelled, is stopped in the same way, and has no
-        use for it.
-        """
-        timeout_s = self.settings.lease.stop_timeout_s
-        left_s = timeout_s - 2 * unwind_s(timeout_s)
-        job.hear_of_stop()
-        if self._ahead is not None:  # what is stored has more use now
-            self._ahead.end_soon()
-        ends_at = self.clock.now() + timedelta(seconds=left_s)
-        # Whatever hangs: the end must be recorded in time.
-        guard = self.background.after(
-            left_s, lambda: self.stop.request(StopReason.TERMINATED, TERMINATED)
-        )
-        try:
-            saving.await_upload()
-            # It requests a stop if the row says so.
-            if job.stop_callbacks and self._reporter is not None:
-                self._reporter.report()
-        except Exception as error:
-            logger.warning("what is done before the end failed", exc_info=error)
-        try:
-            for callback in job.stop_callbacks:
-                if not self.stop.requested:
-                    _call(callback, max(0.0, (ends_at - self.clock.now()).total_seconds()))
-            # It may be about to save, and to return.
-            while job.asks_for_stop and not (job.has_ended or self.stop.requested):
-                self.clock.sleep(_LOOK_AGAIN_S)
-        finally:
-            guard.cancel()
-
-    def _destinations(self, request: JobRequest, stage: Stage) -> dict[str, Destination]:
-        """Where each output goes, by its name; that of the main one is empty."""
-        return {
-            name: self._destination(path, field_of(name), request, stage)
-            for name, path in {"": request.output, **request.outputs}.items()
-        }
-
-    def _destination(
-        self, output: str, field: str, request: JobRequest, stage: Stage
-    ) -> Destination:
-        if not is_table(output):
-            # A prefix has no partitions: it is overwritten whole.
-            mode = "overwrite" if request.mode == "overwrite_partitions" else request.mode
-            return PrefixDestination(self.s3, DataPath.prefix_of(output), mode, self.id)
-        if self.tables is None:
-            raise PermanentJobError(f"{field}: this engine writes to prefixes alone")
-        from longhaul.runner.io.table_destination import TableDestination  # noqa: PLC0415 - takes a third of a second
-
-        return TableDestination(
-            self.tables(),
-            TablePath.of(output),
-            request.mode,
-            self.id,
-            # The claim has checked the table. Only the job knows which others it writes beside it.
-            lambda place: require_writable(place, stage),
-            [TableInput.of(each) for each in request.inputs.values() if is_table(each)],
-        )
-
     def _planner_of(
         self, stage: Stage, pinned: Mapping[str, TableRead]
     ) -> "Callable[[], TablePlanner] | None":
@@ -447,7 +385,7 @@ class AttemptRunner:
             return None
 
         def make() -> "TablePlanner":
-            from longhaul.runner.io.table_inputs import TablePlanner  # noqa: PLC0415 - as above
+            from longhaul.runner.io.table_inputs import TablePlanner  # noqa: PLC0415 - takes a third of a second
 
             # The claim has checked the table. Its metadata may name files anywhere.
             return TablePlanner(
@@ -599,7 +537,7 @@ class AttemptRunner:
             timer.cancel()
 
     @contextmanager
-    def _reporting(self, stall_timeout_s: int) -> Iterator[None]:
+    def _reporting(self, stall_timeout_s: int) -> Iterator[Reporter]:
         reporter = Reporter(
             leases=self.reports,
             attempt=self.id,
@@ -612,39 +550,11 @@ class AttemptRunner:
             sample=self.spark.sample,
             effort=self.spark.effort,
         )
-        self._reporter = reporter
         reporter.start()
         try:
-            yield
+            yield reporter
         finally:
             reporter.finish()
-
-
-def _call(callback: Callable[[float], None], left_s: float) -> None:
-    try:
-        callback(left_s)
-    except Exception as error:
-        logger.warning("what the job does at its end failed", exc_info=error)
-
-
-def _require_written(job: RunningJob[Any]) -> None:
-    """Raises NoOutputError for an output to which the job wrote nothing.
-
-    A job that emits may leave the main one empty.
-    """
-    written = {each.output for each in job.written}
-    if "" not in written and job.emitter.requests is None:
-        raise NoOutputError(
-            "the job ended without writing anything: call job.write, or let a script write to"
-            " {output}"
-        )
-    for name in job.outputs:
-        if name not in written:
-            raise NoOutputError(
-                f"the job wrote nothing to outputs.{name}, which its request names: call"
-                f" job.write(…, output={name!r}), with no rows if there are none; or leave that"
-                " output out of the request"
-            )
 
 
 def _digests(incoming: Incoming) -> dict[str, str]:

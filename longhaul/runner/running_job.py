@@ -36,6 +36,7 @@ from longhaul.runner.io.written import (
     Folder,
     TableLayout,
     count_files,
+    field_of,
     require_few,
     title_of,
 )
@@ -527,11 +528,6 @@ class RunningJob(Generic[ParamsT]):
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:
         self.emitter.emit(requests, stage)
-
-
-def field_of(output: str) -> str:
-    """The field of the request that names an output; of the main one, whose name is empty, too."""
-    return f"outputs.{output}" if output else "output"
 
 
 def _finite(value: object) -> int | float | None:

@@ -1,4 +1,4 @@
-"""Gives a stage's variables to the process in which its job runs, and keeps secrets out of its log.
+"""A stage's variables: read, given to the process of its job, and their secrets kept from its log.
 
 What programs print that the job starts is in its log as it is: they write there themselves.
 """
@@ -9,11 +9,32 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Final, TextIO
 
+from longhaul.domain.errors import SecretUnreadableError
 from longhaul.domain.masking import Mask
+from longhaul.domain.secret_refs import SecretRef
+from longhaul.ports import SecretValues
 from longhaul.runner import json_logs
+from longhaul.settings import JobVariables
 
 # A line that does not end is printed after so many characters.
 _MAX_LINE: Final = 65_536
+
+
+def read_variables(own: JobVariables, values: SecretValues) -> tuple[dict[str, str], Mask]:
+    """What a stage has for the environment of its jobs, and what keeps its secrets out of logs.
+
+    Raises:
+        SecretUnreadableError: a secret is denied, or not there, or no variable can hold it.
+    """
+    secrets: dict[str, str] = {}
+    for name, text in own.secrets.items():
+        try:
+            secrets[name] = values.read_secret(SecretRef.parse(text))
+        except SecretUnreadableError as error:
+            raise SecretUnreadableError(f"{name}: {error}") from error
+        if "\0" in secrets[name]:
+            raise SecretUnreadableError(f"{name}: its value has a NUL: no variable can hold it")
+    return {**own.environment, **secrets}, Mask(secrets)
 
 
 def give_to_process(variables: Mapping[str, str], mask: Mask) -> None:

@@ -7,19 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.paths import DataPath
+from longhaul.domain.policy import require_writable
 from longhaul.domain.provenance import Origin
+from longhaul.domain.request import JobRequest
 from longhaul.domain.results import Results
+from longhaul.domain.tables import TableInput, TablePath, is_table
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.uploader import Uploader, UploadPlan
-from longhaul.runner.io.written import Dataset
-from longhaul.settings import Mode
+from longhaul.runner.io.written import Dataset, field_of
+from longhaul.settings import Mode, Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+    from longhaul.adapters.iceberg.catalog import Tables
     from longhaul.runner.io.table_destination import TableDestination
 
 
@@ -60,6 +65,44 @@ class PrefixDestination:
     ) -> UploadPlan:
         place = str(self.path)
         return uploader.plan(self.attempt, place, datasets, self.mode, read.manifests.get(place))
+
+
+def destinations_of(
+    request: JobRequest,
+    stage: Stage,
+    attempt: AttemptId,
+    s3: "S3Client",
+    tables: "Callable[[], Tables] | None",
+) -> dict[str, Destination]:
+    """Where each output goes, by its name; that of the main one is empty.
+
+    `tables` is None on an engine that writes to prefixes alone.
+
+    Raises:
+        PermanentJobError: an output goes to a table there.
+    """
+
+    def destination(place: str, name: str) -> Destination:
+        if not is_table(place):
+            # A prefix has no partitions: it is overwritten whole.
+            mode = "overwrite" if request.mode == "overwrite_partitions" else request.mode
+            return PrefixDestination(s3, DataPath.prefix_of(place), mode, attempt)
+        if tables is None:
+            raise PermanentJobError(f"{field_of(name)}: this engine writes to prefixes alone")
+        from longhaul.runner.io.table_destination import TableDestination  # noqa: PLC0415 - takes a third of a second
+
+        return TableDestination(
+            tables(),
+            TablePath.of(place),
+            request.mode,
+            attempt,
+            # The claim has checked the table. Only the job knows which others it writes beside it.
+            lambda table: require_writable(table, stage),
+            [TableInput.of(each) for each in request.inputs.values() if is_table(each)],
+        )
+
+    places = {"": request.output, **request.outputs}
+    return {name: destination(place, name) for name, place in places.items()}
 
 
 @dataclass(frozen=True)

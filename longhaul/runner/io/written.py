@@ -99,6 +99,30 @@ def title_of(name: str, output: str) -> str:
     return f"{OF_OUTPUTS}{output}" if name == MAIN else f"{OF_OUTPUTS}{output}/{name}"
 
 
+def field_of(output: str) -> str:
+    """The field of the request that names an output; of the main one, whose name is empty, too."""
+    return f"outputs.{output}" if output else "output"
+
+
+def require_written(
+    datasets: Iterable[Dataset], outputs: Iterable[str], *, main_may_be_empty: bool
+) -> None:
+    """Raises NoOutputError for an output without a dataset: the main one, or one of `outputs`."""
+    written = {each.output for each in datasets}
+    if "" not in written and not main_may_be_empty:
+        raise NoOutputError(
+            "the job ended without writing anything: call job.write, or let a script write to"
+            " {output}"
+        )
+    for name in outputs:
+        if name not in written:
+            raise NoOutputError(
+                f"the job wrote nothing to outputs.{name}, which its request names: call"
+                f" job.write(…, output={name!r}), with no rows if there are none; or leave that"
+                " output out of the request"
+            )
+
+
 class WrittenFile(Protocol):
     """One file of an output; `path` is relative to the output's prefix."""
 

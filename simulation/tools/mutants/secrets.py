@@ -40,7 +40,7 @@ SECRETS: Final = (
     ),
     Mutant(
         "a job begins although its secret cannot be read",
-        "longhaul/runner/attempt.py",
+        "longhaul/runner/variables.py",
         'raise SecretUnreadableError(f"{name}: {error}") from error',
         "continue",
     ),
