@@ -130,8 +130,7 @@ test: .venv/.set-up-dev ## All checks, and all tests but the slow ones
 test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
 	@# Without it each `longhaul up` of a test begins to make it, and is ended before it is done.
 	@$(BIN)/python -m longhaul.runner.spark.aot_training
-	@# In the order of the folders: the files with the longest tests have one or two, and would be last.
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m slow
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow
 
 # Each embedded AWS of these tests records what its roles call. `verify` is one of tests/e2e.
 .PHONY: role-calls

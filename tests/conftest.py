@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests.shared_spark import FOLDER, uses_spark
+
 pytest_plugins = ["tests.left_behind", "longhaul.testing"]
 
 os.environ.update(
@@ -26,9 +28,11 @@ os.environ.pop("AWS_PROFILE", None)
 settings.register_profile("patient", deadline=None)  # a slow machine is no wrong example
 settings.load_profile("patient")
 
-# A Spark session takes half a minute of CPU until it is warm, and a deployed stack a quarter. The
-# CDK's Node takes five seconds to load its library, and each stack is synthesized once for all.
-_SPARK, _STACK, _INFRA = "tests/runner/", "tests/e2e/", "tests/cdk/"
+# A deployed stack takes seven seconds of CPU. The CDK's Node takes five to load its library, and
+# each stack is synthesized once for all.
+_STACK, _INFRA = "tests/e2e/", "tests/cdk/"
+# They have the longest tests, and few in a file: begun last, one of them would end long after all.
+_FIRST = (_STACK, FOLDER, "tests/slow/", "tests/simulation/", _INFRA, "tests/fidelity/")
 
 
 class SharedFixtures(LoadFileScheduling):
@@ -39,14 +43,31 @@ class SharedFixtures(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        is_quick = self.config.option.markexpr == "not slow"
-        shared = (_SPARK, _STACK, _INFRA) if is_quick else (_SPARK,)
+        if uses_spark(file):
+            return FOLDER
+        shared = (_STACK, _INFRA) if self.config.option.markexpr == "not slow" else ()
         return next((folder for folder in shared if file.startswith(folder)), file)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedFixtures | None:
-    return SharedFixtures(config, log) if config.getvalue("dist") == "loadfile" else None
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False  # by number of tests: a long test may be alone
+    return SharedFixtures(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let workers begin with the longest groups of files, and so with Spark's."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _turn(item.nodeid.partition("::")[0]))
+
+
+def _turn(file: str) -> int:
+    if uses_spark(file):
+        return -1
+    return next((n for n, folder in enumerate(_FIRST) if file.startswith(folder)), len(_FIRST))
 
 
 @pytest.hookimpl(trylast=True)

@@ -36,7 +36,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sources.cache_clear()
     yield site
+    end_of_processes()
     sources.cache_clear()
+
+
+def end_of_processes() -> None:
+    """What they hold is open until then, and a worker's end would say that nobody closed it."""
+    while module._HELD:
+        module._HELD.pop().close()
 
 
 def test_a_checkout_is_used_where_it_is() -> None:
@@ -82,11 +89,6 @@ def another_build(installed: Path, text: str) -> Path:
     (installed / "longhaul-0.1.0.dist-info" / "RECORD").write_text(text)
     sources.cache_clear()
     return sources()
-
-
-def end_of_processes() -> None:
-    while module._HELD:
-        module._HELD.pop().close()
 
 
 def test_folders_of_builds_that_are_gone_are_removed_with_the_next_one(installed: Path) -> None:
