@@ -112,17 +112,29 @@ class Affected:
         node.workerinput["left_out"] = sorted(self.left_out)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note(report)
+
+    # A file that cannot be imported has no test that could fail.
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         self._failed[report.nodeid.partition("::")[0]] |= report.failed
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        ran_all = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.left_out:
+            session.exitstatus = pytest.ExitCode.OK
+        yield  # other plugins fail a run as a whole (`tests/left_behind.py`)
+        is_due_to_tests = session.exitstatus == pytest.ExitCode.TESTS_FAILED and any(
+            self._failed[test] for test in self._digests
+        )
+        ran_all = is_due_to_tests or session.exitstatus == pytest.ExitCode.OK
         if ran_all and not session.shouldstop and not session.shouldfail:
             passed = {
                 test: digest for test, digest in self._digests.items() if not self._failed[test]
             }
             self._cache.set(_STORED, {**self._cache.get(_STORED, {}), self._asked: passed})
-        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.left_out:
-            session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.left_out:

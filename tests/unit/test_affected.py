@@ -73,41 +73,71 @@ def test_a_deleted_file_counts_as_a_change(root: Path) -> None:
     assert Checkout(root).digest("tests/test_alone.py") != before.digest("tests/test_alone.py")
 
 
-def test_what_passed_is_left_out_and_what_failed_runs_again(root: Path) -> None:
+def run(root: Path) -> tuple[int, str]:
+    """Run the tests of a checkout, with the plugin."""
+    path = f"{root}:{Path(__file__).parents[2]}"
+    given = ["-q", "-n", "1", "-p", "tests.affected", "-p", "no:longhaul.testing"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", *given, "tests"],
+        cwd=root,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": path,
+            "HOME": str(root),
+            "TMPDIR": tempfile.gettempdir(),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def quiet_root(root: Path) -> Path:
+    """A checkout in which a run of the tests changes nothing that counts."""
     (root / "limits.json").unlink()
     (root / ".gitignore").write_text("__pycache__\n.pytest_cache\n.ruff_cache\n")
+    return root
 
-    def run() -> tuple[int, str]:
-        options = ["-q", "-n", "1", "-p", "tests.affected", "-p", "no:longhaul.testing"]
-        path = f"{root}:{Path(__file__).parents[2]}"
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", *options, "tests"],
-            cwd=root,
-            env={
-                "PATH": "/usr/bin:/bin",
-                "PYTHONPATH": path,
-                "HOME": str(root),
-                "TMPDIR": tempfile.gettempdir(),
-            },
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return done.returncode, done.stdout
 
-    (root / "shop" / "limits.py").write_text("LIMIT = 10\n")
-    first = run()
-    again = run()
-    (root / "shop" / "limits.py").write_text("LIMIT = 4\n")
-    mended = run()
-    last = run()
+def test_what_passed_is_left_out_and_what_failed_runs_again(quiet_root: Path) -> None:
+    limits, broken = quiet_root / "shop" / "limits.py", quiet_root / "tests" / "test_broken.py"
+    limits.write_text("LIMIT = 10\n")
+    broken.write_text("import nowhere\n")
+    first = run(quiet_root)
+    again = run(quiet_root)
+    limits.write_text("LIMIT = 4\n")
+    broken.unlink()
+    mended = run(quiet_root)
+    last = run(quiet_root)
 
     assert first[0] == 1
-    assert "1 failed, 2 passed" in first[1]
+    assert "1 failed, 2 passed, 1 error" in first[1]
     assert again[0] == 1
-    assert "1 failed in" in again[1]
-    assert "2 of 3 files of tests were left out" in again[1]
+    assert "1 failed, 1 error" in again[1]
+    assert "2 of 4 files of tests were left out" in again[1]
     assert mended[0] == 0
     assert last[0] == 0
     assert "3 of 3 files of tests were left out" in last[1]
+
+
+STRICT = """
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+"""
+
+
+def test_nothing_passed_in_a_run_that_fails_without_a_failed_test(quiet_root: Path) -> None:
+    (quiet_root / "tests" / "conftest.py").write_text(STRICT)
+
+    code, said = run(quiet_root)
+
+    assert code == 1
+    assert "3 passed" in said
+    assert not (quiet_root / ".pytest_cache/v/longhaul/passed").exists()
