@@ -1,9 +1,10 @@
 """Reports progress to the lease row, which says in return whether the attempt has to stop."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -66,6 +67,11 @@ class Progress:
     _fraction: float = 0.0
     _waits: int = 0  # of the job, for inputs
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _process: int = field(default_factory=os.getpid)
+
+    def _alone(self) -> AbstractContextManager[object]:
+        # The download may have had the lock when the job forked: in the child it stays taken.
+        return self._lock if os.getpid() == self._process else nullcontext()
 
     @property
     def shown_phase(self) -> Phase:
@@ -76,28 +82,28 @@ class Progress:
     @contextmanager
     def waiting_for_input(self) -> Iterator[None]:
         """Show that the job waits. Only the bytes that come are progress then."""
-        with self._lock:
+        with self._alone():
             self._waits += 1
         try:
             yield
         finally:
-            with self._lock:
+            with self._alone():
                 self._waits -= 1
 
     def expect_input(self, total: int) -> None:
         """Note how many bytes of inputs are to come."""
-        with self._lock:
+        with self._alone():
             self.came, self.to_come = 0, total
             self.ticks += 1
 
     def count_input(self, amount: int) -> None:
         """Count bytes of inputs that came, also beside a job that does not wait for them."""
-        with self._lock:
+        with self._alone():
             self.came += amount
             self.ticks += 1
 
     def enter(self, phase: Phase, total: int = 0) -> None:
-        with self._lock:
+        with self._alone():
             self.phase, self.done, self.total = phase, 0, total
             self.ticks += 1
 
@@ -114,23 +120,23 @@ class Progress:
                 )
             self.said = done, total
         self.remark(note)
-        with self._lock:
+        with self._alone():
             self.ticks += 1
 
     def remark(self, note: str) -> None:
         """Say something that is no progress: a job that hangs still stalls."""
         note = self.mask(note)  # before it is cut: half a value would not be found
-        with self._lock:
+        with self._alone():
             self.note = note if len(note) <= _NOTE_CHARS else f"{note[: _NOTE_CHARS - 1]}…"
 
     def be_quiet(self, note: str, until: datetime | None) -> None:
         """Note a wait and when it ends at the latest; None when it is over."""
         self.say(note)
-        with self._lock:
+        with self._alone():
             self.quiet_until = until
 
     def advance(self, amount: int) -> None:
-        with self._lock:
+        with self._alone():
             self.done += amount
             self.ticks += 1
 

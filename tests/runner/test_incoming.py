@@ -193,6 +193,18 @@ def test_an_input_that_cannot_be_brought_is_the_end_whatever_the_job_does(
     assert cloud.objects("counts/") == []
 
 
+def test_a_connection_that_breaks_each_time_is_no_fault_of_the_job(
+    cloud: Cloud, run: Run, slow: SlowS3
+) -> None:
+    slow.instead[LARGE] = lambda: ConnectionResetError(104, "Connection reset by peer")
+
+    assert run(lambda job: job.input("large")) is ExitCode.INTERRUPTED
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "Connection reset by peer" in result.error
+
+
 def test_a_full_disk_is_the_end_of_a_job_that_waits(run: Run, slow: SlowS3) -> None:
     slow.instead[LARGE] = lambda: OSError(28, "No space left on device")
 
@@ -350,6 +362,18 @@ def test_a_process_that_is_forked_while_an_input_arrives_gets_it_as_well() -> No
         if child == 0:
             signal.alarm(10)  # ends a child that waits for good
             incoming.await_input("a")
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_process_that_is_forked_while_bytes_arrive_waits_and_says_what_it_does() -> None:
+    progress = Progress()
+    with progress._lock:  # as the download has it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends a child that waits for good
+            with progress.waiting_for_input():
+                progress.say("reading")
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
-from botocore.exceptions import ClientError
-from s3transfer.exceptions import S3DownloadFailedError
+from botocore.exceptions import ClientError, ResponseStreamingError
+from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError
 from s3transfer.subscribers import BaseSubscriber
 
 from longhaul.adapters.errors import code_of
@@ -112,6 +112,9 @@ def _finish(source: Source, future: "TransferFuture") -> None:
         future.result()
     except S3DownloadFailedError as error:
         raise VanishedError(f"s3://{source.bucket}/{source.key}") from error
+    except RetriesExceededError as error:
+        # Its own text does not say what failed, and its class not that the network did.
+        raise ResponseStreamingError(error=error.last_exception) from error
     except ClientError as error:
         meant = _translated(error, source)
         if meant is error:  # an error that is its own cause has a stack without an end
