@@ -288,6 +288,7 @@ class AttemptRunner:
             every=self.background.every,
             reports=self.scratch / "reports",
             parents=written_by,
+            may_add=upload.require_addable,
             wrote=self._ahead.wrote,
             variables=variables,
             is_plain=is_plain,

@@ -117,6 +117,8 @@ class RunningJob(Generic[ParamsT]):
     table: "TableDestination | None" = None  # where the output goes, if to a table
     # The request's further outputs by name, each with its table, if it goes to one.
     outputs: Mapping[str, "TableDestination | None"] = field(default_factory=dict)
+    # Raises PermanentJobError for a dataset that an output cannot get in a format.
+    may_add: Callable[[str, str, Format], None] = lambda _output, _dataset, _format: None
     # Called with each dataset that does not change any more.
     wrote: Callable[[Dataset], None] = lambda _: None
     saving: "Saving | None" = None
@@ -200,6 +202,7 @@ class RunningJob(Generic[ParamsT]):
     ) -> int:
         target = self._target(name, output)
         how = WriteOptions(format, tuple(partition_by), options or {})
+        self.may_add(target.output, target.name, format)
         if part is not None:
             return self._write_part(df, target, part, version, how)
         if version is not None:

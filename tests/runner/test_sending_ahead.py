@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.lazy_tables import publisher_of
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MANIFEST, PendingOutput
+from longhaul.domain.manifest import MANIFEST, Manifest, ManifestFile, PendingOutput
 from longhaul.domain.pending import pending_ref
 from longhaul.domain.tables import TablePath
 from longhaul.domain.transitions import Report
@@ -206,6 +206,71 @@ def test_an_error_ahead_is_none_of_the_jobs_and_the_end_sends_all(
     assert manifest.rows == {"first": 3, "second": 3}
     # The upload that was begun is the one that is completed.
     assert s3.calls["create_multipart_upload"] == 2
+
+
+def publish_json(cloud: Cloud, extension: str = "json") -> None:
+    """Another job's output at the place of this one's."""
+    other = AttemptId("main#other", 1767323045000, 1)
+    files = (ManifestFile(path=f"part-0-{other.token}.{extension}", size=1),)
+    body = Manifest(key=other.key, run=other.run, attempt=1, files=files).model_dump_json()
+    cloud.s3.put_object(Bucket=BUCKET, Key=f"out/{MANIFEST}", Body=body.encode())
+
+
+def unread() -> pa.RecordBatchReader:
+    """A frame that may not be computed."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        pytest.fail("computed for nothing")
+        yield
+
+    return pa.RecordBatchReader.from_batches(ROWS.schema, batches())
+
+
+@pytest.mark.parametrize("part", [None, "first"])
+def test_a_format_that_cannot_be_appended_is_refused_before_anything_is_computed(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner], part: str | None
+) -> None:
+    publish_json(cloud)
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS, "new")
+        job.write(unread(), part=part)
+
+    assert attempt(run, worth_sending_ahead=WORTH_IT).run() is ExitCode.PERMANENT
+
+
+def test_an_output_that_was_replaced_since_takes_its_new_format(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    publish_json(cloud)
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
+
+    def run(job: Job[Any]) -> None:
+        publish_json(cloud, "parquet")
+        job.write(ROWS)
+
+    assert attempt(run, worth_sending_ahead=WORTH_IT).run() is ExitCode.OK
+
+
+def test_what_can_never_be_published_is_the_end_when_it_is_known(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
+
+    def run(job: Job[Any]) -> None:
+        publish_json(cloud)
+        job.write(ROWS)
+        until(lambda: False)  # for hours
+
+    assert attempt(run).run() is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.error == (
+        "output: mode is append, and dataset '.' holds json files, to which parquet files cannot"
+        " be added"
+    )
 
 
 def test_nothing_more_is_sent_ahead_once_the_platform_wants_the_end(

@@ -4,20 +4,22 @@ Room is asked for before any work, and again right before the commit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.manifest import Manifest
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_writable
 from longhaul.domain.provenance import Origin
 from longhaul.domain.request import JobRequest
 from longhaul.domain.results import Results
 from longhaul.domain.tables import TableInput, TablePath, is_table
+from longhaul.job import Format
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.uploader import Uploader, UploadPlan
+from longhaul.runner.io.uploader import Uploader, UploadPlan, require_same_format
 from longhaul.runner.io.written import Dataset, field_of
 from longhaul.settings import Mode, Stage
 
@@ -40,6 +42,13 @@ class Destination(Protocol):
             PermanentJobError: something is in its way; the message says what.
         """
 
+    def require_addable(self, dataset: str, format_: Format) -> None:
+        """Return if files of that format may become part of a dataset.
+
+        Raises:
+            PermanentJobError: it has files of another one.
+        """
+
     def plan(
         self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
     ) -> UploadPlan:
@@ -49,16 +58,27 @@ class Destination(Protocol):
         """
 
 
-@dataclass(frozen=True)
+@dataclass
 class PrefixDestination:
     s3: "S3Client"
     path: DataPath
     mode: Mode
     attempt: AttemptId
     table: None = None
+    _there: Manifest | None = field(default=None, init=False)
 
     def require_room(self) -> None:
-        require_room(self.s3, self.path, self.mode, self.attempt)
+        self._there = require_room(self.s3, self.path, self.mode, self.attempt)
+
+    def require_addable(self, dataset: str, format_: Format) -> None:
+        if self.mode != "append" or self._there is None:
+            return
+        try:
+            require_same_format(self._there, dataset, format_)
+        except PermanentJobError:
+            self.require_room()  # another job may have replaced it since
+            if self._there is not None:
+                require_same_format(self._there, dataset, format_)
 
     def plan(
         self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
@@ -112,6 +132,10 @@ class OutputUpload:
     uploader: Uploader
     destinations: Mapping[str, Destination]
     read: InputListing
+
+    def require_addable(self, output: str, dataset: str, format_: Format) -> None:
+        """As the destination of that output."""
+        self.destinations[output].require_addable(dataset, format_)
 
     def send_ahead(self, written: Sequence[Dataset], go_on: Callable[[], None]) -> None:
         """Upload what there is so far: see `Uploader.send_ahead`."""

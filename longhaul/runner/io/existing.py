@@ -14,7 +14,7 @@ from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MANIFEST
+from longhaul.domain.manifest import MANIFEST, Manifest
 from longhaul.domain.paths import DataPath
 from longhaul.runner.io.listing import is_foreign
 from longhaul.settings import Mode
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
-def require_room(client: "S3Client", output: DataPath, mode: Mode, attempt: AttemptId) -> None:
-    """Return if the output may go there, or say what is in its way.
+def require_room(
+    client: "S3Client", output: DataPath, mode: Mode, attempt: AttemptId
+) -> Manifest | None:
+    """The manifest that is there, if the output may go there, or say what is in its way.
 
     Raises:
         PermanentJobError: mode `error`, and something is there; or another mode, and there are
@@ -38,21 +40,26 @@ def require_room(client: "S3Client", output: DataPath, mode: Mode, attempt: Atte
                     f"output: mode is error, and {output} holds {name}: name another output; one of"
                     " Longhaul can be replaced or added to (modes overwrite and append)"
                 )
-    elif not _has_manifest(client, output):
-        foreign = next(
-            (name for name in _files(client, output) if name == MANIFEST or is_foreign(name)), None
+        return None
+    if (manifest := _manifest_at(client, output)) is not None:
+        return manifest
+    foreign = next(
+        (name for name in _files(client, output) if name == MANIFEST or is_foreign(name)), None
+    )
+    if foreign is None:
+        return None
+    # Again: another job may have published the first manifest since.
+    if (manifest := _manifest_at(client, output)) is None:
+        raise PermanentJobError(
+            f"output: {output} holds {foreign}, and no manifest of Longhaul that says what"
+            " belongs to it. An output beside it would hide it from readers: name another"
+            " output, or move away what is there"
         )
-        # Again: another job may have published the first manifest since.
-        if foreign is not None and not _has_manifest(client, output):
-            raise PermanentJobError(
-                f"output: {output} holds {foreign}, and no manifest of Longhaul that says what"
-                " belongs to it. An output beside it would hide it from readers: name another"
-                " output, or move away what is there"
-            )
+    return manifest
 
 
-def _has_manifest(client: "S3Client", output: DataPath) -> bool:
-    return read_manifest(client, output.bucket, output.key)[0] is not None
+def _manifest_at(client: "S3Client", output: DataPath) -> Manifest | None:
+    return read_manifest(client, output.bucket, output.key)[0]
 
 
 def _files(client: "S3Client", output: DataPath) -> Iterator[str]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from longhaul.domain.errors import LonghaulError
+from longhaul.domain.errors import LonghaulError, PermanentError
 from longhaul.ports import Background, Clock
 from longhaul.runner.io.written import Dataset, NotAFileError, regular_files
-from longhaul.runner.stopping import Stop, StopRequestedError
+from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 
 _MIB: Final = 1024 * 1024
 WORTH_IT: Final = 64 * _MIB
@@ -88,6 +88,9 @@ class SendingAhead:
                 self.send(datasets, self._go_on)
         except (AheadEndedError, StopRequestedError):
             self._give_up()
+        except PermanentError as error:  # the end would say the same, hours later
+            self._give_up()
+            self.stop.request(StopReason.OUTPUT, str(error), cause=error)
         except Exception as error:  # noqa: BLE001 - the end does it again, and raises it
             logger.warning("not sent ahead", extra={"error": type(error).__name__})
             self._give_up()

@@ -25,6 +25,7 @@ from longhaul.domain.tables import (
     TablePath,
     data_folder,
 )
+from longhaul.job import Format
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe, require_partitions
@@ -81,6 +82,9 @@ class TableDestination:
                 require_one_spec(table, table.current_snapshot())
             except OccupiedError as error:
                 raise PermanentJobError(f"output: {self._path}: {error}") from error
+
+    def require_addable(self, dataset: str, format_: Format) -> None:
+        """All files of a table are Parquet, whatever the format."""
 
     def layout(
         self, dataset: str, schema: dict[str, Any], partition_by: Sequence[str]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from botocore.exceptions import ClientError
 
@@ -32,6 +32,7 @@ from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
 from longhaul.domain.provenance import Origin
 from longhaul.domain.results import NOTHING, Results
+from longhaul.job import Format
 from longhaul.ports import Background, Clock
 from longhaul.runner.io.staged import extension_of
 from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
@@ -335,6 +336,16 @@ def _manifest(plan: UploadPlan, results: Results, origin: Origin | None) -> Mani
     )
 
 
+def require_same_format(current: Manifest, dataset: str, format_: Format) -> None:
+    """Refuse to append to files of another format before any is written.
+
+    By their names, where these say it: some compressions change them.
+    """
+    there = {extension_of(file.path) for file in current.of_dataset(dataset)}
+    if there and there != {format_} and there <= {*get_args(Format)}:
+        raise _other_format(dataset, there, {format_})
+
+
 def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> None:
     """Refuse to append to files of another format: no reader takes a mixed dataset.
 
@@ -345,11 +356,14 @@ def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> No
         new_paths = [file.path for file in files if file.dataset == dataset]
         there, new = set(map(extension_of, old_paths)), set(map(extension_of, new_paths))
         if there and there != new and any(map(_is_of_spark, (*old_paths, *new_paths))):
-            raise PermanentJobError(
-                f"output: mode is append, and dataset {dataset!r} holds"
-                f" {_extensions_text(there)} files, to which {_extensions_text(new)} files"
-                " cannot be added"
-            )
+            raise _other_format(dataset, there, new)
+
+
+def _other_format(dataset: str, there: set[str], new: set[str]) -> PermanentJobError:
+    return PermanentJobError(
+        f"output: mode is append, and dataset {dataset!r} holds {_extensions_text(there)} files,"
+        f" to which {_extensions_text(new)} files cannot be added"
+    )
 
 
 def _row_counts(datasets: Sequence[Dataset]) -> dict[str, int]:

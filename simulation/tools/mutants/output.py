@@ -173,6 +173,22 @@ OUTPUT: Final = (
         "::test_the_end_waits_for_what_a_thread_of_the_job_is_about_to_begin",
     ),
     Mutant(
+        "an output that can never be published is told at the end of the job",
+        "longhaul/runner/io/sending_ahead.py",
+        "self.stop.request(StopReason.OUTPUT, str(error), cause=error)",
+        "pass",
+        test="tests/runner/test_sending_ahead.py"
+        "::test_what_can_never_be_published_is_the_end_when_it_is_known",
+    ),
+    Mutant(
+        "a format that cannot be appended is computed first",
+        "longhaul/runner/running_job.py",
+        "self.may_add(target.output, target.name, format)",
+        "pass",
+        test="tests/runner/test_sending_ahead.py"
+        "::test_a_format_that_cannot_be_appended_is_refused_before_anything_is_computed",
+    ),
+    Mutant(
         "what is sent ahead goes on behind a failure's clearing up",
         "longhaul/runner/attempt.py",
         "self._end_ahead()\n                self.publisher.discard(self.id)",
