@@ -70,7 +70,3 @@ def test_every_invariant_holds_in_drawn_worlds_with_a_secret() -> None:
     ]
     assert len(plans) > 5
     assert all_hold(plans[:8]) == min(8, len(plans))
-
-
-def test_every_invariant_holds_in_worlds_with_a_secret() -> None:
-    assert all_hold(SECRET_WORLDS.values()) == len(SECRET_WORLDS)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -11,6 +12,7 @@ import pytest
 
 from simulation.tools import soak
 from simulation.tools.soak import Chunk, Source
+from simulation.worlds.systematic import LONG, PIPELINES, SCENARIOS, single_faults
 from tests.local.support import eventually
 from tests.patience import DEADLINE_S
 
@@ -68,10 +70,18 @@ def test_soak_that_is_killed_leaves_no_worker_behind(tmp_path: Path) -> None:
     assert (len(gone), left) == (1, [])
 
 
-def test_soak_of_single_faults_has_each_scenario_with_each_of_them() -> None:
+def test_soak_of_single_faults_has_each_scenario_with_each_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of each kind one: their faults are found in worlds that run.
+    long, short, pipeline = LONG[-1], "a job succeeds", "a fan-out is joined"
+    monkeypatch.setattr(soak, "SCENARIOS", {name: SCENARIOS[name] for name in (long, short)})
+    monkeypatch.setattr(soak, "PIPELINES", {pipeline: PIPELINES[pipeline]})
+    monkeypatch.setattr(soak, "_singles", cache(soak._singles.__wrapped__))
     singles = Source("single")
 
-    assert singles.units(0) > 10_000
-    plans = [plan for unit in range(50) for plan in singles.plans(unit)]
+    plans = [plan for unit in range(singles.units(0)) for plan in singles.plans(unit)]
+
+    assert plans == [*single_faults(SCENARIOS[short]), *single_faults(PIPELINES[pipeline])]
     assert {len(plan.faults or ()) for plan in plans} == {1}
-    assert len(set(plans)) == len(plans)
+    assert len(set(plans)) == len(plans) > 1_000

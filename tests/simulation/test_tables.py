@@ -62,10 +62,6 @@ def test_rows_are_in_the_table_once(name: str, expected: list[str]) -> None:
     assert owners(played(TABLE_WORLDS[name])) == expected
 
 
-def test_every_invariant_holds_where_publishers_meet_at_a_table() -> None:
-    assert all_hold(TABLE_WORLDS.values()) == len(TABLE_WORLDS)
-
-
 def test_the_same_plan_makes_the_same_world() -> None:
     first: list[str] = []
     second: list[str] = []
@@ -141,7 +137,8 @@ def test_tables_are_drawn_in_some_worlds_and_leave_the_others_as_they_are() -> N
     assert 4 < sum(plan_of(seed).has_tables for seed in range(100)) < 25
 
 
-def test_every_invariant_holds_in_drawn_worlds_with_tables() -> None:
+@pytest.mark.parametrize("count", [5, pytest.param(12, marks=pytest.mark.slow)])
+def test_every_invariant_holds_in_drawn_worlds_with_tables(count: int) -> None:
     drawn = (with_tables(random.Random(n), plan_of(n), ALL_KINDS, chance=1.0) for n in range(60))
     # Long jobs make long worlds, of which nothing here is new.
     plans = [
@@ -149,12 +146,12 @@ def test_every_invariant_holds_in_drawn_worlds_with_tables() -> None:
         for plan in drawn
         if plan.has_tables and len(plan.jobs) < 5 and all(job.work_s < 3_600 for job in plan.jobs)
     ]
-    assert all_hold(plans[:12]) == 12
+    assert all_hold(plans[:count]) == count
 
 
 def test_every_invariant_holds_with_some_single_faults_around_a_commit() -> None:
     plans = list(single_faults(TABLE_WORLDS["a job overwrites a table"]))
-    assert all_hold(random.Random(3).sample(plans, 20)) == 20
+    assert all_hold(random.Random(3).sample(plans, 8)) == 8
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ def started_within(shared: Shared, ids: list[str], sent_s: float) -> list[float]
     return sorted((shared.started[each] - begin).total_seconds() for each in ids)
 
 
-@pytest.mark.parametrize("noisy", [300, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("noisy", [100, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_another_tenants_backlog_delays_ten_jobs_by_less_than_a_slots_time(noisy: int) -> None:
     """Half of the stage's slots would run five at once, and the others a slot's time later."""
     shared = Shared(job_s=JOB_S)
@@ -37,7 +37,7 @@ def test_a_stage_with_one_tenant_is_as_fast_as_one_without_groups() -> None:
     counts = []
     for tenant in (None, "only"):
         shared = Shared(job_s=JOB_S)
-        shared.submit(tenant, 200)
+        shared.submit(tenant, 60)
         shared.go_on(3 * JOB_S)
         counts.append((len(shared.started), shared.aws.gate.counts))
     assert counts[0] == counts[1]
