@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex
@@ -42,8 +40,11 @@ def aws(request: pytest.FixtureRequest) -> Iterator[Aws]:
         fake = FakeAws(around=checked)
         yield Aws(fake.client, fake.clock, fake)
     elif request.param == "moto":
-        with mock_aws():
-            yield Aws(boto3.client, SystemClock())
+        # `make check` asks the fakes alone.
+        from tests.contract.moto_account import moto_account  # noqa: PLC0415
+
+        with moto_account() as client:
+            yield Aws(client, SystemClock())
     else:
         oracles: Oracles = request.getfixturevalue("oracles")
         with oracles.account() as account:

@@ -4,10 +4,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.domain.dead_letter import Reason, dead_letter
@@ -20,6 +18,7 @@ from simulation.aws.logs import FakeLogs
 from simulation.aws.service import Gate, client_error
 from simulation.aws.shapes import checked
 from tests.contract.conftest import Aws
+from tests.contract.moto_account import moto_account
 
 TEXT = {"dataType": "String", "stringValue": "x"}
 BINARY = {"dataType": "Binary.png", "binaryValue": "AAH/"}
@@ -92,8 +91,8 @@ def logs(request: pytest.FixtureRequest) -> Any:
         fake.write("jobs", "two", "token-7-12 begins")
         yield fake
         return
-    with mock_aws():
-        client = boto3.client("logs")
+    with moto_account() as client_of:
+        client = client_of("logs")
         client.create_log_group(logGroupName="jobs")
         for stream, lines in (
             ("one", ["a", "token-7-1 begins", "c"]),

@@ -6,9 +6,7 @@ AWS is moto with the repair of its job runs.
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 from moto.backends import get_backend
 
 from longhaul.adapters.tasks import AllTasks
@@ -20,6 +18,7 @@ from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
 from longhaul.local.moto_repairs import emr_job_runs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.ports import RunningTask
+from tests.contract.moto_account import moto_account
 
 ROLE = "arn:aws:iam::123456789012:role/job"
 ATTEMPT = AttemptId("main#flights/2013-01", 1767323045000, 2)
@@ -41,8 +40,8 @@ class Driver:
 def emr() -> Iterator[Any]:
     patches = Patches()
     emr_job_runs.apply(patches, Driver())
-    with mock_aws():
-        yield boto3.client("emr-serverless", region_name="us-east-1")
+    with moto_account() as client:
+        yield client("emr-serverless")
     patches.undo()
 
 

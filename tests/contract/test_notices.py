@@ -7,7 +7,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from longhaul.adapters.notices import AwsNotices, NotTakenError, queue_url_of
 from longhaul.domain.errors import NoticeRefusedError
@@ -15,8 +14,8 @@ from longhaul.domain.lease import State
 from longhaul.domain.notice import Notice, ended
 from tests.builders import running
 from tests.contract.conftest import Aws
+from tests.contract.moto_account import REGION, client, moto_account
 
-REGION = "us-east-1"
 NOTICE = Notice("n-1", "subject", '{"outcome": "SUCCEEDED"}')
 
 
@@ -55,12 +54,12 @@ def test_a_queue_or_topic_that_is_not_there_refuses(notices: AwsNotices, target:
 
 @pytest.fixture
 def moto() -> Any:
-    with mock_aws():
-        yield AwsNotices(lambda service, region: boto3.client(service, region_name=region))
+    with moto_account() as client:
+        yield AwsNotices(lambda service, region: client(service, region_name=region))
 
 
 def test_a_topics_subscriber_gets_the_notice(moto: AwsNotices) -> None:
-    sqs, sns = boto3.client("sqs", REGION), boto3.client("sns", REGION)
+    sqs, sns = client("sqs"), client("sns")
     url, arn = queue_of(sqs, "ended")
     topic = sns.create_topic(Name="ended")["TopicArn"]
     raw = {"RawMessageDelivery": "true"}
@@ -70,7 +69,7 @@ def test_a_topics_subscriber_gets_the_notice(moto: AwsNotices) -> None:
 
 
 def test_a_rule_of_a_bus_gets_the_notice(moto: AwsNotices) -> None:
-    sqs, events = boto3.client("sqs", REGION), boto3.client("events", REGION)
+    sqs, events = client("sqs"), client("events")
     url, arn = queue_of(sqs, "ended")
     bus = events.create_event_bus(Name="ours")["EventBusArn"]
     pattern = {"source": ["longhaul"], "detail": {"outcome": ["SUCCEEDED"]}}
@@ -83,7 +82,7 @@ def test_a_rule_of_a_bus_gets_the_notice(moto: AwsNotices) -> None:
 
 
 def test_a_fifo_queue_drops_a_repeated_notice(moto: AwsNotices) -> None:
-    sqs = boto3.client("sqs", REGION)
+    sqs = client("sqs")
     url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
     for _ in range(2):
         moto.send(arn, NOTICE)
@@ -91,7 +90,7 @@ def test_a_fifo_queue_drops_a_repeated_notice(moto: AwsNotices) -> None:
 
 
 def test_a_fifo_queue_takes_the_notices_of_two_runs_of_one_job(moto: AwsNotices) -> None:
-    sqs = boto3.client("sqs", REGION)
+    sqs = client("sqs")
     url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
     told = [ended(running(run=run, state=State.DEAD)) for run in (1, 2)]
     assert told[0].subject == told[1].subject
@@ -101,7 +100,7 @@ def test_a_fifo_queue_takes_the_notices_of_two_runs_of_one_job(moto: AwsNotices)
 
 
 def test_a_fifo_topic_takes_a_notice(moto: AwsNotices) -> None:
-    sqs, sns = boto3.client("sqs", REGION), boto3.client("sns", REGION)
+    sqs, sns = client("sqs"), client("sns")
     url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
     topic = sns.create_topic(Name="ended.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
     raw = {"RawMessageDelivery": "true"}

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from longhaul.adapters.scheduler import AwsSchedules
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
+from tests.contract.moto_account import moto_account
 
 Make = Callable[..., AwsSchedules]
 NAME = "Longhaul-main"
@@ -33,10 +32,10 @@ def make(request: pytest.FixtureRequest) -> Any:
 
         yield put
         return
-    with mock_aws():
+    with moto_account() as client_of:
 
         def create(**properties: Any) -> AwsSchedules:
-            client = boto3.client("scheduler", "us-east-1")
+            client = client_of("scheduler")
             window = {"Mode": "OFF"}
             given = {**PROPERTIES, **properties}
             client.create_schedule(Name=NAME, FlexibleTimeWindow=window, **given)

@@ -10,10 +10,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, cast
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 from pyiceberg.manifest import ManifestEntryStatus
 
@@ -31,6 +29,7 @@ from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.builders import settings
 from tests.contract.lake import BUCKET, PATH, Glue, Lake, at_once
+from tests.contract.moto_account import moto_account
 from tests.patience import DEADLINE_S
 
 REPOSITORY = Path(__file__).parents[2]
@@ -52,8 +51,8 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
             return process(stubber, request)
 
     patches.replace(BotocoreStubber, "process_request", one_at_a_time)
-    with mock_aws():
-        yield Lake(tmp_path, boto3.client)
+    with moto_account() as client:
+        yield Lake(tmp_path, client)
     patches.undo()
 
 

@@ -14,7 +14,7 @@ from tests.builders import BUCKET
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
 
-JOBS = 250
+JOBS = 120
 SLOTS = 4
 JOB_S = 30
 

@@ -119,8 +119,8 @@ def test_what_waits_in_a_retired_stage_is_neither_started_nor_lost(life: Life) -
     life.stack.redeploy(retired=True)
     life.send("fresh")
     renewed = 0
-    for _ in range(24 * 20):  # longer than the queue keeps a message
-        clock.advance(HOUR_S)
+    for _ in range(8 * 20):  # longer than the queue keeps a message
+        clock.advance(3 * HOUR_S)
         life.deliver()
         renewed += life.sweep().get("renewed", 0)
     assert [(row.job_id, row.state) for row in life.rows()] == [("released", State.RELEASED)]

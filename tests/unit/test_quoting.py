@@ -212,35 +212,35 @@ def test_what_others_have_left_of_a_value_is_cut() -> None:
 @pytest.mark.parametrize(
     ("text", "document"),
     [
-        ("a" * 1_000_000, ["a" * 500_000 + "b"]),
-        ("abcdefgh" * 100_000, ["abcdefgh" * 2 + f"{n}" for n in range(50_000)]),
+        ("a" * 500_000, ["a" * 250_000 + "b"]),
+        ("abcdefgh" * 50_000, ["abcdefgh" * 2 + f"{n}" for n in range(25_000)]),
         (
-            "x" * 500_000,
+            "x" * 250_000,
             [
-                "'" * 300_000,
-                "\\'" * 100_000,
-                "'a' " * 50_000,
-                "/*" * 100_000,
-                "--\n" * 100_000,
-                "$a$" * 100_000,
-                "://a:" * 100_000,
-                "://a:" + "b@" * 200_000,
-                "?a=" * 100_000,
-                "key: " * 100_000,
-                "a" * 300_000,
-                "a1" * 150_000,
-                "1 " * 200_000,
-                "bearer " * 50_000,
-                "--token" * 50_000,
+                "'" * 150_000,
+                "\\'" * 50_000,
+                "'a' " * 25_000,
+                "/*" * 50_000,
+                "--\n" * 50_000,
+                "$a$" * 50_000,
+                "://a:" * 50_000,
+                "://a:" + "b@" * 100_000,
+                "?a=" * 50_000,
+                "key: " * 50_000,
+                "a" * 150_000,
+                "a1" * 75_000,
+                "1 " * 100_000,
+                "bearer " * 25_000,
+                "--token" * 25_000,
             ],
         ),
-        ("x" * 1_000_000, [f"value-{n}" for n in range(50_000)]),
+        ("x" * 500_000, [f"value-{n}" for n in range(25_000)]),
     ],
 )
 def test_a_huge_text_and_a_huge_document_take_seconds(text: str, document: list[JsonValue]) -> None:
     began = time.thread_time()
     without_values(text, document)
-    assert time.thread_time() - began < 10  # of five times what a message may hold
+    assert time.thread_time() - began < 5  # of twice what a message may hold
 
 
 def test_a_value_within_another_is_cut_after_that() -> None:
