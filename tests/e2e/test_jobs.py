@@ -11,16 +11,20 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.request import HTTPCookieProcessor, build_opener
 
+import boto3
 import psutil
 import pytest
 
 from examples.demo import kill
 from longhaul.adapters.publisher import read_manifest
+from longhaul.client import Client, JobDeadError, SubmittedJob
 from longhaul.domain.lease import State
 from longhaul.domain.request import CreatedObject
+from longhaul.domain.verdict import ExitCode
 from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL, Stack
 from tests.e2e.rules import queue_of_rule
+from tests.events import event
 from tests.layers import ROOT
 
 
@@ -31,11 +35,28 @@ def _quiet_in_the_end(stack: Stack) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def plain(stack: Stack) -> str:
+def client(stack: Stack) -> Iterator[Client]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", stack.aws.endpoint)  # as a user points boto3 at it
+        yield Client(session=boto3.Session(region_name=stack.aws.region))
+
+
+@pytest.fixture(scope="module")
+def submitted(stack: Stack, client: Client) -> list[SubmittedJob]:
+    """A job of Spark, and one that may not write where it would."""
+    stack.client("s3").put_object(Bucket=stack.bucket, Key="taken/precious.csv", Body=b"1")
+    jobs = (
+        stack.select("plain", "SELECT 6 * 7 AS answer"),
+        stack.select("taken", "SELECT 1 AS n", mode="error"),
+    )
+    return client.submit_many(map(json.loads, jobs))
+
+
+@pytest.fixture(scope="module")
+def plain(client: Client, submitted: list[SubmittedJob]) -> str:
     """The id of a job of Spark that was submitted and has ended."""
-    job = stack.select("plain", "SELECT 6 * 7 AS answer")
-    assert stack.longhaul("submit", "--wait", input=job)[0] == 0
-    return "plain"
+    client.result(submitted[0], timeout=DEADLINE_S)
+    return submitted[0].job_id
 
 
 def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack, plain: str) -> None:
@@ -47,6 +68,7 @@ def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack, plain: st
 
 
 def test_the_page_shows_what_ran_and_ends_with_ctrl_c(stack: Stack, plain: str) -> None:
+    stack.until("taken", State.DEAD)
     console = subprocess.Popen(
         [*LONGHAUL, "console"],
         stdout=subprocess.PIPE,
@@ -65,10 +87,8 @@ def test_the_page_shows_what_ran_and_ends_with_ctrl_c(stack: Stack, plain: str) 
         job = browser.open(f"{home}job?stage=main&id={plain}", timeout=DEADLINE_S).read().decode()
         assert "job done" in job
         assert "SELECT 6 * 7 AS answer" in job
-        assert (
-            "No dead letters."
-            in browser.open(f"{home}dead-letters", timeout=DEADLINE_S).read().decode()
-        )
+        letters = browser.open(f"{home}dead-letters", timeout=DEADLINE_S).read().decode()
+        assert "mode is error" in letters
         console.send_signal(signal.SIGINT)
         _, err = console.communicate(timeout=DEADLINE_S)
     finally:
@@ -323,9 +343,31 @@ def test_two_jobs_that_append_to_one_output_at_once_lose_no_row(stack: Stack) ->
     assert sorted(row["n"] for row in stack.rows("appended")) == [1, 2]
 
 
-def test_an_existing_output_is_an_error_where_the_request_says_so(stack: Stack) -> None:
-    stack.client("s3").put_object(Bucket=stack.bucket, Key="taken/precious.csv", Body=b"1")
-    stack.send(stack.select("taken", "SELECT 1 AS n", mode="error"))
-    row = stack.until("taken", State.DEAD)
-    assert (row.attempt.number, row.last_class) == (1, "permanent")
+def test_a_program_submits_jobs_waits_for_them_and_reads_their_output(
+    stack: Stack, client: Client, submitted: list[SubmittedJob]
+) -> None:
+    good, bad = submitted
+
+    result = client.result(good, timeout=DEADLINE_S)
+
+    assert (result.output, result.status.attempt) == (f"s3://{stack.bucket}/plain/", 1)
+    s3 = stack.client("s3")
+    rows = []
+    for file in result.files:
+        bucket, _, key = file.url.removeprefix("s3://").partition("/")
+        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        assert len(body) == file.size
+        rows += [json.loads(line) for line in body.splitlines()]
+    assert rows == [{"answer": 42}]
+    with pytest.raises(JobDeadError, match="mode is error") as dead:
+        client.result(bad.job_id, timeout=DEADLINE_S)
+    assert (dead.value.status.kind, dead.value.status.attempt) == ("permanent", 1)
     assert "mode is error" in stack.dead_letter('"taken"')["reason"]
+    assert client.cancel(good).state == "SUCCEEDED"
+
+
+def test_an_event_of_a_lost_lease_starts_no_tiny_job(stack: Stack) -> None:
+    answer = stack.invoke("tiny", event("tiny", "lease-lost"))
+    assert answer["errorType"] == "JobEnded"
+    assert answer["errorMessage"].startswith(f"exit code {ExitCode.SUPERSEDED}; ended: ")
+    assert "flights-2013-01" not in json.dumps(answer)

@@ -1,6 +1,5 @@
 """Jobs of the size `tiny` through the whole system: the function's own code, in warm processes."""
 
-import json
 from functools import partial
 
 import psutil
@@ -8,13 +7,12 @@ import pytest
 
 from examples.demo import kill
 from longhaul.domain.lease import State
-from longhaul.domain.verdict import ExitCode
 from tests.e2e.conftest import Stack
-from tests.events import event
 from tests.local.support import eventually
 
+pytestmark = pytest.mark.slow  # cold starts of Spark; the demo and the simulation show the same
 
-@pytest.mark.slow  # the demo's months do
+
 def test_tiny_jobs_run_on_lambda_one_after_the_other_in_the_same_environment(stack: Stack) -> None:
     jvms = []
     for number in (1, 2):
@@ -31,7 +29,6 @@ def test_tiny_jobs_run_on_lambda_one_after_the_other_in_the_same_environment(sta
     assert jvms[0] == jvms[1]
 
 
-@pytest.mark.slow  # two cold starts of Spark; the simulation shows the same in seconds
 def test_a_tiny_job_that_is_killed_goes_on_with_the_next_size_on_fargate(stack: Stack) -> None:
     slow = (
         "SELECT count(*) AS n FROM range(60000) a CROSS JOIN range(60000) b WHERE a.id * b.id = 7"
@@ -43,13 +40,6 @@ def test_a_tiny_job_that_is_killed_goes_on_with_the_next_size_on_fargate(stack: 
     assert (row.attempt.number, row.failures) == (2, 1)
     assert (row.input.engine, row.input.size) == ("fargate", "small")
     assert stack.rows("tiny-killed") == [{"n": 2}]
-
-
-def test_an_event_of_a_lost_lease_starts_no_job(stack: Stack) -> None:
-    answer = stack.invoke("tiny", event("tiny", "lease-lost"))
-    assert answer["errorType"] == "JobEnded"
-    assert answer["errorMessage"].startswith(f"exit code {ExitCode.SUPERSEDED}; ended: ")
-    assert "flights-2013-01" not in json.dumps(answer)
 
 
 def _has_only_its_jvm(environment: psutil.Process) -> bool:

@@ -154,7 +154,9 @@ def test_a_second_one_and_a_demo_refuse_the_folder_of_one_that_runs(tmp_path: Pa
             )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_up_ends_at_once_and_silently_while_it_synthesizes(
     tmp_path: Path, number: signal.Signals
 ) -> None:

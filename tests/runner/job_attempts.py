@@ -35,6 +35,13 @@ EACH_KIND = pytest.mark.parametrize(
     "attempts", [JobKind.SPARK, JobKind.PLAIN], ids=["spark", "plain"], indirect=True
 )
 """For a promise that holds for jobs with Spark and for those without."""
+SHARED_BY_KINDS = pytest.mark.parametrize(
+    "attempts",
+    [pytest.param(JobKind.SPARK, marks=pytest.mark.slow), JobKind.PLAIN],
+    ids=["spark", "plain"],
+    indirect=True,
+)
+"""The same where one code keeps it for both: the quick tests have it without Spark."""
 
 
 class PlainFrames:

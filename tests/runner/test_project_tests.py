@@ -73,11 +73,10 @@ def test_a_job_that_makes_udfs_at_its_top_is_tested_as_a_task_runs_it(tmp_path: 
     assert [each.name for each in scratch.iterdir() if each.name.startswith("spark-")] == []
 
 
-@pytest.mark.parametrize(
-    "example",
-    # The second installs a driver, and starts Debian's PostgreSQL.
-    ["demo", pytest.param("postgres", marks=pytest.mark.slow)],
-)
+# tests/cli/test_new_job.py has the command without Spark, and tests/runner/test_demo_jobs.py the
+# demo's tests in a session that is warm. The other installs a driver and starts a PostgreSQL.
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ["demo", "postgres"])
 def test_the_tests_of_an_example_pass_as_those_of_any_project(example: str) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "longhaul.cli.cli", "test", "-p", "no:cacheprovider"],

@@ -30,6 +30,7 @@ from tests.builders import BUCKET, settings
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import (
     EACH_KIND,
+    SHARED_BY_KINDS,
     Attempts,
     DiesError,
     Either,
@@ -137,7 +138,7 @@ def test_a_checkpoint_is_computed_once(attempts: Attempts, tmp_path: Path) -> No
     assert (times(counter, "all"), seen) == (4, [6, 6, 6])
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_a_job_knows_of_itself_what_its_row_says(attempts: Attempts, cloud: Cloud) -> None:
     known = []
 
@@ -173,7 +174,7 @@ def test_an_empty_frame_is_a_checkpoint(attempts: Attempts) -> None:
     assert columns == [(["n", "text"], 0)] * 2
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_a_folder_and_the_state_outlive_the_attempt(attempts: Attempts) -> None:
     found = []
 
@@ -205,7 +206,7 @@ def test_a_folder_and_the_state_outlive_the_attempt(attempts: Attempts) -> None:
     ]
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_other_code_begins_afresh_but_for_what_names_a_version(
     attempts: Attempts, tmp_path: Path
 ) -> None:
@@ -267,7 +268,7 @@ def test_a_part_that_was_stored_with_other_columns_is_refused(
         third.write(either.frames.range(1), part="b", format="csv")
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> None:
     def run(spark: SparkSession, job: Job[Any]) -> None:
         job.write(spark.range(1), part="a")
@@ -289,7 +290,7 @@ def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> Non
     S3Publisher(cloud.s3, BUCKET).publish(row.attempt.output)  # type: ignore[arg-type]
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
     attempts: Attempts, s3_refuses: Outage
 ) -> None:
@@ -420,7 +421,7 @@ def test_half_of_the_stop_timeout_at_least_is_for_what_is_stored_at_the_end(time
     assert timeout_s - 2 * unwind_s(timeout_s) >= timeout_s / 2
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_an_attempt_that_ends_before_its_first_report_says_what_it_took_over(
     cloud: Cloud, attempts: Attempts
 ) -> None:
@@ -437,7 +438,7 @@ def test_an_attempt_that_ends_before_its_first_report_says_what_it_took_over(
     assert cloud.lease().attempt.progress["taken_over"] == "1 folder"
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 @pytest.mark.parametrize("why", ["lost", "cancelled"])
 def test_an_attempt_that_may_not_go_on_has_no_last_words(
     cloud: Cloud, attempts: Attempts, why: str
@@ -564,7 +565,7 @@ def test_a_state_that_cannot_be_stored_is_refused(
         job.save()
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_a_save_of_nothing_new_is_no_progress(cloud: Cloud, attempts: Attempts) -> None:
     rows = []
 
@@ -621,7 +622,7 @@ def test_an_attempt_says_why_it_begins_from_nothing(
     assert said == "nothing: the request begins afresh"
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_what_is_left_beside_what_is_taken_over_is_said(cloud: Cloud, attempts: Attempts) -> None:
     def job(*, dies: bool) -> JobCode:
         def run(session: SparkSession, job: Job[Any]) -> None:
@@ -638,7 +639,7 @@ def test_what_is_left_beside_what_is_taken_over_is_said(cloud: Cloud, attempts: 
     assert said == "1 part; not the rest: the job's code has changed"
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_a_change_within_the_state_is_stored_in_each_attempt(attempts: Attempts) -> None:
     found = list[Any]()
 
@@ -656,7 +657,7 @@ def test_a_change_within_the_state_is_stored_in_each_attempt(attempts: Attempts)
     assert found == [[], [1], [1, 2]]
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_a_loop_that_ends_when_it_is_to_stop_may_save(attempts: Attempts) -> None:
     stop = Stop()
     found = list[Any]()
@@ -678,7 +679,7 @@ def test_a_loop_that_ends_when_it_is_to_stop_may_save(attempts: Attempts) -> Non
     assert found == [None, True]
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_what_is_to_be_done_at_the_end_does_not_depend_on_what_was_before(
     attempts: Attempts,
 ) -> None:
@@ -769,7 +770,7 @@ def test_a_version_that_cannot_be_stored_is_refused_before_anything_is_computed(
             call()
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 def test_a_broken_deploy_leaves_what_is_stored(
     cloud: Cloud, attempts: Attempts, tmp_path: Path
 ) -> None:
@@ -792,7 +793,7 @@ def test_a_broken_deploy_leaves_what_is_stored(
     assert times(counter, "a") == 1
 
 
-@EACH_KIND
+@SHARED_BY_KINDS
 @pytest.mark.parametrize("what", ["state", "folder"])
 def test_what_makes_a_job_fail_twice_is_left(cloud: Cloud, attempts: Attempts, what: str) -> None:
     def run(session: SparkSession, job: Job[Any]) -> None:

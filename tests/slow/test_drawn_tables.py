@@ -12,7 +12,7 @@ from tests.runner.spark_lake import served_lake
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", [1, 6, *range(100, 130)])
 def test_a_drawn_table_is_read_alike_by_all(
     spark: SparkSession, tmp_path: Path, make_job: MakeJob, seed: int
 ) -> None:
