@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, cast
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import boto3
 import pytest
@@ -323,3 +323,21 @@ def test_digest_does_not_depend_on_the_order_of_the_objects() -> None:
     assert digest_of(sources) == digest_of(sources[::-1]) != digest_of(sources[:2])
     # As checkpoints of earlier versions name it.
     assert digest_of(sources) == "5fef9d324775ae65dc7f7653592f58ce"
+
+
+def test_a_file_has_arrived_before_its_request_counts_as_ended(tmp_path: Path) -> None:
+    """After the last end the folder of an input may be deleted, and the input be listed again."""
+
+    class AtOnce:
+        def make_request(self, **given: Any) -> None:
+            given["on_done"](error=None, status_code=200)
+
+    were_ended: list[bool] = []
+    window = small_objects._Window(
+        cast("Any", AtOnce()),
+        lambda _: urlsplit("http://s3/"),
+        lambda _: None,
+        lambda _: were_ended.append(not window._ends.empty()),
+    )
+    window.get(tmp_path / "a", Source("data", "a", 1))
+    assert were_ended == [False]

@@ -4,6 +4,7 @@ import gzip
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
@@ -470,20 +471,42 @@ def test_an_output_replaced_while_it_is_read_is_read_once_more(
     publish(s3, "clean/", "old.csv")
     s3.delete_object(Bucket=BUCKET, Key="clean/old.csv")
 
-    class Replaced:
-        reads = 0
+    replaced = Replaced(s3)
+    assert stage(f"s3://{BUCKET}/clean/", client=replaced).files == {"00000-new.csv": b"x"}
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(s3, name)
 
-        def get_object(self, **arguments: Any) -> Any:
-            if arguments["Key"] == "clean/_SUCCESS":
-                self.reads += 1
-                if self.reads == 2:
-                    publish(s3, "clean/", "new.csv")
-            return s3.get_object(**arguments)
+@dataclass
+class Replaced:
+    """An output that is another one when it is listed again."""
 
-    assert stage(f"s3://{BUCKET}/clean/", client=Replaced()).files == {"00000-new.csv": b"x"}
+    s3: Any
+    reads: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.s3, name)
+
+    def get_object(self, **arguments: Any) -> Any:
+        if arguments["Key"] == "clean/_SUCCESS":
+            self.reads += 1
+            if self.reads == 2:
+                publish(self.s3, "clean/", "new.csv")
+        return self.s3.get_object(**arguments)
+
+
+def test_what_a_job_has_on_the_disk_when_an_input_is_read_again_is_not_hopeless(
+    stage: Callable[..., Staged], s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(s3, "clean/", "old.csv")
+    s3.delete_object(Bucket=BUCKET, Key="clean/old.csv")
+    replaced = Replaced(s3)
+
+    def usage(_: object) -> Any:
+        used = 10 * GIB if replaced.reads < 2 else 120 * GIB  # most of it the job's own
+        return shutil._ntuple_diskusage(120 * GIB, used, 120 * GIB - used)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    with pytest.raises(OutOfDiskError, match="of which 0 MiB are free"):
+        stage(f"s3://{BUCKET}/clean/", client=replaced)
 
 
 def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(

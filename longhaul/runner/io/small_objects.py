@@ -159,10 +159,12 @@ class _Window:
         from awscrt import http, s3  # noqa: PLC0415 - as above
 
         def done(error: Exception | None, status_code: int | None, **_: object) -> None:
-            self._ends.put((place, error is None, status_code))
-            if error is None:
-                # Now: the next look at the ends may come after a large file.
-                self.arrive(place)
+            try:
+                if error is None:
+                    # Now: the next look at the ends may come after a large file.
+                    self.arrive(place)
+            finally:  # behind it: after the last end the folder may be deleted
+                self._ends.put((place, error is None, status_code))
 
         address = self.address(source.bucket)
         headers = http.HttpHeaders([("Host", address.netloc)])

@@ -85,6 +85,8 @@ class Stager:
         self._begin = begin
         self._advance = advance
         self._small = small
+        # Before the first byte: what the image takes of the disk; and the bytes of the tables.
+        self._used_before = self._table_bytes = 0
 
     def stage(self, inputs: Mapping[str, InputPath]) -> Incoming:
         """List every input, and bring those that are tables.
@@ -113,11 +115,12 @@ class Stager:
         staged = {name: self._staged_table(name, table) for name, table in tables.items()}
         of_tables = [each for table in staged.values() for each in table.downloads()]
         size = _size_of(sources)
-        size_of_tables = sum(source.size for _, source in of_tables)
+        self._table_bytes = sum(source.size for _, source in of_tables)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._check_disk(size + size_of_tables)
+        self._used_before = shutil.disk_usage(self._folder).used
+        self._check_disk(size + self._table_bytes)
         if of_tables:
-            self._begin(size_of_tables)
+            self._begin(self._table_bytes)
             small = count_small(source for _, source in of_tables)
             self._download(_in_folders(of_tables), small, self._stop)
             self._make_plain([file for each in staged.values() for file in each.files])
@@ -154,7 +157,7 @@ class Stager:
             for name in changed:
                 shutil.rmtree(self._folder / name, ignore_errors=True)
             size = _size_of(changed)
-            self._check_disk(size)
+            self._check_disk(size, of=_size_of(found) + self._table_bytes)
             self._begin(size)
             incoming.arrive(*self._link(changed))
             self._bring(changed, incoming)
@@ -234,18 +237,20 @@ class Stager:
         )
         return _in_folders(zip(places, sources, strict=True))
 
-    def _check_disk(self, size: int) -> None:
-        """Before the first byte: a disk that fills up half-way fails whatever writes next."""
+    def _check_disk(self, size: int, of: int | None = None) -> None:
+        """Before the first byte: a disk that fills up half-way fails whatever writes next.
+
+        `of` all inputs, if others are there already, and files of a job that goes on.
+        """
         disk = shutil.disk_usage(self._folder)
-        needed = size + max(_DISK_RESERVE_BYTES, int(size * _DISK_RESERVE_FRACTION))
+        needed = _with_reserve(size)
         if disk.free >= needed:
             return
         text = (
             f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of"
             f" which {disk.free / _MIB:.0f} MiB are free"
         )
-        # With what the image takes of it.
-        whole_gib = (needed + disk.used) / _GIB
+        whole_gib = (_with_reserve(of or size) + self._used_before) / _GIB
         name, gib = max(self._disk_gib.items(), key=lambda each: each[1], default=("", 0))
         if name and gib < whole_gib:
             raise PermanentJobError(
@@ -297,6 +302,10 @@ class _AsListed(BaseSubscriber):
         call_args: Any = future.meta.call_args  # its stubs are wrong
         if self._etag:
             call_args.extra_args["IfMatch"] = self._etag
+
+
+def _with_reserve(size: int) -> int:
+    return size + max(_DISK_RESERVE_BYTES, int(size * _DISK_RESERVE_FRACTION))
 
 
 def _size_of(inputs: Mapping[str, Sequence[Source]]) -> int:
