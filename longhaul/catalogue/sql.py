@@ -47,8 +47,10 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
     params = job.params
     require_views(job.inputs)
     session = restricted_session(spark)
-    for name, staged in job.inputs.items():
-        path, format_ = job.input(name), params.input_formats.get(name) or format_of(name, staged)
+    for name in job.inputs:
+        path = job.input(name)
+        # Looked at when it is there: it may have been replaced on its way.
+        format_ = params.input_formats.get(name) or format_of(name, job.inputs[name])
         with analysis_errors(f"input {name!r}"):
             read(session, name, path, format_).createOrReplaceTempView(name)
     require_select(session, params.query, job.inputs)

@@ -35,8 +35,10 @@ def trace(error: BaseException) -> list[str]:
             for frame in _frames(each)
             if not is_of_job or _is_of_job(frame.filename)
         ]
+        if shown and lines:
+            lines[-1] += ", and then:"
         if shown and each is not error:
-            shown.append(f"{type(each).__name__}, and then:")
+            shown.append(type(each).__name__)
         lines += shown
     return lines
 

@@ -153,7 +153,7 @@ def test_append_in_another_format_is_refused(s3: Any, writer: Writer) -> None:
     writer.write(s3, "first", OLD)
     with pytest.raises(
         PermanentJobError,
-        match=r"dataset '\.' holds csv files, to which parquet files cannot be added",
+        match=r"'\.' holds csv files, to which parquet files cannot be added: write the same",
     ):
         writer.write(s3, "second", {"part-0.zstd.parquet": b"x"}, "append")
     assert pending_uploads(s3) == []

@@ -10,6 +10,7 @@ import pytest
 from longhaul.domain.verdict import ExitCode
 from longhaul.runner import json_logs
 from longhaul.runner.spark.session import build_session
+from longhaul.runner.stopping import StopRequestedError
 from longhaul.runner.traces import trace
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import found_job
@@ -56,6 +57,21 @@ def test_a_failure_is_logged_with_its_rows_message_and_the_jobs_own_frames(
         ' "flights.py:6 look_up"]' in line
     )
     assert "a-key-that-is-long" not in line
+
+
+def test_an_error_without_frames_of_the_job_ends_with_its_cause(flights: ModuleType) -> None:
+    """Such as a stop, which is raised in the job's code and becomes an error of ours."""
+    with pytest.raises(RuntimeError) as raised:
+        flights.look_up({}, "a")
+    raised.value.__traceback__ = raised.tb.tb_next  # without this test's own frame
+    stopped = StopRequestedError("cancelled")
+    stopped.__context__ = raised.value
+    assert trace(stopped) == [
+        "flights.py:4 look_up",
+        "KeyError, and then:",
+        "flights.py:6 look_up",
+        "RuntimeError",
+    ]
 
 
 def test_sparks_own_frames_are_left_out(flights: ModuleType, spark: object) -> None:

@@ -362,7 +362,8 @@ def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> No
 def _other_format(dataset: str, there: set[str], new: set[str]) -> PermanentJobError:
     return PermanentJobError(
         f"output: mode is append, and dataset {dataset!r} holds {_extensions_text(there)} files,"
-        f" to which {_extensions_text(new)} files cannot be added"
+        f" to which {_extensions_text(new)} files cannot be added: write the same format, or name"
+        " another output"
     )
 
 
