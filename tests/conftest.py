@@ -5,9 +5,11 @@ import importlib
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from typing import Any
 
 import pytest
+from botocore.loaders import JSONFileLoader
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
@@ -27,6 +29,11 @@ os.environ.pop("AWS_PROFILE", None)
 
 settings.register_profile("patient", deadline=None)  # a slow machine is no wrong example
 settings.load_profile("patient")
+
+# AWS's services are megabytes of JSON for botocore, half a second of CPU for a test on moto, which
+# has a session of its own. A process reads each file once: within a session clients share it too.
+_read = cache(JSONFileLoader().load_file)
+JSONFileLoader.load_file = lambda _, file_path: _read(file_path)
 
 # A deployed stack takes seven seconds of CPU. The CDK's Node takes five to load its library, and
 # each stack is synthesized once for all.
