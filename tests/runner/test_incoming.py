@@ -537,6 +537,19 @@ def test_what_the_job_waits_for_comes_before_the_rest() -> None:
     assert incoming.next_of(["a", "b", "c"]) == "a"
 
 
+def test_what_a_forked_process_waits_for_comes_before_the_rest_as_well() -> None:
+    incoming = Incoming(known(a="1", b="1", c="1"))
+    child = os.fork()
+    if child == 0:
+        incoming.await_input("c")
+        os._exit(0)
+    until = time.monotonic() + 30
+    while incoming.next_of(["a", "b", "c"]) != "c":
+        assert time.monotonic() < until
+    incoming.arrive("c")
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_a_job_that_waits_is_staging_and_only_bytes_are_its_progress() -> None:
     progress, spark = Progress(), SparkSample()
     progress.expect_input(100)

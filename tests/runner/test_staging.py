@@ -521,6 +521,29 @@ def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(
         stage(f"s3://{BUCKET}/clean/")
 
 
+def test_an_input_that_its_writer_deletes_before_it_writes_it_anew_may_be_there_next_time(
+    stage: Callable[..., Staged], s3: Any, put: Callable[..., None]
+) -> None:
+    put("raw/a.csv")
+
+    class Overwritten:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def get_paginator(self, name: str) -> Any:
+            paginator = s3.get_paginator(name)
+
+            class Once:
+                def paginate(self, **arguments: Any) -> Iterator[Any]:
+                    yield from paginator.paginate(**arguments)
+                    s3.delete_object(Bucket=BUCKET, Key="raw/a.csv")
+
+            return Once()
+
+    with pytest.raises(InputChangingError, match="input 'flights': nothing at s3://data/raw/"):
+        stage(f"s3://{BUCKET}/raw/", client=Overwritten())
+
+
 def test_a_stop_ends_the_transfer(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
     put("raw/a.csv")
     stop = Stop()

@@ -69,6 +69,8 @@ class Incoming:
     clock: Clock = field(default_factory=SystemClock)
     _arrived: _SharedNames = field(init=False)
     _given: _SharedNames = field(init=False)
+    # By processes that the job has forked.
+    _asked: _SharedNames = field(init=False)
     # Those that the job waits for, the first one first.
     _wanted: list[str] = field(default_factory=list)
     _is_coming: bool = False
@@ -76,7 +78,7 @@ class Incoming:
     _process: int = field(default_factory=os.getpid)
 
     def __post_init__(self) -> None:
-        self._arrived, self._given = _SharedNames(self.inputs), _SharedNames(self.inputs)
+        self._arrived, self._given, self._asked = (_SharedNames(self.inputs) for _ in range(3))
 
     @classmethod
     def of(cls, inputs: Mapping[str, StagedInput]) -> "Incoming":
@@ -117,7 +119,9 @@ class Incoming:
         """
         is_forked, parent = os.getpid() != self._process, os.getppid()
         began_at = self.clock.now()
-        if not is_forked and not self.has(name):
+        if is_forked:
+            self._asked.add(name)
+        elif not self.has(name):
             with self._lock:
                 self._wanted.append(name)
         while not self._take(name, is_forked=is_forked):
@@ -140,7 +144,8 @@ class Incoming:
     def next_of(self, names: Collection[str]) -> str:
         """Which one of the inputs has its turn: one for which the job waits, or the first."""
         with self._lock:
-            return next((name for name in self._wanted if name in names), next(iter(names)))
+            wanted = next((name for name in self._wanted if name in names), None)
+        return wanted or next(filter(self._asked.__contains__, names), next(iter(names)))
 
     def arrive(self, *names: str) -> None:
         with self._lock:

@@ -37,6 +37,10 @@ _MAX_NAMED = 10
 _Read = Callable[[str], Manifest | None]
 
 
+class NoInputError(PermanentJobError):
+    """Inputs are missing or empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One file of an input.
@@ -359,7 +363,7 @@ def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, lis
     """The files of every input.
 
     Raises:
-        PermanentJobError: inputs are missing or empty; the message names them.
+        NoInputError: inputs are missing or empty; the message names them.
     """
     with ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="listing") as pool:
         found = dict(zip(inputs, pool.map(listing.sources_of, inputs.values()), strict=True))
@@ -370,7 +374,7 @@ def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, lis
     ]
     if problems:
         named = "; ".join(problems[:_MAX_NAMED])
-        raise PermanentJobError(
+        raise NoInputError(
             f"{named}; and {len(problems) - _MAX_NAMED} more"
             if len(problems) > _MAX_NAMED
             else named

@@ -16,7 +16,7 @@ from s3transfer.subscribers import BaseSubscriber
 
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import LonghaulError, PermanentJobError
-from longhaul.runner.io.listing import Source
+from longhaul.runner.io.listing import NoInputError, Source
 from longhaul.runner.stopping import Stop
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def look_twice(first: Callable[[], T], again: Callable[[], T]) -> T:
     Objects vanish when an output of ours is replaced. The new manifest names files that are there.
 
     Raises:
-        InputChangingError: objects vanished under both.
+        InputChangingError: objects vanished under both, or all of an input.
     """
     try:
         return first()
@@ -65,6 +65,9 @@ def look_twice(first: Callable[[], T], again: Callable[[], T]) -> T:
         raise InputChangingError(
             f"an input keeps changing while it is read: {error} is gone"
         ) from error
+    except NoInputError as error:
+        # It was there: who replaces it may have deleted it first.
+        raise InputChangingError(f"an input is gone while it is read: {error}") from error
 
 
 def transfer(

@@ -66,6 +66,29 @@ PLAIN: Final = (
         test=f"{_INCOMING}::test_an_input_that_a_forked_process_uses_may_not_change",
     ),
     Mutant(
+        "what a forked process waits for has no turn",
+        "longhaul/runner/io/incoming.py",
+        "self._asked.add(name)",
+        "pass",
+        test=f"{_INCOMING}::test_what_a_forked_process_waits_for_comes_before_the_rest_as_well",
+    ),
+    Mutant(
+        "a forked process waits for a lock that a download had",
+        "longhaul/runner/reporting.py",
+        "return self._lock if os.getpid() == self._process else nullcontext()",
+        "return self._lock",
+        test=f"{_INCOMING}"
+        "::test_a_process_that_is_forked_while_bytes_arrive_waits_and_says_what_it_does",
+    ),
+    Mutant(
+        "an input that its writer deletes first is missing for good",
+        "longhaul/runner/io/transfer.py",
+        'raise InputChangingError(f"an input is gone while it is read: {error}") from error',
+        "raise",
+        test="tests/runner/test_staging.py"
+        "::test_an_input_that_its_writer_deletes_before_it_writes_it_anew_may_be_there_next_time",
+    ),
+    Mutant(
         "an attempt goes on from stored work while its inputs may change",
         "longhaul/runner/attempt.py",
         "if lease.saved_ref is not None:\n            incoming.bring()",
