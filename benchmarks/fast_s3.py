@@ -36,7 +36,7 @@ http {{
       if ($args ~ "list-type=2.*prefix={prefix}(%2F|/)") {{ rewrite ^ /listing.xml last; }}
       proxy_pass {others};
     }}
-    location /{bucket}/{prefix}/ {{ }}
+    location /{bucket}/{prefix}/ {{ limit_rate {rate}; }}
     location = /listing.xml {{ }}
     location = /missing.xml {{ }}
   }}
@@ -70,11 +70,17 @@ def is_installed() -> bool:
 
 @contextmanager
 def serving(
-    files: Path, folder: Path, bucket: str, prefix: str, others: str = "http://127.0.0.1:9"
+    files: Path,
+    folder: Path,
+    bucket: str,
+    prefix: str,
+    others: str = "http://127.0.0.1:9",
+    rate: int = 0,
 ) -> Iterator[FastS3]:
     """Serve the files as the objects `bucket/prefix/…` while the block runs.
 
-    `folder` gets what the server needs; `others` is the URL of the server for all other calls.
+    `folder` gets what the server needs; `others` is the URL of the server for all other calls;
+    `rate`, the bytes a second of each request at most, or 0.
 
     Raises:
         RuntimeError: nginx is missing, or does not start.
@@ -91,7 +97,9 @@ def serving(
         port: int = free.getsockname()[1]
     configuration = folder / "nginx.conf"
     configuration.write_text(
-        _CONFIGURATION.format(folder=folder, port=port, bucket=bucket, prefix=prefix, others=others)
+        _CONFIGURATION.format(
+            folder=folder, port=port, bucket=bucket, prefix=prefix, others=others, rate=rate
+        )
     )
     process = subprocess.Popen([nginx, "-c", str(configuration)], stderr=subprocess.DEVNULL)
     try:

@@ -45,12 +45,12 @@ def main() -> int:
         rows = folder / "rows"
         size = write_rows(rows, arguments.mb * _MB, arguments.files)
         java = plain.java_of_the_wheel(folder)
-        with ours.tasks(folder, RESOURCES) as started, _input(started, rows, folder) as served:
-            tasks, server_cpu_s = served
+        with ours.tasks(folder, RESOURCES) as started, served(started, rows, folder) as found_at:
+            tasks, server_cpu_s = found_at
 
             def run_ours() -> float:
                 started, used = time.perf_counter(), server_cpu_s()
-                with _most_memory(peaks["longhaul"]):
+                with most_memory(peaks["longhaul"]):
                     tasks.run("clean_rows", {"rows": f"s3://{ours.BUCKET}/rows/"})
                 s3_cpu.append(server_cpu_s() - used)
                 return time.perf_counter() - started
@@ -59,7 +59,7 @@ def main() -> int:
                 output, copied = folder / "output", folder / "copied"
                 started = time.perf_counter()
                 shutil.copytree(rows, copied / "in")
-                with _most_memory(peaks["plain"]):
+                with most_memory(peaks["plain"]):
                     plain.submit(
                         java,
                         RESOURCES.cores,
@@ -107,17 +107,22 @@ def write_rows(folder: Path, size: int, files: int) -> int:
 
 
 @contextmanager
-def _input(
-    tasks: ours.TaskRunner, rows: Path, folder: Path
+def served(
+    tasks: ours.TaskRunner, rows: Path, folder: Path, rate: int = 0
 ) -> Iterator[tuple[ours.TaskRunner, Callable[[], float]]]:
-    """Serve the rows as the objects `rows/…`: tasks that find them, and the servers' CPU time."""
+    """Serve the rows as the objects `rows/…`: tasks that find them, and the servers' CPU time.
+
+    `rate` is that of each connection to nginx, in bytes a second; 0: as fast as it can.
+    """
     if not fast_s3.is_installed():
         for file in sorted(rows.iterdir()):
             tasks.s3.upload_file(str(file), ours.BUCKET, f"rows/{file.name}")
         yield tasks, time.process_time
         return
     (folder / "nginx").mkdir()
-    with fast_s3.serving(rows, folder / "nginx", ours.BUCKET, "rows", tasks.aws.endpoint) as fast:
+    with fast_s3.serving(
+        rows, folder / "nginx", ours.BUCKET, "rows", tasks.aws.endpoint, rate
+    ) as fast:
         environment = {**tasks.environment, "AWS_ENDPOINT_URL_S3": fast.endpoint}
         yield (
             replace(tasks, environment=environment),
@@ -126,7 +131,7 @@ def _input(
 
 
 @contextmanager
-def _most_memory(peaks: list[float]) -> Iterator[None]:
+def most_memory(peaks: list[float]) -> Iterator[None]:
     """Append the most MiB that the children of this process had meanwhile."""
     ended, most = Event(), 0.0
 
