@@ -60,6 +60,7 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     """
     job.require_prefix()
     places: Places = {(MAIN, ""): job.folder_of(MAIN)}
+    _require_inputs(job)
     try:
         argv = [_filled(word, job, places) for word in job.params.argv]
     except ValueError as error:
@@ -73,6 +74,23 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
         if _may_hold_files(folder)
     )
     _take_reports(job)
+
+
+def _require_inputs(job: RunningJob[ScriptParams]) -> None:
+    """Raises PermanentJobError for an unknown input, before the script waits for another one."""
+    named = [
+        match[2] or ""
+        for match in _PLACE.finditer(" ".join(job.params.argv))
+        if match[1] == "inputs"
+    ]
+    known = job.incoming.inputs
+    for name in named:
+        if name not in known:
+            # Without its braces: the log leaves the values of parameters out.
+            raise PermanentJobError(
+                f"params.argv: {name!r} is no input of the request; given:"
+                f" {', '.join(sorted(known)) or 'none'}"
+            )
 
 
 def _take_reports(job: RunningJob[ScriptParams]) -> None:
@@ -152,11 +170,6 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
                 raise PermanentJobError("params.argv: {folder} needs a name: {folder.NAME}")
             return str(job.folder(name))
         if kind == "inputs":
-            if name not in job.incoming.inputs:
-                known = ", ".join(sorted(job.incoming.inputs)) or "none"
-                raise PermanentJobError(
-                    f"params.argv: {match[0]} is no input of the request; given: {known}"
-                )
             return local_path(job.path_of_input(name))
         output, dataset = "", MAIN if name is None else name
         if kind == "outputs":
@@ -164,7 +177,7 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
             if output not in job.outputs:
                 known = ", ".join(sorted(job.outputs)) or "none"
                 raise PermanentJobError(
-                    f"params.argv: {match[0]} is no further output of the request; given: {known}"
+                    f"params.argv: {output!r} is no further output of the request; given: {known}"
                 )
             job.require_prefix(output)
             dataset = dataset or MAIN

@@ -32,6 +32,7 @@ from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.reporting import Phase, Progress
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import Saving
+from longhaul.runner.script import ScriptParams, run_script
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.builders import BUCKET
@@ -412,9 +413,14 @@ def test_a_stop_ends_what_is_brought_before_the_job_begins() -> None:
         Incoming(known(a="1"), stop, bring).bring()
 
 
-def running(incoming: Incoming, **parts: Any) -> RunningJob[Params]:
-    emitter: Any = None
-    return RunningJob(Params(), incoming, Path(), lambda *_: None, emitter, **parts)
+def running(incoming: Incoming, **parts: Any) -> RunningJob[Any]:
+    usual: dict[str, Any] = {
+        "params": Params(),
+        "output_folder": Path(),
+        "progress": lambda *_: None,
+        "emitter": None,
+    }
+    return RunningJob(incoming=incoming, **usual | parts)
 
 
 def test_the_inputs_of_a_job_are_values() -> None:
@@ -437,6 +443,13 @@ def test_an_input_that_has_changed_is_looked_at_once_more() -> None:
 
     with pytest.raises(PermanentJobError, match=r"Spark does not unpack \.zip files"):
         running(incoming, waiting=waiting).input("a")
+
+
+def test_a_script_that_names_an_unknown_input_waits_for_none(tmp_path: Path) -> None:
+    params = ScriptParams(argv=("{inputs.large}", "--with={inputs.smal}"))
+    job = running(Incoming(known(large="1")), params=params, waiting=pytest.fail)
+    with pytest.raises(PermanentJobError, match=r"argv: 'smal' is no input .*; given: large"):
+        run_script(tmp_path / "script.py", job)
 
 
 @dataclass

@@ -354,7 +354,7 @@ def test_no_output_is_published_while_one_is_not_written(cloud: Cloud, run: Run)
             "pass",
             {"argv": ["{inputs.a}"]},
             ExitCode.PERMANENT,
-            "params.argv: {inp… is no input of the request",
+            "params.argv: 'a' is no input of the request",
         ),
         (
             "pass",

@@ -92,7 +92,9 @@ class SendingAhead:
             self._give_up()
             self.stop.request(StopReason.OUTPUT, str(error), cause=error)
         except Exception as error:  # noqa: BLE001 - the end does it again, and raises it
-            logger.warning("not sent ahead: the end of the job tries again", extra={"error": type(error).__name__})
+            logger.warning(
+                "not sent ahead: the end tries again", extra={"error": type(error).__name__}
+            )
             self._give_up()
 
     def _next(self) -> tuple[Dataset, ...]:
