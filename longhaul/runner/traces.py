@@ -28,7 +28,7 @@ def trace(error: BaseException) -> list[str]:
     """
     chain = [*causes_of(error)][::-1]
     is_of_job = any(_is_of_job(frame.filename) for each in chain for frame in _frames(each))
-    lines = []
+    lines: list[str] = []
     for each in chain:
         shown = [
             f"{_brief(frame.filename)}:{frame.lineno} {frame.name}"
