@@ -268,7 +268,6 @@ class AttemptRunner:
             tables={str(path): version for path, version in listing.versions.items()},
         )
         saving = self._saving(records, work, _why_nothing(lease, request))
-        written_by = parents(inputs, listing)
         upload = OutputUpload(self._uploader(), destinations, listing)
         self._ahead = SendingAhead(
             upload.send_ahead, self.background, self.clock, self.stop, self.worth_sending_ahead
@@ -287,7 +286,6 @@ class AttemptRunner:
             about=self._about(lease),
             every=self.background.every,
             reports=self.scratch / "reports",
-            parents=written_by,
             may_add=upload.require_addable,
             wrote=self._ahead.wrote,
             variables=variables,
@@ -295,12 +293,12 @@ class AttemptRunner:
             waiting=self.progress.waiting_for_input,
         )
 
-        def take_other_inputs() -> None:
-            saving.read_others(lambda: _digests(incoming))
-            written_by.update(parents(inputs, listing))
+        def inputs_now() -> Mapping[str, str]:
+            job.parents = parents(inputs, listing)  # whole: the job may go through those before
+            return _digests(incoming)
 
-        incoming.on_change = take_other_inputs
-        take_other_inputs()  # they may have changed before
+        incoming.on_change = partial(saving.read_others, inputs_now)
+        incoming.on_change()  # they may have changed before
         self.stop.before_end = GracePeriod(
             job=job,
             saving=saving,

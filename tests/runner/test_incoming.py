@@ -18,6 +18,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain.job_kinds import JobKind
+from longhaul.domain.manifest import MANIFEST, Manifest, ManifestFile
 from longhaul.domain.paths import DataPath
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job, Params, PermanentJobError
@@ -282,6 +283,34 @@ def test_an_input_that_is_replaced_before_it_comes_is_listed_as_it_is_then(
     manifest = json.loads(cloud.s3.get_object(Bucket=BUCKET, Key="counts/_SUCCESS")["Body"].read())
     (large,) = (each for each in manifest["origins"][0]["inputs"] if each["name"] == "large")
     assert large["etag"] == cloud.s3.head_object(Bucket=BUCKET, Key=LARGE)["ETag"]
+
+
+def test_an_input_that_others_replace_before_it_comes_has_no_parent_any_more(
+    cloud: Cloud, run: Run, slow: SlowS3
+) -> None:
+    manifest, ours = f"clean/{MANIFEST}", "clean/a.txt"
+    written = Manifest(key="main#x", run=1, attempt=1, files=(ManifestFile(path="a.txt", size=1),))
+    cloud.s3.put_object(Bucket=BUCKET, Key=ours, Body=b"1")
+    cloud.s3.put_object(Bucket=BUCKET, Key=manifest, Body=written.model_dump_json().encode())
+    cloud.claim(inputs={"large": f"s3://{BUCKET}/clean/"}, output=f"s3://{BUCKET}/counts/")
+    gate = slow.hold(ours)
+
+    def job(job: Job[Any]) -> None:
+        before = job.parents
+        assert before["large"].id == "x"
+        for key in (manifest, ours):
+            cloud.s3.delete_object(Bucket=BUCKET, Key=key)
+        cloud.s3.put_object(Bucket=BUCKET, Key="clean/b.txt", Body=b"others")
+        gate.set()
+        assert text_of(job, "large") == "others"
+        assert job.parents == {}
+        assert before  # whoever goes through it is not disturbed
+        write(job, "x")
+
+    assert run(job) is ExitCode.OK
+    body = cloud.s3.get_object(Bucket=BUCKET, Key="counts/_SUCCESS")["Body"].read()
+    (large,) = json.loads(body)["origins"][0]["inputs"]
+    assert large["writers"] == []
 
 
 def test_what_is_stored_is_for_an_input_that_changes_while_its_job_begins(

@@ -111,8 +111,8 @@ class InputListing:
         return InputListing(self._s3, self._data_bucket, self._planner)
 
     def follow(self, later: "InputListing") -> None:
-        """Take over what a later listing has found."""
-        self.manifests |= later.manifests
+        """Take over what a later listing of the same paths has found."""
+        self.manifests = later.manifests
         self.versions |= later.versions
         self.tables = later.tables or self.tables
 
