@@ -8,8 +8,8 @@ from contextlib import closing
 from functools import cache
 from typing import Any
 
+import botocore.session
 import pytest
-from botocore.loaders import JSONFileLoader
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
@@ -30,10 +30,9 @@ os.environ.pop("AWS_PROFILE", None)
 settings.register_profile("patient", deadline=None)  # a slow machine is no wrong example
 settings.load_profile("patient")
 
-# AWS's services are megabytes of JSON for botocore, half a second of CPU for a test on moto, which
-# has a session of its own. A process reads each file once: within a session clients share it too.
-_read = cache(JSONFileLoader().load_file)
-JSONFileLoader.load_file = lambda _, file_path: _read(file_path)
+# Each test on moto has a session of its own, which would parse megabytes of JSON about AWS's
+# services, and look for more of them on the disk. Within a session all clients share one loader.
+botocore.session.create_loader = cache(botocore.session.create_loader)
 
 # A deployed stack takes seven seconds of CPU. The CDK's Node takes five to load its library, and
 # each stack is synthesized once for all.
