@@ -6,7 +6,7 @@ something changed that it may lean on, by content and not by the clock:
 * what it and its conftests import, directly or not, as ruff's import graph shows it;
 * any file that is neither Python nor Markdown, such as an event, a lock or pyproject.toml;
 * any file at all where it, or a module of `tests` that it imports, reads code or pages or starts
-  processes (`_READS`);
+  processes (`_READS`), but for what the conftest of all tests imports;
 * the interpreter, and what is installed.
 
 An import by a computed name is declared to ruff, in pyproject.toml. We do not use pytest-testmon:
@@ -56,7 +56,8 @@ class Checkout:
     def digest(self, test: str) -> str:
         """Of all that a file of tests may lean on."""
         python = set(self._imported(test))
-        if any(each.startswith("tests/") and self._reads(each) for each in python):
+        own = python - self._of_all
+        if any(each.startswith("tests/") and self._reads(each) for each in own):
             names = set(self._digests)
         else:
             names = python | self._data
@@ -79,6 +80,11 @@ class Checkout:
 
     def _reads(self, name: str) -> bool:
         return bool(_READS.search((self._root / name).read_text()))
+
+    @cached_property
+    def _of_all(self) -> set[str]:
+        """What the conftest of all tests imports: it may read files to place tests on workers."""
+        return set(self._imported("tests/conftest.py"))
 
     @cached_property
     def _data(self) -> set[str]:

@@ -24,7 +24,8 @@ FILES = {
     "pages/limits.md": "3",
     "limits.json": "3",
     "tests/conftest.py": "import tests.shared\n",
-    "tests/shared.py": "",
+    # For all tests: it reads their code to place them on workers.
+    "tests/shared.py": "TESTS = 'test_*.py'\n",
     "tests/test_sizes.py": SIZES,
     "tests/test_page.py": "PAGE = 'limits.md'\n\n\ndef test_page():\n    pass\n",
     "tests/test_alone.py": "def test_alone():\n    pass\n",
@@ -73,10 +74,10 @@ def test_a_deleted_file_counts_as_a_change(root: Path) -> None:
     assert Checkout(root).digest("tests/test_alone.py") != before.digest("tests/test_alone.py")
 
 
-def run(root: Path) -> tuple[int, str]:
+def run(root: Path, *, workers: int = 0) -> tuple[int, str]:
     """Run the tests of a checkout, with the plugin."""
     path = f"{root}:{Path(__file__).parents[2]}"
-    given = ["-q", "-n", "1", "-p", "tests.affected", "-p", "no:longhaul.testing"]
+    given = ["-q", "-n", f"{workers}", "-p", "tests.affected", "-p", "no:longhaul.testing"]
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", *given, "tests"],
         cwd=root,
@@ -106,8 +107,8 @@ def test_what_passed_is_left_out_and_what_failed_runs_again(quiet_root: Path) ->
     limits, broken = quiet_root / "shop" / "limits.py", quiet_root / "tests" / "test_broken.py"
     limits.write_text("LIMIT = 10\n")
     broken.write_text("import nowhere\n")
-    first = run(quiet_root)
-    again = run(quiet_root)
+    first = run(quiet_root, workers=1)
+    again = run(quiet_root, workers=1)
     limits.write_text("LIMIT = 4\n")
     broken.unlink()
     mended = run(quiet_root)
