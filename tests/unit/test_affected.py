@@ -28,7 +28,14 @@ FILES = {
     "tests/shared.py": "TESTS = 'test_*.py'\n",
     "tests/test_sizes.py": SIZES,
     "tests/test_page.py": "PAGE = 'limits.md'\n\n\ndef test_page():\n    pass\n",
-    "tests/test_alone.py": "def test_alone():\n    pass\n",
+    "tests/test_alone.py": """
+JOB = "s3://code/jobs/a.py"
+RECORDED = "sqs/test_sqs.py::test_move"
+
+
+def test_files_of_a_job():
+    pass
+""",
 }
 ALL = {"tests/test_alone.py", "tests/test_page.py", "tests/test_sizes.py"}
 
