@@ -286,6 +286,7 @@ class AttemptRunner:
             about=self._about(lease),
             every=self.background.every,
             reports=self.scratch / "reports",
+            parents_now=partial(parents, inputs, listing),
             may_add=upload.require_addable,
             wrote=self._ahead.wrote,
             variables=variables,
@@ -293,11 +294,7 @@ class AttemptRunner:
             waiting=self.progress.waiting_for_input,
         )
 
-        def inputs_now() -> Mapping[str, str]:
-            job.parents = parents(inputs, listing)  # whole: the job may go through those before
-            return _digests(incoming)
-
-        incoming.on_change = partial(saving.read_others, inputs_now)
+        incoming.on_change = partial(saving.read_others, partial(_digests, incoming))
         incoming.on_change()  # they may have changed before
         self.stop.before_end = GracePeriod(
             job=job,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -130,7 +130,8 @@ class RunningJob(Generic[ParamsT]):
     has_ended: bool = False
     asks_for_stop: bool = False
     knows_of_stop: bool = False
-    parents: Mapping[str, Parent] = field(default_factory=dict)
+    # By input, as it is listed now.
+    parents_now: Callable[[], Mapping[str, Parent]] = dict
     reports: Path = Path()  # a local folder for the files in which a script says its results
     # Of its stage, with the values of secrets: for Python processes that Spark starts.
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -440,6 +441,16 @@ class RunningJob(Generic[ParamsT]):
     @property
     def deadline(self) -> datetime:
         return self.about.deadline
+
+    @cached_property
+    def parents(self) -> Mapping[str, Parent]:
+        """Who looks at them uses their inputs: what is known of these is about what is read."""
+        found = self.parents_now()
+        while True:
+            self.incoming.use_as_listed(*found)
+            if (now := self.parents_now()) == found:
+                return found
+            found = now  # they have changed just before
 
     @property
     def taken_over(self) -> str:

@@ -84,7 +84,7 @@ class JobMaker:
             emitter or _emitter(stage),
             saving=_saving(folder, number, after),
             reports=folder / "reports",
-            parents=parents or {},
+            parents_now=lambda: parents or {},
             outputs=dict.fromkeys(outputs),
             is_plain=plain,
             about=About("test", 1, number, "test-1", datetime.now(UTC) + timedelta(hours=1)),

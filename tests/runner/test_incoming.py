@@ -21,7 +21,7 @@ from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.manifest import MANIFEST, Manifest, ManifestFile
 from longhaul.domain.paths import DataPath
 from longhaul.domain.verdict import ExitCode
-from longhaul.job import Job, Params, PermanentJobError
+from longhaul.job import Job, Params, Parent, PermanentJobError
 from longhaul.runner import attempt as attempts_module
 from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, Source, digest_of
@@ -296,21 +296,31 @@ def test_an_input_that_others_replace_before_it_comes_has_no_parent_any_more(
     gate = slow.hold(ours)
 
     def job(job: Job[Any]) -> None:
-        before = job.parents
-        assert before["large"].id == "x"
         for key in (manifest, ours):
             cloud.s3.delete_object(Bucket=BUCKET, Key=key)
         cloud.s3.put_object(Bucket=BUCKET, Key="clean/b.txt", Body=b"others")
         gate.set()
         assert text_of(job, "large") == "others"
         assert job.parents == {}
-        assert before  # whoever goes through it is not disturbed
         write(job, "x")
 
     assert run(job) is ExitCode.OK
     body = cloud.s3.get_object(Bucket=BUCKET, Key="counts/_SUCCESS")["Body"].read()
     (large,) = json.loads(body)["origins"][0]["inputs"]
     assert large["writers"] == []
+
+
+def test_an_input_of_whose_parent_the_job_knows_may_not_change() -> None:
+    incoming, results = Incoming(known(a="1", b="1")), [1, 2, 2]  # replaced while the job looks
+    job = running(
+        incoming,
+        parents_now=lambda: {"a": Parent("a", "main", 1, 1, results.pop(0), {}, {})},
+    )
+    assert job.parents["a"].result == 2
+    assert job.parents["a"].result == 2  # a join has thousands, and looks at each
+    assert incoming.replace(known(a="1", b="2"), lambda: None) == {"a", "b"}
+    with pytest.raises(InputChangingError, match="'a' has changed since the job began to use it"):
+        incoming.replace(known(a="2", b="2"), pytest.fail)
 
 
 def test_what_is_stored_is_for_an_input_that_changes_while_its_job_begins(

@@ -141,6 +141,15 @@ class Incoming:
                 self._given.add(name)
             return name in self._arrived
 
+    def use_as_listed(self, *names: str) -> None:
+        """Let inputs not change any more: the job knows something of them."""
+        known = [name for name in names if name in self.inputs]
+        if os.getpid() != self._process:  # as in `_take`
+            self._given.add(*known)
+            return
+        with self._lock:
+            self._given.add(*known)
+
     def next_of(self, names: Collection[str]) -> str:
         """Which one of the inputs has its turn: one for which the job waits, or the first."""
         with self._lock:

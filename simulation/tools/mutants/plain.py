@@ -66,6 +66,13 @@ PLAIN: Final = (
         test=f"{_INCOMING}::test_an_input_that_a_forked_process_uses_may_not_change",
     ),
     Mutant(
+        "an input changes of whose parent the job knows",
+        "longhaul/runner/running_job.py",
+        "self.incoming.use_as_listed(*found)",
+        "pass",
+        test=f"{_INCOMING}::test_an_input_of_whose_parent_the_job_knows_may_not_change",
+    ),
+    Mutant(
         "what a forked process waits for has no turn",
         "longhaul/runner/io/incoming.py",
         "self._asked.add(name)",
