@@ -2,7 +2,7 @@
 
 import gzip
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,7 +23,7 @@ from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
 from longhaul.runner.io import staging
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.small_objects import SmallObjects
+from longhaul.runner.io.small_objects import Placed, SmallObjects
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
 from longhaul.runner.io.transfer import InputChangingError
@@ -561,3 +561,22 @@ def publish(s3: Any, prefix: str, *paths: str, size: int = 1) -> None:
         s3.put_object(Bucket=BUCKET, Key=prefix + file.path, Body=b"x")
     manifest = Manifest(key="main#x", run=1, attempt=1, files=tuple(files))
     s3.put_object(Bucket=BUCKET, Key=f"{prefix}_SUCCESS", Body=manifest.model_dump_json().encode())
+
+
+def test_small_inputs_come_first_and_those_of_about_a_size_as_the_request_names_them(
+    put: Callable[..., None],
+    stage: Callable[..., Staged],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put("a", body=bytes(1_020))
+    put("b", body=bytes(1_000))
+    put("c", body=bytes(100))
+    order: list[str] = []
+
+    def download(_: Stager, placed: Iterable[Placed], *_more: object) -> None:
+        order.extend(source.key for _, source in placed)
+
+    monkeypatch.setattr(Stager, "_download", download)
+    stage(f"s3://{BUCKET}/a", more=f"s3://{BUCKET}/b", table=f"s3://{BUCKET}/c")
+
+    assert order == ["c", "a", "b"]

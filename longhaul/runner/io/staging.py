@@ -185,9 +185,11 @@ class Stager:
     def _in_turn(self, sources: Mapping[str, list[Source]], incoming: Incoming) -> Iterator[Placed]:
         """Where each file goes: what the job waits for comes first, and small inputs early.
 
-        A file gets its path when it is its turn: a million paths are half a gigabyte.
+        Those of about the same size (within a power of two) come as the request names them, which
+        most often is how the job reads them. A file gets its path when it is its turn: a million
+        paths are half a gigabyte.
         """
-        names = sorted(sources, key=lambda name: _size_of({name: sources[name]}))
+        names = sorted(sources, key=lambda name: _size_of({name: sources[name]}).bit_length())
         left = {name: self._places(name, sources[name]) for name in names}
         while left:
             name = incoming.next_of(left)
