@@ -162,6 +162,7 @@ class EmbeddedAws:
                 "stop it first"
             )
         try:
+            moto_api_backend.reset()  # what else in this process used moto may have left something
             make_private_folder(self.work_dir)
             for leftover in ("functions", "tasks", "job-runs", "spark"):
                 shutil.rmtree(self.work_dir / leftover, ignore_errors=True)

@@ -9,7 +9,6 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark import aot_cache, aot_training, jvm
@@ -184,11 +183,12 @@ def test_the_image_copies_every_module_of_the_training(tmp_path: Path) -> None:
 def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aot_cache, "cache_folder", lambda: tmp_path)
-    # PySpark keeps the connection to its first JVM, and this one ends with the training.
-    for kept in ("_gateway", "_jvm"):
-        monkeypatch.setattr(SparkContext, kept, None)
-    aot_training.make(jvm.cache_path())
+    # A process of its own: PySpark has one context in a process, perhaps that of other tests.
+    code = "import sys; from pathlib import Path; "
+    code += "from longhaul.runner.spark import aot_cache, aot_training, jvm; "
+    code += "aot_cache.cache_folder = lambda: Path(sys.argv[1]); "
+    code += "aot_training.make(jvm.cache_path())"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True)
     (made,) = tmp_path.glob("*.aot")
     for cores in (1, 2):  # another collector reads it too
         assert _starts(made, "-XX:AOTMode=on", cores=cores).returncode == 0
