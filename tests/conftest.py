@@ -38,7 +38,16 @@ botocore.session.create_loader = cache(botocore.session.create_loader)
 # each stack is synthesized once for all.
 _STACK, _INFRA = "tests/e2e/", "tests/cdk/"
 # They have the longest tests, and few in a file: begun last, one of them would end long after all.
-_FIRST = (_STACK, FOLDER, "tests/slow/", "tests/simulation/", _INFRA, "tests/fidelity/")
+# One test tries all seeded bugs, for twelve minutes.
+_FIRST = (
+    "tests/simulation/test_mutants.py",
+    _STACK,
+    FOLDER,
+    "tests/slow/",
+    "tests/simulation/",
+    _INFRA,
+    "tests/fidelity/",
+)
 
 
 class SharedFixtures(LoadFileScheduling):

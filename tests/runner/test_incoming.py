@@ -1,13 +1,11 @@
 """Inputs that come while the job runs."""
 
 import json
-import os
 import pickle
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +35,7 @@ from longhaul.runner.script import ScriptParams, run_script
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.builders import BUCKET
+from tests.forks import exit_code, fork
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import Attempts, no_jvm, plain_job
 
@@ -383,13 +382,12 @@ def test_a_process_that_the_job_forks_waits_for_its_inputs_as_well(run: Run, slo
     gate = slow.hold(LARGE)
 
     def job(job: Job[Any]) -> None:
-        child = os.fork()
-        if child == 0:  # it has none of the runner's threads
-            with suppress(BaseException):
-                os._exit(0 if text_of(job, "large") == "large, and more" else 1)
-            os._exit(2)
+        def read() -> None:  # it has none of the runner's threads
+            assert text_of(job, "large") == "large, and more"
+
+        child = fork(read)
         gate.set()
-        assert os.waitpid(child, 0)[1] == 0
+        assert exit_code(child) == 0
         write(job, "x")
 
     assert run(job) is ExitCode.OK
@@ -398,24 +396,20 @@ def test_a_process_that_the_job_forks_waits_for_its_inputs_as_well(run: Run, slo
 def test_a_process_that_is_forked_while_an_input_arrives_gets_it_as_well() -> None:
     incoming = Incoming.of(known(a="1"))
     with incoming._lock:  # as the download has it
-        child = os.fork()
-        if child == 0:
-            signal.alarm(10)  # ends a child that waits for good
-            incoming.await_input("a")
-            os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+        child = fork(lambda: incoming.await_input("a"), within_s=10)
+    assert exit_code(child) == 0
 
 
 def test_a_process_that_is_forked_while_bytes_arrive_waits_and_says_what_it_does() -> None:
     progress = Progress()
+
+    def wait() -> None:
+        with progress.waiting_for_input():
+            progress.say("reading")
+
     with progress._lock:  # as the download has it
-        child = os.fork()
-        if child == 0:
-            signal.alarm(10)  # ends a child that waits for good
-            with progress.waiting_for_input():
-                progress.say("reading")
-            os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+        child = fork(wait, within_s=10)
+    assert exit_code(child) == 0
 
 
 def test_an_input_that_a_forked_process_uses_may_not_change() -> None:
@@ -429,14 +423,9 @@ def test_an_input_that_a_forked_process_uses_may_not_change() -> None:
     incoming = Incoming(known(a="1", b="1"), Stop(), bring)
     incoming.begin()
     begun.wait()
-    child = os.fork()
-    if child == 0:
-        with suppress(BaseException):
-            incoming.await_input("a")
-            os._exit(0)
-        os._exit(1)
+    child = fork(lambda: incoming.await_input("a"))
     gate.set()
-    assert os.waitpid(child, 0)[1] == 0
+    assert exit_code(child) == 0
     with pytest.raises(InputChangingError, match="'a' has changed since the job began to use it"):
         incoming.replace(known(a="2", b="1"), pytest.fail)
 
@@ -591,15 +580,12 @@ def test_what_the_job_waits_for_comes_before_the_rest() -> None:
 
 def test_what_a_forked_process_waits_for_comes_before_the_rest_as_well() -> None:
     incoming = Incoming(known(a="1", b="1", c="1"))
-    child = os.fork()
-    if child == 0:
-        incoming.await_input("c")
-        os._exit(0)
+    child = fork(lambda: incoming.await_input("c"))
     until = time.monotonic() + 30
     while incoming.next_of(["a", "b", "c"]) != "c":
         assert time.monotonic() < until
     incoming.arrive("c")
-    assert os.waitpid(child, 0)[1] == 0
+    assert exit_code(child) == 0
 
 
 def test_a_job_that_waits_is_staging_and_only_bytes_are_its_progress() -> None:

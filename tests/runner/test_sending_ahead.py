@@ -19,6 +19,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.lazy_tables import publisher_of
 from longhaul.adapters.publisher import S3Publisher, read_manifest
+from longhaul.domain.errors import PermanentError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MANIFEST, Manifest, ManifestFile, PendingOutput
 from longhaul.domain.pending import pending_ref
@@ -332,6 +333,18 @@ def test_lists_do_not_grow_with_the_square_of_the_datasets(tmp_path: Path) -> No
 
     assert len(named) < 40
     assert sum(named) < 5 * 2_000
+
+
+def test_what_can_never_be_published_asks_for_the_stop(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"x")
+    stop, error = Stop(), PermanentError("json files are there")
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    SendingAhead(refuse, _AtOnce(), SystemClock(), stop, 1).wrote(Dataset("first", tmp_path, 1))
+
+    assert (stop.reason, stop.cause) == (StopReason.OUTPUT, error)
 
 
 class _AtOnce(Threads):

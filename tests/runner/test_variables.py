@@ -4,10 +4,8 @@ import io
 import json
 import logging
 import os
-import signal
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from longhaul.runner.resources import Resources
 from longhaul.runner.spark.gateway import LateGateway
 from longhaul.runner.variables import MaskedStream, give_to_process
 from longhaul.settings import JobVariables
+from tests.forks import exit_code, fork
 from tests.runner.conftest import Cloud, MakeAttempt
 
 ARN = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
@@ -177,16 +176,15 @@ def test_a_forked_process_prints_although_a_thread_of_its_parent_was_printing() 
     holder = threading.Thread(target=hold)
     holder.start()
     is_held.wait()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
-        child = os.fork()
-    if child == 0:
-        signal.alarm(10)
+
+    def print_line() -> None:
         stream.write("whole\n")
-        os._exit(0 if under.getvalue() == "whole\n" else 1)
+        assert under.getvalue() == "whole\n"
+
+    child = fork(print_line, within_s=10)
     may_end.set()
     holder.join()
-    assert os.waitpid(child, 0)[1] == 0
+    assert exit_code(child) == 0
 
 
 @pytest.mark.usefixtures("process")

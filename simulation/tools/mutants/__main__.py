@@ -90,10 +90,13 @@ def _hunt(name: str, worlds: int) -> dict[str, Any]:
 def _run(name: str, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "simulation.tools.mutants.hunt", name, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    try:
+        done.check_returncode()
+        found: dict[str, Any] = json.loads(done.stdout)
+    except (subprocess.CalledProcessError, ValueError):
         # The bug broke the simulation itself, and no invariant found it. The others still run.
-        return {"violated": None, "why": f"BROKE THE SIMULATION: {done.stderr[-2000:]}"}
-    found: dict[str, Any] = json.loads(done.stdout)
+        said = f"{done.stdout[-200:]}\n{done.stderr[-2000:]}"
+        return {"violated": None, "why": f"BROKE THE SIMULATION: {said}"}
     return found
 
 

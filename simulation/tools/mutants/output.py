@@ -178,7 +178,7 @@ OUTPUT: Final = (
         "self.stop.request(StopReason.OUTPUT, str(error), cause=error)",
         "pass",
         test="tests/runner/test_sending_ahead.py"
-        "::test_what_can_never_be_published_is_the_end_when_it_is_known",
+        "::test_what_can_never_be_published_asks_for_the_stop",
     ),
     Mutant(
         "a format that cannot be appended is computed first",
