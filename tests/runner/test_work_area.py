@@ -1,11 +1,13 @@
 """The work area of a cluster: a prefix in S3, on moto. What Spark would do there, the tests do."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from longhaul.adapters.publisher import S3Publisher
@@ -172,6 +174,61 @@ def test_an_output_that_is_replaced_while_it_is_copied_is_copied_again(
     assert keys(s3, staged.path.removeprefix("s3://data/")) == [
         f"{PREFIX}inputs/again/x/00000-new.parquet"
     ]
+
+
+def test_a_manifest_that_is_gone_when_its_output_is_looked_at_again_does_not_count(
+    s3: Any, area: BucketArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest(s3, "clean/", "old.parquet")
+    listing = InputListing(s3, "data")
+    sources_of = listing.sources_of
+
+    def replaced_meanwhile(path: DataPath) -> list[Source]:
+        found = sources_of(path)
+        s3.delete_object(Bucket="data", Key="clean/_SUCCESS")
+        put(s3, "clean/others.parquet")
+        return found
+
+    monkeypatch.setattr(listing, "sources_of", replaced_meanwhile)
+    inputs = {"x": DataPath("s3", "data", "clean/")}
+
+    staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)
+
+    assert staged.inputs["x"].path == "s3://data/clean/"
+    assert listing.manifests == {}  # no parent, and no output to be replaced
+
+
+@dataclass
+class Conditional:
+    """S3 with conditional copies, which moto does not have."""
+
+    s3: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.s3, name)
+
+    def copy_object(self, **given: Any) -> Any:
+        source = given["CopySource"]
+        self.s3.put_object(**source, Body=b"of others")
+        now = self.s3.head_object(**source)["ETag"]
+        if given.get("CopySourceIfMatch", now) != now:
+            raise ClientError({"Error": {"Code": "PreconditionFailed"}}, "CopyObject")
+        return self.s3.copy_object(**given)
+
+
+def test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then(
+    s3: Any,
+) -> None:
+    put(s3, "raw/a/one.csv")
+    inputs = {"x": DataPath("s3", "data", "raw/")}
+    replacing: Any = Conditional(s3)
+    area = BucketArea(replacing, "s3://data/longhaul/work/", ATTEMPT)
+
+    staged = area.stage(
+        InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
+    ).inputs["x"]
+
+    assert staged.etag == s3.head_object(Bucket="data", Key="raw/a/one.csv")["ETag"]
 
 
 def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(

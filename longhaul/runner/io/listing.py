@@ -365,6 +365,7 @@ def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, lis
     Raises:
         NoInputError: inputs are missing or empty; the message names them.
     """
+    listing.manifests = {}  # those of an earlier look may be gone
     with ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="listing") as pool:
         found = dict(zip(inputs, pool.map(listing.sources_of, inputs.values()), strict=True))
     problems = [

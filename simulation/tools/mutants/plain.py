@@ -96,6 +96,22 @@ PLAIN: Final = (
         "::test_an_input_that_its_writer_deletes_before_it_writes_it_anew_may_be_there_next_time",
     ),
     Mutant(
+        "a manifest of an earlier look counts",
+        "longhaul/runner/io/listing.py",
+        "listing.manifests = {}",
+        "pass",
+        test="tests/runner/test_work_area.py"
+        "::test_a_manifest_that_is_gone_when_its_output_is_looked_at_again_does_not_count",
+    ),
+    Mutant(
+        "a cluster copies another object than was listed",
+        "longhaul/runner/io/cluster_staging.py",
+        "if source.etag else how",
+        "if False else how",
+        test="tests/runner/test_work_area.py"
+        "::test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then",
+    ),
+    Mutant(
         "an attempt goes on from stored work while its inputs may change",
         "longhaul/runner/attempt.py",
         "if lease.saved_ref is not None:\n            incoming.bring()",
