@@ -51,7 +51,7 @@ from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_inputs import TablePlanner
-from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.io.transfer import InputChangingError, VanishedError
 from longhaul.runner.origins import parents, reads
 from longhaul.runner.stopping import Stop
 from longhaul.settings import PathPolicy
@@ -665,6 +665,20 @@ def test_types_that_spark_reads_otherwise_are_those_of_icebergs_own_reader(
 def test_a_type_that_spark_does_not_know_is_refused(world: World) -> None:
     world.create(Schema(N, NestedField(2, "at", TimeType(), required=False)))
     assert "column at is time, which Spark does not read" in world.refusal()
+
+
+def test_a_table_that_is_dropped_while_it_is_read_may_be_there_next_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create().append(numbered(1))
+
+    def drop(*_: object) -> None:
+        world.glue.delete_table(DatabaseName="lake", Name="events")
+        raise VanishedError("a file of it")
+
+    monkeypatch.setattr(Stager, "_download", drop)
+    with pytest.raises(InputChangingError, match="input 'events': there is no table"):
+        world.stage()
 
 
 def test_what_cannot_be_read_right_is_refused_by_name(world: World) -> None:

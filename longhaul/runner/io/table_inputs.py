@@ -52,7 +52,7 @@ from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import without_values
 from longhaul.domain.saved import TableRead
 from longhaul.domain.tables import TableInput, TablePath
-from longhaul.runner.io.listing import Source
+from longhaul.runner.io.listing import NoInputError, Source
 from longhaul.runner.io.table_destination import version_of
 from longhaul.runner.io.table_projection import UnreadableError, spark_columns
 from longhaul.runner.io.transfer import VanishedError
@@ -67,6 +67,10 @@ _NULL_COMPARED: Final = re.compile(r"not supported between instances of .*'NoneT
 _EXACT: Final = Context(prec=76)
 
 logger = logging.getLogger(__name__)
+
+
+class MissingTableError(UnreadableError):
+    """There is no such table, or none any more."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,8 @@ class TablePlanner:
         """`versions` gets those of tables that are read as they are now.
 
         Raises:
-            PermanentJobError: a table is missing, or cannot be read right; the message says why.
+            NoInputError: a table is missing.
+            PermanentJobError: a table cannot be read right; the message says why.
             VanishedError: a file of its metadata is gone.
         """
         self._loaded.clear()
@@ -129,6 +134,8 @@ class TablePlanner:
             try:
                 planned[name] = self._plan(name, wanted, versions)
                 spark_columns(planned[name].schema)
+            except MissingTableError as error:
+                raise NoInputError(f"input {name!r}: {error}") from error
             except (OccupiedError, UnreadableError) as error:
                 raise PermanentJobError(f"input {name!r}: {error}") from error
             except FileNotFoundError as error:
@@ -212,7 +219,7 @@ class TablePlanner:
         if path not in self._loaded:
             table = self.tables.find(path)
             if table is None:
-                raise UnreadableError(f"there is no table {path}")
+                raise MissingTableError(f"there is no table {path}")
             if table.metadata.format_version > FORMAT_VERSION:
                 raise UnreadableError(
                     f"{path} has Iceberg's format {table.metadata.format_version}: Longhaul reads"

@@ -96,6 +96,14 @@ PLAIN: Final = (
         "::test_an_input_that_its_writer_deletes_before_it_writes_it_anew_may_be_there_next_time",
     ),
     Mutant(
+        "a table that its writer drops first is missing for good",
+        "longhaul/runner/io/table_inputs.py",
+        "raise NoInputError(f\"input {name!r}: {error}\") from error",
+        "raise PermanentJobError(f\"input {name!r}: {error}\") from error",
+        test="tests/runner/test_table_inputs.py"
+        "::test_a_table_that_is_dropped_while_it_is_read_may_be_there_next_time",
+    ),
+    Mutant(
         "a manifest of an earlier look counts",
         "longhaul/runner/io/listing.py",
         "listing.manifests = {}",
