@@ -16,7 +16,7 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.credentials import Credentials, RefreshableCredentials
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, CredentialRetrievalError
 
 from benchmarks.small_objects import Listed, stager_of
 from longhaul.domain.paths import DataPath
@@ -263,6 +263,16 @@ def test_no_native_client_passes_by_a_proxy(
     monkeypatch.setenv("NO_PROXY", "")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     assert len(fetch("a", "b")) == 2
+    assert not server.gets
+
+
+def test_all_is_left_where_credentials_cannot_be_looked_up_once_more(
+    fetch: Fetch, server: Server
+) -> None:
+    def throttled() -> Credentials:
+        raise CredentialRetrievalError(provider="container-role", error_msg="429")
+
+    assert len(fetch("a", "b", credentials=throttled)) == 2
     assert not server.gets
 
 

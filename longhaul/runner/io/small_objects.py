@@ -5,6 +5,7 @@ What the native client does not bring, for whatever reason, is left to s3transfe
 the patience of an attempt are the same with both.
 """
 
+import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
@@ -45,6 +46,8 @@ _PATIENCE_S: Final = 60
 
 Placed = tuple[Path, Source]
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass
 class SmallObjects:
@@ -68,7 +71,11 @@ class SmallObjects:
         Raises:
             StopRequestedError: the attempt has to stop.
         """
-        native = self._native()
+        try:
+            native = self._native()
+        except Exception as error:  # noqa: BLE001 - of any kind: s3transfer says what is wrong
+            logger.warning("no native client", extra={"error": type(error).__name__})
+            native = None
         if native is None:
             yield from files
             return
