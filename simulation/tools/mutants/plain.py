@@ -98,8 +98,8 @@ PLAIN: Final = (
     Mutant(
         "a table that its writer drops first is missing for good",
         "longhaul/runner/io/table_inputs.py",
-        "raise NoInputError(f\"input {name!r}: {error}\") from error",
-        "raise PermanentJobError(f\"input {name!r}: {error}\") from error",
+        'raise NoInputError(f"input {name!r}: {error}") from error',
+        'raise PermanentJobError(f"input {name!r}: {error}") from error',
         test="tests/runner/test_table_inputs.py"
         "::test_a_table_that_is_dropped_while_it_is_read_may_be_there_next_time",
     ),
