@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from threading import Thread
@@ -14,14 +15,20 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.exceptions import NotFound
 from werkzeug.serving import make_server
+from werkzeug.wrappers import Response
 
 from longhaul.local.http_services import LOOPBACK
+from longhaul.local.state.store import cannot_write
 from longhaul.local.web_guard import GuardedHandler
+
+LOG = logging.getLogger(__name__)
 
 # Two hundred executions may connect at the same moment.
 BACKLOG = 256
 # A stop is noticed within this time. Ten checks a second have no measurable cost.
 STOP_POLL_S = 0.1
+# Clients try again and again. A line for each would hide what else is said.
+_SAY_AGAIN_S = 60
 
 
 class _Handler(GuardedHandler, MotoRequestHandler):
@@ -37,6 +44,7 @@ class _Dispatcher(DomainDispatcherApplication):
 
     def __init__(self) -> None:
         super().__init__(create_backend_app)
+        self._said_at: float | None = None
         self.get_backend_for_host = lru_cache(maxsize=256)(super().get_backend_for_host)  # type: ignore[method-assign]
 
     def get_application(self, environ: dict[str, Any]) -> Any:  # noqa: ANN401 - a WSGI application
@@ -44,6 +52,23 @@ class _Dispatcher(DomainDispatcherApplication):
         if environ["PATH_INFO"].startswith("/moto-api"):
             return NotFound()
         return super().get_application(environ)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:  # noqa: ANN401 - WSGI
+        """Serve a request. One that the disk does not let be kept is said, also to its client."""
+        try:
+            return super().__call__(environ, start_response)
+        except Exception as error:
+            if not cannot_write(error):
+                raise
+            said = (
+                f"the embedded AWS cannot keep what is sent to it ({error}): make room on its disk"
+            )
+            now = time.monotonic()
+            if self._said_at is None or now - self._said_at > _SAY_AGAIN_S:
+                self._said_at = now
+                LOG.warning("%s", said)
+            # Clients try again, as after each failure of a service.
+            return Response(f"{said}\n", 500, mimetype="text/plain")(environ, start_response)
 
 
 class MotoServer:

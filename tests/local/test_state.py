@@ -78,7 +78,7 @@ class Place:
 
     @contextmanager
     def started(self) -> Iterator[tuple[Callable[[str], Any], dict[str, str]]]:
-        store = Store(self._folder / FOLDER, "Tiny").open()
+        store = self.store = Store(self._folder / FOLDER, "Tiny").open()
         with EmbeddedAws(work_dir=self._folder, task_dir=self._folder, store=store) as aws:
             outputs = aws.deploy(self._assembly, "Tiny")
             yield lambda name: aws_client(name, endpoint=aws.endpoint, region=REGION), outputs
@@ -357,6 +357,50 @@ def test_state_that_is_damaged_is_refused(tmp_path: Path) -> None:
     (folder / "state.db").write_bytes(os.urandom(8192))
     with pytest.raises(StateError, match="cannot be read"):
         Store(folder, "Mine").open()
+
+
+# No file may grow, as on a disk that is full. A process of its own: the limit holds for all of it.
+ON_A_FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from longhaul.local.state.store import Store
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    Store(Path(sys.argv[1]), "Mine").open()
+except OSError as error:
+    print(error)
+"""
+
+
+def test_state_on_a_full_disk_is_not_called_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path, "Mine").open()
+    store.close()
+    opened = subprocess.run(
+        [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "cannot be written (disk I/O error): is its disk full?" in opened.stdout
+    assert str(tmp_path) in opened.stdout
+
+
+def test_full_disk_is_said_to_the_client_and_in_the_terminal(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    with place.started() as (client, _):
+        sqs = client("sqs")
+        queue = sqs.get_queue_url(QueueName="jobs")["QueueUrl"]
+        with place.store.writing() as database:
+            (pages,) = database.execute("PRAGMA page_count").fetchone()
+        place.store.rows(f"PRAGMA max_page_count = {pages + 30}")
+        with pytest.raises(ClientError, match=r"database or disk is full") as refused:
+            sqs.send_message(QueueUrl=queue, MessageBody="x" * 200_000)
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+        assert "<html" not in str(refused.value)
+    said = [each.getMessage() for each in caplog.records if "cannot keep" in each.getMessage()]
+    assert len(said) == 1, "a line, however often clients try"
+    assert "make room" in said[0]
 
 
 def test_file_of_a_replaced_object_goes_once_no_reader_can_be_at_it(

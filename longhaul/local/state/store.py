@@ -1,5 +1,6 @@
 """The files of the state: a database of SQLite, and beside it the contents of objects."""
 
+import errno
 import shutil
 import sqlite3
 import time
@@ -53,8 +54,25 @@ _LOGS_FOR_S: Final = 30 * 86_400
 _KEEP_REPLACED_S: Final = 60
 
 
+# Where the disk is full, what is stored may be whole: to throw it away would not help.
+_CANNOT_WRITE: Final = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+}
+_PRIMARY_CODE: Final = 0xFF
+
+
 class StateError(RuntimeError):
     """The state of an earlier start cannot be used; the message says why, and what to do."""
+
+
+def cannot_write(error: BaseException) -> bool:
+    """Whether a change failed because of the disk, and not because of what was to be stored."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _CANNOT_WRITE
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
 class Store:
@@ -71,7 +89,12 @@ class Store:
         self._replaced: deque[tuple[float, Path]] = deque()
 
     def open(self) -> Self:
-        """Raises StateError: the state is of another version or stack, or is damaged."""
+        """Open the files.
+
+        Raises:
+            StateError: the state is of another version or stack, or is damaged.
+            OSError: the disk does not take what is to be written, such as a full one.
+        """
         self._objects.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._database = sqlite3.connect(
             self.folder / "state.db", check_same_thread=False, isolation_level=None
@@ -85,6 +108,10 @@ class Store:
             self._prune()
         except sqlite3.DatabaseError as error:
             self._database.close()
+            if cannot_write(error):
+                raise OSError(
+                    errno.EIO, f"cannot be written ({error}): is its disk full?", str(self.folder)
+                ) from error
             raise StateError(f"the state in {self.folder} cannot be read ({error})") from error
         except StateError:
             self._database.close()
@@ -103,10 +130,11 @@ class Store:
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield self._database
+                self._database.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                if self._database.in_transaction:  # SQLite ends it itself where the disk is full
+                    self._database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self.lock:
