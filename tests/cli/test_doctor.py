@@ -263,6 +263,27 @@ def test_code_that_the_embedded_aws_takes_up_by_itself_is_no_difference(
     assert "Job: Timeout" in examine(bare)[1]["warning"][0]
 
 
+def test_job_that_the_embedded_aws_takes_up_by_itself_is_no_difference(
+    bare: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def template(jobs: list[str], beat: int) -> dict[str, Any]:
+        settings = json.dumps({"jobs": jobs, "beat": beat}, separators=(",", ":"))
+        environment = {"Variables": {"Fn::Join": ["", [settings, {"Ref": "Table"}]]}}
+        return {"Resources": {"Dispatcher": {"Properties": {"Environment": environment}}}}
+
+    def local_synth(folder: Path) -> Path:
+        (folder / "Longhaul.template.json").write_text(json.dumps(template(["new", "sql"], 2)))
+        return folder
+
+    here = replace(PLACE, endpoint="http://127.0.0.1:1", embedded=True)
+    monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: here)
+    monkeypatch.setattr("longhaul.cli.checks.stack.local_synth", local_synth)
+    bare.deploy(template=template(["sql"], 2))
+    assert "template: the stack is the one of this checkout" in examine(bare)[1]["ok"]
+    bare.deploy(template=template(["sql"], 3))
+    assert "Dispatcher: Environment" in examine(bare)[1]["warning"][0]
+
+
 def test_without_the_cdk_the_template_is_not_compared_and_the_extra_is_named(
     bare: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

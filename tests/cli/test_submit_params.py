@@ -9,7 +9,7 @@ import pytest
 
 from longhaul.cli import extras
 from tests.builders import body
-from tests.cli.conftest import World
+from tests.cli.conftest import PLACE, World
 from tests.projects import make_project
 
 pytestmark = pytest.mark.usefixtures("no_project")
@@ -64,6 +64,30 @@ def test_wrong_parameters_are_refused_with_their_line_before_anything_is_sent(
     assert re.search(r"line 3: params\.day: Field required; params\.dya: ", done.stderr)
     assert "nothing was sent" in done.stderr
     assert knowing.queued() == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "way_out"),
+    [
+        (None, "`longhaul deploy` takes it there"),
+        ("http://127.0.0.1:1", "the terminal of `longhaul up` says why"),
+    ],
+)
+def test_job_of_the_project_that_the_stack_does_not_know_is_named_with_the_way_out(
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    endpoint: str | None,
+    way_out: str,
+) -> None:
+    here = replace(PLACE, endpoint=endpoint, embedded=endpoint is not None)
+    monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: here)
+    given = lines({}) + lines({}, job="repotr")
+    done = world.run("--project", project(tmp_path / "p"), "submit", input=given)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "line 1: job: unknown job 'report'" in done.stderr
+    assert f"jobs/report.py is there, and the stack does not have it: {way_out}" in done.stderr
+    assert "jobs/repotr.py" not in done.stderr
 
 
 def test_right_parameters_are_sent_as_they_are(knowing: World, tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ OUTPUTS = (
     "DataBucketName",
 )
 _MAX_NAMED = 6
-_ASSET = re.compile(r"\b[0-9a-f]{64}\b")
+# The digest of an asset, and the names of the jobs among the settings of functions and tasks.
+_TAKEN_UP = re.compile(r'\b[0-9a-f]{64}\b|(?<=\\"jobs\\":)\[[^\]]*\]')
 
 
 def deployment(target: Target) -> Iterator[Finding]:
@@ -166,8 +167,9 @@ def drift(target: Target) -> Iterator[Finding]:
         here = json.loads((assembly / f"{target.stack}.template.json").read_text())
     ours = "this project" if project else "this version" if is_installed() else "this checkout"
     if target.place.embedded:
-        # An edited job runs from its next attempt on, whatever its asset was called at the start.
-        body, here = _without_hashes(body), _without_hashes(here)
+        # An edited job runs from its next attempt on, whatever its asset was called at the start,
+        # and a new one a second after it is there.
+        body, here = _without_jobs(body), _without_jobs(here)
     differences = list(_differences(body.get("Resources", {}), here.get("Resources", {})))
     if not differences:
         yield ok(f"template: the stack is the one of {ours}")
@@ -190,8 +192,8 @@ def parsed_template(body: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - bo
     return body if isinstance(body, Mapping) else None
 
 
-def _without_hashes(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    masked: Mapping[str, Any] = json.loads(_ASSET.sub("…", json.dumps(template)))
+def _without_jobs(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    masked: Mapping[str, Any] = json.loads(_TAKEN_UP.sub("…", json.dumps(template)))
     return masked
 
 

@@ -16,6 +16,7 @@ from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 from longhaul.cli.terminal.selection import job_id
+from longhaul.config.project import Project
 from longhaul.domain.lease import job_key
 from longhaul.operations.submission import (
     WHOLE,
@@ -99,6 +100,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     if project is not None and project.stack_name == target.stack:
         wrong, notes = check_params(project, sendable, to_stage)
         more += wrong
+        notes += _unknown_jobs(project, requests, target)
         for note in notes:
             out.note(note, style="yellow")
     _refuse(out, [*problems, *more])
@@ -143,6 +145,21 @@ def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise CommandError(f"line {line}: is not UTF-8", ExitStatus.USAGE) from None
+
+
+def _unknown_jobs(project: Project, requests: Sequence[Document], target: Target) -> list[str]:
+    """Jobs of the project that requests name and the stack does not have, with the way out."""
+    way_out = (
+        "the terminal of `longhaul up` says why"
+        if target.place.embedded
+        else "`longhaul deploy` takes it there"
+    )
+    named = {str(each.fields.get("job")) for each in requests}
+    unknown = sorted((named & {*project.job_names}) - {*target.settings.jobs})
+    return [
+        f"{project.jobs.name}/{job}.py is there, and the stack does not have it: {way_out}"
+        for job in unknown
+    ]
 
 
 def _fields(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a request
