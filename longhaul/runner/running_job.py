@@ -148,6 +148,7 @@ class RunningJob(Generic[ParamsT]):
     _checkpoints: set[str] = field(default_factory=set, init=False)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _process: int = field(default_factory=os.getpid, init=False)
 
     @property
     def inputs(self) -> Mapping[str, InputOfJob]:
@@ -201,6 +202,7 @@ class RunningJob(Generic[ParamsT]):
         version: str | None = None,
         output: str | None = None,
     ) -> int:
+        self._require_own_process("write")
         target = self._target(name, output)
         how = WriteOptions(format, tuple(partition_by), options or {})
         self.may_add(target.output, target.name, format)
@@ -361,6 +363,7 @@ class RunningJob(Generic[ParamsT]):
         *,
         version: str | None = None,
     ) -> Any:  # noqa: ANN401 - as `Frame.stored` returns it
+        self._require_own_process("checkpoint")
         _require_text("checkpoint", name)
         if not _NAME.fullmatch(name):
             raise ValueError(
@@ -404,6 +407,7 @@ class RunningJob(Generic[ParamsT]):
         return self._saving().state
 
     def save(self) -> None:
+        self._require_own_process("save")
         self._saving().save()
 
     def remark(self, note: str) -> None:
@@ -457,6 +461,15 @@ class RunningJob(Generic[ParamsT]):
         """What it took over of the attempts before, as in `1 checkpoint, 2 parts`."""
         return self._saving().progress.taken_over
 
+    def _require_own_process(self, method: str) -> None:
+        """Refuse what the attempt would never know of: it would be published without that."""
+        if os.getpid() != self._process:
+            raise PermanentJobError(
+                f"job.{method} was called in a process that the job has forked, and what it leaves"
+                " there is lost: let that process return its rows, or the path of a file, and call"
+                f" job.{method} where `run` was called"
+            )
+
     def _saving(self) -> "Saving":
         if self.saving is None:
             raise PermanentJobError("this job has no place where it could store anything")
@@ -474,6 +487,7 @@ class RunningJob(Generic[ParamsT]):
             return table.layout(dataset, schema, partition_by)
 
     def files(self, name: str = MAIN, *, output: str | None = None) -> Path:
+        self._require_own_process("files")
         target = self._target(name, output)
         self.require_prefix(target.output)
         folder = self._new_dataset(target)
@@ -541,6 +555,7 @@ class RunningJob(Generic[ParamsT]):
                 self.metrics[name] = number
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:
+        self._require_own_process("emit")
         self.emitter.emit(requests, stage)
 
 

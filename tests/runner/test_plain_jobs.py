@@ -30,6 +30,7 @@ from longhaul.runner.plain import python
 from longhaul.runner.plain.python import run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
 from tests.builders import BUCKET, settings
+from tests.forks import exit_code, fork
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
 from tests.runner.job_attempts import Attempts, no_jvm, plain_job
 
@@ -355,6 +356,33 @@ def test_a_pool_that_ends_its_workers_ends_no_attempt() -> None:
         [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "[1, 2]\n"
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda job: job.write(pa.table({"n": [2]}), "second"),
+        lambda job: job.write(pa.table({"n": [2]}), part="2"),
+        lambda job: job.files("second"),
+        lambda job: job.checkpoint("second", pa.table({"n": [2]})),
+        lambda job: job.save(),
+        lambda job: job.emit({"job_id": "second"}),
+    ],
+    ids=["write", "part", "files", "checkpoint", "save", "emit"],
+)
+def test_what_a_forked_process_would_lose_is_refused_there(
+    run: Callable[..., ExitCode], lose: Callable[[Job[Any]], object]
+) -> None:
+    def job(job: Job[Any]) -> None:
+        job.write(pa.table({"n": [1]}), "first")
+
+        def try_it() -> None:
+            with pytest.raises(PermanentJobError, match="in a process that the job has forked"):
+                lose(job)
+
+        assert exit_code(fork(try_it)) == 0
+
+    assert run(job) is ExitCode.OK
 
 
 def test_progress_with_a_total_is_the_fraction(cloud: Cloud, run: Callable[..., ExitCode]) -> None:

@@ -120,6 +120,13 @@ PLAIN: Final = (
         "::test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then",
     ),
     Mutant(
+        "what a forked process writes is lost",
+        "longhaul/runner/running_job.py",
+        "if os.getpid() != self._process:",
+        "if False:",
+        test=f"{_JOBS}::test_what_a_forked_process_would_lose_is_refused_there",
+    ),
+    Mutant(
         "an attempt goes on from stored work while its inputs may change",
         "longhaul/runner/attempt.py",
         "if lease.saved_ref is not None:\n            incoming.bring()",
