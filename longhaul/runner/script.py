@@ -80,7 +80,8 @@ def _require_inputs(job: RunningJob[ScriptParams]) -> None:
     """Raises PermanentJobError for an unknown input, before the script waits for another one."""
     named = [
         match[2] or ""
-        for match in _PLACE.finditer(" ".join(job.params.argv))
+        for word in job.params.argv
+        for match in _PLACE.finditer(word)
         if match[1] == "inputs"
     ]
     known = job.incoming.inputs

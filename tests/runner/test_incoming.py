@@ -480,6 +480,13 @@ def test_a_script_that_names_an_unknown_input_waits_for_none(tmp_path: Path) -> 
         run_script(tmp_path / "script.py", job)
 
 
+def test_words_of_a_script_name_no_input_together(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nassert sys.argv[1:] == ['{inputs.a', 'b}']\n")
+    params = ScriptParams(argv=("{inputs.a", "b}"))
+    run_script(script, running(Incoming({}), params=params, output_folder=tmp_path / "output"))
+
+
 @dataclass
 class ClosingSpark:
     """Fails the download while it ends."""
