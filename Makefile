@@ -14,6 +14,7 @@ help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Runs again when the requirements change. An interrupted set-up leaves no stamp and is repeated.
+# `-W ignore`: Debian's pip warns of how it installs PySpark, which later ones do in another way.
 .venv/.set-up: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed; name it: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -21,8 +22,11 @@ help: ## This list
 	  echo "this Python cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv"; \
 	  exit 1; }
 	@echo "setting up .venv (once; about 2.2 GB with Spark and a JVM)"
+	@echo "pip says nothing while it unpacks what it has downloaded: a minute or two"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements.txt
+	@$(BIN)/python -W ignore -m pip install --disable-pip-version-check --no-input \
+	  -r requirements.txt
+	@echo "installing longhaul, from this folder"
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps \
 	  --editable .
 	@echo "making the AOT cache of Spark's JVM (once; a minute and a half of one core)"

@@ -111,14 +111,20 @@ def run(
     begun = time.monotonic()
     try:
         with BackgroundTraining() as training, show_on(console) as show:
-            show.say("preparing 336,776 flights, synthesizing the stack")
+            show.say("preparing 336,776 flights")
             inputs = scenario.prepare(cache)
             project = load_project(FOLDER)
             make_ready(project)
             context = local_context(project)
-            assembly = kept_synth(work_dir / "cdk.out", context=context, project=FOLDER)
+            assembly = kept_synth(
+                work_dir / "cdk.out",
+                context=context,
+                project=FOLDER,
+                begins=lambda: show.say("synthesizing the stack"),
+            )
             timing = LeaseSettings.model_validate(context[CONTEXT_KEY]["lease"])
             iam = roles_judge_if_any(show.say) if enforce_roles else None
+            show.say("starting an AWS in this process, and deploying the stack to it")
             with embedded_aws(work_dir, project=project, iam=iam) as aws:
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")

@@ -1,6 +1,7 @@
 """The AOT cache: whose it is, and that Spark starts without it."""
 
 import fcntl
+import logging
 import re
 import shutil
 import subprocess
@@ -116,6 +117,17 @@ def test_a_cache_appears_whole_and_replaces_those_of_other_installations(
     assert trained[0] != place
     assert place.read_bytes() == b"cache"
     assert sorted(file.name for file in place.parent.iterdir()) == ["lock", "spark-1.aot"]
+
+
+@pytest.mark.usefixtures("trained")
+def test_the_minutes_of_a_training_are_not_silent(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert aot_training.main() == 0
+    said = [each.getMessage() for each in caplog.records]
+    assert [each[:7] for each in said] == ["1 of 3:", "3 of 3:", "AOT cac"]
+    assert str(place) in said[-1]
 
 
 def test_an_existing_cache_is_not_made_again(place: Path, trained: list[Path]) -> None:

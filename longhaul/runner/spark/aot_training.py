@@ -77,7 +77,9 @@ def make(target: Path) -> None:
         shutil.rmtree(leftover)
     with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=target.parent) as folder:
         made = Path(folder) / target.name
+        logger.info("1 of 3: Spark does what jobs usually do")
         _train(made, Path(folder))
+        logger.info("3 of 3: the JVM checks the cache")
         _check(made, Path(folder))
         with made.open("rb") as opened:
             os.fsync(opened.fileno())
@@ -114,6 +116,7 @@ def _train(made: Path, folder: Path) -> None:
         work(spark, folder)
         watch.stop()
         spark.stop()
+        logger.info("2 of 3: the JVM writes the cache")
         gateway.retire(_ASSEMBLY_LIMIT_S)
     except subprocess.TimeoutExpired as error:
         raise TrainingError(f"the JVM did not write it within {_ASSEMBLY_LIMIT_S} s") from error
