@@ -68,7 +68,7 @@ class _Dispatcher(DomainDispatcherApplication):
                 self._said_at = now
                 LOG.warning("%s", said)
             # Clients try again, as after each failure of a service.
-            return Response(f"{said}\n", 500, mimetype="text/plain")(environ, start_response)
+            return Response(said, 500, mimetype="text/plain")(environ, start_response)
 
 
 class MotoServer:

@@ -121,6 +121,12 @@ def test_thousands_of_lines_from_stdin_arrive_each_once(world: World) -> None:
     assert len(world.aws.sqs.queues[QUEUE_URL].messages) == 2_345
 
 
+def test_empty_list_of_requests_is_said_and_is_no_error(world: World) -> None:
+    done = world.run("submit", input="[]")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "there is no request in it: nothing was sent" in done.stderr
+
+
 def test_nothing_is_sent_when_one_line_is_wrong_and_each_error_names_its_line(world: World) -> None:
     done = world.run("submit", input=f"{body()}\nnot json\n{body(job='sqll')}\n")
     assert done.exit_code == 2

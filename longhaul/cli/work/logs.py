@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from longhaul.cli.display.text import log_line
+from longhaul.cli.display.text import counted, log_line
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
@@ -44,7 +44,7 @@ def logs(
         )
     if attempt is not None and attempt > lease.attempt.number:
         raise CommandError(
-            f"job {lease.job_id} has had {lease.attempt.number} attempts so far, "
+            f"job {lease.job_id} has had {counted(lease.attempt.number, 'attempt')} so far, "
             f"there is no attempt {attempt}",
             ExitStatus.NOT_FOUND,
         )

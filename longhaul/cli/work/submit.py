@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from longhaul.cli.checks.files import missing_files
 from longhaul.cli.checks.params import check_params
+from longhaul.cli.display.text import counted
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import chosen
 from longhaul.cli.target import Target
@@ -125,7 +126,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     if report.stopped_by is not None:
         raise report.stopped_by
     if report.unsent:
-        raise CommandError(f"{len(report.unsent)} requests were not sent")
+        were = "was" if len(report.unsent) == 1 else "were"
+        raise CommandError(f"{counted(len(report.unsent), 'request')} {were} not sent")
     if wait:
         sent = {job_key(to_stage.name, each.job_id): {**each.request.params} for each in sendable}
         wait_for(out, target, awaited, sent, only=only)
@@ -201,6 +203,8 @@ def _send(
     sendable: Sequence[Submission],
     group: str | None,
 ) -> SubmitReport:
+    if not sendable:
+        out.note("there is no request in it: nothing was sent", style="yellow")
     columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn())
     with Progress(
         *columns,
