@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -85,18 +86,20 @@ def synth(
     if project is not None:
         environment[VARIABLE] = str(project)
     output_dir.mkdir(parents=True, exist_ok=True)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", APP],
-            cwd=sources(),
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SYNTH_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SynthError(f"the CDK app was not done after {SYNTH_LIMIT_S} s") from error
+    # jsii's Node has a folder there, which it leaves if it is ended, as by Ctrl-C.
+    with tempfile.TemporaryDirectory(prefix="synth-", ignore_cleanup_errors=True) as scratch:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", APP],
+                cwd=sources(),
+                env=environment | {"TMPDIR": scratch},
+                capture_output=True,
+                text=True,
+                timeout=SYNTH_LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SynthError(f"the CDK app was not done after {SYNTH_LIMIT_S} s") from error
     if done.returncode != 0:
         output = done.stderr.strip() or done.stdout.strip()
         if done.returncode == _WRONG_SETTINGS:

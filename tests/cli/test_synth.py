@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from longhaul.cli import synth as synthesis
-from longhaul.cli.synth import WrongSettingsError, kept_synth, synth
+from longhaul.cli.synth import SynthError, WrongSettingsError, kept_synth, synth
 from tests.projects import make_project
 
 
@@ -90,6 +90,22 @@ def test_a_synthesis_that_ends_midway_is_made_again(
         with pytest.raises(KeyboardInterrupt):
             kept_synth(tmp_path / "out", context={}, project=None)
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["half.json"]
+
+
+def test_temporary_files_of_an_app_that_is_ended_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import os, tempfile; print(tempfile.mkdtemp(), flush=True); os.kill(os.getpid(), 9)"
+    (tmp_path / "ended.py").write_text(code)
+    monkeypatch.setattr(synthesis, "sources", lambda: tmp_path)
+    monkeypatch.setattr(synthesis, "APP", "ended")
+
+    with pytest.raises(SynthError, match="exit code -9") as raised:
+        synth(tmp_path / "cdk.out")
+
+    left = Path(str(raised.value).splitlines()[-1])
+    assert left.is_absolute()
+    assert not left.exists()
 
 
 def test_error_of_the_app_is_in_the_message(tmp_path: Path) -> None:
