@@ -1,6 +1,7 @@
 """Generated changes of the code: `make mutation`."""
 
 import ast
+import json
 import math
 import os
 import subprocess
@@ -14,11 +15,9 @@ import pytest
 from simulation.tools.mutation import __main__ as tool
 from simulation.tools.mutation import forked
 from simulation.tools.mutation.forked import tried
-from simulation.tools.mutation.loaded import on_tests_of_its_module
 from simulation.tools.mutation.operators import mutations
 from simulation.tools.mutation.patched import NotAppliedError, apply
 from simulation.tools.mutation.results import Result, Work, add, outdated, read, reasons
-from simulation.tools.mutation.tests_of import Seen
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,27 +214,40 @@ def test_change_that_has_run_already_is_not_applied(module: ModuleType) -> None:
         apply(change, str(module.__file__), module.__name__)
 
 
+# As in the tool's own processes. A fork of a process of tests may wait for a lock of theirs.
+TRIES_DEFAULTS = """
+import json, sys
+from simulation.tools.mutation.loaded import on_tests_of_its_module
+from simulation.tools.mutation.operators import mutations
+from simulation.tools.mutation.tests_of import Seen
+
+folder = sys.argv[1]
+sys.path.insert(0, folder)
+tests = folder + "/test_changed_rows.py"
+seen = {tests: Seen("", {"test_late": 0.1}, {("changed_rows.py", 2): {"test_late"}})}
+options = ("-q", "-p", "no:cacheprovider", "-c", "/dev/null")
+found = {
+    each.new: on_tests_of_its_module("changed_rows.py", each, seen, options, 30).outcome
+    for each in mutations(open(folder + "/changed_rows.py").read())
+    if each.old == "7"
+}
+print(json.dumps(found))
+"""
+
+
 @pytest.mark.slow
-def test_change_that_has_run_already_is_tried_as_its_module_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
+def test_change_that_has_run_already_is_tried_as_its_module_is_loaded(tmp_path: Path) -> None:
     source = "def is_late(age, limit=7):\n    return age > limit\n"
     (tmp_path / "changed_rows.py").write_text(source)
-    tests = tmp_path / "test_changed_rows.py"
-    tests.write_text(
+    (tmp_path / "test_changed_rows.py").write_text(
         "from changed_rows import is_late\n\n\ndef test_late():\n    assert is_late(8)\n"
     )
-    seen = {str(tests): Seen("", {"test_late": 0.1}, {("changed_rows.py", 2): {"test_late"}})}
-    options = ("-q", "-p", "no:cacheprovider", "-c", "/dev/null")
 
-    found = {
-        each.new: on_tests_of_its_module("changed_rows.py", each, seen, options, 30).outcome
-        for each in mutations(source)
-        if each.old == "7"
-    }
+    command = [sys.executable, "-c", TRIES_DEFAULTS, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
-    assert found == {"8": "killed", "6": "survived"}
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"8": "killed", "6": "survived"}
 
 
 @pytest.mark.slow
