@@ -38,9 +38,10 @@ botocore.session.create_loader = cache(botocore.session.create_loader)
 # each stack is synthesized once for all.
 _STACK, _INFRA = "tests/e2e/", "tests/cdk/"
 # They have the longest tests, and few in a file: begun last, one of them would end long after all.
-# One test tries all seeded bugs, for twelve minutes.
+# Two files alone take ten minutes: all seeded bugs in one test, and single faults in many worlds.
 _FIRST = (
     "tests/simulation/test_mutants.py",
+    "tests/simulation/test_counted_worlds.py",
     _STACK,
     FOLDER,
     "tests/slow/",

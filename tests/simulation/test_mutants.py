@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from simulation.tools.checking import all_hold
-from simulation.tools.mutants.__main__ import KNOWN, tried
+from simulation.tools.mutants.__main__ import KNOWN, hunter, tried
 from simulation.tools.mutants.applied import ROOT, StaleMutantError, changed, mutated
 from simulation.tools.mutants.catalogue import ALL, MUTANTS
 from simulation.tools.mutants.mutant import Mutant
@@ -85,11 +85,25 @@ def test_mutant_whose_known_world_shows_it_no_more_is_stale() -> None:
     name = "two tasks work on one attempt"
     without_its_fault = replace(read(json.loads(KNOWN.read_text())[name]), faults=())
 
-    found = tried(name, without_its_fault.to_json())
+    with hunter() as ask:
+        found = tried(name, without_its_fault.to_json(), ask)
+        unknown = tried(name, None, ask)
 
     assert found["violated"] is None
     assert found["why"].startswith("STALE")
-    assert tried(name, None)["why"].startswith("NO KNOWN WORLD")
+    assert unknown["why"].startswith("NO KNOWN WORLD")
+
+
+def test_a_hunt_that_ends_in_an_error_says_so_and_the_next_one_is_made() -> None:
+    name = "two tasks work on one attempt"
+    with hunter() as ask:
+        broken = ask(name, 1, "no plan")
+        found = ask(name, 1, json.loads(KNOWN.read_text())[name])
+
+    assert broken["violated"] is None
+    assert broken["why"].startswith("BROKE THE SIMULATION: ")
+    assert "neither a seed nor a plan" in broken["why"]
+    assert found["violated"] is not None
 
 
 @pytest.mark.slow

@@ -16,8 +16,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from shlex import quote
 from typing import Any
 
@@ -29,6 +32,9 @@ _WORLDS = 1_000
 
 KNOWN = Path(__file__).with_name("known.json")
 """By the name of a mutant a world that kills it, as a plan in JSON."""
+
+Ask = Callable[[str, int, str | None], dict[str, Any]]
+"""Asks for a hunt: the name of a mutant, the most worlds, and the first one."""
 
 _ANEW = "python -m simulation.tools.mutants --anew"
 
@@ -51,17 +57,25 @@ def main() -> int:
     names = arguments.names or list(MUTANTS)
     known: dict[str, str] = json.loads(KNOWN.read_text())
     killed = 0
-    with ThreadPoolExecutor(arguments.processes) as pool:
-        hunts = {
-            pool.submit(_hunt, name, arguments.worlds)
-            if arguments.anew
-            else pool.submit(tried, name, known.get(name)): name
-            for name in names
-        }
+    with ExitStack() as ending, ThreadPoolExecutor(arguments.processes) as pool:
+        idle: SimpleQueue[Ask] = SimpleQueue()
+        for _ in range(arguments.processes):
+            idle.put(ending.enter_context(hunter()))
+
+        def found_of(name: str) -> dict[str, Any]:
+            ask = idle.get()
+            try:
+                if arguments.anew:
+                    return {"why": "SURVIVED", **ask(name, arguments.worlds, None)}
+                return tried(name, known.get(name), ask)
+            finally:
+                idle.put(ask)
+
+        hunts = {pool.submit(found_of, name): name for name in names}
         for hunt in as_completed(hunts):
             name, found = hunts[hunt], hunt.result()
             killed += found["violated"] is not None
-            if arguments.anew and found["shows"]:
+            if arguments.anew and found.get("shows"):
                 known[name] = found["shows"]
                 kept = {each: known[each] for each in MUTANTS if each in known}
                 KNOWN.write_text(json.dumps(kept, indent=0) + "\n")
@@ -75,29 +89,32 @@ def main() -> int:
     return 0 if killed == len(names) else 1
 
 
-def tried(name: str, world: str | None) -> dict[str, Any]:
+@contextmanager
+def hunter() -> Iterator[Ask]:
+    """`hunt.hunt`, in processes of their own: it takes one name after the other."""
+    command = [sys.executable, "-m", "simulation.tools.mutants.hunt"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        requests, answers = process.stdin, process.stdout
+        assert requests and answers  # noqa: S101, PT018 - pipes are asked for
+
+        def ask(name: str, worlds: int, first: str | None) -> dict[str, Any]:
+            print(json.dumps((name, worlds, first)), file=requests, flush=True)
+            found: dict[str, Any] = json.loads(answers.readline())
+            if "why" in found:
+                # The bug broke the simulation itself, and no invariant found it.
+                found["why"] = f"BROKE THE SIMULATION: {found['why']}"
+            return found
+
+        yield ask
+
+
+def tried(name: str, world: str | None, ask: Ask) -> dict[str, Any]:
     """Whether the known world of a mutant kills it, or the test that it names."""
     if world is None and not MUTANTS[name].test:
         return {"violated": None, "why": f"NO KNOWN WORLD: {_ANEW} {quote(name)}"}
-    found = _run(name, "1", *([] if world is None else [world]))
-    return {"why": f"STALE, its known world shows it no more: {_ANEW} {quote(name)}", **found}
-
-
-def _hunt(name: str, worlds: int) -> dict[str, Any]:
-    return {"why": "SURVIVED", **_run(name, str(worlds))}
-
-
-def _run(name: str, *arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "simulation.tools.mutants.hunt", name, *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    try:
-        done.check_returncode()
-        found: dict[str, Any] = json.loads(done.stdout)
-    except (subprocess.CalledProcessError, ValueError):
-        # The bug broke the simulation itself, and no invariant found it. The others still run.
-        said = f"{done.stdout[-200:]}\n{done.stderr[-2000:]}"
-        return {"violated": None, "why": f"BROKE THE SIMULATION: {said}"}
-    return found
+    stale = f"STALE, its known world shows it no more: {_ANEW} {quote(name)}"
+    return {"why": stale, **ask(name, 1, world)}
 
 
 if __name__ == "__main__":

@@ -1,17 +1,21 @@
 """Runs worlds with one mutant until an invariant does not hold.
 
-`python -m simulation.tools.mutants.hunt NAME WORLDS [FIRST]`, in a process of its own. FIRST is
-the world to begin with, a plan in JSON. Of a mutant that no world can show, the test is run that
-does.
+`python -m simulation.tools.mutants.hunt` answers each line of its stdin by one on stdout, in JSON:
+the arguments of `hunt`, and what that returns or `why` it did not. Each hunt is in a process of its
+own, which is forked when the libraries are loaded: they take longer than a mutant's known world. Of
+a mutant that no world can show, the test is run that does.
 """
 
+import importlib
 import itertools
 import json
+import os
 import random
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterator
-from contextlib import redirect_stdout
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -23,18 +27,72 @@ T = TypeVar("T")
 _MOST_RUNS = 200
 """Of worlds that are tried to find a smaller one: half a minute."""
 
+# None has threads before it is used, or loads the product.
+_LOADED_ONCE: Final = (
+    *("aws_lambda_powertools", "boto3", "hypothesis", "moto", "moto.dynamodb", "pydantic"),
+)
+_MOST_SAID = 2000
+
 
 def main() -> int:
-    """Print a JSON object: how many worlds, what was violated (null: it survived), and by which.
+    for library in _LOADED_ONCE:
+        importlib.import_module(library)
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_in_a_process(*json.loads(line))) + "\n")
+        sys.stdout.flush()
+    return 0
 
-    A world that was hunted is written as its smallest plan, so that what is drawn for a seed later
-    does not change it.
+
+def _in_a_process(*what: Any) -> dict[str, Any]:
+    """What `hunt` returns, or as `why` the end of what it said without that."""
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        tempfile.TemporaryFile("w+") as answer,
+        tempfile.TemporaryDirectory(prefix="hunt-", ignore_cleanup_errors=True) as scratch,
+    ):
+        child = os.fork()
+        if child == 0:
+            me = os.getpid()
+            try:
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                for descriptor in (1, 2):
+                    os.dup2(said.fileno(), descriptor)
+                os.environ["TMPDIR"] = tempfile.tempdir = scratch  # it ends without clearing up
+                found = hunt(*what)
+                if os.getpid() == me:  # a process that a test forked may come here as well
+                    json.dump(found, answer)
+                    answer.flush()
+            except BaseException:  # noqa: BLE001 - as a program of its own would end
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(0)
+        os.waitpid(child, 0)
+        for file in (said, answer):
+            file.seek(0)
+        if text := answer.read():
+            found_there: dict[str, Any] = json.loads(text)
+            return found_there
+        return {"violated": None, "why": said.read()[-_MOST_SAID:]}
+
+
+def hunt(name: str, limit: int, first: str | None) -> dict[str, Any]:
+    """Put the mutant into this process, and run worlds until one shows it.
+
+    Args:
+        name: the mutant's.
+        limit: the most worlds.
+        first: the world to begin with, a plan in JSON.
+
+    Returns:
+        how many `worlds`, what was `violated` (None: it survived), and the world that `shows` it,
+        if that was hunted: its smallest plan, so that what is drawn for a seed later does not
+        change it.
     """
-    name, limit, *first = sys.argv[1:]
     apply(MUTANTS[name])
     if test := MUTANTS[name].test:
-        json.dump({"worlds": 0, "violated": _violated_by(test), "shows": None}, sys.stdout)
-        return 0
+        return {"worlds": 0, "violated": _violated_by(test), "shows": None}
     # Only now, so that all imports of the product get the mutant.
     from simulation.tools.replay import read  # noqa: PLC0415
     from simulation.tools.shrink import Shrinker  # noqa: PLC0415
@@ -56,12 +114,12 @@ def main() -> int:
         Some bugs need many faults, others one fault at the right place. Worlds with tables take
         several times as long as others.
         """
-        yield from map(read, first)
+        yield from map(read, [first] if first else [])
         yield from SCENARIOS.values()
         yield from (world for name, world in RACES.items() if name not in TABLE_WORLDS)
         yield from PIPELINES.values()
         yield from REGRESSIONS.values()
-        drawn = iter(range(int(limit)))
+        drawn = iter(range(limit))
         counted = _alternating(
             [
                 single_faults(plan)
@@ -75,25 +133,23 @@ def main() -> int:
     tried = 0
     violated: str | None = None
     shows: str | None = None
-    for world in itertools.islice(worlds(), int(limit)):
+    for world in itertools.islice(worlds(), limit):
         tried += 1
         violation = run_world(world)
         if violation is not None:
             violated = violation.text.partition("\n")[0]
-            if not first:
+            if first is None:
                 shows = Shrinker(violation, _MOST_RUNS).shrink().plan.to_json()
             break
-    json.dump({"worlds": tried, "violated": violated, "shows": shows}, sys.stdout)
-    return 0
+    return {"worlds": tried, "violated": violated, "shows": shows}
 
 
 def _violated_by(test: str) -> str | None:
     """The test, if it fails; None when it passes."""
-    with redirect_stdout(sys.stderr):  # stdout is for the answer
-        # Plain asserts: to rewrite those of a plugin's package, pytest loads the package's files
-        # itself, and `longhaul` has a plugin. It would load them without the mutant.
-        plain = ["-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
-        code = pytest.main([*plain, test])
+    # Plain asserts: to rewrite those of a plugin's package, pytest loads the package's files
+    # itself, and `longhaul` has a plugin. It would load them without the mutant.
+    plain = ["-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
+    code = pytest.main([*plain, test])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise RuntimeError(f"{test} did not run: {code}")
     return test if code == pytest.ExitCode.TESTS_FAILED else None
