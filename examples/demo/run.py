@@ -254,7 +254,7 @@ class _Demo:
             if len(claimed) < members:
                 return False
             for _, job in sorted(claimed, key=itemgetter(0), reverse=True):
-                if job.runs and kill.kill(job.key, unless=partial(unless, job.key)):
+                if job.runs and self._kills(job.key, unless):
                     killed.append(Killed(job, time.time(), self._parts_of(job.key)))
                     return True
             return self._is_done()
@@ -263,6 +263,9 @@ class _Demo:
         check.require(bool(killed), f"every job of {stage} ended before it could be killed")
         self._show.say(f"SIGKILL sent to the process group of {killed[0].job.label}")
         return killed[0]
+
+    def _kills(self, key: str, unless: Callable[[str], bool]) -> bool:
+        return kill.kill(key, self._endpoint, unless=partial(unless, key))
 
     def _has_ended(self, key: str) -> bool:
         """Whether the job's attempt has committed, or is over."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from examples.demo import kill
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.iceberg.catalog import Tables
@@ -129,6 +130,13 @@ class Stack:
 
     def row(self, job_id: str) -> Lease | None:
         return self.leases.load(f"main#{job_id}")
+
+    def process_group_of(self, job_id: str) -> int | None:
+        """The process group of the job's task; None without one."""
+        return kill.process_group_of(f"main#{job_id}", self.aws.endpoint)
+
+    def kill(self, job_id: str) -> None:
+        assert kill.kill(f"main#{job_id}", self.aws.endpoint), f"{job_id} does not run"
 
     def wait_for(
         self, condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S

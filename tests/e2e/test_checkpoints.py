@@ -10,7 +10,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from examples.demo import kill
 from longhaul.domain.lease import State
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.saved import PREFIX
@@ -119,7 +118,7 @@ def run(stack: Stack, job_id: str, output: str, folder: Path) -> Seen:
         row = stack.row(job_id)
         assert row is not None
         assert (row.attempt.number, row.has_saved) == (attempt, True)
-        assert kill.kill(row.key)
+        stack.kill(job_id)
         (folder / f"wait-{month}").unlink()
     row = stack.until(job_id, State.SUCCEEDED)
     # A process that dies by itself has failed, whatever it has stored.

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from examples.demo import kill
 from longhaul.domain.lease import Lease, State
 from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, Stack
@@ -124,7 +123,7 @@ def test_a_killed_job_is_released_at_once_and_succeeds_at_the_second_attempt(
 ) -> None:
     stack.send(stack.plan("killed", "ok", until=done))
     stack.until_task("killed")
-    assert kill.kill("main#killed")
+    stack.kill("killed")
     done.touch()
     row = stack.until("killed", State.SUCCEEDED)
     assert (row.attempt.number, row.failures, row.interruptions) == (2, 1, 0)
@@ -142,7 +141,7 @@ def test_an_execution_stopped_by_hand_ends_its_task_and_is_an_interruption(
     arn = f"{executions}:{row.id.execution_name}"
     stack.client("stepfunctions").stop_execution(executionArn=arn)
     stack.wait_for(
-        lambda: stack.row("stopped") != row and kill.process_group_of("main#stopped") is None,
+        lambda: stack.row("stopped") != row and stack.process_group_of("stopped") is None,
         "the task to be stopped",
     )
     done.touch()

@@ -2,7 +2,6 @@
 
 import pytest
 
-from examples.demo import kill
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 
@@ -21,7 +20,7 @@ def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awak
     row = stack.row("stopped-by-drain")
     assert row is not None
     assert (row.state, row.failures, row.interruptions) == (State.RELEASED, 0, 1)
-    assert kill.process_group_of("main#stopped-by-drain") is None
+    assert stack.process_group_of("stopped-by-drain") is None
     assert "table " in said
     assert "USD a month" in said
 

@@ -15,7 +15,6 @@ import boto3
 import psutil
 import pytest
 
-from examples.demo import kill
 from longhaul.adapters.publisher import read_manifest
 from longhaul.client import Client, JobDeadError, SubmittedJob
 from longhaul.domain.lease import State
@@ -226,7 +225,7 @@ def test_a_job_that_overruns_its_timeout_is_stopped(stack: Stack) -> None:
     stack.send(stack.select("overrun", endless, timeout="12s", max_attempts=1))
     row = stack.until("overrun", State.DEAD)
     assert (row.last_class, row.attempt.number) == ("timed_out", 1)
-    stack.wait_for(lambda: kill.process_group_of("main#overrun") is None, "the task to be stopped")
+    stack.wait_for(lambda: stack.process_group_of("overrun") is None, "the task to be stopped")
 
 
 @pytest.mark.slow
@@ -235,7 +234,7 @@ def test_a_jvm_that_hangs_as_it_boots_is_stopped_and_does_not_count_against_the_
 ) -> None:
     stack.send(stack.select("stalls", "SELECT 1 AS one", stall_timeout="10s"))
     stack.until_task("stalls")
-    stack.wait_for(lambda: jvm_of("main#stalls"), "the JVM to start").suspend()
+    stack.wait_for(lambda: jvm_of(stack, "stalls"), "the JVM to start").suspend()
     row = stack.until("stalls", State.RELEASED)
     assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
     assert "no progress for" in str(row.last_error)
@@ -254,7 +253,7 @@ def test_a_job_whose_jvm_hangs_is_stopped_as_stalled_and_succeeds_at_the_second_
     )
     stack.send(stack.select("hangs", seconds_of_work, stall_timeout="10s"))
     stack.until_progress("hangs", "running")
-    jvm = jvm_of("main#hangs")
+    jvm = jvm_of(stack, "hangs")
     assert jvm is not None
     jvm.suspend()
     row = stack.until("hangs", State.RELEASED)
@@ -266,8 +265,8 @@ def test_a_job_whose_jvm_hangs_is_stopped_as_stalled_and_succeeds_at_the_second_
     assert stack.ended_as(changed(row, attempt=1)) == "RELEASED"
 
 
-def jvm_of(key: str) -> psutil.Process | None:
-    group = kill.process_group_of(key)
+def jvm_of(stack: Stack, job_id: str) -> psutil.Process | None:
+    group = stack.process_group_of(job_id)
     children = psutil.Process(group).children(recursive=True) if group else []
     return next((child for child in children if child.name() == "java"), None)
 

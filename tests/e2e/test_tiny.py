@@ -5,7 +5,6 @@ from functools import partial
 import psutil
 import pytest
 
-from examples.demo import kill
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 from tests.local.support import eventually
@@ -35,7 +34,7 @@ def test_a_tiny_job_that_is_killed_goes_on_with_the_next_size_on_fargate(stack: 
     )
     stack.send(stack.select("tiny-killed", slow, size="tiny"))
     stack.until_progress("tiny-killed", "running")
-    assert kill.kill("main#tiny-killed")
+    stack.kill("tiny-killed")
     row = stack.until("tiny-killed", State.SUCCEEDED)
     assert (row.attempt.number, row.failures) == (2, 1)
     assert (row.input.engine, row.input.size) == ("fargate", "small")

@@ -14,13 +14,22 @@ from examples.demo import kill
 
 ENDPOINT = f"http://127.0.0.1/{uuid.uuid4()}"
 KEY = f"clean#{uuid.uuid4()}"
+_WITHIN_S = 60
+
+_TASK = """
+import subprocess
+# It ends with its parent, at the end of its input.
+subprocess.Popen(
+    ["sh", "-c", "echo; read -r _"], stdin=subprocess.PIPE, process_group=0
+).wait()
+"""
 
 
 @pytest.fixture
 def job() -> Iterator[subprocess.Popen[bytes]]:
-    """A process with the environment of a job's, in a group of its own."""
+    """A process with the environment of a job's, with a child in another group, as Spark has."""
     process = subprocess.Popen(
-        [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"],
+        [sys.executable, "-c", _TASK],
         stdout=subprocess.PIPE,
         env=os.environ | {"LONGHAUL_KEY": KEY, "AWS_ENDPOINT_URL": ENDPOINT},
         start_new_session=True,
@@ -37,8 +46,27 @@ def job() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_the_group_of_a_job_is_killed(job: subprocess.Popen[bytes]) -> None:
-    assert kill.kill(KEY)
-    assert job.wait() == -signal.SIGKILL
+    assert kill.kill(KEY, ENDPOINT)
+    assert job.wait(_WITHIN_S) == -signal.SIGKILL
+
+
+def test_the_task_is_killed_and_not_the_workers_that_spark_keeps_in_a_group_of_their_own(
+    job: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would start them anew, and the attempt go on.
+
+    After the ids of processes have begun again at the lowest, a child comes before its parent.
+    """
+    workers = next(iter(psutil.Process(job.pid).children()))
+    assert os.getpgid(workers.pid) == workers.pid
+    monkeypatch.setattr(psutil, "process_iter", lambda: [workers, psutil.Process(job.pid)])
+    assert kill.kill(KEY, ENDPOINT)
+    assert job.wait(_WITHIN_S) == -signal.SIGKILL
+
+
+def test_a_job_of_the_same_name_in_another_aws_goes_on(job: subprocess.Popen[bytes]) -> None:
+    assert not kill.kill(KEY, f"{ENDPOINT}/another")
+    assert job.poll() is None
 
 
 def test_a_job_that_has_committed_meanwhile_goes_on(job: subprocess.Popen[bytes]) -> None:
@@ -50,7 +78,7 @@ def test_a_job_that_has_committed_meanwhile_goes_on(job: subprocess.Popen[bytes]
         seen.append(psutil.Process(job.pid).status())
         return True
 
-    assert not kill.kill(KEY, unless=has_committed)
+    assert not kill.kill(KEY, ENDPOINT, unless=has_committed)
     assert seen == [psutil.STATUS_STOPPED]
     os.waitpid(job.pid, os.WCONTINUED)
     assert job.poll() is None
@@ -64,15 +92,16 @@ def test_a_job_goes_on_if_nobody_can_say_whether_it_has_committed(
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        kill.kill(KEY, unless=unreachable)
+        kill.kill(KEY, ENDPOINT, unless=unreachable)
     os.waitpid(job.pid, os.WCONTINUED)
     assert job.poll() is None
 
 
 def test_nothing_is_killed_of_a_job_that_does_not_run() -> None:
-    assert not kill.kill(KEY)
+    assert not kill.kill(KEY, ENDPOINT)
 
 
 def test_processes_of_another_aws_are_not_counted(job: subprocess.Popen[bytes]) -> None:
-    assert kill.processes_of(ENDPOINT) == {job.pid: True}
+    children = psutil.Process(job.pid).children()
+    assert kill.processes_of(ENDPOINT) == {each.pid: True for each in (job, *children)}
     assert kill.processes_of(f"{ENDPOINT}/another") == {}
