@@ -6,11 +6,13 @@ contract tests run on moto too, and `tests/e2e` runs the whole stack there.
 
 import json
 import os
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -231,6 +233,9 @@ def deployed(
         # The handlers build their own clients and clock: give them the fakes.
         patch.setattr(boto3, "client", fake.client)
         patch.setattr("longhaul.wiring.SystemClock", lambda: fake.clock)
+        # What they draw, such as the jitter of a wait, is the same in each run.
+        rng = random.Random(1)
+        patch.setattr("longhaul.wiring.random", SimpleNamespace(Random=lambda: rng))
         patch.setitem(os.environ, VARIABLE, known.model_dump_json())
         forget_runtimes()
         yield Stack(
