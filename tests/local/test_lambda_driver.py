@@ -90,13 +90,12 @@ def invoke(
             FunctionName="echo",
             Environment={"Variables": {"GIVEN": "by the template", "AWS_REGION": "elsewhere"}},
         ),
-        "Meet": function("meet", FunctionName="meet"),
-        "Hang": function(
-            "hang",
-            FunctionName="hang",
-            Timeout=1,
+        "Meet": function(
+            "meet",
+            FunctionName="meet",
             Environment={"Variables": {"GIVEN": "by the template"}},
         ),
+        "Hang": function("hang", FunctionName="hang", Timeout=1),
         "Task": TASK,
         "Die": function("die", FunctionName="die"),
         "Killed": function("killed", FunctionName="killed"),
@@ -140,14 +139,18 @@ def test_function_runs_in_a_warm_process_with_the_context_and_environment_of_lam
 
 
 def test_variable_that_is_changed_holds_from_the_next_invocation_and_task_and_ends_none(
-    aws: EmbeddedAws, invoke: Callable[..., Any], client: Callable[[str], Any]
+    aws: EmbeddedAws, invoke: Callable[..., Any], client: Callable[[str], Any], tmp_path: Path
 ) -> None:
     first, _ = invoke("echo")
+    room = tmp_path / "room"
+    room.mkdir()
     with ThreadPoolExecutor() as threads:
-        running = threads.submit(invoke, "hang", {"seconds": 0.5})
+        running = threads.submit(invoke, "meet", {"room": str(room), "guests": 2})
+        (pid,) = eventually(lambda: list(room.iterdir()), "the other one runs")
         aws.change_variable("GIVEN", str.upper)
         second, _ = invoke("echo")
-        assert running.result() == ("done", None)
+        (room / "second").touch()
+        assert running.result() == (int(pid.name), None)
     assert second["env"]["GIVEN"] == "BY THE TEMPLATE"
     eventually(lambda: not psutil.pid_exists(first["pid"]), "the process before is gone")
     described = client("ecs").describe_task_definition(taskDefinition="small")

@@ -273,12 +273,14 @@ def test_a_table_gets_the_rows_of_a_frame(
 
 
 class _Stops:
-    def __init__(self) -> None:
+    def __init__(self, timer: threading.Timer) -> None:
+        self._timer = timer
         self.ended: int | None = None
 
     def work(self) -> None:
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"])
         try:
+            self._timer.start()  # only now: a busy machine may take long to start the child
             with suppress(Exception):  # as careless code has it
                 time.sleep(20)
             time.sleep(20)
@@ -287,9 +289,9 @@ class _Stops:
 
 
 def test_a_stop_unwinds_the_job_wherever_it_is_and_ends_its_processes() -> None:
-    stop, stops = Stop(), _Stops()
+    stop = Stop()
     timer = threading.Timer(0.5, stop.request, (StopReason.CANCELLED, "cancelled on request"))
-    timer.start()
+    stops = _Stops(timer)
 
     with pytest.raises(StopRequestedError, match="cancelled on request"):
         run_plain(stops.work, stop)

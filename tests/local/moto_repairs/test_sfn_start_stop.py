@@ -25,7 +25,7 @@ def test_two_starts_at_once_are_one_execution(
     def look(self: Any, *args: Any) -> Any:
         found = stock_look(self, *args)
         if not repaired:
-            both_looked.wait(5)
+            both_looked.wait(30)
         return found
 
     monkeypatch.setattr(StateMachine, "_handle_name_input_idempotency", look)

@@ -29,7 +29,7 @@ def test_two_receives_at_once_never_get_one_message(
         if is_visible and queue._messages_lock.acquire(blocking=False):
             queue._messages_lock.release()
             if not repaired:
-                together.wait(5)
+                together.wait(30)
         return is_visible
 
     monkeypatch.setattr(models.Message, "visible", property(visible))
