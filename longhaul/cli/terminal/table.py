@@ -17,7 +17,8 @@ class Table:
     """A heading and aligned cells.
 
     Columns that do not fit go on indented lines below; a cell that is too wide even there is
-    folded. Cells have to be printable already. `styles`, by a cell's whole text.
+    folded. Where it saves such a line, long texts are folded between their words first. Cells have
+    to be printable already. `styles`, by a cell's whole text.
     """
 
     def __init__(
@@ -28,8 +29,25 @@ class Table:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = [self._heading, *self._rows]
-        widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
-        bands = list(_bands(widths, options.max_width))
+        columns = list(zip(*lines, strict=True))
+        natural = [max(cell.cell_len for cell in column) for column in columns]
+        # A column of ids has none that can be folded.
+        least = [
+            min(width, max(_FOLDED, *map(_longest_word, column)))
+            for width, column in zip(natural, columns, strict=True)
+        ]
+        widths, bands = natural, list(_bands(natural, options.max_width))
+        if len(folded := list(_bands(least, options.max_width))) < len(bands):
+            bands = folded
+            widths = [
+                width
+                for band in bands
+                for width in _shared(
+                    [natural[column] for column in band],
+                    [least[column] for column in band],
+                    options.max_width - (_INDENT if band.start else 0),
+                )
+            ]
         for cells in lines:
             for band in bands:
                 indent = _INDENT if band.start else 0
@@ -56,20 +74,43 @@ def _bands(widths: Sequence[int], room: int) -> Iterator[range]:
     yield range(start, len(widths))
 
 
+def _longest_word(cell: Text) -> int:
+    return max(map(cell_len, cell.plain.split()), default=0)
+
+
+def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> Iterator[int]:
+    """The widths of a line's columns: those that want more get the same of what is left."""
+    left = room - sum(least) - _GAP * (len(least) - 1)
+    wanting = sum(want > has for want, has in zip(natural, least, strict=True))
+    for want, has in zip(natural, least, strict=True):
+        more = min(want - has, max(0, left) // wanting) if want > has else 0
+        wanting -= want > has
+        left -= more
+        yield has + more
+
+
+def _folded(console: Console, cell: Text, width: int) -> Sequence[Text]:
+    if cell.cell_len <= width:
+        return [cell]
+    parts = cell.wrap(console, width, overflow="fold")
+    for part in parts:
+        part.rstrip()  # the blank between two words
+    return list(parts)
+
+
 def _row_lines(
     console: Console, cells: Sequence[Text], widths: Sequence[int], indent: int, room: int
 ) -> Iterator[Text]:
-    """The lines of one row in one band.
-
-    Only the last cell can be too wide: it folds under itself.
-    """
-    lead = Text(" " * indent)
-    for cell, width in zip(cells[:-1], widths[:-1], strict=True):
-        lead.append_text(cell).append(" " * (width - cell.cell_len + _GAP))
-    offset = cell_len(lead.plain)
-    folded = cells[-1].wrap(console, max(1, room - offset), overflow="fold")
-    for before, part in zip_longest([lead], folded, fillvalue=None):
-        line = before or Text(" " * offset)
-        line.append_text(part or Text(""))
+    """The lines of one row in one band: a cell that is too wide folds under itself."""
+    offset = indent + sum(widths[:-1]) + _GAP * (len(widths) - 1)
+    folded = [
+        _folded(console, cell, max(1, width))
+        for cell, width in zip(cells, [*widths[:-1], room - offset], strict=True)
+    ]
+    for parts in zip_longest(*folded):
+        line = Text(" " * indent)
+        for part, width in zip(parts, widths, strict=True):
+            shown = part or Text("")
+            line.append_text(shown).append(" " * (width - shown.cell_len + _GAP))
         line.rstrip()
         yield line
