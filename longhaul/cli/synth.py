@@ -18,6 +18,7 @@ from longhaul.config.project import demo, load_project
 from longhaul.config.project_file import VARIABLE
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources, work_dir
+from longhaul.config.version import version as own_version
 from longhaul.settings import Architecture
 
 DEFAULT_WORK_DIR = work_dir()
@@ -136,6 +137,8 @@ def kept_synth(
     if stamp.is_file() and stamp.read_text() == digest:
         return output_dir
     begins()
+    # First: an interrupt may leave a part of the folder, which no later call may take for whole.
+    stamp.unlink(missing_ok=True)
     shutil.rmtree(output_dir, ignore_errors=True)
     synth(output_dir, context=context, project=project)
     stamp.write_text(digest)
@@ -145,7 +148,12 @@ def kept_synth(
 def _digest(context: dict[str, object], project: Path | None) -> str:
     jobs = load_project(project) if project else demo()
     given = _for_this_machine(json.loads(PROFILE.read_text()) | context)
-    parts: list[object] = [given, sys.version, *(version(name) for name in _LIBRARIES)]
+    parts: list[object] = [
+        given,
+        sys.version,
+        own_version(),
+        *(version(name) for name in _LIBRARIES),
+    ]
     files: list[tuple[str, Path]] = []
     if jobs is not None:
         parts += [jobs.text, jobs.job_names]

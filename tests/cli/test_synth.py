@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,9 @@ def test_a_change_of_our_own_code_or_of_the_cdk_is_synthesized(
     monkeypatch.setattr(synthesis, "version", lambda name: f"{name} 99")
     kept_synth(out, context={}, project=None)
     assert len(synthesized) == 3
+    monkeypatch.setattr(synthesis, "own_version", lambda: "99")  # an output of the template
+    kept_synth(out, context={}, project=None)
+    assert len(synthesized) == 4
 
 
 def test_a_synthesis_that_ends_midway_is_made_again(
@@ -90,6 +94,25 @@ def test_a_synthesis_that_ends_midway_is_made_again(
         with pytest.raises(KeyboardInterrupt):
             kept_synth(tmp_path / "out", context={}, project=None)
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["half.json"]
+
+
+def test_an_assembly_whose_removal_is_interrupted_is_not_kept(
+    tmp_path: Path, synthesized: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"longhaul": {"stages": [{"name": "main"}]}}
+    out = kept_synth(tmp_path / "out", context=given, project=None)
+    (out / "asset").touch()
+
+    def interrupted(folder: Path, **_: Any) -> None:
+        (folder / "asset").unlink(missing_ok=True)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            kept_synth(out, context={}, project=None)
+    kept_synth(out, context=given, project=None)  # as before the change
+    assert len(synthesized) == 2
 
 
 def test_temporary_files_of_an_app_that_is_ended_are_removed(
