@@ -165,9 +165,8 @@ class Job(Protocol[ParamsT_co]):
         a dataset of that one then.
 
         Raises:
-            ValueError: the name cannot be used, or was written already.
-            PermanentJobError: the request has no such output, the table cannot hold it, or a part
-                has other columns than the first.
+            PermanentJobError: the name cannot be used, or was written already; the request has no
+                such output, the table cannot hold it, or a part has other columns than the first.
         """
 
     @overload
@@ -192,7 +191,7 @@ class Job(Protocol[ParamsT_co]):
         `version="1"` from the beginning, and another version when it does.
 
         Raises:
-            ValueError: the name cannot be used, or was used already.
+            PermanentJobError: the name cannot be used, or was used already.
         """
 
     def folder(self, name: str, /, *, version: str | None = None) -> Path:
@@ -202,7 +201,7 @@ class Job(Protocol[ParamsT_co]):
         that of `checkpoint`.
 
         Raises:
-            ValueError: the name cannot be used.
+            PermanentJobError: the name cannot be used.
         """
 
     @property
@@ -261,8 +260,8 @@ class Job(Protocol[ParamsT_co]):
 
         Raises:
             PermanentJobError: the job runs on a cluster, whose machines share no disk; or the
-                output goes to a table, or is not in the request.
-            ValueError: the name cannot be used, or was written already.
+                output goes to a table, or is not in the request; or the name cannot be used, or
+                was written already.
         """
 
     def progress(
@@ -291,7 +290,7 @@ class Job(Protocol[ParamsT_co]):
         the log says so.
 
         Raises:
-            ValueError: the name cannot be used.
+            PermanentJobError: the name cannot be used.
         """
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:

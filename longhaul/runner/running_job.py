@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _CATALOG_ANSWERS_WITHIN: Final = "15m"
 _MAX_LABEL: Final = 200
 _MAX_METRIC: Final = 2.0**360  # CloudWatch takes no larger value
+_PARTS_ALONE: Final = "write all of it in parts, or all in one call without `part`"
 _NO_END: Final = datetime.max.replace(tzinfo=UTC)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -81,6 +82,10 @@ class Target:
     @property
     def title(self) -> str:
         return title_of(self.name, self.output)
+
+    @property
+    def in_words(self) -> str:
+        return "the main dataset" if self.title == MAIN else f"dataset {self.title!r}"
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,7 @@ class RunningJob(Generic[ParamsT]):
     _files: int = field(default=0, init=False)
     _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
     _layouts: dict[str, TableLayout] = field(default_factory=dict, init=False)
+    _whole: set[str] = field(default_factory=set, init=False)  # datasets not in parts, by title
     _checkpoints: set[str] = field(default_factory=set, init=False)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -209,9 +215,13 @@ class RunningJob(Generic[ParamsT]):
         if part is not None:
             return self._write_part(df, target, part, version, how)
         if version is not None:
-            raise ValueError("version: only a part of an output has one")
-        folder = self._new_dataset(target)
-        dataset = self._write_dataset(self.frame_of(df), target, folder, how)
+            raise PermanentJobError("version: only a part of an output has one")
+        folder = self._new_dataset(target, "write all its rows in one call, or in parts (part=…)")
+        try:
+            dataset = self._write_dataset(self.frame_of(df), target, folder, how)
+        except BaseException:
+            self._whole.discard(target.title)  # it may be tried again
+            raise
         self.written.append(dataset)
         # Now, and not when all that comes after has been written for nothing.
         self._count_files(count_files(dataset.folder))
@@ -223,17 +233,22 @@ class RunningJob(Generic[ParamsT]):
     ) -> int:
         _require_label("part", part)
         _require_version(version)
-        name = target.title
-        is_written = any(dataset.title == name for dataset in self.written)
-        if is_written and not self._parts.get(name):
-            raise ValueError(f"dataset {name!r} was written already, and not in parts")
-        parts = self._parts.setdefault(name, {})
-        if part in parts:
-            raise ValueError(f"part {part!r} of dataset {name!r} was written already")
+        name, dataset = target.title, target.in_words
         frame = self.frame_of(data)
         # Of a table all files are Parquet, and it has partitions of its own.
         way = "" if target.table else how.to_json()
-        parts[part] = frame.columns, way
+        with self._lock:
+            if name in self._whole:
+                raise PermanentJobError(
+                    f"{dataset} was written already, and not in parts: {_PARTS_ALONE}"
+                )
+            parts = self._parts.setdefault(name, {})
+            if part in parts:
+                raise PermanentJobError(
+                    f"part {part!r} of {dataset} was written already: write all its rows in one"
+                    " call, or give the second one another name"
+                )
+            parts[part] = frame.columns, way
         try:
             return self._write_new_part(frame, target, part, version, how)
         except Exception:
@@ -366,13 +381,17 @@ class RunningJob(Generic[ParamsT]):
         self._require_own_process("checkpoint")
         _require_text("checkpoint", name)
         if not _NAME.fullmatch(name):
-            raise ValueError(
+            raise PermanentJobError(
                 f"{name!r} is no checkpoint name: letters, digits, _ and -, at most 64"
             )
-        if name in self._checkpoints:
-            raise ValueError(f"checkpoint {name!r} was used already")
         _require_version(version)
-        self._checkpoints.add(name)
+        with self._lock:
+            if name in self._checkpoints:
+                raise PermanentJobError(
+                    f"checkpoint {name!r} was used already: use the frame that the first call"
+                    " returned, or give the second one another name"
+                )
+            self._checkpoints.add(name)
         try:
             return self._checkpoint(name, self.frame_of(df), version)
         except Exception:
@@ -398,7 +417,9 @@ class RunningJob(Generic[ParamsT]):
     def folder(self, name: str, /, *, version: str | None = None) -> Path:
         _require_text("folder", name)
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no folder name: letters, digits, _ and -, at most 64")
+            raise PermanentJobError(
+                f"{name!r} is no folder name: letters, digits, _ and -, at most 64"
+            )
         _require_version(version)
         return self._saving().job_folder(name, version)
 
@@ -490,7 +511,7 @@ class RunningJob(Generic[ParamsT]):
         self._require_own_process("files")
         target = self._target(name, output)
         self.require_prefix(target.output)
-        folder = self._new_dataset(target)
+        folder = self._new_dataset(target, "use the folder that the first call returned")
         if not isinstance(folder, Path):
             raise PermanentJobError(
                 "this job writes files of its own, which a cluster cannot: send it to another"
@@ -512,10 +533,13 @@ class RunningJob(Generic[ParamsT]):
         """The folder that becomes a dataset of an output.
 
         Raises:
-            ValueError: the name cannot be used.
+            PermanentJobError: the name cannot be used.
         """
+        _require_text("dataset", name)
         if name != MAIN and not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
+            raise PermanentJobError(
+                f"{name!r} is no dataset name: letters, digits, _ and -, at most 64"
+            )
         whole = self.output_folder / f"outputs-{output}" if output else self.output_folder
         return whole / ("main" if name == MAIN else f"named-{name}")
 
@@ -534,14 +558,27 @@ class RunningJob(Generic[ParamsT]):
             )
         return Target(name, output, self.outputs[output])
 
-    def _new_dataset(self, target: Target) -> Folder:
-        if any(dataset.title == target.title for dataset in self.written):
-            raise ValueError(f"dataset {target.title!r} was written already")
-        return self.folder_of(target.name, target.output)
+    def _new_dataset(self, target: Target, instead: str) -> Folder:
+        """The folder of a dataset that one call writes; also threads get it once."""
+        folder = self.folder_of(target.name, target.output)
+        with self._lock:
+            if self._parts.get(target.title):
+                raise PermanentJobError(
+                    f"{target.in_words} was written already, in parts: {_PARTS_ALONE}"
+                )
+            if target.title in self._whole:
+                raise PermanentJobError(
+                    f"{target.in_words} was written already: {instead}, or give the second one"
+                    " another name"
+                )
+            self._whole.add(target.title)
+        return folder
 
     def metric(self, name: str, value: float, /) -> None:
+        self._require_own_process("metric")
+        _require_text("metric", name)
         if problem := metric_problem(name):
-            raise ValueError(problem)
+            raise PermanentJobError(problem)
         with self._lock:
             is_full = len(self.metrics) >= MAX_METRICS and name not in self.metrics
             number = _finite(value)
@@ -572,14 +609,14 @@ def _finite(value: object) -> int | float | None:
 
 def _require_text(what: str, name: object) -> None:
     if not isinstance(name, str):
-        raise TypeError(f"{what}: {name!r} is no text: name it by one, as {str(name)!r}")
+        raise PermanentJobError(f"{what}: {name!r} is no text: name it by one, as {str(name)!r}")
 
 
 def _require_label(what: str, text: str) -> None:
     """Raises unless the text can be a part's name, or a version."""
     _require_text(what, text)
     if not text or len(text) > _MAX_LABEL or has_controls(text):
-        raise ValueError(
+        raise PermanentJobError(
             f"{what}: {text[:100]!r} is not 1 to {_MAX_LABEL} characters that can be printed"
         )
 

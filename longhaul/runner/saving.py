@@ -342,14 +342,17 @@ class Saving:
         """The job's folder of that name, with what was stored.
 
         Raises:
-            ValueError: the attempt has opened it with another version.
+            PermanentJobError: the attempt has opened it with another version.
         """
         made_by = self.made_by(version)
         with self._alone():
             if name in self._folders:
                 opened, folder = self._folders[name]
                 if opened != made_by:
-                    raise ValueError(f"folder {name!r} was opened with another version")
+                    raise PermanentJobError(
+                        f"folder {name!r} was opened with another version: name the same one in"
+                        " each call"
+                    )
                 return folder.folder
             folder = JobFolder(self.objects, self.folder / name)
             stored = self._record.folders.get(name)

@@ -18,10 +18,10 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -39,6 +39,8 @@ _PLACE: Final = re.compile(r"\{(?:(inputs|outputs?|folder)(?:\.([^{}]*))?|(resul
 _MAX_REPORT_BYTES: Final = 1024 * 1024  # more is no result, but data
 
 logger = logging.getLogger(__name__)
+
+FolderT = TypeVar("FolderT")
 
 Places = dict[tuple[str, str], Folder]
 """The folders that become datasets, by their name and that of their output; "" is the main one."""
@@ -61,10 +63,7 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     job.require_prefix()
     places: Places = {(MAIN, ""): job.folder_of(MAIN)}
     _require_inputs(job)
-    try:
-        argv = [_filled(word, job, places) for word in job.params.argv]
-    except ValueError as error:
-        raise PermanentJobError(f"params.argv: {error}") from error
+    argv = [_filled(word, job, places) for word in job.params.argv]
     with _keeping_folders(job), heeding_exits(), _as_main(file, argv):
         runpy.run_path(str(file), run_name="__main__")
     # Rows are not counted: they would have to be read once more.
@@ -104,7 +103,7 @@ def _take_reports(job: RunningJob[ScriptParams]) -> None:
     for name, value in (metrics or {}).items():
         try:
             job.metric(name, value)
-        except ValueError as error:
+        except PermanentJobError as error:
             logger.warning("%s", error)
 
 
@@ -169,7 +168,7 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
         if kind == "folder":
             if name is None:
                 raise PermanentJobError("params.argv: {folder} needs a name: {folder.NAME}")
-            return str(job.folder(name))
+            return str(_named(job.folder, name))
         if kind == "inputs":
             return local_path(job.path_of_input(name))
         output, dataset = "", MAIN if name is None else name
@@ -182,7 +181,7 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
                 )
             job.require_prefix(output)
             dataset = dataset or MAIN
-        folder = places[dataset, output] = job.folder_of(dataset, output)
+        folder = places[dataset, output] = _named(job.folder_of, dataset, output)
         if isinstance(folder, S3Folder):
             return folder.as_uri()
         # Spark wants to make the folder itself. A script that writes below it with `open` needs it.
@@ -192,6 +191,14 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
         return str(folder)
 
     return _PLACE.sub(path, word)
+
+
+def _named(folder: Callable[..., FolderT], *names: str) -> FolderT:
+    """The folder of a name that an argument has."""
+    try:
+        return folder(*names)
+    except PermanentJobError as error:
+        raise PermanentJobError(f"params.argv: {error}") from error
 
 
 @contextmanager

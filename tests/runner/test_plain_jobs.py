@@ -225,6 +225,64 @@ def test_a_part_with_other_columns_is_refused(run: Callable[..., ExitCode], clou
     assert 'n is "integer", and was "long"' in result.error
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({}, "the main dataset was written already: write all its rows in one call, or in parts"),
+        ({"name": "bad"}, "dataset 'bad' was written already"),
+        ({"part": "1"}, "part '1' of the main dataset was written already"),
+    ],
+)
+def test_what_is_written_twice_fails_for_good(
+    run: Callable[..., ExitCode], cloud: Cloud, how: dict[str, str], said: str
+) -> None:
+    def job(job: Job[Any]) -> None:
+        for _ in range(2):
+            job.write(pa.table({"n": [1]}), **how)
+
+    assert run(job) is ExitCode.PERMANENT
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert said in result.error
+
+
+def test_a_dataset_that_is_still_being_written_is_written_once(
+    run: Callable[..., ExitCode], cloud: Cloud
+) -> None:
+    rows = pa.record_batch({"n": [1]})
+
+    def job(job: Job[Any]) -> None:
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield rows
+            # As another thread would.
+            for part in (None, "1"):
+                with pytest.raises(PermanentJobError, match="was written already"):
+                    job.write(pa.table({"n": [2]}), part=part)
+
+        job.write(pa.RecordBatchReader.from_batches(rows.schema, batches()))
+
+    assert run(job) is ExitCode.OK
+    assert len(published(cloud)) == 1
+
+
+def test_a_dataset_that_could_not_be_written_may_be_tried_again(
+    run: Callable[..., ExitCode], cloud: Cloud
+) -> None:
+    rows = pa.record_batch({"n": [1]})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield rows
+        raise ConnectionError
+
+    def job(job: Job[Any]) -> None:
+        with pytest.raises(ConnectionError):
+            job.write(pa.RecordBatchReader.from_batches(rows.schema, batches()))
+        job.write(pa.table({"n": [1]}))
+
+    assert run(job) is ExitCode.OK
+    assert len(published(cloud)) == 1
+
+
 def test_an_error_of_a_readers_generator_keeps_its_class(run: Callable[..., ExitCode]) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"n": [1]})
@@ -368,9 +426,10 @@ def test_a_pool_that_ends_its_workers_ends_no_attempt() -> None:
         lambda job: job.files("second"),
         lambda job: job.checkpoint("second", pa.table({"n": [2]})),
         lambda job: job.save(),
+        lambda job: job.metric("bad_rows", 2),
         lambda job: job.emit({"job_id": "second"}),
     ],
-    ids=["write", "part", "files", "checkpoint", "save", "emit"],
+    ids=["write", "part", "files", "checkpoint", "save", "metric", "emit"],
 )
 def test_what_a_forked_process_would_lose_is_refused_there(
     run: Callable[..., ExitCode], lose: Callable[[Job[Any]], object]

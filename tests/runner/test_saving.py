@@ -523,15 +523,23 @@ def test_the_fixture_plays_the_second_attempt(either: Either, written: Any) -> N
         (lambda job, _: job.folder(".."), "no folder name"),
         (
             lambda job, frame: [job.write(frame, part="a"), job.write(frame, part="a")],
-            "part 'a' of dataset '.' was written already",
+            "part 'a' of the main dataset was written already: write all its rows in one call",
         ),
         (
             lambda job, frame: [job.write(frame), job.write(frame, part="a")],
-            "was written already, and not in parts",
+            "the main dataset was written already, and not in parts: write all of it in parts",
         ),
         (
             lambda job, frame: [job.write(frame, part="a"), job.write(frame)],
-            "was written already",
+            "the main dataset was written already, in parts: write all of it in parts",
+        ),
+        (
+            lambda job, frame: [job.write(frame, "x"), job.write(frame, "x")],
+            "dataset 'x' was written already: write all its rows in one call, or in parts",
+        ),
+        (
+            lambda job, _: [job.files("x"), job.files("x")],
+            "dataset 'x' was written already: use the folder that the first call returned",
         ),
         (
             lambda job, frame: [job.checkpoint("a", frame), job.checkpoint("a", frame)],
@@ -542,7 +550,7 @@ def test_the_fixture_plays_the_second_attempt(either: Either, written: Any) -> N
 def test_a_wrong_name_is_refused_before_anything_is_computed(
     either: Either, call: Callable[[Any, Any], object], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(PermanentJobError, match=message):
         call(either.make({}), either.frames.range(1))
 
 
@@ -721,7 +729,7 @@ def test_a_dataset_is_written_whole_or_in_parts(
     with pytest.raises(Exception, match="no"):
         job.write(fails, part="a")
     job.write(spark.range(1))
-    with pytest.raises(ValueError, match="was written already, and not in parts"):
+    with pytest.raises(PermanentJobError, match="was written already, and not in parts"):
         job.write(spark.range(1), part="b")
     assert len(written(job)) == 1
 
@@ -733,12 +741,15 @@ def test_a_dataset_is_written_whole_or_in_parts(
         (lambda job: job.write(None, part="a", version=2), "version: 2 is no text"),
         (lambda job: job.checkpoint(2013, None), "checkpoint: 2013 is no text"),
         (lambda job: job.folder(2013), "folder: 2013 is no text"),
+        (lambda job: job.write(None, 2013), "dataset: 2013 is no text"),
+        (lambda job: job.files(2013), "dataset: 2013 is no text"),
+        (lambda job: job.metric(2013, 1), "metric: 2013 is no text"),
     ],
 )
 def test_a_name_that_is_no_text_is_refused(
     make_job: Any, call: Callable[[Any], object], message: str
 ) -> None:
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(PermanentJobError, match=message):
         call(make_job({}))
 
 
@@ -752,7 +763,7 @@ def test_a_cursor_alone_is_said_to_be_taken_over(make_job: Any) -> None:
 def test_a_folder_has_one_version(make_job: Any) -> None:
     job = make_job({})
     assert job.folder("model", version="1") == job.folder("model", version="1")
-    with pytest.raises(ValueError, match="folder 'model' was opened with another version"):
+    with pytest.raises(PermanentJobError, match="folder 'model' was opened with another version"):
         job.folder("model", version="2")
 
 
@@ -766,7 +777,7 @@ def test_a_version_that_cannot_be_stored_is_refused_before_anything_is_computed(
         lambda: job.checkpoint("c", None, version=version),
         lambda: job.folder("f", version=version),
     ):
-        with pytest.raises(ValueError, match="version: "):
+        with pytest.raises(PermanentJobError, match="version: "):
             call()
 
 

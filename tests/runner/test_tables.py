@@ -476,9 +476,9 @@ def test_a_table_and_prefixes_beside_it_are_written_by_one_attempt(
         for part in ("a", "b"):
             job.write(spark.range(4), output="parts", part=part)
         (job.files(output="files") / "a.txt").write_text("x")
-        with pytest.raises(ValueError, match=r"dataset 'outputs\.report' was written already"):
+        with pytest.raises(PermanentJobError, match=r"'outputs\.report' was written already"):
             job.write(spark.range(2), output="report")
-        with pytest.raises(ValueError, match=r"dataset 'outputs\.files' was written already"):
+        with pytest.raises(PermanentJobError, match=r"'outputs\.files' was written already"):
             job.files(output="files")
 
     names = ("report", "parts", "files")

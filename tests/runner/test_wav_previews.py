@@ -117,7 +117,7 @@ def test_a_file_that_ends_within_its_data_is_told_apart(
 def test_files_and_rows_share_no_name(spark: SparkSession, make_job: MakeJob) -> None:
     job = make_job({})
     job.files("previews")
-    with pytest.raises(ValueError, match="was written already"):
+    with pytest.raises(PermanentJobError, match="was written already"):
         job.write(spark.range(1), "previews")
 
 
