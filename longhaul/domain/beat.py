@@ -55,6 +55,8 @@ Beat = End | Kill | HandOver | Extend
 _REPORT_OVERDUE_S = 60
 # So many reports are due before the runner counts as silent: three of them may be lost.
 _REPORTS_UNTIL_OVERDUE = 4
+# The runner looks once in a period, and may do so just too early for a report.
+_LATE_PERIODS = 2
 # A report with nothing new to say waits so many times as long. It still shows that the runner
 # lives, and whether the job was cancelled.
 _WITHOUT_NEWS = 3
@@ -180,7 +182,7 @@ def decide_beat(
         )
     wait_s = interval_s(age_s, timing)
     if progress_at and (now - progress_at).total_seconds() >= lease.stall_timeout_s:
-        cause = _stall(lease, progress_at, now)
+        cause = _stall(lease, progress_at, timing, now)
         if cause is not None:
             return Kill("JobStalled", cause)
         wait_s = timing.beat_floor_s
@@ -207,32 +209,41 @@ def _beats_for_s(attempt: Attempt, age_s: float) -> float:
     return age_s - attempt.beat_ages_s[0] if attempt.beat_ages_s else 0
 
 
-def _stall(lease: Lease, progress_at: datetime, now: datetime) -> str | None:
+def _stall(lease: Lease, progress_at: datetime, timing: LeaseSettings, now: datetime) -> str | None:
     """Why an attempt without progress is ended; None while it may only be unable to report.
 
     A runner that reports says itself that nothing advances. One that does not may hang as a whole,
     be cut off from the network, or wait for DynamoDB, as the heartbeat did: the next beat comes
     soon and decides.
     """
-    limit = f"(stall_timeout {format_duration(lease.stall_timeout_s)})"
+    stall_timeout_s = lease.stall_timeout_s
+    limit = f"(stall_timeout {format_duration(stall_timeout_s)})"
+    no_progress = f"no progress for {format_duration((now - progress_at).total_seconds())} {limit}"
     reported_at = lease.attempt.reported_at
-    unheard_s = (now - (reported_at or progress_at)).total_seconds()
-    is_overdue = unheard_s >= report_overdue_s(lease.stall_timeout_s)
-    if is_overdue and not _could_have_reported(lease, reported_at or progress_at, now):
+    heard_at = reported_at or progress_at
+    still_s = (heard_at - progress_at).total_seconds()
+    if still_s >= stall_timeout_s:
+        return no_progress
+    unheard_s = (now - heard_at).total_seconds()
+    # Not before it was due, however short the stall timeout is.
+    overdue_s = max(report_overdue_s(stall_timeout_s), _LATE_PERIODS * timing.progress_period_s)
+    if unheard_s < overdue_s:
+        is_said = still_s >= stall_timeout_s - report_overdue_s(stall_timeout_s)
+        return no_progress if is_said else None
+    if not _could_have_reported(lease, heard_at, overdue_s, now):
         return None
-    if is_overdue and reported_at is not None:
+    if reported_at is not None:
         return f"no report for {format_duration(unheard_s)} {limit}"
-    return f"no progress for {format_duration((now - progress_at).total_seconds())} {limit}"
+    return no_progress
 
 
-def _could_have_reported(lease: Lease, reported_at: datetime, now: datetime) -> bool:
+def _could_have_reported(lease: Lease, heard_at: datetime, overdue_s: float, now: datetime) -> bool:
     """Whether the row took a beat when a report was overdue, and has taken no report since.
 
     After an outage the first beat may come before the first report.
     """
-    overdue_s = report_overdue_s(lease.stall_timeout_s)
     claimed_at = lease.attempt.claimed_at
-    first_s = (reported_at - claimed_at).total_seconds() + overdue_s
+    first_s = (heard_at - claimed_at).total_seconds() + overdue_s
     last_s = (now - claimed_at).total_seconds() - overdue_s
     return any(first_s <= age_s <= last_s for age_s in lease.attempt.beat_ages_s)
 

@@ -258,7 +258,8 @@ class Reporter:
             self.stall_timeout_s,
             has_news=look.news != before.news,
         )
-        return (look.at - written_at).total_seconds() >= wait_s
+        # Negative after the clock was set back: nothing would be due for as long.
+        return not 0 <= (look.at - written_at).total_seconds() < wait_s
 
     def _look(self) -> ReporterLook:
         now, spark, effort = self.clock.now(), self.sample(), self.effort()
@@ -270,6 +271,8 @@ class Reporter:
         is_work = effort.is_work or spark.runs_elsewhere
         if seen != self._seen or is_work or is_quiet or self._advanced_at is None:
             self._advanced_at = now
+        # After the clock was set back a stall would be noticed later by as much.
+        self._advanced_at = min(self._advanced_at, now)
         self._seen = seen
         news: dict[str, Any] = {
             "phase": self._phase(spark).value,

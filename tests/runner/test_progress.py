@@ -257,6 +257,15 @@ def test_a_report_that_could_not_be_written_is_made_again_at_the_next_look(young
     assert not young.look()
 
 
+@pytest.mark.parametrize("effort", [IDLE, BUSY])
+def test_reports_go_on_after_the_clock_was_set_back(young: Watched, effort: Effort) -> None:
+    """Otherwise the attempt would be silent for as long, and be ended for that."""
+    young.effort = effort
+    young.now_ -= timedelta(hours=1)
+    assert any(young.look() for _ in range(4))
+    assert young.written[-1][1] <= young.now_
+
+
 def test_the_row_stays_small_whatever_spark_does(watched: Watched) -> None:
     watched.sample = SparkSample(
         10**9, 10**9, tuple(StageCount(10**6 + n, 10**6, 10**6) for n in range(100)), 10**15, 10**15

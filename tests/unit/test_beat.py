@@ -7,6 +7,7 @@ import pytest
 from longhaul.domain.beat import (
     BEATS_KEPT,
     Beat,
+    End,
     Extend,
     HandOver,
     Kill,
@@ -132,6 +133,45 @@ def test_runner_that_reports_is_stalled_by_its_own_word() -> None:
     assert decide(reports, 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
     overdue = changed(reports, reported_at=NOW + timedelta(seconds=1_740))
     assert isinstance(decide(overdue, 1_800), Extend)
+
+
+def killed_after(stall_timeout_s: int, timing: LeaseSettings, stuck_at_s: float) -> float | None:
+    """Age at which a beat ends an attempt that works until then; None: not within ten minutes."""
+    row = changed(running(), stall_timeout_s=stall_timeout_s)
+    look_s, beat_s, reported_s = 0.0, float(timing.beat_floor_s), -math.inf
+    while beat_s < stuck_at_s + 600:
+        if look_s <= beat_s:
+            if look_s - reported_s >= longest_report_wait_s(timing, stall_timeout_s):
+                reported_s = look_s
+                row = changed(
+                    row,
+                    progress_at=NOW + timedelta(seconds=min(look_s, stuck_at_s)),
+                    reported_at=NOW + timedelta(seconds=look_s),
+                )
+            look_s += timing.progress_period_s
+            continue
+        now = NOW + timedelta(seconds=beat_s)
+        decision = decide_beat(row, ATTEMPT, timing, now)
+        if isinstance(decision, Kill):
+            return beat_s
+        assert not isinstance(decision, End)
+        row = beaten(row, now, now)
+        # Step Functions takes some time: beats drift past the reports.
+        beat_s += decision.wait_s + 0.012
+    return None
+
+
+@pytest.mark.parametrize("progress_period_s", [1, 5, 30, 60])
+@pytest.mark.parametrize("stall_timeout_s", [1, 2, 5, 8, 10, 20, 30, 60, 300])
+def test_attempt_that_reports_is_ended_when_it_is_stuck_and_not_before(
+    stall_timeout_s: int, progress_period_s: float
+) -> None:
+    """Also where a report comes less often than the stall timeout."""
+    timing = LeaseSettings(progress_period_s=progress_period_s)
+    killed_s = killed_after(stall_timeout_s, timing, stuck_at_s=4_000)
+    assert killed_s is not None
+    late_s = timing.beat_ceiling_s + longest_report_wait_s(timing, stall_timeout_s)
+    assert 0 < killed_s - 4_000 <= stall_timeout_s + late_s + timing.beat_floor_s
 
 
 def test_row_without_a_handle_or_without_the_time_of_its_receive_is_kept_up_alone() -> None:
