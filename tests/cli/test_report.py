@@ -68,6 +68,12 @@ def test_the_report_shows_timeline_outcomes_waits_retries_and_cost(written: Path
     assert page.tags.count("svg") > 1
 
 
+def test_every_part_that_scrolls_has_a_name(written: Path) -> None:
+    parts = re.findall(r"<[^>]*tabindex[^>]*>", written.read_text())
+    assert len(parts) == 6
+    assert [part for part in parts if "aria-label" not in part or "role=" not in part] == []
+
+
 def test_the_report_loads_nothing_and_runs_nothing(written: Path) -> None:
     text = written.read_text()
     page = Page(text)

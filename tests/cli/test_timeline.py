@@ -114,7 +114,7 @@ def test_a_follow_on_is_named_by_its_root_and_place() -> None:
         ],
         at(100),
     )
-    assert '<li title="2013/clean/0ce919cd0627553fcaa2"><span class="tl-name">' in page
+    assert '<li title="2013/clean/0ce919cd0627553fcaa2"><span class="tl-name" dir="auto">' in page
     names = re.findall(r'<span class="tl-head">(.*?)</span><span>(.*?)</span>', page)
     assert ["".join(parts) for parts in names] == ["2013 clean 07", "2013 delays"]
 

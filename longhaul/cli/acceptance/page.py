@@ -123,6 +123,7 @@ def _bar(minute: Minute, minutes: Sequence[Minute]) -> str:
 def _table(headings: Sequence[str], rows: str, css: str) -> str:
     head = "".join(f"<th scope=col>{text(each)}</th>" for each in headings)
     return (
-        f'<div class=wide tabindex="0"><table class="{css}"><thead><tr>{head}</tr></thead>'
+        f'<div class=wide tabindex="0" role=group aria-label="{css.capitalize()}; scrolls">'
+        f'<table class="{css}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )

@@ -119,7 +119,7 @@ class Report:
             ]
             for name, summary in self._summaries().items()
         ]
-        return _table(headings, rows)
+        return _table("Outcomes", headings, rows)
 
     def _waits(self) -> str:
         headings = ["stage", "what", "how often", "median", "95 %", "longest"]
@@ -134,7 +134,7 @@ class Report:
             rows += [
                 [name, what, *_cells(spread)] for what, spread in spreads.items() if spread.count
             ]
-        return _table(headings, rows)
+        return _table("Waits", headings, rows)
 
     def _wrong_attempts_html(self) -> str:
         wrong = [each for job in self.jobs for each in job.attempts if went_wrong(each.record)]
@@ -148,10 +148,12 @@ class Report:
             if len(wrong) > MAX_LISTED
             else ""
         )
-        table = _table(["job", "attempt", "class", "ended", "cost", "lost", "why"], rows)
+        headings = ["job", "attempt", "class", "ended", "cost", "lost", "why"]
+        table = _table("Wasted attempts", headings, rows)
         again = repeated(each.record for each in wrong)
         headings = ["class", "reason", "attempts", "jobs", "first", "last"]
-        groups = _table(headings, map(_repeated_row, again[:MAX_LISTED])) if again else ""
+        repeats = map(_repeated_row, again[:MAX_LISTED])
+        groups = _table("Repeated reasons", headings, repeats) if again else ""
         return f"<p>{summed}.</p>{groups}{table}{more}"
 
     def _cost(self) -> str:
@@ -169,7 +171,7 @@ class Report:
             "claim to end; the calls around it are counted or modelled. An embedded AWS charges "
             "nothing: this is what the same jobs would cost on AWS."
         )
-        return f"{_table(headings, rows)}<p class=dim>{text(note)}</p>"
+        return f"{_table('Cost', headings, rows)}<p class=dim>{text(note)}</p>"
 
     def _jobs(self) -> str:
         rows = []
@@ -185,7 +187,7 @@ class Report:
             cells = (*what, _seconds(waited), _seconds(ran), beats, money(job.cost.total))
             rows.append((*cells, self._asked_for(row)))
         headings = ["job", "stage", "state", "attempts", "waited", "ran", "beats", "cost"]
-        return _table([*headings, "asked for"], rows)
+        return _table("Jobs", [*headings, "asked for"], rows)
 
     def _asked_for(self, row: Lease) -> str:
         """What the request said, a line for each: its label and its job first."""
@@ -235,11 +237,12 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < _SHORT_S else format_duration(seconds)
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def _table(name: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     head = "".join(f"<th scope=col>{text(each)}</th>" for each in headings)
     body = "".join(f"<tr>{''.join(map(_cell, headings, row))}</tr>" for row in rows)
     return (
-        f'<div class=wide tabindex="0"><table><thead><tr>{head}</tr></thead>'
+        f'<div class=wide tabindex="0" role=group aria-label="{name}; scrolls">'
+        f"<table class=stacks><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -247,7 +250,9 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _cell(heading: str, value: object) -> str:
     kind = ""
     if heading in _SAID:
-        kind = ' class="said"'
+        kind = ' class="said long"'
+    elif heading == "job":
+        kind = ' class="job long"'
     elif isinstance(value, str) and value in {*State}:
         kind = f' class="state-{value.lower()}"'
-    return f"<td{kind}>{text(value)}</td>"
+    return f'<td{kind} data-name="{text(heading)}">{text(value)}</td>'

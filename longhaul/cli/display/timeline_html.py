@@ -181,7 +181,7 @@ def _label(lane: Lane, now: datetime, href: Callable[[Lane], str] | None) -> str
     )
     # The lane in words, for screen readers.
     return (
-        f'<li title="{text(lane.row.job_id)}"><span class="tl-name">{shown}</span>'
+        f'<li title="{text(lane.row.job_id)}"><span class="tl-name" dir="auto">{shown}</span>'
         f'<span class="tl-words">: {text(in_words(lane, now))}</span></li>'
     )
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from longhaul.cli.display import attempt, dead_letter, job
 from longhaul.cli.display.curve_html import curve_html, number_text
+from longhaul.cli.display.document import STACKS_CSS
 from longhaul.cli.display.slots import set_by_operator
 from longhaul.cli.display.text import age, printable
 from longhaul.cli.display.timeline_html import CSS, timeline_html
@@ -78,7 +79,7 @@ def environment(addresses: Addresses) -> Environment:
 
 def static_files() -> dict[str, tuple[bytes, str]]:
     """Content and media type, by name."""
-    css = f"{CSS}\n{(_HERE / 'static' / 'page.css').read_text()}"
+    css = f"{CSS}\n{(_HERE / 'static' / 'page.css').read_text()}\n{STACKS_CSS}"
     return {
         "page.css": (css.encode(), "text/css"),
         "page.js": ((_HERE / "static" / "page.js").read_bytes(), "text/javascript"),

@@ -71,7 +71,8 @@ class Report:
             f"<p class=dim>Longhaul {text(self.version)}, {text(self.region)}, "
             f"{self.asked_at:%Y-%m-%d %H:%M} UTC. Account ids are left out.</p>"
             f"<dl class=figures>{figures}</dl>"
-            f'<div class=wide tabindex="0"><table class="cases"><thead><tr>{head}</tr></thead>'
+            '<div class=wide tabindex="0" role=group aria-label="Checks; scrolls">'
+            f'<table class="cases"><thead><tr>{head}</tr></thead>'
             f"<tbody>{rows}</tbody></table></div>",
             CASES_CSS,
         )

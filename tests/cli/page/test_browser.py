@@ -12,7 +12,7 @@ from longhaul.cli.page.serve import serving
 from longhaul.cli.target import Target
 from longhaul.domain import transitions
 from longhaul.domain.verdict import OutcomeClass
-from tests.chromium import MARKS, chromium, playwright
+from tests.chromium import CONTRAST, MARKS, chromium, playwright
 from tests.cli.conftest import World
 from tests.cli.page.scenes import (
     EVIL,
@@ -239,11 +239,16 @@ def test_a_narrow_window_shows_everything(world: World, opened: Callable[..., An
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-OVERLAID = """
-[...document.querySelectorAll('td.why')].filter(why => {
-  const button = why.parentElement.querySelector('td.actions');
-  return button && why.getBoundingClientRect().right > button.getBoundingClientRect().left + 1;
-}).map(why => why.textContent.trim())
+COVERED = """
+[...document.querySelectorAll('td .button')].flatMap(button => {
+  const own = button.getBoundingClientRect();
+  const others = button.closest('tr').querySelectorAll('th, td:not(.actions), progress');
+  return [...others].filter(each => {
+    const other = each.getBoundingClientRect();
+    return !each.contains(button) && other.right > own.left + 1 && other.left < own.right - 1
+      && other.bottom > own.top + 1 && other.top < own.bottom - 1;
+  }).map(each => each.outerHTML);
+})
 """
 HIDDEN_ENDS = """
 [...document.querySelectorAll('.tl-labels li')].filter(label => {
@@ -263,7 +268,7 @@ def test_reasons_and_the_ends_of_ids_are_in_view(
     page = opened(viewport={"width": width, "height": 800})
     page.wait_for_selector(".tl-labels li")
     assert page.locator("td.why").count() > 1
-    assert page.evaluate(OVERLAID) == []
+    assert page.evaluate(COVERED) == []
     assert page.evaluate(HIDDEN_ENDS) == []
 
 
@@ -285,6 +290,111 @@ def test_buttons_are_in_view_in_a_window_of_any_width(
     assert page.evaluate(OUT_OF_VIEW) == []
     page.get_by_role("link", name="Cancel delays-hourly").click()
     page.wait_for_selector("dialog[open]")
+
+
+LONG_ID = "x" * 100 + "-" + "y" * 27
+LONG = "java.lang.IllegalStateException: s3://longhaul-data/raw/a/path/of/many/parts.parquet " * 9
+CUT_OFF = """
+[...document.querySelectorAll('.wide, pre')].filter(each => each.scrollWidth > each.clientWidth)
+  .map(each => each.getAttribute('aria-label'))
+"""
+NAMELESS = """
+[...document.querySelectorAll('.stacks td.number:not(:empty)')]
+  .filter(each => ['none', 'normal', '""'].includes(getComputedStyle(each, '::before').content))
+  .map(each => each.outerHTML)
+"""
+
+
+def assert_fits(page: Any, width: int) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate(COVERED) == []
+
+
+@pytest.mark.parametrize("width", [320, 400, 768])
+def test_what_a_table_says_needs_no_scrolling_to_the_side(
+    staged: World, opened: Callable[..., Any], width: int
+) -> None:
+    world = staged
+    busy(world)
+    dead(world, LONG_ID, LONG)
+    world.end(world.claim("again"), OutcomeClass.FAILED, LONG)
+    page = opened(viewport={"width": width, "height": 800})
+    home = page.url.removesuffix("/")
+    for path in ("/", f"/job?stage=main&id={LONG_ID}", "/dead-letters?stage=main"):
+        page.goto(home + path)
+        page.wait_for_selector("td.why")
+        assert_fits(page, width)
+        assert page.evaluate(NAMELESS) == []
+
+
+def test_text_of_twice_the_size_fits_a_narrow_window(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    busy(world)
+    dead(world, LONG_ID, LONG)
+    page = opened(viewport={"width": 400, "height": 800})
+    home = page.url.removesuffix("/")
+    for path in ("/", f"/job?stage=main&id={LONG_ID}", "/dead-letters?stage=main"):
+        page.goto(home + path)
+        # As the settings of a browser do.
+        page.evaluate("document.documentElement.style.fontSize = '32px'")
+        assert page.evaluate("getComputedStyle(document.body).fontSize") == "28px"
+        page.wait_for_selector("td.why")
+        assert_fits(page, 400)
+
+
+# A link in a line of text may be smaller.
+SMALL = """
+[...document.querySelectorAll('button, .button, input, select, summary, nav a, #stages a')]
+  .filter(each => {
+    const { width, height } = each.getBoundingClientRect();
+    return height > 0 && (height < 24 || width < 24);
+  }).map(each => each.outerHTML)
+"""
+
+
+def test_what_is_tapped_is_large_enough(staged: World, opened: Callable[..., Any]) -> None:
+    world = staged
+    tree(world, 8, 6)
+    dead(world, "broken", "why")
+    page = opened(viewport={"width": 400, "height": 800})
+    home = page.url.removesuffix("/")
+    for path in ("/", "/job?stage=main&id=year", "/dead-letters?stage=main"):
+        page.goto(home + path)
+        page.wait_for_selector("main th")
+        assert page.evaluate(SMALL) == []
+
+
+def test_what_has_the_focus_is_not_below_the_headings(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    for n in range(30):
+        started(world, world.claim(f"job-{n}"))
+    page = opened()
+    page.locator("#running tbody a.button").last.focus()
+    for _ in range(40):
+        page.keyboard.press("Shift+Tab")
+        top, headings = page.evaluate(
+            "[document.activeElement.getBoundingClientRect().top,"
+            " document.querySelector('#running thead th').getBoundingClientRect().bottom]"
+        )
+        assert top >= headings
+
+
+def test_the_parts_of_a_name_stand_in_its_own_direction(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    world.claim(
+        "job-1", label="\u05e9\u05dc\u05d5\u05dd \u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd"
+    )
+    world.claim("job-2", label="another-name-of-a-job")
+    page = opened()
+    lefts = page.evaluate(
+        "[...document.querySelectorAll('.tl-head')].map(head =>"
+        " head.getBoundingClientRect().left < head.nextSibling.getBoundingClientRect().left)"
+    )
+    assert sorted(lefts) == [False, True]
 
 
 def test_a_paused_page_does_not_refresh(world: World, opened: Callable[..., Any]) -> None:
@@ -310,33 +420,6 @@ def test_the_page_reports_that_its_server_ended_and_goes_on_when_it_is_back(
     page.wait_for_selector("#gone", state="hidden")
     assert amiss
     amiss.clear()
-
-
-CONTRAST = """() => {
-  const light = (rgb) => {
-    const linear = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    const [r, g, b] = rgb.map((c) => linear(c / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-  const back = (node) => {
-    for (let each = node; each; each = each.parentElement) {
-      const [r, g, b, a = 1] = parse(getComputedStyle(each).backgroundColor);
-      if (a > 0) return [r, g, b];
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const texts = [...node.childNodes].some((each) => each.nodeType === 3 && each.nodeValue.trim());
-    if (!texts || node.closest("svg, .unseen, .tl-words, [hidden], dialog:not([open])")) continue;
-    const front = light(parse(getComputedStyle(node).color));
-    const [a, b] = [front, light(back(node))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) found.push(`${node.textContent.trim().slice(0, 30)}: ${ratio.toFixed(2)}`);
-  }
-  return found;
-}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
