@@ -2,8 +2,10 @@
 
 import errno
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -95,8 +97,9 @@ def of_error(
     `mask` cuts out the secrets of the stage.
     """
     # Before anything is left out: half a value would not be found.
-    said = without_values(mask(str(error)), {**(params or {})})
-    text = _shorten(cause(error, said))
+    raw = text_of(error)
+    said = without_values(mask(raw), {**(params or {})})
+    text = _shorten(cause(error, said)) if said.strip() else _without_text(error)
     match error:
         case NoOutputError():
             return Failure(OutcomeClass.NO_OUTPUT, text, ExitCode.FAILED)
@@ -112,11 +115,29 @@ def of_error(
             return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
         case ClientError() | BotoCoreError() if _is_trouble_of_aws(error):
             return Failure(OutcomeClass.INTERRUPTED, text, ExitCode.INTERRUPTED)
-    if _is_out_of_memory(searchable(str(error)), text):
+    if _is_out_of_memory(searchable(raw), text):
         return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
-    if _OUT_OF_DISK in searchable(str(error)):  # of the JVM, or of a Python worker
+    if _OUT_OF_DISK in searchable(raw):  # of the JVM, or of a Python worker
         return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
     return Failure(OutcomeClass.FAILED, text, ExitCode.FAILED)
+
+
+def text_of(error: BaseException) -> str:
+    """What the error says of itself; nothing where its class, which may be people's, fails."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - theirs may raise anything
+        return ""
+
+
+def _without_text(error: BaseException) -> str:
+    """Its class and its place, as in `AssertionError without a message, at clean.py:12`."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    name = f"{type(error).__name__} without a message"
+    if not frames:
+        return name
+    frame, line = frames[-1]
+    return f"{name}, at {Path(frame.f_code.co_filename).name}:{line}"
 
 
 def _is_trouble_of_aws(error: ClientError | BotoCoreError) -> bool:
@@ -147,7 +168,7 @@ def cause(error: BaseException, said: str) -> str:
     `said` is the error's text.
     """
     if isinstance(error, PermanentError):
-        return said
+        return said or type(error).__name__
     text = searchable(said)
     if "Traceback (most recent call last)" in text:  # of a Python worker, quoted by Spark
         last_lines: list[str] = _LAST_LINE.findall(
@@ -164,6 +185,8 @@ def cause(error: BaseException, said: str) -> str:
     if task_failure is not None:
         return _NOISE.split(task_failure, maxsplit=1)[0]
     brief = _NOISE.split(text, maxsplit=1)[0]
+    if not brief.strip():
+        return type(error).__name__
     # Spark's own begin with their condition, such as [DIVIDE_BY_ZERO].
     return brief if _is_of_spark(error) else f"{type(error).__name__}: {brief}"
 

@@ -24,7 +24,7 @@ from longhaul.domain.verdict import OutcomeClass
 from longhaul.job import Params, PermanentJobError
 from longhaul.runner.code_digest import code_digest
 from longhaul.runner.exits import heeding_exits
-from longhaul.runner.failures import cause, of_error
+from longhaul.runner.failures import cause, of_error, text_of
 from longhaul.runner.job_file import BROUGHT, file_in_catalogue, file_in_project, jobs_of_project
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.deaths import may_be_jvm_death
@@ -226,7 +226,7 @@ def _naming_its_place(file: Path, params: Mapping[str, JsonValue]) -> Iterator[N
         if isinstance(error, ModuleNotFoundError):
             why = f"job: {place} imports {error.name}, which the image does not hold"
         else:
-            said = cause(error, without_values(str(error), {**params}).strip())
+            said = cause(error, without_values(text_of(error), {**params}).strip())
             why = f"job: {place}: {said}"
         raise PermanentJobError(why) from error
 

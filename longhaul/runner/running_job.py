@@ -210,6 +210,11 @@ class RunningJob(Generic[ParamsT]):
     ) -> int:
         self._require_own_process("write")
         target = self._target(name, output)
+        if isinstance(partition_by, str):  # a sequence too: of its letters
+            raise PermanentJobError(
+                f"partition_by: {partition_by!r} is a text: name the columns in a list, as"
+                f" [{partition_by!r}]"
+            )
         how = WriteOptions(format, tuple(partition_by), options or {})
         self.may_add(target.output, target.name, format)
         if part is not None:

@@ -217,6 +217,32 @@ def test_the_last_words_of_a_jvm_repeat_no_value_either() -> None:
     assert "ended with 134" in text
 
 
+class SpeechlessError(PermanentJobError):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (AssertionError(), OutcomeClass.FAILED),
+        (ValueError(" "), OutcomeClass.FAILED),
+        (PermanentJobError(), OutcomeClass.PERMANENT),
+        (SpeechlessError(), OutcomeClass.PERMANENT),
+    ],
+)
+def test_an_error_without_a_text_has_its_class_and_its_place(
+    raised: Exception, kind: OutcomeClass
+) -> None:
+    with pytest.raises(type(raised)) as caught:
+        raise raised
+    line = caught.traceback[-1].lineno + 1
+    failure = failures.of_error(caught.value)
+    name = type(raised).__name__
+    assert failure.kind is kind
+    assert failure.error == f"{name} without a message, at test_failures.py:{line}"
+
+
 def test_long_texts_are_cut_to_fit_the_row() -> None:
     said = failures.of_error(RuntimeError("x" * 10_000)).error
     assert MAX_ERROR_CHARS - 3 <= len(said) <= MAX_ERROR_CHARS

@@ -518,6 +518,10 @@ def test_the_fixture_plays_the_second_attempt(either: Either, written: Any) -> N
         (lambda job, frame: job.write(frame, part="x" * 201), "is not 1 to 200 characters"),
         (lambda job, frame: job.write(frame, part="a\nb"), "is not 1 to 200 characters"),
         (lambda job, frame: job.write(frame, "../x", part="a"), "no dataset name"),
+        (
+            lambda job, frame: job.write(frame, partition_by="id"),
+            r"partition_by: 'id' is a text: name the columns in a list, as \['id'\]",
+        ),
         (lambda job, frame: job.write(frame, version="2"), "only a part of an output has one"),
         (lambda job, frame: job.checkpoint("a/b", frame), "no checkpoint name"),
         (lambda job, _: job.folder(".."), "no folder name"),
