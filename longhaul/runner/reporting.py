@@ -2,12 +2,14 @@
 
 import logging
 import os
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from mmap import mmap
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -26,6 +28,7 @@ from longhaul.settings import LeaseSettings
 logger = logging.getLogger(__name__)
 
 _NOTE_CHARS = 120
+_OF_FORKED: Final = struct.Struct("Qd")
 _MAX_STAGES = 4  # of those active at once, so that the row stays below 1 KiB
 # A report on its way may be tried twice, for some seconds each time.
 _LAST_REPORT_S = 10
@@ -40,6 +43,23 @@ class Phase(StrEnum):
 
 # Which part of the whole each phase is.
 _SPAN: Final = {Phase.STAGING: (0.0, 0.1), Phase.RUNNING: (0.1, 0.9), Phase.PUBLISHING: (0.9, 1.0)}
+
+
+class _Forked:
+    """What processes that the job forks say of their progress: memory that they share with it."""
+
+    def __init__(self) -> None:
+        self._memory = mmap(-1, _OF_FORKED.size)
+
+    def look(self) -> tuple[int, float]:
+        """Their steps, and the time (epoch seconds) up to which one of them is quiet."""
+        steps, quiet_until_s = _OF_FORKED.unpack_from(self._memory)
+        return steps, quiet_until_s
+
+    def step(self, quiet_until_s: float = 0.0) -> None:
+        """Count one step. Of two at once one may be lost: that there was any is what counts."""
+        steps, until_s = self.look()
+        _OF_FORKED.pack_into(self._memory, 0, steps + 1, max(until_s, quiet_until_s))
 
 
 @dataclass
@@ -68,6 +88,17 @@ class Progress:
     _waits: int = 0  # of the job, for inputs
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _process: int = field(default_factory=os.getpid)
+    _forked: _Forked = field(default_factory=_Forked)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Two looks that differ have progress between them: of the job, or of its processes."""
+        return self.ticks, self._forked.look()[0]
+
+    def is_quiet(self, now: datetime) -> bool:
+        """Whether silence is no stall now."""
+        is_announced = self.quiet_until is not None and now <= self.quiet_until
+        return is_announced or now.timestamp() <= self._forked.look()[1]
 
     def _alone(self) -> AbstractContextManager[object]:
         # The download may have had the lock when the job forked: in the child it stays taken.
@@ -122,6 +153,8 @@ class Progress:
         self.remark(note)
         with self._alone():
             self.ticks += 1
+        if os.getpid() != self._process:
+            self._forked.step()
 
     def remark(self, note: str) -> None:
         """Say something that is no progress: a job that hangs still stalls."""
@@ -134,6 +167,8 @@ class Progress:
         self.say(note)
         with self._alone():
             self.quiet_until = until
+        if until is not None and os.getpid() != self._process:
+            self._forked.step(until.timestamp())
 
     def advance(self, amount: int) -> None:
         with self._alone():
@@ -263,9 +298,8 @@ class Reporter:
 
     def _look(self) -> ReporterLook:
         now, spark, effort = self.clock.now(), self.sample(), self.effort()
-        seen = (self.progress.ticks, spark)
-        quiet_until = self.progress.quiet_until
-        is_quiet = quiet_until is not None and now <= quiet_until
+        seen = (self.progress.steps, spark)
+        is_quiet = self.progress.is_quiet(now)
         # A task on an executor counts as work: Spark itself notices when the executor dies, and the
         # job's timeout ends a task that hangs.
         is_work = effort.is_work or spark.runs_elsewhere

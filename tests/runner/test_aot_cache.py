@@ -162,6 +162,25 @@ def test_a_cache_that_the_jvm_refuses_is_not_kept(
     assert [file.name for file in place.parent.iterdir()] == ["lock"]
 
 
+def test_a_check_that_takes_too_long_is_said_in_a_sentence(
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A traceback would quote the command, whose class path alone is a page."""
+    monkeypatch.setattr(aot_training, "_train", lambda path, _folder: path.write_bytes(b"cache"))
+    # It gets `-version` as one more word.
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)", "Main"]
+    monkeypatch.setattr(aot_training, "command", lambda *_, **__: sleep)
+    monkeypatch.setattr(aot_training, "_CHECK_LIMIT_S", 0.1)
+
+    with caplog.at_level(logging.INFO):
+        assert aot_training.main() == 1
+
+    assert caplog.records[-1].getMessage() == (
+        "no AOT cache: the JVM did not check the cache within 0.1 s"
+    )
+    assert [file.name for file in place.parent.iterdir()] == ["lock"]
+
+
 def test_the_image_copies_every_module_of_the_training(tmp_path: Path) -> None:
     steps = (ROOT / "longhaul/runner/Dockerfile").read_text()
     for line in re.findall(r"^COPY (.+ /opt/aot/.+)$", steps, re.MULTILINE):

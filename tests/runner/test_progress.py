@@ -36,6 +36,7 @@ from longhaul.runner.spark.sample import SparkSample, StageCount
 from longhaul.runner.stopping import Stop
 from longhaul.settings import LeaseSettings
 from tests.builders import running
+from tests.forks import exit_code, fork
 from tests.patience import DEADLINE_S
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -186,6 +187,31 @@ def test_a_quiet_period_ends_with_its_block(watched: Watched) -> None:
     watched.reporter.progress.be_quiet("", None)
     ended = watched.report()[1]
     assert watched.report()[1] == ended
+
+
+def test_what_a_forked_process_says_is_progress(watched: Watched) -> None:
+    watched.report()
+    assert exit_code(fork(lambda: watched.reporter.progress.say("page 2"))) == 0
+    said = watched.report()[1]
+    assert said == watched.now_
+    assert watched.report()[1] == said
+
+
+def test_a_quiet_period_of_a_forked_process_counts_until_it_has_lasted_too_long(
+    watched: Watched,
+) -> None:
+    """Its end is not heard of: others of the job's processes may be in one of their own."""
+    watched.report()
+    until = watched.now_ + timedelta(seconds=12)
+
+    def wait() -> None:
+        watched.reporter.progress.be_quiet("waiting for the API", until)
+        watched.reporter.progress.be_quiet("", None)
+
+    assert exit_code(fork(wait)) == 0
+    assert [watched.report()[1] for _ in range(4)] == [
+        NOW + timedelta(seconds=seconds) for seconds in (10, 15, 15, 15)
+    ]
 
 
 @pytest.fixture

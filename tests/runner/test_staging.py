@@ -182,6 +182,17 @@ def test_name_too_long_for_a_disk_is_cut_before_its_extension(
     assert all(len(f".{file}.crc".encode()) <= 255 for file in files)
 
 
+def test_partition_folder_too_long_for_a_disk_is_permanent_and_named(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    """Its name is the value of a column: a shorter one would be another row."""
+    put(f"raw/day=1{'0' * 300}/a.csv")
+    with pytest.raises(
+        PermanentJobError, match=r"the folder 'day=10+' is longer .* s3://data/raw/"
+    ):
+        stage(f"s3://{BUCKET}/raw/")
+
+
 @pytest.mark.parametrize("path", [f"s3://{BUCKET}/raw", f"s3://{BUCKET}/raw/"])
 def test_a_prefix_without_hidden_files_and_with_partition_folders(
     stage: Callable[..., Staged], put: Callable[..., None], path: str

@@ -133,14 +133,18 @@ def _check(made: Path, folder: Path) -> None:
     """
     options = [f"-XX:AOTCache={made}", "-XX:+VerifySharedSpaces", "-XX:AOTMode=on"]
     *start, _ = command(_RESOURCES, folder, aot=options)
-    tried = subprocess.run(
-        [*start, "-version"],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_CHECK_LIMIT_S,
-        check=False,
-    )
+    try:
+        tried = subprocess.run(
+            [*start, "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_CHECK_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        # Without its own text, which has the command: the class path alone is a page.
+        raise TrainingError(f"the JVM did not check the cache within {_CHECK_LIMIT_S} s") from None
     if tried.returncode != 0:
         raise TrainingError(
             f"the JVM does not take the cache that it wrote: {tried.stdout.strip()}"
