@@ -61,6 +61,21 @@ def test_a_narrow_window_shows_the_whole_report(world: World, tmp_path: Path) ->
         assert min(page.evaluate(heights)) >= 24
 
 
+def test_a_printed_report_leaves_no_rows_off(world: World, tmp_path: Path) -> None:
+    crowd(world, 60)
+    file = tmp_path / "report.html"
+    assert world.run("report", "-o", str(file)).exit_code == 0
+
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 720, "height": 1000})
+        page.emulate_media(media="print")
+        page.goto(file.as_uri())
+
+        assert page.get_by_role("row").count() > 60
+        tall = "[...document.querySelectorAll('.wide')].map(e => e.scrollHeight - e.clientHeight)"
+        assert max(page.evaluate(tall)) <= 0
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_of_a_report_has_enough_contrast(
     world: World, tmp_path: Path, scheme: str

@@ -382,6 +382,24 @@ def test_what_has_the_focus_is_not_below_the_headings(
         assert top >= headings
 
 
+def test_the_timeline_of_a_job_begins_with_the_present(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    first = world.clock.now()
+    world.clock.advance(3600)
+    started(world, world.claim("late", first_sent_at=first))
+    page = opened(viewport={"width": 400, "height": 800})
+    for path in ("/", "/job?stage=main&id=late"):
+        page.goto(page.url.partition("job?")[0].removesuffix("/") + path)
+        page.wait_for_selector(".tl-starting", state="attached")
+        left, right, window = page.evaluate(
+            "(({ scrollLeft, scrollWidth, clientWidth }) => [scrollLeft, scrollWidth, clientWidth])"
+            "(document.querySelector('.tl-scroll'))"
+        )
+        assert right > window
+        assert left == right - window
+
+
 def test_the_parts_of_a_name_stand_in_its_own_direction(
     world: World, opened: Callable[..., Any]
 ) -> None:

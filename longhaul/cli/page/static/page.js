@@ -169,7 +169,7 @@ if (tickAll) {
 
 const log = document.querySelector("[data-follow]");
 if (log) log.scrollTop = log.scrollHeight;
-const lanes = document.querySelector("#lanes .tl-scroll");
+const lanes = document.querySelector(".tl-scroll");
 if (lanes) lanes.scrollLeft = lanes.scrollWidth; // the present is at the right
 document.getElementById("notice")?.focus();
 if (main.dataset.refresh) keepFresh(Number(main.dataset.refresh));
