@@ -35,13 +35,15 @@ def kind_of(tree: ast.Module) -> JobKind:
     A script may have a `run` of its own, which it calls.
 
     Raises:
-        SignatureError: there is a `run` with other parameters, and the file does not use it.
+        SignatureError: there is a `run` with other parameters, and the file does not use it; or a
+            call of `run` would only make a generator.
     """
     runs = [each for each in tree.body if isinstance(each, _FUNCTIONS) and each.name == "run"]
     # Of several the last one is the module's.
     if runs and isinstance(runs[-1], ast.FunctionDef):
         kind = _KINDS.get(_parameters(runs[-1]))
         if kind is not None:
+            _require_no_generator(runs[-1])
             return kind
     if runs and not any(
         isinstance(node, ast.Name) and node.id == "run" and isinstance(node.ctx, ast.Load)
@@ -58,9 +60,26 @@ def kind_of(tree: ast.Module) -> JobKind:
 
 
 def _parameters(function: ast.FunctionDef) -> tuple[str, ...]:
-    """What a caller must give: none of it by name."""
+    """What a caller must give; what it must give by name ends with `=`."""
     arguments = function.args
     needed = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    by_name = (each for each, default in needed if default is None)
-    given = (*arguments.posonlyargs, *arguments.args, *by_name)
-    return tuple(each.arg.lstrip("_") for each in given)  # `_spark`: not used
+    by_name = (f"{each.arg}=" for each, default in needed if default is None)
+    given = (each.arg.lstrip("_") for each in (*arguments.posonlyargs, *arguments.args))
+    return (*given, *by_name)  # `_spark`: not used
+
+
+def _require_no_generator(run: ast.FunctionDef) -> None:
+    """Refuse a `run` with a `yield`: a call of it runs none of its lines."""
+    if run.decorator_list:  # which may be what runs them
+        return
+    left: list[ast.AST] = [*run.body]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            raise SignatureError(
+                "`run` has a yield, so a call of it would run none of its lines: give the rows to"
+                " job.write, or let `run` call the function that yields",
+                node.lineno,
+            )
+        if not isinstance(node, (*_FUNCTIONS, ast.Lambda)):
+            left += ast.iter_child_nodes(node)

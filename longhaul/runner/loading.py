@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import ClientError
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, PydanticUserError, ValidationError
 
 from longhaul.adapters.errors import code_of
 from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
@@ -152,6 +152,8 @@ def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
             )
         ]
         raise WrongParamsError("; ".join(problems)) from None
+    except PydanticUserError as error:
+        raise PermanentJobError(f"job: Params cannot be used: {error.message}") from error
 
 
 def _is_of_project(file: Path) -> bool:

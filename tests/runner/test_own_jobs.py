@@ -348,6 +348,12 @@ def test_no_output_is_published_while_one_is_not_written(cloud: Cloud, run: Run)
             ExitCode.PERMANENT,
             "job: own.py:1: SyntaxError: 'return' outside function",
         ),
+        (
+            "import longhaul.job as j\nclass Params(j.Params): x: 'No'\ndef run(spark, job): ...",
+            {},
+            ExitCode.PERMANENT,
+            "job: Params cannot be used: `Params` is not fully defined; you should define `No`",
+        ),
         ("import sys; sys.exit()", {}, ExitCode.FAILED, "the job ended without writing anything"),
         ("raise KeyError('x')", {}, ExitCode.FAILED, "KeyError: 'x'"),
         (

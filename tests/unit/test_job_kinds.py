@@ -18,6 +18,8 @@ def kind(text: str) -> JobKind:
         ("def run(_spark, job): ...", JobKind.SPARK),
         ("def run(job): ...", JobKind.PLAIN),
         ("def run(job, /, *, limit=3): ...", JobKind.PLAIN),
+        ("def run(job):\n    def rows():\n        yield 1\n    job.write(rows())", JobKind.PLAIN),
+        ("@drained\ndef run(job):\n    yield 1", JobKind.PLAIN),
         ("print(1)", JobKind.SCRIPT),
         ("def run(data): ...\nrun(1)", JobKind.SCRIPT),
         # As Python has it, the last one counts.
@@ -35,6 +37,10 @@ def test_run_with_its_parameters_says_the_kind(text: str, expected: JobKind) -> 
         "def run(job, spark): ...",
         "async def run(job): ...",
         "def run(job, *, limit): ...",
+        "def run(*, job): ...",
+        "def run(spark, *, job): ...",
+        "def run(job):\n    yield 1",
+        "def run(spark, job):\n    for n in ():\n        yield from n",
         "def run(job): ...\nasync def run(job): ...",
     ],
 )
