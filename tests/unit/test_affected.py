@@ -3,11 +3,15 @@
 import subprocess
 import sys
 import tempfile
+import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from tests import conftest
 from tests.affected import Checkout
+from tests.layers import ROOT
 
 SIZES = """
 from shop import sizes
@@ -72,6 +76,14 @@ def test_files_of_tests_run_again_after_a_change_of_what_they_lean_on(
     after = Checkout(root)
 
     assert {test for test in ALL if before.digest(test) != after.digest(test)} == again
+
+
+def test_plugins_of_all_tests_are_declared_to_ruff() -> None:
+    """`pytest_plugins` names them in texts, which its graph of imports does not follow."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]
+    declared = settings["analyze"]["include-dependencies"]["tests/conftest.py"]
+    files = [Path(import_module(name).__file__ or "") for name in conftest.pytest_plugins]
+    assert sorted(declared) == sorted(file.relative_to(ROOT).as_posix() for file in files)
 
 
 def test_a_deleted_file_counts_as_a_change(root: Path) -> None:
