@@ -18,7 +18,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -31,6 +31,7 @@ from longhaul.domain.transitions import Report
 from longhaul.runner.effort import Effort, ProcessTree
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.resources import Resources, resources
+from longhaul.runner.spark import progress as progress_module
 from longhaul.runner.spark.progress import SparkWatch
 from longhaul.runner.spark.sample import SparkSample, StageCount
 from longhaul.runner.stopping import Stop
@@ -368,6 +369,93 @@ def test_a_spark_that_the_job_has_stopped_is_gone() -> None:
     watch.start()
     time.sleep(0.1)
     watch.stop()
+
+
+@pytest.fixture
+def on_executors() -> SparkWatch:
+    """A watch that has just seen tasks on executors, of a Spark that is stopped."""
+    context = SparkContext.__new__(SparkContext)
+    context._jsc = None  # as `stop` leaves it
+    watch = SparkWatch(context, period_s=0.01, has_executors=True)
+    watch.latest = SparkSample(0, 1, (StageCount(0, 0, 1),), runs_elsewhere=True)
+    return watch
+
+
+def test_no_task_runs_on_a_spark_that_the_job_has_stopped(on_executors: SparkWatch) -> None:
+    """What the job does then stalls like all else: no executor works for it any more."""
+    on_executors.start()
+    end = time.monotonic() + DEADLINE_S
+    while on_executors.current().runs_elsewhere:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert on_executors.current() == SparkSample(0, 1)
+
+
+def test_spark_is_watched_on_after_a_sample_that_failed(on_executors: SparkWatch) -> None:
+    """A stage of which Spark keeps nothing any more is no end of Spark."""
+    samples = iter([Py4JError("no stage with id 7"), SparkSample(1, 1)])
+
+    def sample() -> SparkSample:
+        found = next(samples, SparkSample(2, 2))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    on_executors._sample = sample  # type: ignore[method-assign]
+    on_executors.is_spark_gone = lambda: False  # type: ignore[method-assign]
+    on_executors.start()
+    end = time.monotonic() + DEADLINE_S
+    while on_executors.current().done < 2:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    on_executors.stop()
+
+
+def test_rows_of_a_stage_that_spark_no_longer_keeps_stay_counted() -> None:
+    """It keeps a thousand. A job with a long lineage has more of them at once."""
+    context: Any = Mock()
+    forgotten = Py4JJavaError("No stage with id 7", Mock(_target_id="o7"))
+    context._jsc.sc().statusStore().lastStageAttempt.side_effect = forgotten
+    context.statusTracker().getActiveStageIds.return_value = []
+    watch = SparkWatch(context, period_s=0.01)
+    watch.latest = SparkSample(0, 1, (StageCount(7, 0, 1),), rows_read=500)
+    watch._rows[7] = 500, 0
+    watch._seen[7] = StageCount(7, 0, 1)
+    assert watch._sample() == SparkSample(1, 1, rows_read=500)
+
+
+@pytest.mark.parametrize("is_stuck", [False, True])
+def test_no_task_runs_once_the_job_has_ended(
+    on_executors: SparkWatch, monkeypatch: pytest.MonkeyPatch, *, is_stuck: bool
+) -> None:
+    """Otherwise a publication that hangs would be work for ever."""
+    monkeypatch.setattr(progress_module, "_LAST_SAMPLE_S", 0.1)
+    running_, answer = on_executors.latest, threading.Event()
+
+    def sample() -> SparkSample:
+        if is_stuck:
+            answer.wait()
+        return running_
+
+    on_executors._sample = sample  # type: ignore[method-assign]
+    on_executors.start()
+    on_executors.stop()
+    assert not on_executors.current().runs_elsewhere
+    answer.set()
+    assert on_executors._thread is not None
+    on_executors._thread.join(DEADLINE_S)
+    assert not on_executors.current().runs_elsewhere
+
+
+def test_no_task_is_known_to_run_when_the_jvm_no_longer_answers(on_executors: SparkWatch) -> None:
+    answer = threading.Event()
+    on_executors._sample = lambda: answer.wait() and SparkSample()  # type: ignore[method-assign, assignment, return-value]
+    on_executors.start()
+    assert on_executors.current().runs_elsewhere
+    on_executors._sampled_at -= 60
+    assert not on_executors.current().runs_elsewhere
+    answer.set()
+    on_executors.stop()
 
 
 def test_work_without_a_registered_executor_is_seen(spark: SparkSession) -> None:

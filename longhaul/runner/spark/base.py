@@ -89,7 +89,7 @@ class BaseSpark(ABC):
         """End Spark. May be called again."""
 
     def sample(self) -> SparkSample:
-        return self._watch.latest if self._watch else SparkSample()
+        return self._watch.current() if self._watch else SparkSample()
 
     def effort(self) -> Effort:
         return self._tree.effort()

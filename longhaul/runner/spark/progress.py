@@ -2,15 +2,18 @@
 
 import logging
 import threading
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 
 from longhaul.runner.spark.sample import SparkSample, StageCount
 
 # A sample takes milliseconds.
 _LAST_SAMPLE_S = 2
+# A JVM that collects garbage for as long uses CPU time, which is work by itself.
+_UNANSWERED_S = 60
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +31,10 @@ class SparkWatch:
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     _thread: threading.Thread | None = None
+    _sampled_at: float = 0.0
 
     def start(self) -> None:
+        self._sampled_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="spark-watch", daemon=True)
         self._thread.start()
 
@@ -38,6 +43,13 @@ class SparkWatch:
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(_LAST_SAMPLE_S)
+        self._rest()
+
+    def current(self) -> SparkSample:
+        """The latest sample. Of a JVM that is stuck it says no more that tasks run."""
+        if time.monotonic() - self._sampled_at < _UNANSWERED_S:
+            return self.latest
+        return replace(self.latest, runs_elsewhere=False)
 
     def is_spark_gone(self) -> bool:
         """Whether Spark has stopped, or its JVM is gone. Blocks if the JVM is stuck."""
@@ -48,13 +60,27 @@ class SparkWatch:
         except (Py4JError, OSError):
             return True
 
+    def _rest(self) -> None:
+        """Nothing runs on Spark any more. Tasks on executors would count as work for ever."""
+        self.latest = replace(
+            self.latest, active=(), runs_elsewhere=False, waits_for_executors=False
+        )
+
     def _run(self) -> None:
+        try:
+            self._watch()
+        finally:
+            self._rest()
+
+    def _watch(self) -> None:
         while not self._stopped.wait(self.period_s):
             try:
                 self.latest = self._sample()
-            except (Py4JError, OSError):  # the JVM is going; the gateway notices its end
+                self._sampled_at = time.monotonic()
+            except (Py4JError, OSError):
                 logger.debug("no sample of Spark's status")
-                return
+                if self.is_spark_gone():  # the gateway notices the end of the JVM
+                    return
             except AttributeError:
                 if self.context._jsc is None:  # noqa: SLF001 - as above
                     return
@@ -94,5 +120,8 @@ class SparkWatch:
 
     def _rows_of(self, stage_id: int) -> tuple[int, int]:
         """Rows that the ended tasks of a stage have read and written, without shuffles."""
-        stage = self.context._jsc.sc().statusStore().lastStageAttempt(stage_id)  # noqa: SLF001 - the tracker has no metrics
+        try:
+            stage = self.context._jsc.sc().statusStore().lastStageAttempt(stage_id)  # noqa: SLF001 - the tracker has no metrics
+        except Py4JJavaError:  # it has ended, and Spark keeps a thousand of these
+            return self._rows.get(stage_id, (0, 0))
         return int(stage.inputRecords()), int(stage.outputRecords())
