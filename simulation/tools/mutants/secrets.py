@@ -35,8 +35,8 @@ SECRETS: Final = (
     Mutant(
         "the error of a job shows a secret",
         _FAILURES,
-        "said = without_values(mask(str(error)), {**(params or {})})",
-        "said = without_values(str(error), {**(params or {})})",
+        "said = without_values(mask(raw), {**(params or {})})",
+        "said = without_values(raw, {**(params or {})})",
     ),
     Mutant(
         "a job begins although its secret cannot be read",
