@@ -301,6 +301,18 @@ def test_no_output_is_published_while_one_is_not_written(cloud: Cloud, run: Run)
             "the job exited with 65: it cannot succeed",
         ),
         (
+            "def run(spark, job): raise KeyboardInterrupt('by hand')",
+            {},
+            ExitCode.FAILED,
+            "ExitError: the job ended with KeyboardInterrupt: by hand",
+        ),
+        (
+            "import asyncio\nraise asyncio.CancelledError",
+            {},
+            ExitCode.FAILED,
+            "ExitError: the job ended with CancelledError",
+        ),
+        (
             "import sys\nsys.exit('no luck')\ndef run(spark, job): ...",
             {},
             ExitCode.PERMANENT,
@@ -429,7 +441,14 @@ def test_code_that_may_not_be_read_is_permanent(
 
 @pytest.mark.parametrize(
     ("end", "status"),
-    [("sys.exit(3)", 3), ("sys.exit('x')", 1), ("sys.exit()", 0), ("pass", 0), ("1 // 0", 1)],
+    [
+        ("sys.exit(3)", 3),
+        ("sys.exit('x')", 1),
+        ("sys.exit()", 0),
+        ("pass", 0),
+        ("1 // 0", 1),
+        ("raise KeyboardInterrupt", 1),
+    ],
 )
 def test_a_process_that_a_job_has_forked_does_not_go_on_as_the_runner(
     end: str, status: int
