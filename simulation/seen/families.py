@@ -122,7 +122,9 @@ class Families:
             and (self._has_emitted(key) or self._led_to(key, after))
             and not settings.stage_or_removed(after).is_removed
         )
-        if not is_sent and not settings.stage_or_removed(stage).next:
+        # Brought back, a stage gets nothing of those that succeeded while none led to it.
+        is_asked_for = settings.stage_or_removed(stage).next and not self._seen.was_retired
+        if not is_sent and not is_asked_for:
             return None
         missing = [place for place in self.places(key) if not self.keys_at(key, place)]
         if missing:
