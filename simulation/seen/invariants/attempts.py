@@ -91,8 +91,10 @@ def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str
     if ended is None:
         return None
     row, token = ended
-    injector = seen.world.injector
-    if not injector.lacks_right(token.key.partition("#")[0]) or injector.is_out("capacity"):
+    injector, stage = seen.world.injector, token.key.partition("#")[0]
+    if not injector.lacks_right(stage) or injector.is_out("capacity"):
+        return None
+    if seen.world.settings.stage_or_removed(stage).is_removed:  # any failure is the last one
         return None
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     if attempt.is_placed or _is_stopped(seen) or seen.redriven:
