@@ -1,6 +1,6 @@
 """A batch of deliveries: what happens to its messages, and what an error of one does."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,7 +18,6 @@ from longhaul.domain.lease import AttemptId, Lease, State, joined_ref, with_hand
 from longhaul.domain.message import Delivery, JobMessage, Message, renewal
 from longhaul.domain.pace import MAX_HIDDEN, Room, deferrals_s
 from longhaul.domain.poison import INTERNAL_ERROR, explained
-from longhaul.domain.turns import tenant_of
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.log_context import about
@@ -184,33 +183,15 @@ class Messages:
             for message_id, reason in refused
         ]
 
-    def defer(
-        self, batch: Batch, messages: Sequence[JobMessage], soon: Collection[str] = ()
-    ) -> None:
-        """Hide the messages until they are to be looked at again.
-
-        Beside other tenants a message is looked at again after a part of the time that it has
-        waited, because its turn may come long before the backlog is done; those with the ids
-        `soon` as soon as can be.
-        """
+    def defer(self, batch: Batch, messages: Sequence[JobMessage]) -> None:
+        """Hide the messages until they are to be looked at again."""
         depth = self.context.queue.depth(batch.stage.queue_url)
         held = batch.room.running + batch.room.planned
         waiting = max(len(messages), depth.visible + depth.hidden - held)
         likely_wait_s = waiting * batch.room.gap_s(self.context.clock.now())
         if depth.hidden >= self.most_hidden:
             likely_wait_s = 0
-        seconds = list(
-            deferrals_s(len(messages), likely_wait_s, self.context.timing, self.context.rng)
-        )
-        now = self.context.clock.now()
-        for n, message in enumerate(messages):
-            tenant = tenant_of(message.content.group_id)
-            if batch.room.turns.has_others(tenant, now):
-                waited_s = (now - message.due_at).total_seconds()
-                due_s = 0 if message.message_id in soon else waited_s
-                seconds[n] = min(
-                    seconds[n], *deferrals_s(1, due_s, self.context.timing, self.context.rng)
-                )
+        seconds = deferrals_s(len(messages), likely_wait_s, self.context.timing, self.context.rng)
         handles = [message.receipt_handle for message in messages]
         self.context.queue.set_visibility_many(
             batch.stage.queue_url, dict(zip(handles, seconds, strict=True))

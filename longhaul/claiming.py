@@ -5,7 +5,7 @@ Nothing runs while messages wait: each comes again after a part of its likely wa
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -21,7 +21,6 @@ from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
-from longhaul.domain.turns import tenant_of
 from longhaul.log_context import about
 from longhaul.settings import Stage
 from longhaul.starting import Starter
@@ -41,22 +40,13 @@ class Claimer:
     starter: Starter
     guard: Guard
 
-    def in_turn(self, batch: Batch) -> list[tuple[JobMessage, Claim]]:
-        """The claims that may take the free slots, taken out of those that wait.
-
-        Retries first. Of new jobs the tenants take turns, also of those that run anew.
-        """
-        waiting = list(batch.waiting)
-        retries = [place for place, (_, claim) in enumerate(waiting) if _is_retry(claim.replaces)]
-        chosen = retries[: batch.room.free]
-        places = [place for place in range(len(waiting)) if place not in retries]
-        tenants = [tenant_of(waiting[place][0].content.group_id) for place in places]
-        free = batch.room.free - len(chosen)
-        turns = batch.room.turns.in_turn(tenants, free, batch.room.slots, self.context.clock.now())
-        chosen += [places[n] for n in turns]
-        for place in sorted(chosen, reverse=True):  # other threads may append meanwhile
-            del batch.waiting[place]
-        return [waiting[place] for place in chosen]
+    def first(self, batch: Batch) -> list[tuple[JobMessage, Claim]]:
+        """The claims that may take the free slots, retries first, taken out of those that wait."""
+        waiting = sorted(batch.waiting, key=lambda each: not _is_retry(each[1].replaces))
+        chosen = waiting[: batch.room.free]
+        for each in chosen:  # other threads may append meanwhile
+            batch.waiting.remove(each)
+        return chosen
 
     def claim(self, claims: Sequence[tuple[JobMessage, Claim]], batch: Batch) -> list[Known]:
         """Claim and start, in parallel; returns the messages whose rows have changed.
@@ -76,7 +66,7 @@ class Claimer:
             timed = claimed_at(claim, message, batch.stage, self.context.timing, now)
             try:
                 with about(timed.lease.id, timed.lease.label):
-                    self.starter.start(message, timed, batch, _of(message, batch, pace))
+                    self.starter.start(message, timed, batch, pace)
             except NoFreeSlotError:
                 batch.waiting.append((message, claim))
             except LeaseChangedError as error:
@@ -129,7 +119,7 @@ class Claimer:
         if not without_slot:
             return
         waiting = [message for message, _ in without_slot]
-        self.messages.defer(batch, waiting, self._marked(batch, waiting))
+        self.messages.defer(batch, waiting)
         batch.deferred_s += [
             self._waited_s(message, claim.replaces) for message, claim in without_slot
         ]
@@ -143,21 +133,6 @@ class Claimer:
             for message, claim in without_slot
         ]
         self.context.background.run_all(tasks, at_once=len(tasks))
-
-    def _marked(self, batch: Batch, waiting: Collection[JobMessage]) -> set[str]:
-        """Mark the tenants that wait beside others; the ids of the messages that keep the marks."""
-        turns, now = batch.room.turns, self.context.clock.now()
-        keepers: dict[str, str] = {}
-        for message in waiting:
-            tenant = tenant_of(message.content.group_id)
-            if turns.is_to_mark(tenant, now):
-                keepers.setdefault(tenant, message.message_id)
-        if keepers:
-            try:
-                self.context.slots.mark_waiting(batch.stage, keepers.keys(), now)
-            except Exception:  # a hint: the next look gives it
-                logger.exception("could not mark who waits", extra={"stage": batch.stage.name})
-        return set(keepers.values())
 
     def _note_seen(self, message: JobMessage, row: Lease | None, batch: Batch) -> None:
         """Note that the message of a released job is there, or the sweeper would send a copy.
@@ -180,16 +155,6 @@ class Claimer:
 
 def _is_retry(row: Lease | None) -> bool:
     return row is not None and row.state is State.RELEASED and not row.is_planned
-
-
-def _of(message: JobMessage, batch: Batch, pace: Pace) -> Pace:
-    """The pace with the message's tenant, where tenants share the stage."""
-    turns, group_id = batch.room.turns, message.content.group_id
-    if group_id is None and not turns.claimed and not turns.waited:
-        return pace
-    tenant = tenant_of(group_id)
-    waited_at = turns.mark_after_claim(tenant, pace.claimed_at)
-    return replace(pace, tenant=tenant, waited_at=waited_at)
 
 
 def _take_first(waiting: list[T], count: int) -> list[T]:

@@ -305,9 +305,8 @@ class Dispatcher:
         try:
             self.claimer.claim_retries(batch)
             while not batch.is_over(self.context.clock.now()):
-                claims = self.claimer.in_turn(batch)
-                # Nothing waits, no slot is free, or the free ones are left to other tenants.
-                if not claims:
+                claims = self.claimer.first(batch)
+                if not claims:  # nothing waits, or no slot is free
                     break
                 self._handle(self.claimer.claim(claims, batch), batch)
                 if batch.waiting:

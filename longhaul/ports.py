@@ -185,9 +185,6 @@ class Slots(Protocol):
         The deployed number: the deployment decides again.
         """
 
-    def mark_waiting(self, stage: Stage, tenants: Collection[str], now: datetime) -> None:
-        """Note that messages of these tenants wait for a slot."""
-
     def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
         """Seconds for which messages have waited although slots were free.
 

@@ -239,7 +239,7 @@ def claim_without_message(lease: Lease, timing: LeaseSettings, now: datetime) ->
     """
     if lease.state is not State.RELEASED or lease.is_mark or lease.is_cancelled:
         return None
-    if lease.is_planned:  # it waits as long as any new job does, and in its tenant's turn
+    if lease.is_planned:  # it waits as long as any new job does
         return None
     if lease.retry_at is None or now < lease.retry_at + _MESSAGE_FIRST:
         return None

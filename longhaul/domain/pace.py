@@ -9,11 +9,10 @@ time that a job in its stage waits, at most.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 
-from longhaul.domain.turns import Turns
 from longhaul.settings import LeaseSettings
 
 LOOKS = 20
@@ -38,15 +37,10 @@ five dispatchers hide 20,000 messages in a minute.
 
 @dataclass(frozen=True)
 class Pace:
-    """The stage's latest claim, and the mean of the gaps between its claims, in seconds.
-
-    `tenant`: whose the claim is, where a stage has several.
-    """
+    """The stage's latest claim, and the mean of the gaps between its claims, in seconds."""
 
     claimed_at: datetime
     gap_s: float
-    tenant: str | None = None
-    waited_at: datetime | None = None  # the tenant's mark after the claim
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,6 @@ class Room:
     running: int
     planned: int = 0
     pace: Pace | None = None
-    turns: Turns = field(default_factory=Turns)
 
     def after(self, claims: int, now: datetime) -> Pace:
         """The pace when that many claims happen now."""

@@ -82,7 +82,6 @@ class Backlog:
         wiring.most_hidden = MAX_HIDDEN // scale
         self.wiring = wiring
         self._stage = stack.settings.stages[0]
-        self.look_s = LOOK_S * scale
         self._dispatcher = wiring.dispatcher
         self._queue = self.aws.sqs.queues[stack.settings.stages[0].queue_url]
         self._dead_letters = self.aws.sqs.queues[stack.settings.stages[0].dead_letter_queue_url]

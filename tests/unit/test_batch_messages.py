@@ -10,7 +10,6 @@ import pytest
 from longhaul.batch import Batch, Messages
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import MAX_HIDDEN, Pace, Room, deferrals_s
-from longhaul.domain.turns import WITHOUT_GROUP, Turns
 from longhaul.metrics import StageMetric
 from longhaul.ports import Depth
 from longhaul.settings import LeaseSettings
@@ -18,6 +17,8 @@ from tests.builders import NOW, message, stage
 from tests.unit.use_cases import alone
 
 SECOND = timedelta(seconds=1)
+FULL = Room(slots=4, free=0, running=4, pace=Pace(NOW, 100.0))
+"""A claim every 100 seconds."""
 
 
 class Longest(random.Random):
@@ -32,31 +33,19 @@ def wait_s(likely_wait_s: float) -> int:
     return seconds
 
 
-def deferred(
-    room: Room, depth: Depth, messages: list[JobMessage], soon: tuple[str, ...] = ()
-) -> list[int]:
+def deferred(depth: Depth, messages: list[JobMessage]) -> list[int]:
     """The seconds for which each message is hidden."""
     queue = Mock()
     queue.depth.return_value = depth
-    batch = Batch(stage(), {each.message_id for each in messages}, room=room)
-    alone(Messages, queue=queue, rng=Longest()).defer(batch, messages, soon)
+    batch = Batch(stage(), {each.message_id for each in messages}, room=FULL)
+    alone(Messages, queue=queue, rng=Longest()).defer(batch, messages)
     (_, hidden), _ = queue.set_visibility_many.call_args
     assert isinstance(hidden, Mapping)
     return [hidden[each.receipt_handle] for each in messages]
 
 
-def waiting(number: int, waited_s: int = 60) -> JobMessage:
-    return message(
-        f"job-{number}",
-        f"m-{number}",
-        receipt_handle=f"handle-{number}",
-        first_sent_at=NOW - waited_s * SECOND,
-    )
-
-
-def room(claimed: Mapping[str, datetime] | None = None) -> Room:
-    """Four slots, all taken; a claim every 100 seconds."""
-    return Room(slots=4, free=0, running=4, pace=Pace(NOW, 100.0), turns=Turns(claimed or {}))
+def waiting(number: int) -> JobMessage:
+    return message(f"job-{number}", f"m-{number}", receipt_handle=f"handle-{number}")
 
 
 @pytest.mark.parametrize(("until", "is_over"), [(None, False), (NOW, True), (NOW + SECOND, False)])
@@ -90,30 +79,12 @@ def test_a_message_that_was_due_a_moment_ago_is_visible_at_once() -> None:
 
 def test_a_message_is_hidden_for_a_part_of_its_likely_wait() -> None:
     # 26 messages are not visible or are; four of them are of jobs that run.
-    assert deferred(room(), Depth(visible=6, hidden=20), [waiting(1)]) == [wait_s(22 * 100)]
+    assert deferred(Depth(visible=6, hidden=20), [waiting(1)]) == [wait_s(22 * 100)]
     # A depth that is late knows less than the batch.
     few = Depth(visible=0, hidden=0)
-    assert deferred(room(), few, [waiting(n) for n in range(60)]) == [wait_s(60 * 100)] * 60
+    assert deferred(few, [waiting(n) for n in range(60)]) == [wait_s(60 * 100)] * 60
 
 
 def test_with_very_many_hidden_messages_the_others_stay_nearly_visible() -> None:
     for hidden, likely_wait_s in [(MAX_HIDDEN - 1, MAX_HIDDEN * 100), (MAX_HIDDEN, 0)]:
-        assert deferred(room(), Depth(visible=5, hidden=hidden), [waiting(1)]) == [
-            wait_s(likely_wait_s)
-        ]
-
-
-def test_beside_other_tenants_a_message_is_looked_at_after_a_part_of_the_time_it_has_waited() -> (
-    None
-):
-    backlog = Depth(visible=0, hidden=1_004)
-    waited_long = wait_s(2_000)
-    assert wait_s(0) < waited_long < wait_s(1_000 * 100)
-    alone_there, beside = room({WITHOUT_GROUP: NOW}), room({"07": NOW})
-    both = [waiting(1, waited_s=2_000), waiting(2, waited_s=2_000)]
-
-    assert deferred(alone_there, backlog, both, ("m-2",)) == [wait_s(100_000)] * 2
-    assert deferred(beside, backlog, both, ("m-2",)) == [waited_long, wait_s(0)]
-    # Never later than its likely wait.
-    short = Depth(visible=0, hidden=4)
-    assert deferred(beside, short, [waiting(1, waited_s=90_000)]) == [wait_s(100)]
+        assert deferred(Depth(visible=5, hidden=hidden), [waiting(1)]) == [wait_s(likely_wait_s)]

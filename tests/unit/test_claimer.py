@@ -13,9 +13,8 @@ from longhaul.dispatch import Dispatcher
 from longhaul.domain.claim import Claim, new_run, next_attempt
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.message import JobMessage, Message
-from longhaul.domain.pace import Pace, Room
-from longhaul.domain.turns import Turns, tenant_of
+from longhaul.domain.message import JobMessage
+from longhaul.domain.pace import Room
 from longhaul.settings import LeaseSettings
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, changed, message, running, stage
@@ -65,8 +64,8 @@ def released(**changes: Any) -> Lease:
     return running(**{**values, **changes})
 
 
-def free(slots: int, **changes: Any) -> Room:
-    return Room(slots=9, free=slots, running=9 - slots, **changes)
+def free(slots: int) -> Room:
+    return Room(slots=9, free=slots, running=9 - slots)
 
 
 def test_a_message_whose_slot_was_taken_meanwhile_waits_with_its_row() -> None:
@@ -81,7 +80,7 @@ def test_a_message_whose_slot_was_taken_meanwhile_waits_with_its_row() -> None:
 
     claim_waiting(found, here)
 
-    messages.defer.assert_called_once_with(here, [sent], set())
+    messages.defer.assert_called_once_with(here, [sent])
     assert here.deferred_s == [60.0]  # since its last attempt ended
     assert here.waiting == []
 
@@ -136,35 +135,21 @@ def test_after_an_error_of_a_call_for_all_no_message_waits_in_the_function() -> 
     assert here.kept == {"m-1"}
 
 
-def test_the_free_slots_go_to_retries_and_then_to_new_jobs_in_turn() -> None:
-    starter = Mock()
-    mine, theirs = (Message("{}", {}, group) for group in ("a", "b"))
-    turns = Turns({tenant_of("a"): NOW - SECOND, tenant_of("b"): NOW - 9 * SECOND})
+def test_the_free_slots_go_to_retries_and_then_to_new_jobs() -> None:
+    """A job that is sent again after its end is a new one."""
+    starter, slots = Mock(), Mock()
+    slots.room.return_value = free(0)
+    again = running(key="main#again", state=State.DEAD, settled_at=NOW)
     here = batch(
-        (message("a-1", "m-1", content=mine), None),
-        (message("b-1", "m-2", content=theirs), None),
-        (message("b-2", "m-3", content=theirs), None),
-        (message(), released()),
-        room=free(2, turns=turns),
+        (message("again", "m-1"), again),
+        (message("new", "m-2"), None),
+        (message("retry", "m-3"), released(key="main#retry")),
+        room=free(2),
     )
-    slots = Mock()
-    slots.room.return_value = free(0, turns=turns)
 
     claim_waiting(claimer(starter=starter, slots=slots), here)
 
-    started = [call.args[0].message_id for call in starter.start.call_args_list]
-    assert started == ["m-1", "m-2"]  # the retry's message is also called m-1
-    keys = [call.args[0].key for call in starter.start.call_args_list]
-    assert keys == ["main#january", "main#b-1"]
-
-
-def test_slots_that_are_left_to_others_stay_free() -> None:
-    slots, starter = Mock(), Mock()
-    turns = Turns({"none": NOW - SECOND}, {"07": NOW})
-    slots.room.side_effect = AssertionError("nothing was claimed")
-    here = batch((message(), None), room=free(1, turns=turns))
-    claim_waiting(claimer(slots=slots, starter=starter), here)
-    assert not starter.start.called
+    assert [call.args[0].message_id for call in starter.start.call_args_list] == ["m-3", "m-1"]
 
 
 def test_a_retry_that_another_dispatcher_started_stops_no_other(
@@ -220,25 +205,3 @@ def test_that_a_released_jobs_message_was_seen_is_noted_well_before_it_counts_as
     if is_noted:
         ((change,), _) = leases.apply.call_args
         assert (change.before, change.after.receive.seen_at) == (row, NOW)
-
-
-@pytest.mark.parametrize(
-    ("group", "turns", "tenant"),
-    [
-        (None, Turns(), None),
-        ("a", Turns(), tenant_of("a")),
-        (None, Turns({"07": NOW}), "none"),
-        (None, Turns({}, {"none": NOW}), "none"),
-    ],
-)
-def test_a_claim_notes_its_tenant_where_tenants_share_the_stage(
-    group: str | None, turns: Turns, tenant: str | None
-) -> None:
-    starter = Mock()
-    content = Message("{}", {}, group)
-    here = batch((message(content=content), None), room=free(1, turns=turns))
-    claim_waiting(claimer(starter=starter), here)
-    pace = starter.start.call_args.args[3]
-    assert isinstance(pace, Pace)
-    assert pace.tenant == tenant
-    assert (pace.waited_at is not None) is (turns.waited != {})

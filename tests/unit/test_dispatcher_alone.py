@@ -34,7 +34,7 @@ def dispatcher(row: Lease | None = None, **parts: Any) -> Dispatcher:
     leases.survey.return_value = (Rows({row.key: row} if row else {}), Mock())
     background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
     claimer = parts.setdefault("claimer", Mock())
-    claimer.in_turn.return_value = []
+    claimer.first.return_value = []
     given = {"leases": leases, "background": background, "guard": alone(Guard, leases=leases)}
     return alone(Dispatcher, **{**given, **parts})
 
@@ -158,12 +158,12 @@ def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:
     decisions = iter([Finish(ENDED, own=False), Claim(running(), replaces=ENDED)])
     rooms = []
 
-    def in_turn(batch: Batch) -> list[object]:
+    def first(batch: Batch) -> list[object]:
         rooms.append(batch.room)
         batch.waiting.clear()
         return []
 
-    claimer.in_turn.side_effect = in_turn
+    claimer.first.side_effect = first
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("longhaul.dispatch.read", lambda *_: message())
         patch.setattr("longhaul.dispatch.decide_claim", lambda *_: next(decisions))

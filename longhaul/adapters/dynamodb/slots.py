@@ -7,7 +7,7 @@ has set: a pause, and another number of slots than the deployed.
 """
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ from longhaul.adapters.dynamodb.writes import Conflicts
 from longhaul.adapters.errors import code_of
 from longhaul.domain.firings import CaughtUp
 from longhaul.domain.pace import Pace, Room, SlotUse
-from longhaul.domain.turns import Turns
 from longhaul.ports import Clock
 from longhaul.settings import Stage
 
@@ -43,10 +42,6 @@ SLOT_FREE = f"{NOT_PAUSED} AND (attribute_not_exists(running) OR ({BELOW_SLOTS} 
 # A throttle halves the effective limit at most this often, and each such stretch without one raises
 # it by one: additive increase, multiplicative decrease.
 CALM = timedelta(seconds=60)
-
-# Beginnings of the names of tenants' times (`domain.turns`).
-_CLAIMED = "claimed_by_"
-_WAITED = "waited_"
 
 
 class DynamoSlots:
@@ -76,9 +71,8 @@ class DynamoSlots:
         if "claimed_at" in slots:
             pace = Pace(time_of(slots["claimed_at"]), _number(slots, "claim_gap_ms", 0) / 1000)
         free = 0 if use.paused_at or stage.retired else max(0, limit - use.running)
-        turns = Turns(_times(slots, _CLAIMED), _times(slots, _WAITED))
         planned = _number(slots, "planned", 0)
-        return Room(limit, free, use.running, planned, pace=pace, turns=turns)
+        return Room(limit, free, use.running, planned, pace=pace)
 
     def use(self, stage: Stage) -> SlotUse:
         return _use(stage, self._item(stage))
@@ -111,10 +105,6 @@ class DynamoSlots:
             UpdateExpression=f"{adapted} SET operator_slots = :slots",
             ExpressionAttributeValues=serialized({":slots": slots}),
         )
-
-    def mark_waiting(self, stage: Stage, tenants: Collection[str], now: datetime) -> None:
-        sets = {f"{_WAITED}{tenant}": milliseconds(now) for tenant in tenants}
-        self._update(stage, **update_expression(serialized(sets)))
 
     def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
         """The item keeps since when; every claim removes that, in its own transaction."""
@@ -160,11 +150,6 @@ class DynamoSlots:
         values = {":limit": stage.slots}
         if pace is not None:
             update["UpdateExpression"] += " SET claimed_at = :at, claim_gap_ms = :gap"
-            if pace.tenant is not None:
-                update["UpdateExpression"] += f", {_CLAIMED}{pace.tenant} = :at"
-            if pace.waited_at is not None:
-                update["UpdateExpression"] += f", {_WAITED}{pace.tenant} = :waited"
-                values |= {":waited": milliseconds(pace.waited_at)}
             values |= {":at": milliseconds(pace.claimed_at), ":gap": round(pace.gap_s * 1000)}
         update["ExpressionAttributeValues"] |= serialized(values)
         return {"Update": update}
@@ -245,15 +230,6 @@ def _use(stage: Stage, item: Mapping[str, Any]) -> SlotUse:
 def _limit(use: SlotUse, item: Mapping[str, Any]) -> int:
     """The slots, or fewer while AWS refuses capacity."""
     return min(use.slots, _number(item, "effective_limit", use.slots))
-
-
-def _times(item: Mapping[str, Any], prefix: str) -> dict[str, datetime]:
-    """The tenants' times of one kind."""
-    return {
-        name.removeprefix(prefix): time_of(value)
-        for name, value in item.items()
-        if name.startswith(prefix)
-    }
 
 
 def _number(item: Mapping[str, Any], name: str, default: int) -> int:

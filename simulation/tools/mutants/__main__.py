@@ -1,7 +1,7 @@
 """Put seeded bugs into the real code, one by one; the simulation has to find each.
 
-A few cannot show in its worlds, because those have no tenants, or one sweep at a time. A test that
-the mutant names has to find them.
+A few cannot show in its worlds, because those have one sweep at a time. A test that the mutant
+names has to find them.
 
 `make mutants`, or `python -m simulation.tools.mutants`. Progress goes to stderr. The last line on
 stdout is `mutants=N killed=N`. The exit code is 1 when a mutant survives: an invariant is missing.

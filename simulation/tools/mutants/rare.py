@@ -75,14 +75,6 @@ RARE: Final = (
         test="tests/contract/test_leases.py::test_of_two_that_miss_a_message_one_notes_it",
     ),
     Mutant(
-        "a dead job that is sent again takes the place of a retry",
-        "longhaul/claiming.py",
-        "return row is not None and row.state is State.RELEASED",
-        "return row is not None",
-        test="tests/handlers/test_tenants.py"
-        "::test_a_dead_job_that_is_sent_again_waits_for_its_tenants_turn",
-    ),
-    Mutant(
         "a follow-on that waits outlives the row of its parent",
         "longhaul/batch.py",
         "self._keep_proof(message)",
