@@ -113,14 +113,11 @@ format: .venv/.set-up-dev ## Format the code and fix what ruff can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# Empty: run what no change can affect, too.
-AFFECTED ?= -p tests.affected
-
 # Contract tests and rules of AWS run on the strict fakes here, and on moto too in `make test`.
 # These tests wait for nothing, so a worker more than the two cores would only import once more.
 .PHONY: check
-check: lint ## The loop of a change: style, types, and the quick tests that it affects
-	@$(BIN)/python -m pytest $(AFFECTED) -n 2 --dist loadfile -q -m "not slow" -k "not moto" \
+check: lint ## The loop of a change: style, types, and the quick tests
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -q -m "not slow" -k "not moto" \
 	  tests/unit tests/handlers tests/contract tests/fidelity
 
 .PHONY: test
@@ -135,15 +132,6 @@ test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
 	@# Without it each `longhaul up` of a test begins to make it, and is ended before it is done.
 	@$(BIN)/python -m longhaul.runner.spark.aot_training
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow
-
-# Each embedded AWS of these tests records what its roles call. `verify` is one of tests/e2e.
-.PHONY: role-calls
-role-calls: .venv/.set-up-dev ## Record again what each role calls, and write docs/role-calls.md
-	@folder=$$(mktemp -d) && \
-	  RECORD_ROLE_CALLS=$$folder $(BIN)/pytest -q -n $(WORKERS) --dist loadfile \
-	    -m "slow or not slow" tests/e2e tests/slow/test_demo.py && \
-	  $(BIN)/python -m tests.role_calls $$folder && \
-	  $(BIN)/python -m tests.cdk.role_calls_page && rm -rf $$folder
 
 N ?= 20000
 
@@ -186,14 +174,6 @@ soak: .venv/.set-up-dev ## Simulate many worlds on all cores (WORLDS=10000); con
 .PHONY: mutants
 mutants: .venv/.set-up-dev ## Put seeded bugs into the code; the simulation must find each
 	@$(BIN)/python -m simulation.tools.mutants
-
-.PHONY: mutation
-mutation: .venv/.set-up-dev ## Change the code in small ways; a test or a world must notice each (hours)
-	@$(BIN)/python -m simulation.tools.mutation
-
-.PHONY: coverage
-coverage: .venv/.set-up-dev ## Say what simulated worlds do not reach (WORLDS=10000)
-	@$(BIN)/python -m simulation.tools.coverage --worlds $(WORLDS)
 
 .PHONY: walks
 walks: .venv/.set-up-dev ## Follow one message through the files of the code, over the fakes

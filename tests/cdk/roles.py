@@ -2,13 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from longhaul.local.iam.judge import Access, Judge, Policies
-from tests.cdk.synthesis import as_list, readable_id
+from tests.cdk.synthesis import readable_id
 from tests.local.support import ACCOUNT, REGION
 
 HERE: Final = f"{REGION}:{ACCOUNT}"
@@ -52,33 +50,6 @@ class Use:
     context: dict[str, str | list[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Statement:
-    """One of a policy, which is named by the role or the resource that has the policy."""
-
-    owner: str
-    content: dict[str, Any]
-    document: list[dict[str, Any]] = field(repr=False)
-
-    @property
-    def actions(self) -> list[str]:
-        return as_list(self.content["Action"])
-
-    @property
-    def name(self) -> str:
-        """Its `Sid`; one that CDK made has none, and is named by its first action."""
-        return str(self.content.get("Sid") or self.actions[0])
-
-    @contextmanager
-    def removed(self, action: str) -> Iterator[None]:
-        """Without the right, or the prohibition, for that action."""
-        place = self.document.index(self.content)
-        rest = [each for each in self.actions if each != action]
-        self.document[place : place + 1] = [{**self.content, "Action": rest}] if rest else []
-        yield
-        self.document[place : place + bool(rest)] = [self.content]
-
-
 class Roles:
     """A template whose resources are named in AWS by their readable ids."""
 
@@ -94,13 +65,6 @@ class Roles:
         """Of the resource whose readable id that is."""
         (found,) = (each for each in self._resources if readable_id(each) == name)
         return self._arn(found)
-
-    def statements(self) -> Iterator[Statement]:
-        for documents in (self._of_roles, self._of_resources):
-            for arn, document in documents.items():
-                owner = arn.removesuffix(":*").rpartition("/")[2].rpartition(":")[2]
-                for each in list(document):
-                    yield Statement(owner, each, document)
 
     def named(self, use: Use) -> Use:
         """With the names of this stack in the place of `<Id>` and `<Id.Arn>`."""

@@ -1,18 +1,13 @@
 """The rights of each role, compared whole: one right too many fails, as does a missing one."""
 
-import ast
 import json
 from typing import Final
 
-import botocore.session
 import pytest
-from botocore import xform_name
 
 from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS
-from tests.cdk.calls import ACTIONS, LAYERS, calls_of, is_client
 from tests.cdk.conftest import NOTIFIED, VARIED
 from tests.cdk.synthesis import Synthesis, as_list, readable, synthesize
-from tests.layers import files_of
 from tests.synthesized import once
 
 ARN: Final = "arn:<AWS::Partition>:{service}:<AWS::Region>:<AWS::AccountId>:{resource}"
@@ -128,88 +123,6 @@ def test_a_role_has_exactly_the_rights_that_its_work_needs(
     usual: Synthesis, role: str, expected: dict[str, set[str]]
 ) -> None:
     assert usual.grants(role) == expected
-
-
-# What AWS does with a role for a part, and no code of ours asks for.
-LOGS: Final = {"logs:CreateLogStream", "logs:PutLogEvents"}
-OF_A_FUNCTION: Final = {*LOGS, *TRACES}
-# https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
-OF_A_MAPPING: Final = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
-# A bootstrap may encrypt the driver's code, which EMR fetches with the role.
-OF_A_DRIVER: Final = {
-    *LOGS,
-    "logs:DescribeLogGroups",
-    "logs:DescribeLogStreams",
-    "kms:Decrypt",
-}
-ATTEMPT: Final = (("AttemptRunner", "run"), ("AttemptRunner", "record"))
-
-
-@pytest.mark.parametrize(
-    ("role", "entries", "of_the_platform"),
-    [
-        ("DispatcherRole", (("Dispatcher", "dispatch"),), OF_A_FUNCTION | OF_A_MAPPING),
-        ("HeartbeatRole", (("Heartbeat", "beat"),), OF_A_FUNCTION),
-        ("SettleRole", (("Settler", "settle"),), OF_A_FUNCTION),
-        ("SweeperRole", (("Sweeper", "sweep"), ("Sweeper", "execution_ended")), OF_A_FUNCTION),
-        ("SparkTaskRole", ATTEMPT, set()),
-        ("EmrServerlessJobRole", ATTEMPT, OF_A_DRIVER),
-    ],
-)
-def test_a_role_may_do_what_its_code_calls_and_nothing_else(
-    with_all: Synthesis,
-    role: str,
-    entries: tuple[tuple[str, str], ...],
-    of_the_platform: set[str],
-) -> None:
-    calls = calls_of(*entries)
-    if role == "EmrServerlessJobRole":
-        # The dispatcher refuses its jobs a table as their output.
-        calls -= set(WRITES_TABLES)
-    # A stack with EMR Serverless has no secrets in parameters of SSM: its jobs do not reach them.
-    calls -= {"ssm:GetParameter"}
-    assert set(with_all.grants(role)) == calls | of_the_platform
-
-
-def test_the_functions_begin_where_the_test_of_the_calls_does() -> None:
-    parts = ("dispatcher", "heartbeat", "settler", "sweeper")
-    handled = {
-        f"{each.id}.{name}"
-        for module in files_of("functions")
-        for node in ast.walk(ast.parse(module.read_text("utf-8")))
-        if isinstance(node, ast.Attribute)
-        for each, name in [(node.value, node.attr)]
-        if isinstance(each, ast.Name) and each.id in parts and name != "context"
-    }
-
-    assert handled == {
-        "dispatcher.dispatch",
-        "heartbeat.beat",
-        "settler.settle",
-        "sweeper.sweep",
-        "sweeper.execution_ended",
-    }
-
-
-def test_every_call_of_a_client_is_known_to_the_test_of_the_calls() -> None:
-    clients = {
-        "dynamodb", "glue", "s3", "sqs", "sns", "events", "stepfunctions", "ecs", "emr-serverless",
-        "secretsmanager", "ssm",
-    }  # fmt: skip
-    operations = {
-        xform_name(operation)
-        for client in clients
-        for operation in botocore.session.get_session().get_service_model(client).operation_names
-    }
-    called = {
-        node.attr
-        for layer in LAYERS
-        for path in files_of(layer)
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr in operations and is_client(node.value)
-    }
-
-    assert called <= set(ACTIONS)
 
 
 @pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])

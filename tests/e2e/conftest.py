@@ -25,7 +25,6 @@ from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from tests.layers import ROOT
 from tests.local.support import eventually
-from tests.role_calls import keep
 from tests.synthesized import local_profile
 
 # Only a test that fails waits this long. Spark starts in seconds, and in more on a busy machine; a
@@ -295,7 +294,6 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stack(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[Stack]:
     with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), iam=roles_judge()) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))
-        keep(aws.work_dir, assembly)
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +303,6 @@ def sparkless(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Itera
     folder = tmp_path_factory.mktemp("embedded-aws")
     with embedded_aws(folder, task_dir=STAND_IN, iam=roles_judge()) as aws:
         yield Stack(aws, aws.deploy(hasty, "Longhaul"))
-        keep(aws.work_dir, hasty)
 
 
 def impatient(assembly: Path, copy: Path, *, visibility_s: int) -> Path:

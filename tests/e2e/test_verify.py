@@ -11,7 +11,6 @@ from longhaul.cli.local.aws import embedded_aws, roles_judge
 from longhaul.cli.synth import PROFILE, synth
 from longhaul.config.settings import CONTEXT_KEY
 from tests.e2e.conftest import STAND_IN, Stack
-from tests.role_calls import keep
 
 CASES = {
     "success",
@@ -61,7 +60,6 @@ def probed(
     folder = tmp_path_factory.mktemp("embedded-aws")
     with embedded_aws(folder, task_dir=STAND_IN, iam=roles_judge()) as aws:
         yield Stack(aws, aws.deploy(with_probes_on_one_machine, "Longhaul"))
-        keep(aws.work_dir, with_probes_on_one_machine)
 
 
 def verify(stack: Stack, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
@@ -111,7 +109,6 @@ def test_the_same_with_spark_and_a_soak(
         stack = Stack(aws, aws.deploy(with_probes, "Longhaul"))
         code, found, err = verify(stack, "--soak", "45s", "-o", str(page))
         story = f"{err}\n{stack.story()}"
-        keep(aws.work_dir, with_probes)
     verdicts = {each["case"]: each["verdict"] for each in found if "case" in each}
     assert verdicts == dict.fromkeys(CASES | {"emr-serverless", "soak"}, "passed"), story
     assert code == 0

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.layers import ROOT
-from tests.role_calls import keep
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +17,6 @@ def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
         command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    keep(tmp_path, tmp_path / "cdk.out")
     assert "ok  336,776 rows in = " in done.stdout
     assert "SIGKILL sent to the process group of clean " in done.stdout
     assert "SIGKILL sent to the process group of delays" in done.stdout

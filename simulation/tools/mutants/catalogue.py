@@ -14,10 +14,7 @@ from simulation.tools.mutants.mutant import Mutant
 from simulation.tools.mutants.notices import NOTICES
 from simulation.tools.mutants.outcome import OUTCOME
 from simulation.tools.mutants.output import OUTPUT
-from simulation.tools.mutants.plain import PLAIN
 from simulation.tools.mutants.rare import RARE
-from simulation.tools.mutants.reruns import RERUNS
-from simulation.tools.mutants.roles import ROLES
 from simulation.tools.mutants.saved import SAVED
 from simulation.tools.mutants.secrets import SECRETS
 from simulation.tools.mutants.tables import TABLES
@@ -26,6 +23,6 @@ from simulation.tools.mutants.when_sent import WHEN_SENT
 
 ALL: Final = (
     *(*FENCE, *MESSAGES, *WHEN_SENT, *OUTCOME, *OUTPUT, *TABLES),
-    *(*FOLLOW_ONS, *NOTICES, *RARE, *RERUNS, *ROLES, *TINY, *EMR, *SAVED, *SECRETS, *PLAIN),
+    *(*FOLLOW_ONS, *NOTICES, *RARE, *TINY, *EMR, *SAVED, *SECRETS),
 )
 MUTANTS: Final[Mapping[str, Mutant]] = {mutant.name: mutant for mutant in ALL}

@@ -29,30 +29,6 @@ FENCE: Final = (
         "",
     ),
     Mutant(
-        "the commit leaves the job's result out",
-        "longhaul/runner/attempt.py",
-        "results=found or None)",
-        "results=None)",
-    ),
-    Mutant(
-        "a result that is too large is kept",
-        "longhaul/domain/results.py",
-        "if len(text) > MAX_RESULT_BYTES:",
-        "if not text:",
-    ),
-    Mutant(
-        "the manifest leaves the job's results out",
-        "longhaul/runner/attempt.py",
-        "upload.send(job.written, found, origin(self.id, self.clock.now(), inputs))",
-        "upload.send(job.written, None, origin(self.id, self.clock.now(), inputs))",
-    ),
-    Mutant(
-        "what a job measured goes to the metrics before its output is there",
-        "longhaul/finish.py",
-        "self._do(owed, lease, until, refused)",
-        "self._measure(lease); self._do(owed, lease, until, refused)",
-    ),
-    Mutant(
         "a commit succeeds after the cancel mark",
         _TRANSITIONS,
         "also={Clause.UNCOMMITTED: None, Clause.NOT_CANCELLED: None}",
@@ -69,12 +45,6 @@ FENCE: Final = (
         _STARTING,
         "closed_as = self.context.executions.ensure_started(lease.id.execution_name, lease.execution_input)\n        row =",
         'closed_as = self.context.executions.ensure_started(lease.id.execution_name, lease.execution_input + " ") or "ABORTED"\n        row =',
-    ),
-    Mutant(
-        "the end of an attempt is not recorded",
-        _TRANSITIONS,
-        "record=ended(before, after)",
-        "record=None",
     ),
     Mutant(
         "a settled attempt keeps its slot",

@@ -47,12 +47,6 @@ MESSAGES: Final = (
         "",
     ),
     Mutant(
-        "the policy is judged at every attempt",
-        _DISPATCH,
-        "starts_run and not self._is_allowed(message, row, batch)",
-        "not self._is_allowed(message, row, batch)",
-    ),
-    Mutant(
         "conflicting work is dropped as a duplicate",
         _CLAIM,
         "return Conflict(lease)",
@@ -65,29 +59,9 @@ MESSAGES: Final = (
         "",
     ),
     Mutant(
-        "what fails again and again is never given up",
-        "longhaul/domain/poison.py",
-        "IN_A_ROW: Final = timedelta(hours=1)",
-        "IN_A_ROW: Final = timedelta(0)",
-        test="tests/handlers/test_poison.py"
-        "::test_a_message_whose_claim_always_fails_is_dead_lettered",
-    ),
-    Mutant(
         "an outage counts as an error of the message",
         "longhaul/adapters/errors.py",
         "    if isinstance(error, ClientError):\n        return is_refused(error)",
         "    if isinstance(error, ClientError):\n        return True",
-    ),
-    Mutant(
-        "attributes that only resemble ours are unpacked",
-        "longhaul/domain/attributes.py",
-        "not all(map(_is_attribute, moved, moved.values()))",
-        "False",
-        also=Mutant(
-            "and errors are never too many",
-            "longhaul/domain/poison.py",
-            "MAX_ERRORS: Final = 10",
-            "MAX_ERRORS: Final = 10**9",
-        ),
     ),
 )

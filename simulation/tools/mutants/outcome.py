@@ -5,7 +5,6 @@ from typing import Final
 from simulation.tools.mutants.mutant import Mutant
 
 _BEAT: Final = "longhaul/domain/beat.py"
-_FINISH: Final = "longhaul/finish.py"
 _OUTCOME: Final = "longhaul/domain/outcome.py"
 _SETTLEMENT: Final = "longhaul/domain/settlement.py"
 _SETTLE: Final = "longhaul/settle.py"
@@ -16,34 +15,16 @@ _CLASSIFY: Final = "longhaul/domain/classify.py"
 
 OUTCOME: Final = (
     Mutant(
-        "another container's exit code is taken for the job's",
-        "longhaul/engines/fargate/ends.py",
-        "return next((each for each in containers if each.get('Name') == CONTAINER), {})",
-        "return next(iter(containers), {})",
-    ),
-    Mutant(
         "the message is deleted before the publish",
         _SETTLEMENT,
         "owed = (*publish, *follow_ons, Owed.DELETE)",
         "owed = (Owed.DELETE, *follow_ons, *publish)",
     ),
     Mutant(
-        "settle publishes nothing",
-        _SETTLEMENT,
-        "publish = () if lease.attempt.published_at else (Owed.PUBLISH,)",
-        "publish: tuple[Owed, ...] = ()",
-    ),
-    Mutant(
         "no dead letter is sent",
         _OUTCOME,
         "owed=(Owed.DEAD_LETTER, Owed.DELETE)",
         "owed=(Owed.DELETE,)",
-    ),
-    Mutant(
-        "a dead letter lacks its job id",
-        "longhaul/domain/dead_letter.py",
-        "if reason.key and attributes.JOB_ID not in theirs:",
-        "if reason.key and attributes.JOB_ID in theirs:",
     ),
     Mutant(
         "settle ignores a committed output",
@@ -64,12 +45,6 @@ OUTCOME: Final = (
         "row.failures > lease.max_attempts",
     ),
     Mutant(
-        "a job gets one attempt too few",
-        _SETTLEMENT,
-        "row.failures >= lease.max_attempts",
-        "row.failures >= lease.max_attempts - 1",
-    ),
-    Mutant(
         "the next attempt does not wait for a stop",
         _SETTLEMENT,
         "        wait = max(wait, backoff.stop_clearance_s(timing))",
@@ -88,58 +63,10 @@ OUTCOME: Final = (
         "None",
     ),
     Mutant(
-        "an aborted execution counts as a failure",
-        _CLASSIFY,
-        "return Verdict(OutcomeClass.INTERRUPTED, words, stop)",
-        "return Verdict(OutcomeClass.FAILED, words, stop)",
-    ),
-    Mutant(
-        "a failed job's message is held for 12 hours",
-        _FINISH,
-        "            self.release(lease, retry_in_s or 0)\n",
-        "            self.release(lease, 43_000)\n",
-    ),
-    Mutant(
         "an attempt without a task counts as an interruption",
         _CLASSIFY,
         "return Verdict(OutcomeClass.NOT_PLACED, words)",
         "return Verdict(OutcomeClass.INTERRUPTED, words)",
-    ),
-    Mutant(
-        "a missing right counts as an interruption",
-        _CLASSIFY,
-        "return Verdict(OutcomeClass.REFUSED,",
-        "return Verdict(OutcomeClass.INTERRUPTED,",
-    ),
-    Mutant(
-        "a task that may not read its request has failed",
-        "longhaul/runner/attempt.py",
-        "with needed_by_each_job('its request'):",
-        "if True:",
-    ),
-    Mutant(
-        "a task that may not commit has failed",
-        "longhaul/runner/attempt.py",
-        "with needed_by_each_job('the commit'):",
-        "if True:",
-    ),
-    Mutant(
-        "a task that may not register was interrupted",
-        "longhaul/runner/attempt.py",
-        "return ExitCode.DENIED if is_denial else ExitCode.INTERRUPTED",
-        "return ExitCode.INTERRUPTED",
-    ),
-    Mutant(
-        "a call that a policy denies is never taken",
-        "longhaul/adapters/errors.py",
-        "_REFUSED = ('ValidationException',",
-        "_REFUSED = ('AccessDenied', 'AccessDeniedException', 'ValidationException',",
-    ),
-    Mutant(
-        "a missing right passes for a lack of room",
-        _CLASSIFY,
-        "if says_passing(words):",
-        "if True:",
     ),
     Mutant(
         "a task that is cut off from the network has stalled",
@@ -188,11 +115,5 @@ OUTCOME: Final = (
         _SWEEP,
         "if row is None or not leased or row.attempt.task_arn not in (None, task.arn):",
         "if row is None:",
-    ),
-    Mutant(
-        "the age of what is owed is not told",
-        _SWEEP,
-        "SweeperMetric.OLDEST_OWED: report.oldest_owed_s,",
-        "SweeperMetric.OLDEST_OWED: 0,",
     ),
 )
