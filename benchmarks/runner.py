@@ -3,11 +3,9 @@
 import sys
 from pathlib import Path
 
-from benchmarks.stamps import stamp_if_asked
 from longhaul import catalogue
 from longhaul.engines.fargate import runner
 
 if __name__ == "__main__":
     catalogue.__path__.append(str(Path(__file__).with_name("catalogue")))
-    stamp_if_asked(runner)
     sys.exit(runner.main())

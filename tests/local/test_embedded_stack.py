@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import timed_work
-from benchmarks.embedded_scale import lateness
 
 
 def test_the_first_attempt_fails_and_the_second_ends(
@@ -25,9 +24,3 @@ def test_the_first_attempt_fails_and_the_second_ends(
 
     assert [each["event"] for each in timed_work.events(file)] == ["begin", "fail", "begin", "end"]
     assert {each["pid"] for each in timed_work.events(file)} == {os.getpid()}
-
-
-def test_a_beat_is_late_by_what_passes_the_interval_of_its_attempts_age() -> None:
-    # Waits of 15 s up to an age of 150 s, and then of a tenth of the age.
-    assert lateness([15, 30, 60, 75, 200, 220, 253]) == [0, 1, 0, pytest.approx(110 / 15), 0, 0.5]
-    assert lateness([15]) == lateness([]) == []

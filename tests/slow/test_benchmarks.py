@@ -21,7 +21,6 @@ LIMIT_S = 900
         ["-m", "benchmarks.spark_throughput", "--runs", "1", "--mb", "2"],
         ["-m", "benchmarks.overlap", "--runs", "1", "--mb", "2", "--inputs", "2"],
         ["-m", "benchmarks.parts", "--runs", "1", "--mb", "2", "--parts", "2"],
-        ["-m", "benchmarks.handlers", "--runs", "1"],
         ["-m", "benchmarks.plain_python", "--runs", "1", "--files", "1", "--mb", "1"],
     ],
 )
@@ -37,46 +36,6 @@ def test_longhaul_and_a_loop_make_another_attempt_after_a_kill_and_after_a_failu
     assert found.keys() == {"Longhaul", "a loop"}
     for seconds in found.values():
         assert seconds.keys() == {"killed at 5 s", "failed"}
-
-
-def test_executors_do_the_tasks_of_one_machine_and_move_part_of_them_to_each_other() -> None:
-    found = printed_by(["-m", "benchmarks.executors", "--mb", "1", "--files", "4"])
-
-    assert [each["executors"] for each in found.values()] == [1, 2, 4]
-    assert len({each["bytes_read"] for each in found.values()}) == 1
-    moved = [each["bytes_from_other_executors"] for each in found.values()]
-    assert moved[0] == 0 < min(moved[1:])
-
-
-def test_all_jobs_of_a_stack_begin_and_have_beats() -> None:
-    found = printed_by(["-m", "benchmarks.embedded_scale", "--jobs", "2", "--for-s", "40"])
-
-    assert found["beats"] > 0
-
-
-def test_each_step_of_a_start_has_its_time() -> None:
-    found = printed_by(["-m", "benchmarks.start_phases", "--runs", "1"])
-
-    assert found["runs"] == 1
-    assert {"JVM answers", "session", "staged", "published"} <= found["seconds"].keys()
-
-
-def test_a_checkout_simulates_the_same_worlds_as_itself() -> None:
-    found = printed_by(["-m", "benchmarks.simulation", "--before", "HEAD", "--worlds", "1"])
-
-    assert {name: each["different_worlds"] for name, each in found.items()} == {
-        "drawn": 0,
-        "pairs": 0,
-    }
-
-
-def test_a_bug_is_hunted_in_the_drawn_worlds_of_both_checkouts() -> None:
-    found = printed_by(
-        ["-m", "benchmarks.seeded_bugs", "--before", "HEAD", "--bugs", "1", "--most-s", "1"]
-    )
-
-    assert found["bugs"] == 1
-    assert min(found[side]["worlds"] for side in ("before", "now")) > 0
 
 
 def printed_by(arguments: list[str]) -> dict[str, Any]:
