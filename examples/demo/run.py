@@ -346,7 +346,7 @@ class _Demo:
 
     def _rows(self, select: str) -> list[dict[str, Any]]:
         """The rows of a query, by DuckDB."""
-        answer = query(self._target, self._tables, select, _MOST_ROWS, as_json=True)
+        answer = query(self._tables, select, _MOST_ROWS, as_json=True)
         return [json.loads(str(row)) for (row,) in answer.rows]
 
     def _until_quiet(self) -> None:

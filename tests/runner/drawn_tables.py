@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import DoubleType, LongType
 from pyspark.sql import SparkSession
 
@@ -383,16 +383,8 @@ def _readers(table: DrawnTable, where: Filter) -> Iterator[tuple[str, list[int]]
     if "deep" not in where.ours and not is_beyond:
         with suppress(TypeError):
             yield "pyiceberg", lake.by_pyiceberg(name, parse_filter(where.ours, now.schema()))
-    # DuckDB misreads bounds of negative decimals that are this long, fails on null structs and on
-    # decimals beyond the column's type. It loses rows of files of an earlier partitioning, and of
-    # files that lack a column, and was wrong in a table with row deletes, and about times before
-    # 1970 in one that is partitioned by hours.
-    is_plain = (
-        table.has_whole_files and len(now.specs()) == 1 and "delete rows" not in table.history
-    )
-    by_hours = any(isinstance(each.transform, HourTransform) for each in now.spec().fields)
-    unsure = "big|deep|time" if by_hours else "big|deep"
-    if is_plain and not is_beyond and not re.search(unsure, where.ours):
+    # DuckDB fails on null structs and on decimals beyond the column's type.
+    if not is_beyond:
         yield "duckdb", lake.by_duckdb(name, where.duckdb)
 
 

@@ -19,10 +19,8 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
-from longhaul.cli.place import Place
 from longhaul.cli.tables.query import query
 from longhaul.cli.tables.reader import TableReader
-from longhaul.cli.target import Target
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.request import Mode
 from longhaul.domain.tables import TableInput, TablePath
@@ -35,9 +33,8 @@ from longhaul.runner.io.table_destination import TableDestination
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.stopping import Stop
-from longhaul.settings import PathPolicy
 from longhaul.testing import MakeJob
-from tests.builders import BUCKET, settings
+from tests.builders import BUCKET
 
 REGION, DATABASE = "us-east-1", "longhaul"
 ALL = AlwaysTrue()
@@ -52,9 +49,6 @@ class SparkLake:
         self.s3.create_bucket(Bucket=BUCKET)
         self.glue.create_database(DatabaseInput={"Name": DATABASE})
         self.tables = Tables(lambda: self.glue, self.s3, BUCKET)
-        self.target = Target(Place(endpoint, REGION, None, embedded=True), None)
-        paths = PathPolicy(data_bucket=BUCKET, table_databases=(DATABASE,))
-        vars(self.target)["settings"] = settings(paths=paths)
         self._folder = folder
         self._make_job = make_job
         self._numbers = count(1)
@@ -122,7 +116,7 @@ class SparkLake:
     def by_duckdb(self, name: str, where: str = "true") -> list[int]:
         reader = TableReader(self.glue, self.s3, (DATABASE,))
         text = f"SELECT n FROM {name} WHERE {where}"  # noqa: S608 - a test's own
-        rows = query(self.target, reader, text, limit=1_000_000, as_json=False).rows
+        rows = query(reader, text, limit=1_000_000, as_json=False).rows
         return sorted(int(number) for (number,) in rows if number is not None)
 
 

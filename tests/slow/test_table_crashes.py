@@ -24,10 +24,8 @@ from longhaul.adapters.iceberg import commits
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
-from longhaul.cli.place import Place
 from longhaul.cli.tables.query import query
 from longhaul.cli.tables.reader import TableReader
-from longhaul.cli.target import Target
 from longhaul.domain.errors import UploadsGoneError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.request import Mode
@@ -97,10 +95,9 @@ def killed(endpoint: str, output: CommittedOutput, at: int) -> tuple[int, int | 
 
 
 def by_duckdb(endpoint: str, path: TablePath) -> list[tuple[Any, ...]]:
-    target = Target(Place(endpoint, REGION, None, embedded=True), None)
     reader = TableReader(client("glue", endpoint), client("s3", endpoint), (DATABASE,))
     asked = f"SELECT n, p FROM {path.name}"  # noqa: S608 - a name of ours
-    rows = query(target, reader, asked, 100, as_json=False).rows
+    rows = query(reader, asked, 100, as_json=False).rows
     return sorted((int(str(n)), p) for n, p in rows)
 
 

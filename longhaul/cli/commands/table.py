@@ -1,4 +1,4 @@
-"""`longhaul table`: list, show, query and check the tables that jobs wrote."""
+"""`longhaul table`: list, show and query the tables that jobs wrote."""
 
 from typing import Annotated
 
@@ -48,29 +48,7 @@ def run_query(
 ) -> None:
     """Query tables by their names; a table of another database is DATABASE.NAME.
 
-    DuckDB runs the query on this machine and reads the files from S3 with your credentials: it
-    sees what Athena or Spark would, at the latest snapshot.
+    The tables are read whole, at their latest snapshots, and DuckDB runs the query on this machine.
 
     Example: longhaul table query "SELECT origin, count(*) FROM flights GROUP BY origin"
-    """
-
-
-@app.command("check")
-@on_target
-def check_bounds(
-    *,
-    name: Annotated[
-        str, typer.Argument(help="NAME in the stack's own database, or DATABASE.NAME.")
-    ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is wrong.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Find files whose columns have wrong bounds, which hide rows from readers, and mend these.
-
-    Earlier versions wrote too narrow ones for a column with a NaN. The command compares what the
-    table says of each file with the file's footer, and commits right bounds. The data files stay.
-
-    Example: longhaul table check flights
-
-    Example: longhaul table check flights --dry-run
     """

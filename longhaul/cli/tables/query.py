@@ -1,37 +1,34 @@
-"""A query over tables, by DuckDB in this process, which reads their files from S3 itself.
+"""A query over tables, by DuckDB in this process, of rows that pyiceberg reads.
 
-DuckDB's extensions come as packages and are signed: nothing is fetched at the first query.
+DuckDB's own reader of Iceberg leaves out rows where a query filters by a column: of files from
+before the column was added, and of files from before the partitioning changed.
 """
 
 import json
-import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-
-from botocore.exceptions import NoCredentialsError
+from typing import TYPE_CHECKING, Any, Final
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.tables.reader import TableReader
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from pyiceberg.types import IcebergType
 
-    from longhaul.cli.target import Target
-
-# In the order in which they need each other.
-EXTENSIONS = ("avro", "httpfs", "iceberg")
+# Of a table's files. Unpacked they take about ten times as much, in this machine's memory.
+_MOST_BYTES: Final = 2**30
 
 
 @dataclass(frozen=True)
 class Answer:
     columns: Sequence[str]
     rows: Sequence[tuple[str | None, ...]]  # each value as text; None for null
+    left_out: Sequence[str]
+    """Columns that no query sees, as TABLE.COLUMN."""
 
 
-def query(target: "Target", reader: TableReader, text: str, limit: int, *, as_json: bool) -> Answer:
+def query(reader: TableReader, text: str, limit: int, *, as_json: bool) -> Answer:
     """The first rows of one SELECT over the tables that it names: `flights` or `lake.flights`.
 
     `as_json`: one column, an object for each row. Decimals and large numbers keep all digits.
@@ -41,23 +38,24 @@ def query(target: "Target", reader: TableReader, text: str, limit: int, *, as_js
     """
     import duckdb  # noqa: PLC0415 - other commands do not need it
 
-    with duckdb.connect() as connection:
+    left_out: list[str] = []
+    # Without access to anything else: a query reads tables, and no extension is fetched for it.
+    with duckdb.connect(config={"enable_external_access": "false"}) as connection:
         try:
             select, names = _parsed(connection, text)
-            _load_extensions(connection)
             connection.execute("SET TimeZone = 'UTC'")
-            _give_credentials(connection, target)
             for name in reader.databases:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_identifier(name)}")
             for database, name in names:
-                _make_view(connection, reader, database, name)
+                left_out += _bring(connection, reader, database, name)
             if reader.databases:
                 connection.execute(f"SET schema = {_literal(reader.databases[0])}")
             shown = "to_json(answer)" if as_json else "COLUMNS(*)"
             done = connection.execute(
                 f"SELECT {shown}::VARCHAR FROM ({select}) AS answer LIMIT {limit}"  # noqa: S608 - one SELECT of the user's, as DuckDB wrote it again
             )
-            return Answer([column[0] for column in done.description or ()], done.fetchall())
+            columns = [column[0] for column in done.description or ()]
+            return Answer(columns, done.fetchall(), left_out)
         except duckdb.CatalogException as error:
             why = str(error).partition("\n")[0]
             there = ", ".join(map(str, reader.all())) or "none yet"
@@ -96,52 +94,53 @@ def _names_in(node: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - DuckDB'
             yield from _names_in(each)
 
 
-def _load_extensions(connection: "DuckDBPyConnection") -> None:
-    folder = Path(sysconfig.get_path("platlib")) / "duckdb_ext" / "extensions"
-    for name in EXTENSIONS:
-        files = sorted(folder.glob(f"*/*/{name}.duckdb_extension"))
-        if not files:
-            raise CommandError(
-                f"DuckDB's extension {name} is not installed: run `make setup`, which installs "
-                "requirements.txt"
-            )
-        connection.execute(f"LOAD {_literal(str(files[-1]))}")
-
-
-def _give_credentials(connection: "DuckDBPyConnection", target: "Target") -> None:
-    """Those of the command, for this connection alone: DuckDB writes none of them down."""
-    credentials = target.session.get_credentials()
-    if credentials is None:
-        raise NoCredentialsError
-    keys = credentials.get_frozen_credentials()
-    secret = {
-        "KEY_ID": keys.access_key,
-        "SECRET": keys.secret_key,
-        "SESSION_TOKEN": keys.token,
-        "REGION": target.region,
-    }
-    if target.place.endpoint:
-        endpoint = urlsplit(target.place.endpoint)
-        secret |= {"ENDPOINT": endpoint.netloc, "URL_STYLE": "path"}
-        secret |= {"USE_SSL": "true" if endpoint.scheme == "https" else "false"}
-    options = ", ".join(f"{name} {_literal(value)}" for name, value in secret.items() if value)
-    connection.execute(f"CREATE SECRET (TYPE s3, {options})")
-
-
-def _make_view(
+def _bring(
     connection: "DuckDBPyConnection", reader: TableReader, database: str, name: str
-) -> None:
-    """Let the query read the table by its name.
+) -> Sequence[str]:
+    """Let the query read the table by its name; returns the columns that it lacks.
 
     A name without a table may be one of the query's own; DuckDB says if it is none.
+
+    Raises:
+        CommandError: the table is too large, or cannot be read.
     """
     if database and database not in reader.databases:
-        return
+        return ()
     entry = reader.look(database, name)
-    if entry is not None:
-        view = f"{_identifier(entry.database)}.{_identifier(entry.name)}"
-        source = f"iceberg_scan({_literal(entry.metadata_location)})"
-        connection.execute(f"CREATE VIEW {view} AS FROM {source}")
+    if entry is None:
+        return ()
+    table = reader.table(entry)
+    fields = table.schema().fields
+    # pyiceberg reads a null of such a type as an empty list.
+    columns = [each.name for each in fields if not _holds_nested_list(each.field_type)]
+    scan = table.scan(selected_fields=tuple(columns))
+    try:
+        size = sum(task.file.file_size_in_bytes for task in scan.plan_files())
+        if size > _MOST_BYTES:
+            raise CommandError(
+                f"{entry} has {size:,} bytes of files, and a query on this machine reads at most"
+                f" {_MOST_BYTES:,}: query it with Athena, or by a job"
+            )
+        connection.register("rows of a table", scan.to_arrow_batch_reader())
+    except (FileNotFoundError, NotImplementedError, ValueError) as error:
+        raise CommandError(f"{entry} cannot be read: {error}") from error
+    created = f"{_identifier(entry.database)}.{_identifier(entry.name)}"
+    connection.execute(f'CREATE TABLE {created} AS FROM "rows of a table"')
+    connection.unregister("rows of a table")
+    return [f"{entry}.{each.name}" for each in fields if each.name not in columns]
+
+
+def _holds_nested_list(kind: "IcebergType") -> bool:
+    from pyiceberg.types import ListType, MapType, StructType  # noqa: PLC0415 - they take a moment
+
+    match kind:
+        case StructType():
+            return any(_holds_nested_list(each.field_type) for each in kind.fields)
+        case ListType():
+            return not kind.element_type.is_primitive
+        case MapType():
+            return not (kind.key_type.is_primitive and kind.value_type.is_primitive)
+    return False
 
 
 def _identifier(name: str) -> str:

@@ -16,6 +16,7 @@ from longhaul.domain.provenance import JOB
 from longhaul.domain.tables import SCHEME
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -158,6 +159,25 @@ class TableReader:
             raise CommandError(f"{entry}: its metadata is gone: {path}") from error
         except ValueError as error:
             raise CommandError(f"{entry}: its metadata cannot be read: {path}") from error
+
+    def table(self, entry: TableEntry) -> "Table":
+        """The table as it is now, to read its rows.
+
+        Raises:
+            CommandError: as `metadata`.
+        """
+        from pyiceberg.catalog.noop import NoopCatalog  # noqa: PLC0415 - as above
+        from pyiceberg.table import StaticTable  # noqa: PLC0415 - as above
+
+        from longhaul.adapters.iceberg.file_io import BotoFileIO  # noqa: PLC0415 - as above
+
+        return StaticTable(
+            (entry.database, entry.name),
+            self.metadata(entry),
+            entry.metadata_location,
+            BotoFileIO(self._s3, is_bounded=False),
+            NoopCatalog("read"),
+        )
 
 
 def versions(metadata: "TableMetadata") -> list[Version]:

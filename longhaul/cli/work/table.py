@@ -1,21 +1,16 @@
-"""What `longhaul table` does: list, show, query and check the tables that jobs wrote."""
+"""What `longhaul table` does: list, show and query the tables that jobs wrote."""
 
 import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from longhaul.adapters.clock import SystemClock
 from longhaul.cli.display.text import moment_text
-from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.extras import require
 from longhaul.cli.tables.query import query
 from longhaul.cli.tables.reader import TableEntry, TableReader, Version, current, versions
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
-from longhaul.domain.tables import TablePath
 from longhaul.operations.view import iso
 
 if TYPE_CHECKING:
@@ -24,8 +19,6 @@ if TYPE_CHECKING:
 COLUMNS = ("TABLE", "ROWS", "FILES", "BYTES", "CHANGED", "BY")
 
 VERSION_COLUMNS = ("CHANGED", "OPERATION", "ADDED", "ROWS", "FILES", "SNAPSHOT", "BY")
-
-CHECK_COLUMNS = ("FILE", "COLUMNS")
 
 FIELD_COLUMNS = ("COLUMN", "TYPE", "")
 
@@ -89,7 +82,8 @@ def show(target: Target, *, name: str, limit: int, as_json: bool) -> None:
 def run_query(target: Target, *, sql: str, limit: int, as_json: bool) -> None:
     out = Output(as_json=as_json)
     # One more than is shown, to say that there are more.
-    answer = query(target, _reader(target, "pyiceberg", "duckdb"), sql, limit + 1, as_json=as_json)
+    reader = _reader(target, "pyiceberg", "pyarrow", "duckdb")
+    answer = query(reader, sql, limit + 1, as_json=as_json)
     rows = [["" if each is None else each for each in row] for row in answer.rows[:limit]]
     if as_json:
         for (record,) in rows:
@@ -98,35 +92,8 @@ def run_query(target: Target, *, sql: str, limit: int, as_json: bool) -> None:
         out.table(answer.columns, rows)
     if len(answer.rows) > limit:
         out.note("there are more rows: raise --limit")
-
-
-def check_bounds(target: Target, *, name: str, dry_run: bool, as_json: bool) -> None:
-    reader = _reader(target, "pyiceberg", "pyarrow")
-    # They take a third of a second, which other commands should not.
-    from longhaul.adapters.iceberg.catalog import OccupiedError, Tables  # noqa: PLC0415
-    from longhaul.cli.tables.bounds import BoundsCheck  # noqa: PLC0415
-
-    out = Output(as_json=as_json)
-    entry = reader.find(name)
-    bucket = target.settings.paths.data_bucket
-    tables = Tables(lambda: target.client("glue"), target.client("s3"), bucket)
-    check = BoundsCheck(tables, target.client("s3"), TablePath(entry.database, entry.name))
-    try:
-        found = check.look() if dry_run else check.mend(SystemClock())
-    except OccupiedError as error:
-        raise CommandError(str(error)) from error
-    wrong = [(file.path, found.names(file)) for file in found.wrong]
-    if as_json:
-        for path, columns in wrong:
-            out.record({"file": path, "columns": columns, "mended": not dry_run})
-    elif wrong:
-        out.table(CHECK_COLUMNS, [(path, ", ".join(columns)) for path, columns in wrong])
-    for path, why in found.unknown.items():
-        out.note(f"not checked: {path}: {why}")
-    done = "" if dry_run or not wrong else ", mended now"
-    out.note(f"{entry}: {len(wrong)} of {found.files} files with wrong bounds{done}")
-    if found.unknown or (wrong and dry_run):
-        raise typer.Exit(ExitStatus.FAILED)
+    if answer.left_out:
+        out.note(f"not read: {', '.join(answer.left_out)} (lists and maps of others)")
 
 
 def _reader(target: Target, *modules: str) -> TableReader:
