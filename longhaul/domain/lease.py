@@ -201,14 +201,12 @@ class CommittedOutput:
 class RecordedResult:
     """How the runner says that its attempt failed.
 
-    `kind` is an outcome class of `domain.verdict`. `used_stored`: the attempt had begun to use what
-    those before it have stored, which may have caused the failure.
+    `kind` is an outcome class of `domain.verdict`.
     """
 
     attempt: int
     kind: str
     error: str
-    used_stored: bool = True  # a version that does not say may have
 
 
 @dataclass(frozen=True)
@@ -325,10 +323,6 @@ class Lease:
     saved_ref: str | None = None
     saved_at: datetime | None = None
     saved_bytes: int = 0
-    # Digest of the record from which the latest attempt failed that stored nothing new, and of how.
-    failed_from: str | None = None
-    # What was stored made the run fail twice in the same way, and it began afresh.
-    started_afresh: bool = False
     failures: int = 0
     interruptions: int = 0
     # Interruptions of attempts that had stored something new: they do not count as such.

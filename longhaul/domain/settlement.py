@@ -1,6 +1,5 @@
 """How an attempt is settled: the row after it, and what follows. Pure."""
 
-import hashlib
 import random
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -151,11 +150,9 @@ def after_verdict(
         # Not counted: the sizes come to an end, and the largest may be four attempts away.
         hopeless, tries = False, 1
     else:
-        row = _after_failure(lease, replace(row, failures=lease.failures + 1))
+        row = replace(row, failures=lease.failures + 1)
         is_last = row.failures >= lease.max_attempts
-        # Once more than it has attempts, if need be: what was stored may be at fault.
-        begins_afresh = row.started_afresh and not lease.started_afresh
-        hopeless = verdict.kind is OutcomeClass.PERMANENT or (is_last and not begins_afresh)
+        hopeless = verdict.kind is OutcomeClass.PERMANENT or is_last
         tries = row.failures
     if hopeless:
         return Settlement(dead(row), verdict)
@@ -174,33 +171,6 @@ def _is_cut_off(lease: Lease, verdict: Verdict) -> bool:
         is_tiny = execution.size == aws_lambda.SIZE
         return is_tiny and execution.timeout_s == aws_lambda.MAX_TIMEOUT_S
     return verdict.kind is OutcomeClass.INTERRUPTED
-
-
-def _after_failure(lease: Lease, row: Lease) -> Lease:
-    """The row after a failure, which what the attempt began from may have caused.
-
-    If two attempts fail in the same way from the same record, it is left: once in a run. An attempt
-    that says that it used nothing of the record is none of them: a deploy may be broken. One that
-    ended without a word may have used it.
-    """
-    if lease.saved_ref is None or lease.has_saved:
-        return replace(row, failed_from=None)
-    result = lease.attempt.result
-    if result is not None and result.attempt == lease.attempt.number and not result.used_stored:
-        return row
-    # With the size: what fails for want of memory may succeed on the next one.
-    how = f"{lease.saved_ref} {lease.input.size} {row.last_class} {row.last_error}"
-    failed_from = hashlib.sha256(how.encode()).hexdigest()[:32]
-    if failed_from != lease.failed_from or lease.started_afresh:
-        return replace(row, failed_from=failed_from)
-    return replace(
-        row,
-        saved_ref=None,
-        saved_at=None,
-        saved_bytes=0,
-        failed_from=None,
-        started_afresh=True,
-    )
 
 
 def without_tiny(settlement: Settlement) -> Settlement:

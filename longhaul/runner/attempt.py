@@ -35,7 +35,7 @@ from longhaul.domain.provenance import InputRead, origin
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.results import kept_value, results
 from longhaul.domain.saved import TableRead, Work, job_prefix
-from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of
+from longhaul.domain.tables import InputPath, input_of
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests, SecretValues
 from longhaul.runner import failures, json_logs
@@ -196,12 +196,7 @@ class AttemptRunner:
             self.leases.report(
                 transitions.record_result(
                     self.id,
-                    RecordedResult(
-                        self.id.attempt,
-                        failure.kind.value,
-                        failure.error,
-                        self.progress.used_stored,
-                    ),
+                    RecordedResult(self.id.attempt, failure.kind.value, failure.error),
                 )
             )
         except LeaseChangedError:
@@ -245,15 +240,11 @@ class AttemptRunner:
             found.code,
             lambda: digests_of_files(InputListing(self.s3, bucket), inputs),
         )
-        # Tables as they were: it is what was stored that names their snapshots. The files of one
-        # may be gone.
-        self.progress.used_stored = bool(pinned)
         listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
         incoming = self._incoming = self._stage(listing, inputs)
         if lease.saved_ref is not None:
             # What is stored counts for these very inputs: none may change when the job goes on.
             incoming.bring()
-        self.progress.used_stored = False
         incoming.begin(self.background, self.clock)
         loaded = loaded or load()
         if not is_plain:
@@ -282,7 +273,6 @@ class AttemptRunner:
             table=destinations[""].table,
             outputs={name: each.table for name, each in destinations.items() if name},
             saving=saving,
-            read_as_stored=_read_as_stored(inputs, pinned, listing.versions),
             about=self._about(lease),
             every=self.background.every,
             reports=self.scratch / "reports",
@@ -307,7 +297,6 @@ class AttemptRunner:
             clock=self.clock,
         ).use
         self._run_to_end(loaded, job, reporter)
-        self.progress.used_stored |= bool(pinned)  # an overwrite replaces what was there then
         return self._commit(upload, job, reads(inputs, incoming.inputs, listing))
 
     def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any], reporter: Reporter) -> None:
@@ -557,25 +546,6 @@ def _digests(incoming: Incoming) -> dict[str, str]:
     return {name: each.digest for name, each in incoming.inputs.items()}
 
 
-def _read_as_stored(
-    inputs: Mapping[str, InputPath],
-    pinned: Mapping[str, TableRead],
-    versions: Mapping[TablePath, TableRead],
-) -> frozenset[str]:
-    """The names of inputs that are tables, and read in a version that was stored."""
-    return frozenset(
-        name
-        for name, each in inputs.items()
-        if isinstance(each, TableInput)
-        and each.table in versions
-        and pinned.get(str(each.table)) == versions[each.table]
-    )
-
-
 def _why_nothing(lease: Lease, request: JobRequest) -> str | None:
     """Why an attempt begins from nothing although its job may have stored something."""
-    if lease.saved_ref is not None:
-        return None
-    if lease.started_afresh:
-        return "it made the job fail twice in the same way"
-    return "the request begins afresh" if request.afresh else None
+    return "the request begins afresh" if request.afresh and lease.saved_ref is None else None

@@ -81,8 +81,6 @@ class Progress:
     quiet_until: datetime | None = None  # until then silence is no stall
     # What the attempt took over from those before it, or why nothing, in words.
     taken_over: str = ""
-    # Whether it has begun to use what those have stored, which then may be why it fails.
-    used_stored: bool = False
     mask: Mask = NO_MASK  # cuts the stage's secrets out of what the job says
     _fraction: float = 0.0
     _waits: int = 0  # of the job, for inputs

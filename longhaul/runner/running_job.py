@@ -127,8 +127,6 @@ class RunningJob(Generic[ParamsT]):
     # Called with each dataset that does not change any more.
     wrote: Callable[[Dataset], None] = lambda _: None
     saving: "Saving | None" = None
-    # Inputs that are tables, in the version that an attempt before has stored.
-    read_as_stored: frozenset[str] = frozenset()
     about: About = field(default_factory=lambda: About("job", 1, 1, "job-1", _NO_END))
     every: Callable[[float, Callable[[], None]], Timer] = Threads().every
     stop_callbacks: list[Callable[[float], None]] = field(default_factory=list)
@@ -184,8 +182,6 @@ class RunningJob(Generic[ParamsT]):
 
     def path_of_input(self, name: str) -> str:
         """Where an input is that the request names, once it is there: the job begins to use it."""
-        if name in self.read_as_stored:
-            self._saving().progress.used_stored = True
         with nullcontext() if self.incoming.has(name) else self.waiting():
             self.incoming.await_input(name)
         path = self.incoming.inputs[name].path

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
@@ -136,17 +136,6 @@ class LeaseRecords:
         before, self._known = self._known, self._move_pointer(ref, record.size_bytes)
         if before is not None and before != ref:
             self._delete([before])
-        elif before is None:
-            self._remove_what_was_left()
-
-    def _remove_what_was_left(self) -> None:
-        """Of attempts before this one nothing is named any more."""
-        if self._attempt.attempt > 1:
-            self._try(
-                lambda: self._store.remove(
-                    replace(self._attempt, attempt=self._attempt.attempt - 1)
-                )
-            )
 
     def drop(self, objects: Collection[str]) -> None:
         prefix = job_prefix(self._attempt.key)
@@ -175,11 +164,8 @@ class LeaseRecords:
         self._leases.report(transitions.save(self._attempt, known, ref, size_bytes, now))
 
     def _delete(self, names: list[str]) -> None:
-        self._try(lambda: self._store.delete(names))
-
-    def _try(self, remove: Callable[[], None]) -> None:
         try:
-            remove()
+            self._store.delete(names)
         except (*_TROUBLE, NotDeletedError) as error:  # they go with the rest when the run ends
             logger.warning("not removed yet", extra={"error": type(error).__name__})
 
@@ -261,7 +247,6 @@ class Saving:
 
     def _note_taken_over(self, kind: str) -> None:
         self._taken[kind] += 1
-        self.progress.used_stored = True
         taken = ", ".join(
             name if name == _STATE else f"{count} {name}{'s' if count > 1 else ''}"
             for name, count in self._taken.items()

@@ -1,7 +1,6 @@
 """What jobs have stored for their next attempts, as its objects and the rows' pointers say."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -57,7 +56,6 @@ class Stored:
         self.records: dict[str, Record] = {}
         self.begun_from: dict[Token, str | None] = {}
         self.lasting: set[Piece] = set()
-        self.left: dict[tuple[str, int], int] = defaultdict(int)  # times by key and run
 
     def note_row(self, before: "Row | None", row: "Row") -> None:
         token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
@@ -69,8 +67,6 @@ class Stored:
             self.records[ref] = self._read(ref)
             self.lasting |= set(self.records[ref].pieces.values())
         self._seen.check("pointer moved", Pointed(before, row))
-        if ref is None and before is not None and before["run"] == row["run"]:
-            self.left[token.key, token.run] += 1
 
     def objects(self) -> Iterator[str]:
         """The names of all."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
@@ -14,15 +15,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.adapters.saved_work import S3SavedWork
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.saved import PREFIX, Record, decide_saved
+from longhaul.domain.lease import AttemptId, Lease, State
+from longhaul.domain.saved import PREFIX, Record, decide_saved, record_ref
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.job import Job, PermanentJobError
 from longhaul.runner.code_digest import code_digest
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.saving import LeaseRecords
 from longhaul.runner.script import ScriptParams, run_script
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s
 from longhaul.settings import LeaseSettings
@@ -39,6 +42,9 @@ from tests.runner.job_attempts import (
     found_job,
     times,
 )
+
+if TYPE_CHECKING:
+    from longhaul.ports import Leases
 
 
 @dataclass
@@ -786,9 +792,7 @@ def test_a_version_that_cannot_be_stored_is_refused_before_anything_is_computed(
 
 
 @SHARED_BY_KINDS
-def test_a_broken_deploy_leaves_what_is_stored(
-    cloud: Cloud, attempts: Attempts, tmp_path: Path
-) -> None:
+def test_a_broken_deploy_leaves_what_is_stored(attempts: Attempts, tmp_path: Path) -> None:
     counter, stop = tmp_path / "counter", Stop()
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -803,31 +807,20 @@ def test_a_broken_deploy_leaves_what_is_stored(
     attempts.run(run, stop=stop)
     for _ in range(2):
         attempts.run(broken, code="2")
-        assert not cloud.lease().started_afresh
     assert attempts.run(run) is ExitCode.OK
     assert times(counter, "a") == 1
 
 
-@SHARED_BY_KINDS
-@pytest.mark.parametrize("what", ["state", "folder"])
-def test_what_makes_a_job_fail_twice_is_left(cloud: Cloud, attempts: Attempts, what: str) -> None:
-    def run(session: SparkSession, job: Job[Any]) -> None:
-        if what == "state":
-            job.state["poison"] = True
-        else:
-            (job.folder("work") / "poison").touch()
-        job.save()
-        if job.attempt < 4:
-            raise DiesError
-        job.write(session.range(1))
-
-    for is_left in (False, False, True):
-        attempts.run(run)
-        assert cloud.lease().started_afresh is is_left
-    stored = set(cloud.objects(PREFIX))
-    assert attempts.run(run) is ExitCode.OK
-    assert cloud.objects(PREFIX)
-    assert not stored & set(cloud.objects(PREFIX))
+def test_the_first_save_of_a_run_deletes_nothing_that_another_run_has_stored(
+    cloud: Cloud,
+) -> None:
+    store, record = S3SavedWork(cloud.s3, BUCKET), Record(fingerprint="f", spark="4", code="c")
+    key = cloud.claim(inputs={}).key
+    before = record_ref(AttemptId(key, 1, 1), 1)
+    store.put(before, record)
+    leases = cast("Leases", SimpleNamespace(report=lambda _: None))
+    LeaseRecords(leases, store, AttemptId(key, 2, 2), None, SystemClock()).put(record)
+    assert store.load(before) == record
 
 
 def test_what_is_left_is_removed_with_the_next_save(

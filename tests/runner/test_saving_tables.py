@@ -15,7 +15,6 @@ from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.tables import TablePath
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job
-from longhaul.runner.stopping import Stop, StopReason
 from tests.builders import BUCKET
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import Attempts, DiesError, computed, times
@@ -131,34 +130,6 @@ def test_a_table_is_read_with_the_columns_that_it_had(
     assert attempts.run(run) is ExitCode.OK
     assert seen == [(["n"], [100, 200])] * 2
     assert times(counter, "c") == 1
-
-
-@pytest.mark.parametrize("reads", [False, True], ids=["before it reads", "when it has read"])
-def test_the_version_of_a_table_is_used_by_those_who_read_the_table(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path, *, reads: bool
-) -> None:
-    path = TablePath("lake", "events")
-    append(tables, path, 1, 2)
-    cloud.claim(inputs={"events": str(path)})
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    attempts.parts = {"tables": lambda: tables}
-    stop = Stop()
-
-    def run(spark: SparkSession, job: Job[Any]) -> None:
-        job.write(job.read("events", spark.read.format("parquet")), part="all", version="1")
-        stop.request(StopReason.TERMINATED, "asked to stop")
-        stop.check()
-
-    def broken(_session: SparkSession, job: Job[Any]) -> None:
-        if reads:  # what the new code wants may be missing in the old version
-            job.input("events")
-        raise NameError("name 'F' is not defined")
-
-    attempts.run(run, stop=stop)
-    append(tables, path, 3)
-    for is_left in (False, reads):
-        attempts.run(broken, code="2")
-        assert cloud.lease().started_afresh is is_left
 
 
 def test_parts_of_a_table_that_is_split_in_another_way_by_now_are_computed_again(

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from longhaul.domain.claim import Claim, decide_claim, new_run, next_attempt
 from longhaul.domain.dead_letter import Reason
-from longhaul.domain.lease import AttemptId, Lease, Owed, RecordedResult, State, job_key
+from longhaul.domain.lease import AttemptId, Lease, Owed, State, job_key
 from longhaul.domain.message import Message
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.saved import (
@@ -253,62 +253,14 @@ def test_a_tiny_job_at_the_end_of_the_longest_invocation_goes_on(
     assert (after.state, after.failures) == (State.RELEASED, failures)
 
 
-def test_two_equal_failures_from_the_same_record_begin_afresh_once() -> None:
-    row = replace(STUCK, max_attempts=2)
-    first = settled(row, OutcomeClass.FAILED)
-    assert (first.saved_ref, first.started_afresh) == ("record-1", False)
-    second = settled(next_of(first), OutcomeClass.FAILED)
-    # Although it was the last attempt.
-    assert (second.state, second.failures, second.started_afresh) == (State.RELEASED, 2, True)
-    assert (second.saved_ref, second.saved_at, second.saved_bytes) == (None, None, 0)
-    third = settled(next_of(second), OutcomeClass.FAILED)
-    assert third.state is State.DEAD
-
-
-@pytest.mark.parametrize(
-    ("second", "kind", "why"),
-    [
-        ({}, OutcomeClass.FAILED, "other"),
-        ({}, OutcomeClass.OUT_OF_MEMORY, "why"),
-        ({"saved_ref": "record-2"}, OutcomeClass.FAILED, "why"),
-        ({"started_afresh": True}, OutcomeClass.FAILED, "why"),
-    ],
-    ids=["another error", "another class", "something new", "it began afresh before"],
-)
-def test_other_failures_leave_what_is_stored(
-    second: dict[str, Any], kind: OutcomeClass, why: str
-) -> None:
-    first = settled(replace(STUCK, max_attempts=9), OutcomeClass.FAILED)
-    after = settled(replace(next_of(first), **second), kind, why)
-    assert after.saved_ref is not None
-
-
-def test_an_interruption_between_two_equal_failures_hides_nothing() -> None:
-    row = settled(replace(STUCK, max_attempts=9), OutcomeClass.FAILED)
-    row = settled(next_of(row), OutcomeClass.INTERRUPTED)
-    row = settled(next_of(row), OutcomeClass.FAILED)
-    assert row.started_afresh
-
-
-def test_failures_of_attempts_that_used_nothing_leave_what_is_stored() -> None:
-    # As after a deploy whose modules cannot be imported.
-    result = RecordedResult(1, "failed", "why", used_stored=False)
-    row = replace(STUCK, max_attempts=9)
-    remembered = settled(row, OutcomeClass.FAILED)
-    row = next_of(remembered)
-    for _ in range(2):
-        number = row.attempt.number
-        row = changed(row, result=replace(result, attempt=number))
+def test_equal_failures_leave_what_is_stored_to_the_dead_job() -> None:
+    row = replace(STUCK, max_attempts=3)
+    for failures in (1, 2, 3):
         after = settled(row, OutcomeClass.FAILED)
-        assert (after.saved_ref, after.started_afresh) == ("record-1", False)
-        # It says nothing about what was stored: neither for it nor against it.
-        assert after.failed_from == remembered.failed_from
+        assert (after.failures, after.saved_ref) == (failures, "record-1")
         row = next_of(after)
-    assert settled(row, OutcomeClass.FAILED).started_afresh
-
-
-def test_a_result_of_a_version_that_does_not_say_is_of_use_as_before() -> None:
-    assert RecordedResult(1, "failed", "why").used_stored
+    assert after.state is State.DEAD
+    assert again(replace(after, fingerprint=dead().fingerprint)).saved_ref == "record-1"
 
 
 def test_a_permanent_failure_is_the_last() -> None:

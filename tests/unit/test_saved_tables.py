@@ -9,7 +9,7 @@ import pytest
 
 from longhaul.domain import transitions
 from longhaul.domain.claim import new_run, next_attempt
-from longhaul.domain.lease import Lease, Owed, RecordedResult, State
+from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.saved import decide_saved
 from longhaul.domain.settlement import MAX_RESUMPTIONS, after_verdict
 from longhaul.domain.transitions import Clause
@@ -37,7 +37,6 @@ def settled(before: Lease, kind: OutcomeClass) -> Lease:
     return after_verdict(before, verdict, stage(), TIMING, NOW, random.Random(1)).lease
 
 
-REMEMBERED = settled(row(), OutcomeClass.FAILED).failed_from
 TINY = running().input.model_copy(update={"size": SIZE, "timeout_s": MAX_TIMEOUT_S})
 ATTEMPTS = {
     "interrupted": (row(), OutcomeClass.INTERRUPTED),
@@ -50,18 +49,7 @@ ATTEMPTS = {
         OutcomeClass.TIMED_OUT,
     ),
     "failed": (row(), OutcomeClass.FAILED),
-    "failed, and had used nothing": (
-        row(
-            failed_from="of another failure",
-            result=RecordedResult(1, "failed", "why", used_stored=False),
-        ),
-        OutcomeClass.FAILED,
-    ),
-    "failed, as remembered": (row(failed_from=REMEMBERED, failures=2), OutcomeClass.FAILED),
-    "failed, as remembered, in a run that began afresh before": (
-        row(failed_from=REMEMBERED, started_afresh=True),
-        OutcomeClass.FAILED,
-    ),
+    "failed for the last time": (row(failures=2), OutcomeClass.FAILED),
 }
 
 
@@ -71,15 +59,9 @@ def effect(before: Lease, after: Lease) -> str:
         for name in ("resumption", "interruption", "failure")
         if getattr(after, f"{name}s") == getattr(before, f"{name}s") + 1
     ]
-    if after.failed_from == "of another failure":
-        counted.append("as before")
-    elif after.failed_from:
-        counted.append("remembered")
-    if after.saved_ref is None:
-        assert (after.saved_at, after.saved_bytes, after.failed_from) == (None, 0, None)
-        assert after.started_afresh
-        assert after.state is State.RELEASED
-        counted.append("begins afresh")
+    if after.state is State.DEAD:
+        counted.append("dead")
+    assert (after.saved_ref, after.saved_at) == (before.saved_ref, before.saved_at)
     return ", ".join(counted)
 
 

@@ -74,16 +74,13 @@ def heirs(seen: "Seen", written: "tuple[Any, Any]") -> str | None:
     return _wrong_heir(seen, before, row)
 
 
-@invariant("S19", "pointer moved", "what is stored is left once in a run, and after failures alone")
-def left_once(seen: "Seen", moved: Pointed) -> str | None:
+@invariant("S19", "pointer moved", "within a run, what is stored is replaced and never dropped")
+def never_dropped(seen: "Seen", moved: Pointed) -> str | None:
+    del seen
     before, row = moved
     if moved.ref is not None or before is None or _is_new_run(before, row):
         return None
-    run = row["key"]["S"], int(row["run"]["N"])
-    if seen.stored.left[run]:
-        return f"{run} begins afresh once more"
-    failures = int(row.get("failures", {"N": "0"})["N"])
-    return f"{run} begins afresh after {failures} failures" if failures < 2 else None
+    return f"{row['key']['S']} drops {ref_in(before)} after {row.get('last_class')}"
 
 
 @invariant("S19", "files deleted", "what a job may still take over is not removed")
