@@ -15,6 +15,7 @@ from longhaul.config.beat_limits import check_beats, check_hand_over
 from longhaul.config.rights import TO_COME, PolicyName, bucket_in
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix
+from longhaul.domain.beat import least_stall_timeout_s
 from longhaul.domain.secret_refs import SecretRef
 from longhaul.domain.tables import TablePath
 from longhaul.engines.emr_serverless.settings import EmrSettings
@@ -205,6 +206,18 @@ class Settings(Model):
         if not self.allow_file_paths:
             check_beats(self.lease)
             check_hand_over(self.lease)
+        return self
+
+    @model_validator(mode="after")
+    def _stalls_are_no_late_reports(self) -> "Settings":
+        least_s = least_stall_timeout_s(self.lease)
+        for stage in self.stages:
+            if stage.stall_timeout_s < least_s:
+                raise ValueError(
+                    f"stage {stage.name!r}: stall_timeout_s ({stage.stall_timeout_s}) is too short "
+                    f"for jobs that report every {self.lease.progress_period_s:g} s "
+                    f"(lease.progress_period_s); at least {least_s}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -62,6 +62,15 @@ _LATE_PERIODS = 2
 _WITHOUT_NEWS = 3
 
 
+def least_stall_timeout_s(timing: LeaseSettings) -> int:
+    """The shortest stall timeout: half of it must have room for the reports that may be lost.
+
+    A healthy job with a shorter one looks stalled between two reports. Each of its beats would then
+    wait for the next one, as short as that is, and fill the history of the execution.
+    """
+    return math.ceil(2 * _REPORTS_UNTIL_OVERDUE * timing.progress_period_s)
+
+
 def report_overdue_s(stall_timeout_s: float) -> float:
     """Seconds without a report after which a runner that can report has failed to."""
     return min(_REPORT_OVERDUE_S, stall_timeout_s / 2)

@@ -44,8 +44,8 @@ _MAX_FILE_BYTES: Final = 2**50
 # A forged number must not make what follows from it one that no reader takes. No count is longer.
 _MAX_COUNT: Final = 2**63 - 1
 
-# A publication is repeated until it is struck off, by the sweeper at the latest. It is recognized
-# as done after up to this many other publications.
+# A publication is repeated until it is struck off, by the sweeper at the latest. One whose files
+# have been replaced since is recognized as done after up to this many others.
 _PUBLISHED_KEPT: Final = 1_000
 
 
@@ -73,7 +73,12 @@ def carries_token(path: str) -> bool:
 
     A manifest may be forged. What it names is read, and deleted only with a token.
     """
-    return _TOKEN.search(path.rpartition("/")[2]) is not None
+    return _token_of(path) is not None
+
+
+def _token_of(path: str) -> str | None:
+    found = _TOKEN.search(path.rpartition("/")[2])
+    return found[0] if found else None
 
 
 # A list may be forged, too. At the first wrong item validation ends: there is room for millions.
@@ -130,8 +135,12 @@ class Manifest(Model):
         return AttemptId(self.key, self.run, self.attempt).token
 
     def tells_of(self, token: str) -> bool:
-        """Whether that attempt's output is, or was, part of this one."""
-        return token == self.token or token in self.published
+        """Whether that attempt's output is, or was, part of this one.
+
+        Its files say so by their names, for as long as they are there.
+        """
+        known = (self.token, *self.published)
+        return token in known or any(_token_of(file.path) == token for file in self.files)
 
     def of_dataset(self, dataset: str) -> list[ManifestFile]:
         return [file for file in self.files if file.dataset == dataset]
@@ -268,7 +277,7 @@ def _published(current: Manifest | None) -> tuple[str, ...]:
 
 def _origins(current: Manifest | None, kept: list[ManifestFile]) -> Iterator[Origin]:
     """Those of the current manifest whose files are kept."""
-    tokens = {match[0] for file in kept if (match := _TOKEN.search(file.path.rpartition("/")[2]))}
+    tokens = {_token_of(file.path) for file in kept}
     for origin in current.origins if current else ():
         if origin.id.token in tokens:
             yield origin

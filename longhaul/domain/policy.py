@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final, get_args
 
+from longhaul.domain.beat import least_stall_timeout_s
 from longhaul.domain.durations import format_duration
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlapping_outputs, overlaps
@@ -24,7 +25,7 @@ from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
 from longhaul.domain.tables import TablePath, is_table, parse_table, parse_table_input
 from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import engine_named
-from longhaul.settings import RuntimeSettings, SizeName, Stage
+from longhaul.settings import LeaseSettings, RuntimeSettings, SizeName, Stage
 
 MAX_AHEAD: Final = timedelta(days=90)
 """Ended rows live for 120 days from their claim, requests for a year."""
@@ -58,6 +59,7 @@ def check_policy(request: JobRequest, settings: RuntimeSettings, stage: Stage) -
     problems = [
         *_job_problems(request, settings, stage),
         *_ceiling_problems(request, stage),
+        *_stall_problems(request.stall_timeout, settings.lease),
         *_place_problems(request, settings, stage),
     ]
     if problems:
@@ -136,6 +138,15 @@ def _ceiling_problems(request: JobRequest, stage: Stage) -> Iterator[str]:
             stage,
             str(limits.max_attempts),
             "max_attempts",
+        )
+
+
+def _stall_problems(asked_s: int | None, timing: LeaseSettings) -> Iterator[str]:
+    least_s = least_stall_timeout_s(timing)
+    if asked_s is not None and asked_s < least_s:
+        yield (
+            f"stall_timeout: {format_duration(asked_s)} is too short for a job that reports every"
+            f" {timing.progress_period_s:g} s; at least {format_duration(least_s)}"
         )
 
 

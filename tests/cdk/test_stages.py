@@ -62,6 +62,11 @@ def test_the_defaults_of_a_stage_are_within_its_limits(
     assert str(refused.value) == f"longhaul.stages.0: {problem}"
 
 
+def test_the_stall_timeout_of_a_stage_has_room_for_late_reports() -> None:
+    with pytest.raises(SettingsError, match=r"'main': stall_timeout_s \(39\) is .* at least 40"):
+        load(None, {"stages": [{"name": "main", "stall_timeout_s": 39}]})
+
+
 @pytest.mark.parametrize("name", ["slots", "join"])
 def test_no_stage_has_the_name_of_keys_that_no_task_may_write(name: str) -> None:
     with pytest.raises(SettingsError, match=f"stage '{name}' would have its jobs under keys that"):

@@ -153,6 +153,14 @@ def test_publication_is_remembered_with_the_last_thousand_before_it() -> None:
     assert (after.published[0], after.published[-1]) == ("1", "ours")
 
 
+def test_a_publication_counts_as_done_while_its_files_are_there() -> None:
+    ours = AttemptId("main#a", 1767323045000, 1).token
+    others = tuple(str(n) for n in range(1_000))
+
+    assert manifest(2, f"day=1/part-0-{ours}.parquet", published=others).tells_of(ours)
+    assert not manifest(2, f"day=1/part-0-{ours}1.parquet", published=others).tells_of(ours)
+
+
 def test_manifest_of_a_version_without_a_list_of_publications_begins_one() -> None:
     before = manifest(1)
     pending = PendingOutput(token="ours", prefix="s3://data/a/", manifest=manifest(2))

@@ -27,6 +27,13 @@ def problems_of(known: RuntimeSettings, **asked: Any) -> list[str]:
     return []
 
 
+def test_a_stall_timeout_has_room_for_late_reports() -> None:
+    assert problems_of(settings(), stall_timeout="40s") == []
+    assert problems_of(settings(), stall_timeout="39s") == [
+        "stall_timeout: 39s is too short for a job that reports every 5 s; at least 40s"
+    ]
+
+
 def test_without_settings_one_message_cannot_hold_a_slot_for_weeks() -> None:
     limits = RequestLimits()
     assert limits.max_attempts * limits.max_timeout_s <= 10 * 86_400

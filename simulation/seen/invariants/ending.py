@@ -121,10 +121,9 @@ def poison_dies_in_time(seen: "Seen", _: None) -> str | None:
         excused = {"hangs", "jvm_hangs"} if seen.world.plan.mix.skew_s else {"hangs"}
         uncounted = sum(not excused.isdisjoint(each) for each in failures)
         if job.parts:
-            # What was stored may be at fault, and is left once. To the longest invocation of a
-            # function it is no failure to come to its end with something stored.
+            # It is no failure to come to the end of a function's longest invocation with something
+            # stored.
             row = seen.rows.get(key, {})
-            uncounted += bool(seen.stored.left[key, letter.reason["run"]])
             uncounted += int(row.get("resumptions", {"N": "0"})["N"])
         if not wanted <= len(failures) <= wanted + uncounted:
             return f"{key} died after {len(failures)} failures, not {wanted}"
