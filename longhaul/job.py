@@ -41,7 +41,7 @@ __all__ = [
 class Params(BaseModel):
     """Base of a job's parameters: unknown ones are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 ParamsT_co = TypeVar("ParamsT_co", bound=BaseModel, covariant=True)

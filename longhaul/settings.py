@@ -65,7 +65,9 @@ class UnknownStageError(LookupError):
 class Model(BaseModel):
     # Built at first use: no function uses all models, and a cold start has a fifth less to import.
     # Safe with threads since pydantic 2.14 (pydantic/pydantic#13438).
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True
+    )
 
 
 class LeaseSettings(Model):

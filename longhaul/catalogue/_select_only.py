@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from longhaul.catalogue._sql_functions import FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS, TYPE_ARGUMENT
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.quoting import name_of
+from longhaul.domain.request import name_of
 
 _PLANS: Final = frozenset(
     {

@@ -1,36 +1,37 @@
 """Cuts the values of a stage's secrets out of what a task says. Pure.
 
-Unlike the values of a message (`domain.quoting`), they are known to be secrets: nothing of them is
-shown, and shorter ones count. In their place stands the name of the variable.
+They are known to be secrets: nothing of them is shown. In their place stands the name of the
+variable.
 """
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 from pydantic import JsonValue
-
-from longhaul.domain.quoting import says_secret, secret_parts, written_forms
 
 LEAST: Final = 5
 """Characters of a secret that is looked for: a shorter one is a part of ordinary words."""
 
-# Of what is within a secret: a line, a field of its JSON, a part of a URL.
+# Of what is within a secret: a line, a field of its JSON, the path of a URL.
 _LEAST_OF_A_PART: Final = 8
 # Others have cut it: so much of a longer one is enough.
 _BEGINNING: Final = 16
 _MAX_LEVELS: Final = 20
 # A part with its name, as in `Password=hunter2;` or `PASSWORD: hunter2`.
 _NAMED: Final = re.compile(r"([\w-]{1,64})[ \t]{0,8}[:=][ \t]{0,8}[\"']?([^\s&;,\"']+)")
+# Names of parts that are secrets however short they are.
+_TELLS: Final = re.compile("pass|pwd|secret|token|key|sig|auth|cred", re.IGNORECASE)
 
 
 class Mask:
     """Cuts secrets out of texts: `mask("password hunter22") == "password [DB_PASSWORD]"`.
 
-    Each is also found as it may be written: escaped as Python, JSON, HTML or a URL has it, in
-    base64, a line of it, a field of its JSON, a password in its URL, and cut after 16 characters.
+    Each is also found as it may be written: escaped as Python, JSON or a URL has it, in base64, a
+    line of it, a field of its JSON, a password or the path of its URL, and cut after 16 characters.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -40,7 +41,7 @@ class Mask:
         names: dict[str, str] = {}
         for name, value in secrets.items():
             for part, what, least in _parts(name, value):
-                for form in written_forms(part, least):
+                for form in _written_forms(part, least):
                     names.setdefault(form, f"[{what}]")
         for form in sorted(names, key=len, reverse=True):
             self._begun.setdefault(form[:LEAST], []).append((form, names[form]))
@@ -94,16 +95,10 @@ def _parts(
     yield value.strip(), name, least
     for line in value.splitlines() if "\n" in value else ():
         yield line.strip(), name, _LEAST_OF_A_PART
-    for part in secret_parts(value):
-        yield part, name, _LEAST_OF_A_PART
     for named in _NAMED.finditer(value):
-        if says_secret(named[1]):
+        if _TELLS.search(named[1]):
             yield named[2], name, LEAST
-    try:
-        if password := urlsplit(value).password:
-            yield from ((each, name, LEAST) for each in (password, unquote(password)))
-    except ValueError:
-        pass  # it is no URL
+    yield from ((each, name, least) for each, least in _parts_of_url(value))
     try:
         document = json.loads(value)
     except (ValueError, RecursionError):
@@ -128,5 +123,49 @@ def _fields(name: str, value: JsonValue, least: int, level: int) -> Iterator[tup
                 yield from _fields(name, each, least, level + 1)
         case dict():
             for key, each in value.items():
-                size = LEAST if says_secret(key) else least
+                size = LEAST if _TELLS.search(key) else least
                 yield from _fields(f"{name}.{key}", each, size, level + 1)
+
+
+def _parts_of_url(value: str) -> Iterator[tuple[str, int]]:
+    """Its password, and what follows its host: the address of a webhook is its secret."""
+    try:
+        url = urlsplit(value.strip())
+    except ValueError:
+        return  # it is no URL
+    if not url.netloc:
+        return
+    if url.password:
+        yield from ((each, LEAST) for each in (url.password, unquote(url.password)))
+    yield url.path, _LEAST_OF_A_PART
+    yield f"{url.path}?{url.query}", _LEAST_OF_A_PART
+
+
+def _written_forms(text: str, least: int) -> set[str]:
+    """The text, and as others write it, if that has so many characters."""
+    content = text.encode("utf-8", "surrogatepass")
+    once = _escaped(text)
+    # The text of an error may be a value in another text.
+    twice = set[str]().union(*map(_escaped, once))
+    in_urls = {quote(content, safe=""), quote(content), quote_plus(content)}
+    forms = {text, *once, *twice, *in_urls, repr(content)[2:-1], *_in_base64(content)}
+    return {each for each in forms if len(each) >= least} if len(text) >= least else set()
+
+
+def _escaped(text: str) -> set[str]:
+    """As Python and JSON write it between quotes."""
+    return {
+        repr(text)[1:-1],
+        json.dumps(text)[1:-1],
+        json.dumps(text, ensure_ascii=False)[1:-1],
+    }
+
+
+def _in_base64(content: bytes) -> Iterator[str]:
+    """As it is within what was encoded, whatever comes before: `user:` before a password."""
+    for before in range(3):
+        size = before + len(content)
+        # Characters that other bytes decide, too, are left out.
+        written = b64encode(bytes(before) + content).decode()[(0, 2, 3)[before] : size * 8 // 6]
+        yield written
+        yield written.replace("+", "-").replace("/", "_")

@@ -5,7 +5,6 @@ from itertools import combinations
 from typing import Literal
 
 from longhaul.domain.paths import DataPath, matches
-from longhaul.domain.quoting import name_of
 from longhaul.domain.tables import OF_DATASET, TablePath
 from longhaul.settings import PathPolicy
 
@@ -22,12 +21,12 @@ def overlaps(
         match _place_of(path, output):
             case "inside":
                 yield (
-                    f"inputs.{name_of(name)}: is inside the {_noun(field)}, which would replace or"
+                    f"inputs.{name}: is inside the {_noun(field)}, which would replace or"
                     " hide it: name an output beside it"
                 )
             case "around":
                 yield (
-                    f"{field}: is inside the input {name_of(name)}, so the next run would read it:"
+                    f"{field}: is inside the input {name}, so the next run would read it:"
                     " name an output outside of it"
                 )
     for prefix in policy.job_prefixes:

@@ -10,7 +10,6 @@ from fnmatch import translate
 from typing import Literal
 from urllib.parse import unquote
 
-from longhaul.domain.quoting import cut
 from longhaul.settings import PathPolicy
 
 INTERNAL_PREFIX = "longhaul/"
@@ -180,7 +179,7 @@ def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
         bucket, _, key = rest[2:].partition("/")
         if bucket not in allowed:
             raise ValueError(
-                f"bucket {cut(bucket)} is not allowed; allowed: {', '.join(dict.fromkeys(allowed))}"
+                f"this bucket is not allowed; allowed: {', '.join(dict.fromkeys(allowed))}"
             )
         path = DataPath("s3", bucket, key)
     elif scheme == "file" and policy.allow_file and separator:

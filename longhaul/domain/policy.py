@@ -20,7 +20,6 @@ from longhaul.domain.paths import (
     parse_output,
     parse_readable,
 )
-from longhaul.domain.quoting import cut, name_of
 from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
 from longhaul.domain.tables import TablePath, is_table, parse_table, parse_table_input
 from longhaul.engines.aws_lambda import ends as aws_lambda
@@ -97,7 +96,7 @@ def _job_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) 
         else:
             yield from _unlisted_job(request.job, stage)
     elif request.job not in settings.jobs:
-        yield f"job: unknown job {cut(request.job)}; known: {', '.join(settings.jobs)}"
+        yield f"job: unknown job; known: {', '.join(settings.jobs)}"
     else:
         yield from _unlisted_job(request.job, stage)
     engine, size = request.engine or stage.engine, request.size or stage.size
@@ -169,7 +168,7 @@ def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
             else:
                 inputs[name] = require_readable(text, settings, stage)
         except ValueError as error:
-            yield f"inputs.{name_of(name)}: {error}"
+            yield f"inputs.{name}: {error}"
     outputs: dict[str, DataPath | TablePath] = {}
     for field, text in request.places.items():
         try:

@@ -31,7 +31,6 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import Label, Tags, label_from
 from longhaul.domain.lineage import MAX_GROUP, Lineage
 from longhaul.domain.manifest import MAX_BESIDE
-from longhaul.domain.quoting import name_of
 from longhaul.settings import EngineName, Mode, Model, SizeName
 
 MAX_TIMEOUT_S = 604_800
@@ -40,6 +39,7 @@ _MAX_PATH = 2_048
 _MAX_NESTED = 100_000
 """Lists and objects of a body at most: each takes microseconds of every look at a message."""
 MAX_PROBLEMS = 10
+_MAX_NAME = 24
 _JOB_ID = re.compile(r"(?!/)[A-Za-z0-9._/:-]{1,128}")
 JOB_ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ / : -, no leading '/', no '..'"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
@@ -336,6 +336,15 @@ def _reason(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return "is missing"
     return error["msg"].removeprefix("Value error, ")
+
+
+def name_of(key: str) -> str:
+    """A name that came with a message, such as a key of its JSON: whole if it is short.
+
+    Escaped, so that it cannot forge a line of a log.
+    """
+    name = key[:_MAX_NAME].encode("unicode_escape").decode()
+    return name if len(key) <= _MAX_NAME else f"{name}…"
 
 
 def _location(parts: tuple[int | str, ...]) -> str:

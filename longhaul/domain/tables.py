@@ -13,7 +13,6 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, PlainSerializer, PlainValidator
 
 from longhaul.domain.paths import TABLES_PREFIX, DataPath, has_controls
-from longhaul.domain.quoting import cut
 from longhaul.settings import TABLE_NAME, Mode, Model, PathPolicy
 
 SCHEME: Final = "table://"
@@ -118,7 +117,7 @@ def parse_table(text: str, policy: PathPolicy) -> TablePath:
         raise ValueError("this stack has no tables: the setting tables gives it a database")
     if database not in policy.table_databases:
         raise ValueError(
-            f"database {cut(database)} is not allowed; allowed: {', '.join(policy.table_databases)}"
+            f"this database is not allowed; allowed: {', '.join(policy.table_databases)}"
         )
     if not NAME.fullmatch(name):
         raise ValueError("a table is table://DATABASE/NAME; a NAME has a-z 0-9 _, at most 180")

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message, in_batches, size_problem
 from longhaul.domain.policy import check_start, parse_request
-from longhaul.domain.quoting import with_values
 from longhaul.domain.request import JobRequest
 from longhaul.settings import RuntimeSettings, Stage
 
@@ -124,8 +123,7 @@ def submissions(
             each = _submission(document, settings, stage, new_id)
             check_start(each.request, now)
         except InvalidRequestError as error:
-            texts = (_with_values(text, document.fields) for text in error.problems)
-            problems += [Problem(document.position, text) for text in texts]
+            problems += [Problem(document.position, text) for text in error.problems]
             continue
         first = by_id.setdefault(each.job_id, each)
         if problem := size_problem(Message(each.body, {}), max_bytes):
@@ -181,17 +179,6 @@ def _submission(
     return Submission(
         document.position, job_id, json.dumps({**document.fields, "job_id": job_id}), request
     )
-
-
-def _with_values(text: str, fields: Mapping[str, Any]) -> str:
-    """A reason with what it has cut whole, on the sender's own terminal.
-
-    It names the field, such as `inputs.flights: …`: of values that begin alike, it is that one's.
-    """
-    name, _, part = text.partition(": ")[0].partition(".")
-    value = fields.get(name)
-    own = value.get(part) if isinstance(value, Mapping) else value
-    return with_values(with_values(text, own), {**fields})
 
 
 def _is_json(line: str) -> bool:

@@ -8,7 +8,6 @@ from typing import Any, overload
 from longhaul.domain.history import AttemptRecord, log_stream
 from longhaul.domain.job_state import ENDED, JobState, shown_state
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.quoting import without_secrets
 from longhaul.domain.request import JobRequest
 from longhaul.domain.results import NOTHING, Results
 from longhaul.domain.saved import waits_for_next
@@ -210,12 +209,9 @@ def job_record(
 
 
 def request_record(request: JobRequest) -> dict[str, Any]:
-    """What was asked for, as people may see it: what looks like a secret is cut."""
-    asked = request.model_dump(exclude={"version", "job_id", "lineage", "label", "tags"})
-    record: dict[str, Any] = {
-        name: without_secrets(value) for name, value in asked.items() if value is not None
-    }
-    return record
+    """What was asked for."""
+    hidden = {"version", "job_id", "lineage", "label", "tags"}
+    return request.model_dump(exclude=hidden, exclude_none=True)
 
 
 def as_json(status: JobStatus) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
-from pydantic import JsonValue
 
 from longhaul.adapters.errors import is_denied, needed_by_each_job
 from longhaul.adapters.saved_work import S3SavedWork
@@ -151,7 +150,6 @@ class AttemptRunner:
     _may_be_committed: bool = False
     _ahead: SendingAhead | None = None
     _incoming: Incoming | None = None
-    params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
 
     def run(self) -> ExitCode:
         """Do the work.
@@ -206,7 +204,7 @@ class AttemptRunner:
 
     def record_stop(self) -> ExitCode:
         """Record that the attempt was stopped, in the place of a `run` that does not unwind."""
-        failure = failures.of_stop(self.stop, self.params, self._mask)
+        failure = failures.of_stop(self.stop, self._mask)
         logger.warning("did not unwind in time: ending now", extra={"outcome": failure.kind.value})
         self.record(failure)
         return failure.exit_code
@@ -217,7 +215,6 @@ class AttemptRunner:
         # The run's claim has checked it: a deploy since may allow less.
         with needed_by_each_job("its request"):
             request = self._request(lease)
-        self.params = request.params
         destinations = destinations_of(request, stage, self.id, self.s3, self.tables)
         for each in destinations.values():
             each.require_room()
@@ -477,11 +474,11 @@ class AttemptRunner:
         if self._incoming is not None:
             self._incoming.end()  # its own error would come too late
         failure = (
-            failures.of_stop(self.stop, self.params, self._mask)
+            failures.of_stop(self.stop, self._mask)
             if self.stop.requested
-            else failures.of_error(error, self.params, self._mask)
+            else failures.of_error(error, self._mask)
         )
-        # The row's text, without values of the parameters. The error's own is not logged.
+        # The row's text: brief, and without the stage's secrets.
         logger.error(
             "attempt failed: %s",
             failure.error,

@@ -3,18 +3,16 @@
 import errno
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
-from pydantic import JsonValue
 
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import DeniedError, LeaseChangedError, PermanentError
 from longhaul.domain.masking import NO_MASK, Mask
-from longhaul.domain.quoting import without_values
 from longhaul.domain.verdict import ExitCode, OutcomeClass, searchable, shorten
 from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.io.written import NoOutputError
@@ -75,30 +73,21 @@ _LAST_LINE: Final = re.compile(
 )
 
 
-def of_stop(
-    stop: Stop, params: Mapping[str, JsonValue] | None = None, mask: Mask = NO_MASK
-) -> Failure:
+def of_stop(stop: Stop, mask: Mask = NO_MASK) -> Failure:
     """The failure of an attempt that was stopped; the others as in `of_error`."""
     if stop.reason is None:
         raise AssertionError("no stop was requested")
     if stop.cause is not None:
-        return of_error(stop.cause, params, mask)
+        return of_error(stop.cause, mask)
     kind, code = _STOPPED[stop.reason]
-    said = without_values(mask(stop.detail), {**(params or {})})
-    return Failure(kind, _shorten(said), code)
+    return Failure(kind, _shorten(mask(stop.detail)), code)
 
 
-def of_error(
-    error: BaseException, params: Mapping[str, JsonValue] | None = None, mask: Mask = NO_MASK
-) -> Failure:
-    """The failure of an attempt whose work raised.
-
-    `params` are the request's. They may hold secrets, and errors quote them: each value is cut.
-    `mask` cuts out the secrets of the stage.
-    """
+def of_error(error: BaseException, mask: Mask = NO_MASK) -> Failure:
+    """The failure of an attempt whose work raised. `mask` cuts out the secrets of the stage."""
     # Before anything is left out: half a value would not be found.
     raw = text_of(error)
-    said = without_values(mask(raw), {**(params or {})})
+    said = mask(raw)
     text = _shorten(cause(error, said)) if said.strip() else _without_text(error)
     match error:
         case NoOutputError():

@@ -19,7 +19,7 @@ from pydantic import BaseModel, JsonValue, PydanticUserError, ValidationError
 from longhaul.adapters.errors import code_of
 from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
 from longhaul.domain.paths import DataPath
-from longhaul.domain.quoting import name_of, without_values
+from longhaul.domain.request import name_of
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.job import Params, PermanentJobError
 from longhaul.runner.code_digest import code_digest
@@ -106,9 +106,9 @@ def find_job(job: str, fetch: Callable[[str], Path]) -> FoundJob:
         if needs_session:
             await_session()
         if fetched:
-            module = _import_file(job, fetched, params)
+            module = _import_file(job, fetched)
         elif _is_of_project(file):
-            module = _import_of_project(job, file, params)
+            module = _import_of_project(job, file)
         else:
             module = importlib.import_module(f"{_CATALOGUE}.{job}")
         if needs_session:
@@ -160,9 +160,9 @@ def _is_of_project(file: Path) -> bool:
     return file.parent == jobs_of_project()
 
 
-def _import_of_project(name: str, file: Path, params: Mapping[str, JsonValue]) -> ModuleType:
+def _import_of_project(name: str, file: Path) -> ModuleType:
     """The module of a job, under the name that Spark's Python workers know as well."""
-    with _naming_its_place(file, params):
+    with _naming_its_place(file):
         return importlib.import_module(name)
 
 
@@ -198,19 +198,19 @@ def _kind_of(job: str, file: Path) -> JobKind:
         raise PermanentJobError(f"job: {where} is no Python") from None
 
 
-def _import_file(job: str, file: Path, params: Mapping[str, JsonValue]) -> ModuleType:
+def _import_file(job: str, file: Path) -> ModuleType:
     name = "fetched_" + re.sub(r"\W", "_", file.stem)
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise PermanentJobError(f"job: {job} is no Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    with _naming_its_place(file, params):
+    with _naming_its_place(file):
         spec.loader.exec_module(module)
     return module
 
 
 @contextmanager
-def _naming_its_place(file: Path, params: Mapping[str, JsonValue]) -> Iterator[None]:
+def _naming_its_place(file: Path) -> Iterator[None]:
     """Let an error of the file's import name the line where it was raised.
 
     Raises:
@@ -228,7 +228,7 @@ def _naming_its_place(file: Path, params: Mapping[str, JsonValue]) -> Iterator[N
         if isinstance(error, ModuleNotFoundError):
             why = f"job: {place} imports {error.name}, which the image does not hold"
         else:
-            said = cause(error, without_values(text_of(error), {**params}).strip())
+            said = cause(error, text_of(error).strip())
             why = f"job: {place}: {said}"
         raise PermanentJobError(why) from error
 

@@ -27,7 +27,6 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from longhaul.domain.manifest import MAIN
-from longhaul.domain.quoting import without_values
 from longhaul.job import Params, PermanentJobError
 from longhaul.runner.exits import heeding_exits
 from longhaul.runner.io.staged import local_path
@@ -137,8 +136,7 @@ def _keeping_folders(job: RunningJob[Any]) -> Iterator[None]:
             logger.warning(
                 "the script's folders are not stored now", extra={"error": type(error).__name__}
             )
-            why = without_values(str(error), job.params.model_dump(mode="json"))
-            job.remark(f"folders are not stored now: {why}")
+            job.remark(f"folders are not stored now: {error}")
 
     job.on_stop(lambda _: save())
     timer = job.every(_SAVE_EVERY_S, save)

@@ -85,7 +85,7 @@ def test_job_of_the_project_that_the_stack_does_not_know_is_named_with_the_way_o
     given = lines({}) + lines({}, job="repotr")
     done = world.run("--project", project(tmp_path / "p"), "submit", input=given)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "line 1: job: unknown job 'report'" in done.stderr
+    assert "line 1: job: unknown job;" in done.stderr
     assert f"jobs/report.py is there, and the stack does not have it: {way_out}" in done.stderr
     assert "jobs/repotr.py" not in done.stderr
 

@@ -17,7 +17,7 @@ from tests.handlers.conftest import Context, Stack
 REASONS = {
     "invalid-not-json": "the body is not valid JSON at line 1, column 2",
     "invalid-not-an-object": "the body must be a JSON object, not an array",
-    "invalid-unknown-job": "job: unknown job 'flight…'; known: daily_delays, flights_clean, sql",
+    "invalid-unknown-job": "job: unknown job; known: daily_delays, flights_clean, sql",
     "invalid-no-such-engine": "engine: this stack has no emr-serverless; it has: fargate",
     "invalid-unknown-field": "priority: unknown field; known: version, job, job_id, inputs, "
     "output, outputs, mode, params, engine, size, timeout, stall_timeout, max_attempts, start_at, "
@@ -25,7 +25,7 @@ REASONS = {
     "invalid-wrong-type": "max_attempts: Input should be a valid integer",
     "invalid-path-escapes": "inputs.flights: must not contain '.' or '..' segments",
     "invalid-other-scheme": "inputs.flights: must be s3://bucket/… or data:…",
-    "invalid-other-bucket": "output: bucket 'somebody…' is not allowed; allowed: longhaul-data",
+    "invalid-other-bucket": "output: this bucket is not allowed; allowed: longhaul-data",
     "invalid-overlong-job-id": "job_id: a job_id has 1 to 128 of A-Z a-z 0-9 . _ / : -, "
     "no leading '/', no '..'",
 }

@@ -325,10 +325,10 @@ def test_no_output_is_published_while_one_is_not_written(cloud: Cloud, run: Run)
             "job: own.py:3: JSONDecodeError: Expecting value",
         ),
         (
-            "KEYS = {}\nKEYS['a-secret-key']\ndef run(spark, job): ...",
-            {"key": "a-secret-key"},
+            "KEYS = {}\nKEYS['2026-11-29']\ndef run(spark, job): ...",
+            {"key": "2026-11-29"},
             ExitCode.PERMANENT,
-            "job: own.py:2: KeyError: 'a-se…'",
+            "job: own.py:2: KeyError: '2026-11-29'",
         ),
         (
             "open('/nowhere')\ndef run(spark, job): ...",

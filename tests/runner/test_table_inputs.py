@@ -689,8 +689,6 @@ def test_what_cannot_be_read_right_is_refused_by_name(world: World) -> None:
     (path,) = data_files(table)
     assert "its filter cannot be used" in world.refusal(f"{PATH}?n ==== 1")
     assert re.search("its filter cannot be used: .*nothing", world.refusal(f"{PATH}?nothing = 1"))
-    for where in ("n = 'secret-of-mine'", "n = 1 AND secret-of-mine"):
-        assert "secret-of" not in world.refusal(f"{PATH}?{where}")
 
     delete_rows(table, {path: [0]}, file_format=FileFormat.AVRO)
     assert "is AVRO: Longhaul reads tables of Parquet files" in world.refusal()
@@ -727,7 +725,7 @@ def test_files_in_places_that_the_job_may_not_read_are_refused(world: World) -> 
     table = world.create(properties={"schema.name-mapping.default": NAMES})
     columns = {"n": pa.array([1]), "kind": pa.array(["x"]), "day": pa.array([dt.date(2026, 1, 1)])}
     add_foreign_file(world, table, columns, "s3://foreign/secret.parquet")
-    assert "the table's file s3://foreign/secret.parquet: bucket" in world.refusal()
+    assert "the table's file s3://foreign/secret.parquet: this bucket" in world.refusal()
 
     table = world.tables.find(PATH)
     assert table is not None

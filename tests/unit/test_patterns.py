@@ -147,5 +147,5 @@ def test_every_pattern_that_a_module_compiles_is_tried() -> None:
     assert {
         "longhaul/runner/failures.py",
         "longhaul/domain/verdict.py",
-        "longhaul/domain/quoting.py",
+        "longhaul/domain/masking.py",
     } <= found

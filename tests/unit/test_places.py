@@ -6,7 +6,7 @@ from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MAIN, Manifest, ManifestFile, PendingOutput, Upload, merged
 from longhaul.domain.manifest import carries_token as has_token
 from longhaul.domain.paths import DataPath, has_controls, parse_input, parse_job, parse_output
-from longhaul.domain.quoting import name_of, without_values
+from longhaul.domain.request import name_of
 from longhaul.settings import PathPolicy
 
 POLICY = PathPolicy(
@@ -186,15 +186,3 @@ def test_name_is_quoted_whole_up_to_24_characters() -> None:
     assert name_of("x" * 24) == "x" * 24
     assert name_of("x" * 25) == "x" * 24 + "…"
     assert name_of("a\nb") == "a\\nb"
-
-
-def test_longest_value_is_cut_first_so_that_no_rest_of_it_stays() -> None:
-    document = {"a": "password", "b": "password-of-mine", "c": "zz-password-of-mine"}
-
-    assert without_values("zz-password-of-mine", document) == "zz-p…"
-    assert without_values("it is password-of-mine", document) == "it is pass…(2 of 2)"
-
-
-def test_value_of_eight_characters_is_cut_and_a_shorter_one_stays() -> None:
-    assert without_values("say password", {"a": "password"}) == "say pass…"
-    assert without_values("say passwor", {"a": "passwor"}) == "say passwor"

@@ -99,7 +99,7 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
     [
         (
             {"job": "no_such_job"},
-            "job: unknown job 'no_su…'; known: daily_delays, flights_clean, sql",
+            "job: unknown job; known: daily_delays, flights_clean, sql",
         ),
         ({"priority": 1}, "priority: unknown field; known: version, job, job_id"),
         ({"job": 7}, "job: Input should be a valid string"),
@@ -140,7 +140,7 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
         ({"version": 2}, "version: Input should be 1"),
         (
             {"inputs": {"flights": "s3://other/x"}},
-            "inputs.flights: bucket 'ot…' is not allowed; allowed: longhaul-data, landing",
+            "inputs.flights: this bucket is not allowed; allowed: longhaul-data, landing",
         ),
         (
             {"inputs": {"flights": f"s3://{BUCKET}/a/../b"}},
@@ -174,7 +174,7 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
         ({"output": f"s3://{BUCKET}/a*/"}, "output: an output is one prefix: no glob characters"),
         (
             {"output": "s3://landing/x/"},
-            "output: bucket 'lan…' is not allowed; allowed: longhaul-data",
+            "output: this bucket is not allowed; allowed: longhaul-data",
         ),
         ({"output": f"s3://{BUCKET}/" + "a" * 900}, "output: longer than 768 bytes"),
         *(

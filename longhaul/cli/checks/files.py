@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from longhaul.domain.paths import DataPath, is_glob
-from longhaul.domain.quoting import name_of
 from longhaul.operations.submission import Problem, Submission
 
 
@@ -16,4 +15,4 @@ def missing_files(submissions: Sequence[Submission]) -> Iterator[Problem]:
                 continue
             path = DataPath.of(text)
             if not is_glob(path.key) and not Path(path.key).exists():
-                yield Problem(each.position, f"inputs.{name_of(name)}: there is no file {path}")
+                yield Problem(each.position, f"inputs.{name}: there is no file {path}")

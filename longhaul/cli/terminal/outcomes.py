@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
 import typer
-from pydantic import JsonValue
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
@@ -16,7 +15,6 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import STYLES, Output, table_of
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.quoting import with_values
 from longhaul.operations.tree import progress, status_without_row
 from longhaul.operations.view import as_json, job_record
 from longhaul.operations.wait import Awaited, Standing, moved, unclaimed
@@ -29,14 +27,10 @@ _S_PER_JOB = 0.005
 _SHOWN_STATES = tuple(STYLES)
 
 
-_NOTHING: Mapping[str, JsonValue] = {}
-
-
 def wait_for(
     out: Output,
     target: Target,
     awaited: Sequence[Awaited],
-    sent: Mapping[str, JsonValue] = _NOTHING,
     *,
     only: bool = False,
 ) -> None:
@@ -46,8 +40,6 @@ def wait_for(
         out: where to.
         target: where the jobs are.
         awaited: the jobs.
-        sent: by their keys, the parameters that were sent from this terminal. They are whole in its
-            lines.
         only: whether the jobs alone are waited for.
 
     Raises:
@@ -64,7 +56,7 @@ def wait_for(
                 if live is not None:
                     live.update(_picture(target, final))
                 else:
-                    _lines(out, final, seen, sent)
+                    _lines(out, final, seen)
             trees = [] if only else _await_trees(out, target, final, live)
     except KeyboardInterrupt:
         out.note(
@@ -73,7 +65,7 @@ def wait_for(
             style="yellow",
         )
         raise
-    _tell(out, target, final, sent)
+    _tell(out, target, final)
     for tree in trees:
         _tell_tree(out, target, tree)
     is_well = all(each.succeeded for each in final.values())
@@ -155,12 +147,11 @@ def _lines(
     out: Output,
     standings: Mapping[str, Standing],
     seen: dict[str, Lease | None],
-    sent: Mapping[str, JsonValue],
 ) -> None:
     for key, each in standings.items():
         if each.lease is not None and moved(seen.get(key), each.lease):
             seen[key] = each.lease
-            error = _error_text(each.lease, sent)
+            error = each.lease.last_error
             why = f" ({each.lease.last_class}: {error})" if error else ""
             out.note(
                 f"{each.lease.job_id}: {shown_state(each.lease)}, "
@@ -168,12 +159,7 @@ def _lines(
             )
 
 
-def _tell(
-    out: Output,
-    target: Target,
-    standings: Mapping[str, Standing],
-    sent: Mapping[str, JsonValue],
-) -> None:
+def _tell(out: Output, target: Target, standings: Mapping[str, Standing]) -> None:
     """Report the outcomes: as JSON all of them, else those that are no success."""
     for each in standings.values():
         lease = each.lease
@@ -200,17 +186,13 @@ def _tell(
         elif not each.succeeded:
             out.note(
                 f"{lease.job_id}: {lease.state.value}: {lease.last_class}:"
-                f" {_error_text(lease, sent)}",
+                f" {lease.last_error or ''}",
                 style="red",
             )
     good = sum(each.succeeded for each in standings.values())
     out.note(
         f"{good} of {len(standings)} succeeded", style="green" if good == len(standings) else "red"
     )
-
-
-def _error_text(lease: Lease, sent: Mapping[str, JsonValue]) -> str:
-    return with_values(lease.last_error or "", sent.get(lease.key))
 
 
 def _state(standing: Standing) -> str:

@@ -90,11 +90,7 @@ def backfill(  # noqa: PLR0913 - the fields of a request
             "same command again"
         )
     awaited = [each.awaited for each in planned if each.step != "skip"]
-    sent = {
-        job_key(to_stage.name, each.submission.job_id): {**each.submission.request.params}
-        for each in planned
-    }
-    wait_for(out, target, awaited, sent, only=only)
+    wait_for(out, target, awaited, only=only)
 
 
 def _plan(

@@ -18,7 +18,6 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 from longhaul.cli.terminal.selection import job_id
 from longhaul.config.project import Project
-from longhaul.domain.lease import job_key
 from longhaul.operations.submission import (
     WHOLE,
     Document,
@@ -129,8 +128,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         were = "was" if len(report.unsent) == 1 else "were"
         raise CommandError(f"{counted(len(report.unsent), 'request')} {were} not sent")
     if wait:
-        sent = {job_key(to_stage.name, each.job_id): {**each.request.params} for each in sendable}
-        wait_for(out, target, awaited, sent, only=only)
+        wait_for(out, target, awaited, only=only)
 
 
 def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:

@@ -49,7 +49,6 @@ from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tab
 from longhaul.adapters.iceberg.history import summary_of, written_by
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
-from longhaul.domain.quoting import without_values
 from longhaul.domain.saved import TableRead
 from longhaul.domain.tables import TableInput, TablePath
 from longhaul.runner.io.listing import NoInputError, Source
@@ -287,8 +286,7 @@ def parse_filter(where: str, schema: Schema) -> BooleanExpression:
             f"its filter cannot be used: it makes no sense at character {error.column}"
         ) from error
     except (ValueError, TypeError, ArithmeticError) as error:
-        said = without_values(str(error), where)
-        raise UnreadableError(f"its filter cannot be used: {said}") from error
+        raise UnreadableError(f"its filter cannot be used: {error}") from error
 
 
 def _rescaled(where: BooleanExpression, schema: Schema) -> BooleanExpression:

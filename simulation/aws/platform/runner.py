@@ -52,7 +52,6 @@ from simulation.worlds.stages import is_too_many, members_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from pydantic import JsonValue
 
     from simulation.aws.platform.job_process import JobProcess, Surroundings
     from simulation.aws.platform.timeline import Event, Process
@@ -111,7 +110,6 @@ class Runner:
             clock=HostClock(around.timeline),
             rng=container.host.rng,
         )
-        spark.params = lambda: attempt.params
         leases = PlannedLeases(attempt.leases, container, attempt.publisher)
         attempt.leases = cast("Leases", leases)
         attempt.give = container.given
@@ -271,21 +269,22 @@ class PlannedSpark:
         self._worked_s = 0.0
         self._waiting: tuple[Process, Event] | None = None
         self._kind = JobKind.SPARK
-        self.params: Callable[[], Mapping[str, JsonValue]] = dict  # of the request, once read
         stop.on_request(self._wake)
 
     def find_job(self, _job: str, _fetch: Callable[[str], Path]) -> FoundJob:
         """`longhaul.runner.loading.find_job`."""
         planned, container = self._container.job, self._container
-        work = cast("int", self.params().get("work", 0))
-        container.work_known(work, planned.ending(container.attempt.attempt, work))
         container.code = self._around.versions.get(("code", planned.name), 0)
         # A cluster refuses it.
         is_plain = planned.has_no_spark and not self._area.is_of_cluster
 
-        loaded = LoadedJob(lambda _session, job: self._play(planned, job), Params())
+        def load(params: Mapping[str, Any], _: Callable[[], None]) -> LoadedJob:
+            work = cast("int", params.get("work", 0))
+            container.work_known(work, planned.ending(container.attempt.attempt, work))
+            return LoadedJob(lambda _session, job: self._play(planned, job), Params())
+
         return FoundJob(
-            lambda *_: loaded,
+            load,
             str(container.code),
             JobKind.PLAIN if is_plain else JobKind.SPARK,
         )

@@ -10,7 +10,7 @@ SECRETS: Final = (
     Mutant(
         "the error of a job shows a secret",
         _FAILURES,
-        "said = without_values(mask(raw), {**(params or {})})",
-        "said = without_values(raw, {**(params or {})})",
+        "said = mask(raw)",
+        "said = raw",
     ),
 )
