@@ -81,7 +81,7 @@ def _writers(path: DataPath, manifests: Mapping[str, Manifest]) -> Iterator[Writ
     segments = wanted.split("/")[:-1]
     places = ("/".join(segments[:n]) + "/" for n in range(len(segments), 3, -1))
     around = next((each for each in places if each in manifests), None)
-    followed = [around] if around else []
+    followed = [around] if around else [each for each in manifests if each.startswith(wanted)]
     if is_glob(str(path)):
         patterns = wanted.split("/")[:-1]
         followed = [place for place in manifests if _matches(place.split("/")[:-1], patterns)]

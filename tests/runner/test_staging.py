@@ -22,7 +22,7 @@ from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
 from longhaul.runner.io import staging
-from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.listing import InputListing, NoInputError, UnnamedFileError
 from longhaul.runner.io.small_objects import Placed, SmallObjects
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
@@ -119,13 +119,15 @@ def test_one_object(stage: Callable[..., Staged], put: Callable[..., None]) -> N
     assert staged.input.size_bytes == 3
 
 
-def test_files_of_an_output_that_no_manifest_names_yet_are_left_out(
-    stage: Callable[..., Staged], put: Callable[..., None]
+@pytest.mark.parametrize("path", ["out/", "out/*.csv", "ou*/", ""])
+def test_a_file_of_an_output_whose_manifest_is_not_there_is_refused_by_name(
+    stage: Callable[..., Staged], put: Callable[..., None], path: str
 ) -> None:
     token = AttemptId("main#january", 1767323045000, 1).token
     put("out/a.csv", f"out/part-00000-{token}-c000.csv")
 
-    assert stage(f"s3://{BUCKET}/out/").files.keys() == {"00000-a.csv"}
+    with pytest.raises(UnnamedFileError, match=rf"s3://{BUCKET}/out/part-00000-{token}-c000.csv"):
+        stage(f"s3://{BUCKET}/{path}")
 
 
 def test_files_with_names_that_merely_look_like_an_attempts_are_read(
@@ -216,16 +218,31 @@ def test_a_glob_over_objects_stays_within_its_segments(
     assert set(stage(f"s3://{BUCKET}/raw/a-?.csv").files) == {"00000-a-1.csv", "00001-a-2.csv"}
 
 
-def test_a_glob_over_outputs_follows_each_manifest(
-    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+@pytest.mark.parametrize("path", ["clean/*/", "clean/", "clean", "cle*"])
+def test_a_path_above_outputs_has_what_each_manifest_names_and_the_files_of_others(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
 ) -> None:
-    for month in ("m1", "m2"):
-        publish(s3, f"clean/{month}/", "year=2013/part-0.parquet", "quarantine/part-0.json")
-        put(f"clean/{month}/left-over.parquet")
-    assert set(stage(f"s3://{BUCKET}/clean/*/").files) == {
-        "year=2013/00000-part-0.parquet",
-        "year=2013/00001-part-0.parquet",
+    old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
+    publish(s3, "clean/m1/", f"part-0-{new}.json", "quarantine/part-0.json")
+    publish(s3, "clean/m2/deep/", f"part-0-{new}.json")
+    put(f"clean/m1/part-0-{old}.json", "clean/m1/beside.json", "clean/m0/others.json")
+    put("clean/m0/_SUCCESS", body=b"")  # of Spark alone
+
+    assert stage(f"s3://{BUCKET}/{path}").files.keys() == {
+        "00000-others.json",
+        f"00001-part-0-{new}.json",
+        f"00002-part-0-{new}.json",
     }
+
+
+def test_a_path_above_an_output_without_a_main_dataset_is_refused_with_its_datasets(
+    stage: Callable[..., Staged], s3: Any
+) -> None:
+    publish(s3, "clean/m1/", "part-0.json")
+    publish(s3, "clean/m2/", "quarantine/part-0.json")
+
+    with pytest.raises(NoInputError, match=rf"s3://{BUCKET}/clean/m2/ .* quarantine"):
+        stage(f"s3://{BUCKET}/clean/")
 
 
 @pytest.mark.parametrize(
@@ -250,15 +267,6 @@ def test_files_of_others_beside_an_output_are_found_by_their_own_path(
     put("out/x/notes/a.txt")
 
     assert set(stage(f"s3://{BUCKET}/{path}").files) == {"00000-a.txt"}
-
-
-def test_a_glob_over_files_leaves_out_those_that_no_manifest_names_yet(
-    stage: Callable[..., Staged], put: Callable[..., None]
-) -> None:
-    token = AttemptId("main#january", 1767323045000, 1).token
-    put("out/a.csv", f"out/part-00000-{token}.csv")
-
-    assert set(stage(f"s3://{BUCKET}/out/*.csv").files) == {"00000-a.csv"}
 
 
 def test_a_glob_finds_the_files_of_a_publication_that_came_after_its_look(s3: Any) -> None:

@@ -24,11 +24,17 @@ def writers_of(text: str, listing: InputListing, etag: str = "") -> list[str]:
 def test_the_nearest_output_around_an_input_is_its_writer() -> None:
     listing = listing_of("s3://data/out/", "s3://data/out/day=1/", "s3://data/other/")
 
-    assert writers_of("s3://data/out", listing) == ["main#job-0"]
     assert writers_of("s3://data/out/day=1/", listing) == ["main#job-1"]
     assert writers_of("s3://data/out/day=2/", listing) == ["main#job-0"]
     assert writers_of("s3://data/outer/", listing) == []
+    assert writers_of("s3://data/out", listing) == ["main#job-0"]
     assert writers_of("s3://data/raw/a.csv", listing) == []
+
+
+def test_the_outputs_below_an_input_are_its_writers() -> None:
+    listing = listing_of("s3://data/clean/m1/", "s3://data/clean/m2/", "s3://data/cleaner/")
+
+    assert writers_of("s3://data/clean", listing) == ["main#job-0", "main#job-1"]
 
 
 def test_an_object_that_is_named_by_itself_is_of_no_output() -> None:

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.manifest import MAIN, MANIFEST, Manifest, ManifestFile, carries_token
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath, may_meet_ours
 from longhaul.domain.tables import InputPath, TableInput, TablePath
@@ -39,6 +39,13 @@ _Read = Callable[[str], Manifest | None]
 
 class NoInputError(PermanentJobError):
     """Inputs are missing or empty."""
+
+
+class UnnamedFileError(LonghaulError):
+    """A file of an output has no manifest that names it.
+
+    It is being published for the first time, and then a later attempt finds the manifest.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +144,13 @@ class InputListing:
         """The files of an input, in the order of their keys.
 
         A prefix with one of our manifests means the files of its main dataset, and a folder or a
-        glob below one the files that it names there. Where it names none, hidden files and folders
-        (`_x`, `.x`) are left out, as Spark does, and files that an attempt has written.
+        glob below one the files that it names there. A prefix above manifests means the main
+        datasets of them all, and the files elsewhere. Of these, hidden files and folders (`_x`,
+        `.x`) are left out, as Spark does.
+
+        Raises:
+            NoInputError: an output below the path has no main dataset; the message names it.
+            UnnamedFileError: a file of an output was found without its manifest.
         """
         if path.scheme == "file":
             return _local(path)
@@ -188,6 +200,7 @@ class InputListing:
                 if head := _head(source.key, patterns):
                     found.setdefault(head, []).append(source)
             named |= found
+        outputs = tuple(filter(read, places))
         folders = {_folder(head) for head, files in named.items() if files[0].key == head}
         sources: list[Source] = []
         for head in sorted(heads.keys() | named.keys()):
@@ -198,7 +211,9 @@ class InputListing:
                 sources += _parted(files, f"{head}/")
             elif file is None:
                 sources += self._prefix(path.bucket, f"{head}/", read)
-            elif _folder(head) not in folders and is_foreign(file.name):
+            elif _folder(head) not in folders and _is_data(
+                file, file.name, is_inside=head.startswith(outputs)
+            ):
                 sources.append(file)
         return sources
 
@@ -214,21 +229,45 @@ class InputListing:
         return [Source(path.bucket, path.key, found["ContentLength"], etag=found["ETag"])]
 
     def _prefix(self, bucket: str, prefix: str, read: _Read) -> list[Source]:
-        manifest = read(prefix)
-        if manifest is not None:
-            self.manifests[f"s3://{bucket}/{prefix}"] = manifest
-            return _parted(self._of_manifest(bucket, prefix, manifest.of_dataset(MAIN)), prefix)
+        if (manifest := read(prefix)) is not None:
+            return _parted(self._main_of(bucket, prefix, manifest), prefix)
         for place in _around(prefix):
             if named := self._sources_in_manifest(bucket, place, prefix, read):
                 return _parted(named, prefix)
-        return _parted(
-            (
-                source
-                for source in self._list(bucket, prefix)
-                if is_foreign(source.key.removeprefix(prefix))
-            ),
-            prefix,
-        )
+        is_inside = any(map(read, _around(prefix)))
+        listed = list(self._list(bucket, prefix))
+        outputs: dict[str, Manifest] = {}
+        for source in listed:
+            place = source.key.removesuffix(MANIFEST)
+            # Spark's own is empty.
+            if (
+                source.name == MANIFEST
+                and source.size
+                and not _is_hidden(place[len(prefix) :])
+                and (manifest := read(place)) is not None
+            ):
+                outputs[place] = manifest
+        found = {
+            source.key: source
+            for source in listed
+            if outputs.keys().isdisjoint(_around(source.key))
+            and _is_data(source, source.key[len(prefix) :], is_inside=is_inside)
+        }
+        for place, manifest in outputs.items():
+            found |= {each.key: each for each in self._main_of(bucket, place, manifest)}
+        return _parted((found[key] for key in sorted(found)), prefix)
+
+    def _main_of(self, bucket: str, prefix: str, manifest: Manifest) -> list[Source]:
+        """The files of an output's main dataset."""
+        main = manifest.of_dataset(MAIN)
+        if manifest.files and not main:
+            others = ", ".join(sorted({file.dataset for file in manifest.files})[:_MAX_NAMED])
+            raise NoInputError(
+                f"the output s3://{bucket}/{prefix} has no main dataset, but {others}: name one of"
+                f" them in the path, as s3://{bucket}/{prefix}NAME/"
+            )
+        self.manifests[f"s3://{bucket}/{prefix}"] = manifest
+        return self._of_manifest(bucket, prefix, main)
 
     def _sources_in_manifest(
         self, bucket: str, place: str, below: str, read: _Read
@@ -278,7 +317,7 @@ def _local(path: DataPath) -> list[Source]:
         )
         for file in files:
             relative = str(file.relative_to(top)) if file != top else file.name
-            if not any(is_hidden(part) for part in relative.split("/")):
+            if not _is_hidden(relative):
                 sources.append(Source("", str(file), file.stat().st_size, _partitions(relative)))
     return sources
 
@@ -346,7 +385,32 @@ def is_foreign(name: str) -> bool:
 
     A manifest names a file with a token, or the file is being published.
     """
-    return not (carries_token(name) or any(map(is_hidden, name.split("/"))))
+    return not (carries_token(name) or _is_hidden(name))
+
+
+def _is_hidden(path: str) -> bool:
+    return any(map(is_hidden, path.split("/")))
+
+
+def _is_data(source: Source, path: str, *, is_inside: bool) -> bool:
+    """Whether a file that no manifest names belongs to an input, below which it is at `path`.
+
+    `is_inside`: a manifest is in one of the folders that it is in.
+
+    Raises:
+        UnnamedFileError: it is an attempt's, and there is no manifest.
+    """
+    if _is_hidden(path):
+        return False
+    if not carries_token(source.name):
+        return True
+    if is_inside:  # not published yet, or replaced
+        return False
+    raise UnnamedFileError(
+        f"s3://{source.bucket}/{source.key} was written by a job of Longhaul, and no {MANIFEST}"
+        " names it: it is about to be published, or it was copied without that file: copy it too,"
+        " or give the copies names of your own"
+    )
 
 
 def parted(
