@@ -30,7 +30,7 @@ from longhaul.runner.emitting import Emitter
 from longhaul.runner.frames import frame_of
 from longhaul.runner.io.frame import Frame, WriteOptions
 from longhaul.runner.io.incoming import Incoming
-from longhaul.runner.io.staged import UNREADABLE, local_path
+from longhaul.runner.io.staged import UNREADABLE, local_path, parted_text
 from longhaul.runner.io.written import (
     Dataset,
     Folder,
@@ -122,8 +122,8 @@ class RunningJob(Generic[ParamsT]):
     table: "TableDestination | None" = None  # where the output goes, if to a table
     # The request's further outputs by name, each with its table, if it goes to one.
     outputs: Mapping[str, "TableDestination | None"] = field(default_factory=dict)
-    # Raises PermanentJobError for a dataset that an output cannot get in a format.
-    may_add: Callable[[str, str, Format], None] = lambda _output, _dataset, _format: None
+    # Raises PermanentJobError for a dataset that an output cannot get in that way.
+    may_add: Callable[[str, str, WriteOptions], None] = lambda _output, _dataset, _how: None
     # Called with each dataset that does not change any more.
     wrote: Callable[[Dataset], None] = lambda _: None
     saving: "Saving | None" = None
@@ -184,8 +184,15 @@ class RunningJob(Generic[ParamsT]):
         """Where an input is that the request names, once it is there: the job begins to use it."""
         with nullcontext() if self.incoming.has(name) else self.waiting():
             self.incoming.await_input(name)
-        path = self.incoming.inputs[name].path
-        return local_path(path) if self.is_plain else path
+        found = self.incoming.inputs[name]
+        if self.is_plain:
+            return local_path(found.path)
+        if len(found.parted_by) > 1:
+            raise PermanentJobError(
+                f"input {name!r}: some files are parted by {parted_text(found.parted_by)}: Spark"
+                " would read only some of them: name each kind by an input of its own"
+            )
+        return found.path
 
     def read(self, name: str, reader: "DataFrameReader", /) -> "DataFrame":
         from longhaul.runner.spark.reading import columns_alone  # noqa: PLC0415 - imports PySpark
@@ -212,7 +219,7 @@ class RunningJob(Generic[ParamsT]):
                 f" [{partition_by!r}]"
             )
         how = WriteOptions(format, tuple(partition_by), options or {})
-        self.may_add(target.output, target.name, format)
+        self.may_add(target.output, target.name, how)
         if part is not None:
             return self._write_part(df, target, part, version, how)
         if version is not None:

@@ -159,6 +159,14 @@ def test_append_in_another_format_is_refused(s3: Any, writer: Writer) -> None:
     assert pending_uploads(s3) == []
 
 
+@pytest.mark.parametrize("new", ["part-0.csv", "hour=1/part-0.csv", "day=2/hour=1/part-0.csv"])
+def test_append_with_other_partition_columns_is_refused(s3: Any, writer: Writer, new: str) -> None:
+    writer.write(s3, "first", {"day=1/part-0.csv": b"x"})
+    with pytest.raises(PermanentJobError, match=r"'\.' is parted by day, and .* by"):
+        writer.write(s3, "second", {new: b"x"}, "append")
+    assert pending_uploads(s3) == []
+
+
 def test_append_that_would_make_more_files_than_an_output_may_have_is_refused(
     s3: Any, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,21 @@ def test_a_folder_of_files_is_one_input_with_its_partitions(
     assert [(row["n"], row["day"]) for row in rows] == [("10", 1), ("11", 1), ("20", 2)]
 
 
+@pytest.mark.parametrize("other", ["late.csv", "hour=1/a.csv", "day=2/hour=1/a.csv"])
+def test_files_in_other_partition_folders_are_no_input_for_spark(
+    make_job: Any, tmp_path: Path, other: str
+) -> None:
+    hits = tmp_path / "hits"
+    for name in ("day=1/a.csv", other):
+        (hits / name).parent.mkdir(parents=True, exist_ok=True)
+        (hits / name).write_text("n\n1\n")
+
+    with pytest.raises(PermanentJobError, match=r"'hits': .* parted by day, and .* by"):
+        make_job({"hits": hits}).input("hits")
+
+    assert make_job({"hits": hits}, plain=True).input("hits")
+
+
 def test_a_relative_path_is_one_of_the_working_directory(
     spark: SparkSession, make_job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

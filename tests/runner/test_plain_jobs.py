@@ -21,6 +21,7 @@ from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.lazy_tables import publisher_of
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.job_kinds import JobKind
+from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.tables import TablePath
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
@@ -166,6 +167,28 @@ def test_a_run_that_nothing_would_call_is_refused(
     assert result is not None
     with pytest.raises(AssertionError, match=said):
         raise AssertionError(result.error)
+
+
+def test_an_append_that_is_parted_in_another_way_is_refused_before_anything_is_computed(
+    run: Callable[..., ExitCode], cloud: Cloud
+) -> None:
+    there = ManifestFile(path="day=1/part-0.parquet", size=1)
+    older = Manifest(key="main#older", run=1, attempt=1, files=(there,))
+    cloud.s3.put_object(Bucket=BUCKET, Key="counts/_SUCCESS", Body=older.model_dump_json().encode())
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/counts/", mode="append")
+
+    def job(job: Job[Any]) -> None:
+        def batches() -> Iterator[pa.RecordBatch]:
+            raise AssertionError("rows were computed")
+            yield
+
+        schema = pa.schema({"n": pa.int64(), "day": pa.int64()})
+        job.write(pa.RecordBatchReader.from_batches(schema, batches()))
+
+    assert run(job, is_claimed=True) is ExitCode.PERMANENT
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "is parted by day" in result.error
 
 
 def test_compressed_files_are_the_jobs_own_matter(cloud: Cloud, run: Callable[..., Any]) -> None:

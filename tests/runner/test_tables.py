@@ -327,6 +327,20 @@ def test_a_file_whose_rows_are_of_two_partitions_is_refused(
         )
 
 
+@pytest.mark.parametrize("how", ["spark.legacyDateTime", "int96"])
+def test_times_that_readers_of_tables_would_take_for_others_are_refused(
+    tmp_path: Path, how: str
+) -> None:
+    schema = columns_of({"fields": [{"name": "at", "type": "timestamp_ntz"}]})
+    rows = pa.table({"at": pa.array([0], pa.timestamp("us"))})
+    marked = rows.replace_schema_metadata({f"org.apache.{how}": ""})
+    file = tmp_path / "part.parquet"
+    pq.write_table(marked, file, use_deprecated_int96_timestamps=how == "int96")
+
+    with pytest.raises(PermanentJobError, match="no times of the LEGACY calendar, and none as"):
+        describe([file], schema, (), "data/")
+
+
 @pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
 def test_a_column_beyond_the_years_of_python_has_no_bounds(tmp_path: Path, kind: str) -> None:
     schema = columns_of({"fields": [{"name": "n", "type": "long"}, {"name": "at", "type": kind}]})

@@ -16,10 +16,10 @@ from longhaul.domain.provenance import Origin
 from longhaul.domain.request import JobRequest
 from longhaul.domain.results import Results
 from longhaul.domain.tables import TableInput, TablePath, is_table
-from longhaul.job import Format
 from longhaul.runner.io.existing import require_room
+from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.uploader import Uploader, UploadPlan, require_same_format
+from longhaul.runner.io.uploader import Uploader, UploadPlan, require_same_way
 from longhaul.runner.io.written import Dataset, field_of
 from longhaul.settings import Mode, Stage
 
@@ -42,11 +42,11 @@ class Destination(Protocol):
             PermanentJobError: something is in its way; the message says what.
         """
 
-    def require_addable(self, dataset: str, format_: Format) -> None:
-        """Return if files of that format may become part of a dataset.
+    def require_addable(self, dataset: str, how: WriteOptions) -> None:
+        """Return if files that are written so may become part of a dataset.
 
         Raises:
-            PermanentJobError: it has files of another one.
+            PermanentJobError: it has files of another format, or in other partition folders.
         """
 
     def plan(
@@ -70,15 +70,15 @@ class PrefixDestination:
     def require_room(self) -> None:
         self._there = require_room(self.s3, self.path, self.mode, self.attempt)
 
-    def require_addable(self, dataset: str, format_: Format) -> None:
+    def require_addable(self, dataset: str, how: WriteOptions) -> None:
         if self.mode != "append" or self._there is None:
             return
         try:
-            require_same_format(self._there, dataset, format_)
+            require_same_way(self._there, dataset, how)
         except PermanentJobError:
             self.require_room()  # another job may have replaced it since
             if self._there is not None:
-                require_same_format(self._there, dataset, format_)
+                require_same_way(self._there, dataset, how)
 
     def plan(
         self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
@@ -133,9 +133,9 @@ class OutputUpload:
     destinations: Mapping[str, Destination]
     read: InputListing
 
-    def require_addable(self, output: str, dataset: str, format_: Format) -> None:
+    def require_addable(self, output: str, dataset: str, how: WriteOptions) -> None:
         """As the destination of that output."""
-        self.destinations[output].require_addable(dataset, format_)
+        self.destinations[output].require_addable(dataset, how)
 
     def send_ahead(self, written: Sequence[Dataset], go_on: Callable[[], None]) -> None:
         """Upload what there is so far: see `Uploader.send_ahead`."""

@@ -85,6 +85,7 @@ def staged_at(path: str, sources: Sequence[Source]) -> StagedInput:
         files=len(sources),
         size_bytes=sum(source.size for source in sources),
         extensions=frozenset(extension_of(source.name) for source in sources),
+        parted_by=frozenset(map(partition_columns, {source.partitions for source in sources})),
         digest=digest_of(sources),
         etag=sources[0].etag if len(sources) == 1 else "",
     )
@@ -318,7 +319,7 @@ def _local(path: DataPath) -> list[Source]:
         for file in files:
             relative = str(file.relative_to(top)) if file != top else file.name
             if not _is_hidden(relative):
-                sources.append(Source("", str(file), file.stat().st_size, _partitions(relative)))
+                sources.append(Source("", str(file), file.stat().st_size, partitions_of(relative)))
     return sources
 
 
@@ -359,14 +360,20 @@ def _parted(sources: Iterable[Source], prefix: str) -> list[Source]:
     """The files with their partition folders below a prefix."""
     return [
         replace(source, partitions=partitions)
-        if (partitions := _partitions(source.key.removeprefix(prefix))) != source.partitions
+        if (partitions := partitions_of(source.key.removeprefix(prefix))) != source.partitions
         else source
         for source in sources
     ]
 
 
-def _partitions(relative: str) -> tuple[str, ...]:
+def partitions_of(relative: str) -> tuple[str, ...]:
+    """The partition folders on the way to a file."""
     return _partitions_in(_folder(relative))
+
+
+def partition_columns(partitions: Iterable[str]) -> tuple[str, ...]:
+    """The columns of partition folders."""
+    return tuple(each.partition("=")[0] for each in partitions)
 
 
 # The files of a folder share them.

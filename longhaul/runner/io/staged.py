@@ -1,6 +1,7 @@
 """An input on the task's own disk: what the job sees, and the names of its files."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlparse
@@ -32,6 +33,8 @@ class StagedInput:
     # the same rows.
     digest: str = ""
     etag: str = ""  # of an input that is one object; empty where a manifest or a table names it
+    # The columns of its files' partition folders: if these differ, Spark reads some files alone.
+    parted_by: frozenset[tuple[str, ...]] = frozenset()
 
 
 def local_path(path: str) -> str:
@@ -48,6 +51,11 @@ def staged_name(number: int, name: str) -> str:
     """
     end = os.fsencode(name.replace(":", "-"))[-_MAX_NAME_BYTES:].decode(errors="ignore")
     return f"{number:05d}-{end}"
+
+
+def parted_text(columns: Collection[tuple[str, ...]]) -> str:
+    """What the files of an output or an input are parted by, for people."""
+    return ", and others by ".join(sorted("/".join(names) or "nothing" for names in columns))
 
 
 def extension_of(name: str) -> str:

@@ -25,7 +25,7 @@ from longhaul.domain.tables import (
     TablePath,
     data_folder,
 )
-from longhaul.job import Format
+from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe, require_partitions
@@ -83,7 +83,7 @@ class TableDestination:
             except OccupiedError as error:
                 raise PermanentJobError(f"output: {self._path}: {error}") from error
 
-    def require_addable(self, dataset: str, format_: Format) -> None:
+    def require_addable(self, dataset: str, how: WriteOptions) -> None:
         """All files of a table are Parquet, whatever the format."""
 
     def layout(

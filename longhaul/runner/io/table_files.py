@@ -30,6 +30,7 @@ from longhaul.domain.tables import ColumnStatistics, PartitionBy, TableFile
 from longhaul.runner.io.field_ids import write_ids
 
 if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
     from pyiceberg.io.pyarrow import DataFileStatistics
 
 _BEFORE_SURROGATES: Final = "\ud7ff"
@@ -82,7 +83,8 @@ def describe(
     text does not say it.
 
     Raises:
-        PermanentJobError: a file's rows are not of one partition, as far as it can be seen.
+        PermanentJobError: a file's rows are not of one partition, as far as it can be seen, or its
+            times are not those of tables.
     """
     # Only the runner's image has pyarrow.
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -99,6 +101,7 @@ def describe(
         footer = pq.read_metadata(file)
         if footer.num_rows == 0:
             continue
+        _require_own_calendar(footer)
         write_ids(file, columns)
         found = statistics_of(footer, plan, ids)
         partition = tuple(_value(field, found, columns, footer.num_rows) for field in fields)
@@ -112,6 +115,17 @@ def describe(
         )
         described.append((file, entry))
     return described
+
+
+def _require_own_calendar(footer: "FileMetaData") -> None:
+    """Raises PermanentJobError for times that readers of tables would take for others."""
+    columns = map(footer.schema.column, range(len(footer.schema)))
+    is_legacy = any(name.startswith(b"org.apache.spark.legacy") for name in footer.metadata or ())
+    if is_legacy or any(column.physical_type == "INT96" for column in columns):
+        raise PermanentJobError(
+            "output: a table has no times of the LEGACY calendar, and none as INT96: leave"
+            " spark.sql.parquet.datetimeRebaseModeInWrite and outputTimestampType as they are"
+        )
 
 
 def _with_bounds_of_texts(found: "DataFileStatistics") -> "DataFileStatistics":

@@ -5,6 +5,7 @@ Uploads may begin while the job goes on (`sending_ahead`). The end takes over wh
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,7 +35,10 @@ from longhaul.domain.provenance import Origin
 from longhaul.domain.results import NOTHING, Results
 from longhaul.job import Format
 from longhaul.ports import Background, Clock
-from longhaul.runner.io.staged import extension_of
+from longhaul.runner.io.frame import WriteOptions
+from longhaul.runner.io.listing import partition_columns, partitions_of
+from longhaul.runner.io.partitions import escaped
+from longhaul.runner.io.staged import extension_of, parted_text
 from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
 from longhaul.runner.stopping import Stop
 from longhaul.settings import Mode
@@ -131,8 +135,9 @@ class Uploader:
 
         Raises:
             NoOutputError: a script wrote nothing.
-            PermanentJobError: files of one format would be appended to files of another, the output
-                would have more than MAX_FILES, or a file a name that it cannot have.
+            PermanentJobError: files would be appended to files of another format or in other
+                partition folders, the output would have more than MAX_FILES, or a file a name that
+                it cannot have.
         """
         files = [
             file for dataset in datasets for file in files_of(self._s3, dataset, attempt.token)
@@ -143,7 +148,7 @@ class Uploader:
         current, etag = read_manifest(self._s3, place.bucket, place.key)
         there = current if mode == "append" else None
         if there is not None:
-            _require_same_formats(there, files)
+            _require_same_ways(there, files)
         require_few(len(files) + (len(there.files) if there else 0))
         replaced = (was_read or current) if mode == "overwrite" else None
         pending = PendingOutput(
@@ -336,27 +341,48 @@ def _manifest(plan: UploadPlan, results: Results, origin: Origin | None) -> Mani
     )
 
 
-def require_same_format(current: Manifest, dataset: str, format_: Format) -> None:
-    """Refuse to append to files of another format before any is written.
+def require_same_way(current: Manifest, dataset: str, how: WriteOptions) -> None:
+    """Refuse to append to files of another format or other partitions before any is written.
 
-    By their names, where these say it: some compressions change them.
+    By their names, where these say the format: some compressions change them.
     """
-    there = {extension_of(file.path) for file in current.of_dataset(dataset)}
-    if there and there != {format_} and there <= {*get_args(Format)}:
-        raise _other_format(dataset, there, {format_})
+    paths = [file.path for file in current.of_dataset(dataset)]
+    there = set(map(extension_of, paths))
+    if there and there != {how.format} and there <= {*get_args(Format)}:
+        raise _other_format(dataset, there, {how.format})
+    _require_parted_alike(dataset, paths, {tuple(map(escaped, how.partition_by))})
 
 
-def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> None:
-    """Refuse to append to files of another format: no reader takes a mixed dataset.
+def _require_same_ways(current: Manifest, files: Sequence[WrittenFile]) -> None:
+    """Refuse to append to files of another format or other partitions: no reader takes them all.
 
     Only where Spark wrote some of them. Files of a job's own (`job.files`) have any extensions.
     """
     for dataset in dict.fromkeys(file.dataset for file in files):
         old_paths = [file.path for file in current.of_dataset(dataset)]
         new_paths = [file.path for file in files if file.dataset == dataset]
+        if not any(map(_is_of_spark, (*old_paths, *new_paths))):
+            continue
         there, new = set(map(extension_of, old_paths)), set(map(extension_of, new_paths))
-        if there and there != new and any(map(_is_of_spark, (*old_paths, *new_paths))):
+        if there and there != new:
             raise _other_format(dataset, there, new)
+        _require_parted_alike(dataset, old_paths, _partition_columns(new_paths))
+
+
+def _require_parted_alike(
+    dataset: str, paths: Sequence[str], new: AbstractSet[tuple[str, ...]]
+) -> None:
+    there = _partition_columns(paths)
+    if there and there != new:
+        raise PermanentJobError(
+            f"output: mode is append, and dataset {dataset!r} is parted by {parted_text(there)},"
+            f" and the rows to add by {parted_text(new)}, of which readers find only some: part"
+            " them alike, or name another output"
+        )
+
+
+def _partition_columns(paths: Iterable[str]) -> set[tuple[str, ...]]:
+    return {partition_columns(partitions_of(path)) for path in paths}
 
 
 def _other_format(dataset: str, there: set[str], new: set[str]) -> PermanentJobError:

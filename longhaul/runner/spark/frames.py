@@ -30,7 +30,8 @@ class SparkFrame:
         in_files = [column for column in df.columns if column.lower() not in in_folders]
         writer = observed.write.format(how.format).partitionBy(*partition_by)
         writer = writer.options(**writing(how.format, in_files)).options(**how.options)
-        writer.save(folder.as_uri())
+        # A job may catch an error and write again: what the first try left is replaced.
+        writer.mode("overwrite").save(folder.as_uri())
         rows = int(counted.get["rows"])
         if not rows and partition_by:
             # Spark writes no file, and readers would have no columns.

@@ -19,7 +19,8 @@ def split(df: DataFrame, partition_by: Iterable[PartitionBy]) -> DataFrameWriter
     while any(name.lower().startswith(prefix) for name in df.columns):
         prefix += "_"
     made = {f"{prefix}{n}": _partition_column(by, df) for n, by in enumerate(partition_by)}
-    return df.withColumns(made).write.format("parquet").partitionBy(*made)
+    writer = df.withColumns(made).write.format("parquet").partitionBy(*made)
+    return writer.mode("overwrite")  # see SparkFrame.write
 
 
 def quoted(column: str) -> str:
