@@ -284,10 +284,10 @@ class Job(Protocol[ParamsT_co]):
     def metric(self, name: str, value: float, /) -> None:
         """Measure something of the work, such as `job.metric("bad_rows", 12)`.
 
-        The last value of a name counts: a job that counts adds up by itself, also what it took over
-        from an attempt before. It is kept with the output, and sent to CloudWatch when the job has
-        succeeded. A value that is no finite number is not kept, nor is a name after twenty others;
-        the log says so.
+        The last value of a name counts, and outlives the attempt as the state does: a job that
+        counts adds up in `state`. It is kept with the output, and sent to CloudWatch when the job
+        has succeeded. A value that is no finite number is not kept, nor is a name after twenty
+        others; the log says so.
 
         Raises:
             PermanentJobError: the name cannot be used.

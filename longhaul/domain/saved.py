@@ -154,8 +154,9 @@ class Record(Model):
     # By dataset, and by the part's name.
     parts: dict[Text, dict[Text, SavedDataset]] = Field(default_factory=dict)
     folders: dict[Text, SavedFolder] = Field(default_factory=dict)
-    # What the code itself has put there, so of the same code alone.
+    # What the code itself has put there and measured, so of the same code alone.
     state: dict[Text, JsonValue] = Field(default_factory=dict)
+    metrics: dict[Text, int | float] = Field(default_factory=dict)
 
     @property
     def frames(self) -> list[SavedDataset]:

@@ -270,6 +270,7 @@ class AttemptRunner:
             table=destinations[""].table,
             outputs={name: each.table for name, each in destinations.items() if name},
             saving=saving,
+            metrics=saving.metrics,
             about=self._about(lease),
             every=self.background.every,
             reports=self.scratch / "reports",

@@ -184,6 +184,7 @@ class Saving:
     stop: Stop
     progress: Progress
     state: dict[str, JsonValue] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     _taken: Counter[str] = field(default_factory=Counter)
     _record: Record = field(init=False)
     _folders: dict[str, tuple[str, JobFolder]] = field(default_factory=dict)
@@ -229,10 +230,20 @@ class Saving:
         if before.code == self.work.code:
             # Of its own: what a job changes in it is compared with what is stored.
             self.state.update(deepcopy(before.state))
+            self.metrics.update(before.metrics)
             if before.state:  # the job may look at it at any time
                 self._note_taken_over(_STATE)
         else:  # what names a version of its own is still of use
-            self._record = self._record.model_copy(update={"state": {}})
+            # The folders with the state: they are of one save, and only together of use again.
+            folders = {
+                name: each
+                for name, each in before.folders.items()
+                if each.made_by.startswith(VERSION)
+            }
+            self._record = self._record.model_copy(
+                update={"state": {}, "metrics": {}, "folders": folders}
+            )
+            self._left = frozenset(before.objects.keys() - self._record.objects.keys())
             self._leave("the job's code has changed")
 
     def read_others(self, reads: Callable[[], Mapping[str, str]]) -> None:
@@ -395,7 +406,7 @@ class Saving:
         for change in self._late.values():
             record = change(record)
         record = self._with_folders(record)
-        if record == before:
+        if record == before and _text_of(record.state) == _text_of(before.state):
             # Nothing new: a save that counted would make the attempt one that has got further.
             self._late.clear()
             return
@@ -409,12 +420,19 @@ class Saving:
         state = _checked(self.state)
         folders = dict(record.folders)
         for name, (made_by, folder) in self._folders.items():
+            if state and made_by.startswith(VERSION):
+                raise PermanentJobError(
+                    f"folder {name!r} names a version, and job.state does not outlive a change of"
+                    " the code: keep what belongs to the folder in one of its files"
+                )
             folders[name] = SavedFolder(made_by=made_by, files=folder.store(self.new_place()))
         if sum(len(each.files) for each in folders.values()) > MAX_FOLDER_FILES:
             raise PermanentJobError(
                 f"the job's folders hold more than {MAX_FOLDER_FILES:,} files: pack them together"
             )
-        return record.model_copy(update={"state": state, "folders": folders})
+        return record.model_copy(
+            update={"state": state, "metrics": {**self.metrics}, "folders": folders}
+        )
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
@@ -449,6 +467,11 @@ class Saving:
         return was_busy
 
 
+def _text_of(state: Mapping[str, JsonValue]) -> str:
+    """For a comparison that tells `1` from `True`."""
+    return json.dumps(state, sort_keys=True)
+
+
 def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:
     """The state as JSON gives it back.
 
@@ -457,6 +480,8 @@ def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:
     """
     try:
         text = json.dumps(state, allow_nan=False)
+    except RecursionError as error:
+        raise PermanentJobError("job.state: it is nested too deep") from error
     except (TypeError, ValueError) as error:
         raise PermanentJobError(
             f"job.state: {error}: it takes what JSON has (texts, numbers, lists, mappings)"

@@ -76,13 +76,15 @@ class JobMaker:
             begin=lambda _: None,
             advance=lambda _: None,
         )
+        saving = _saving(folder, number, after)
         return RunningJob(
             params or Params(),
             incoming,
             area.output,
             Progress().say,
             emitter or _emitter(stage),
-            saving=_saving(folder, number, after),
+            saving=saving,
+            metrics=saving.metrics,
             reports=folder / "reports",
             parents_now=lambda: parents or {},
             outputs=dict.fromkeys(outputs),

@@ -9,7 +9,7 @@ import pytest
 from boto3.exceptions import S3UploadFailedError
 
 from longhaul.job import PermanentJobError
-from longhaul.runner.io.saved_files import JobFolder
+from longhaul.runner.io.saved_files import ChangedWhileSentError, JobFolder
 from longhaul.runner.io.written import NotAFileError
 
 
@@ -77,13 +77,32 @@ def test_unchanged_files_are_not_sent_again(folder: Folder) -> None:
     assert [*folder.sent] == ["1-1/1/0", "1-1/1/1", "1-1/1/2", "1-1/2/0"]
 
 
-def test_a_file_that_changes_while_it_is_sent_is_sent_again(folder: Folder) -> None:
+def test_a_file_that_changes_while_it_is_sent_is_not_stored_by_that_save(folder: Folder) -> None:
     (folder.disk / "w").write_text("HALF")
-    folder.while_sending = lambda: (folder.disk / "w").write_text("HALF-REST")
-    folder.saved(1)
+    folder.while_sending = lambda: (folder.disk / "w").write_text("REST")
+    with pytest.raises(ChangedWhileSentError, match="w has changed while it was sent"):
+        folder.saved(1)
     folder.while_sending = lambda: None
-    assert folder.saved(2) == {"w": "HALF-REST"}
-    assert folder.saved(3) == {"w": "HALF-REST"}
+    assert folder.saved(2) == {"w": "REST"}
+
+
+def test_a_save_of_a_file_that_changes_is_late(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job({})
+    file = job.folder("model").joinpath("w")
+    file.write_text("half")
+    store = type(job.saving.objects).store
+
+    def sends_what_changes(self: Any, files: Mapping[str, Path]) -> None:
+        store(self, files)
+        file.write_text("rest")
+
+    monkeypatch.setattr(type(job.saving.objects), "store", sends_what_changes)
+    assert job.saving.save() is False
+    assert job.saving.records.load() is None
+    monkeypatch.undo()
+    assert job.saving.save() is True
 
 
 def test_a_write_within_the_clocks_tick_is_seen(folder: Folder) -> None:

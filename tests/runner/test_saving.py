@@ -602,10 +602,14 @@ def test_a_save_of_nothing_new_is_no_progress(cloud: Cloud, attempts: Attempts) 
 
 
 @pytest.mark.parametrize(
-    "state", [{"k" * 3_000: 1}, {"deep": [[]]}, {"half": "\ud800"}], ids=["key", "deep", "half"]
+    ("state", "depth"),
+    [({"k" * 3_000: 1}, 0), ({"deep": []}, 300), ({"deep": []}, 50_000), ({"half": "\ud800"}, 0)],
+    ids=["key", "deep", "abyss", "half"],
 )
-def test_a_state_that_no_attempt_could_read_is_refused(make_job: Any, state: Any) -> None:
-    for _ in range(300 if "deep" in state else 0):
+def test_a_state_that_no_attempt_could_read_is_refused(
+    make_job: Any, state: Any, depth: int
+) -> None:
+    for _ in range(depth):
         state["deep"] = [state["deep"]]
     job = make_job({})
     job.state.update(state)
@@ -768,6 +772,58 @@ def test_a_cursor_alone_is_said_to_be_taken_over(make_job: Any) -> None:
     first.state["next"] = 41_000
     first.save()
     assert make_job({}, after=first).taken_over == "the state"
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0.0, -0.0), ([1], [True])])
+def test_a_change_of_type_alone_is_stored(make_job: Any, before: Any, after: Any) -> None:
+    first = make_job({})
+    for value in (before, after):
+        first.state["v"] = value
+        first.save()
+    assert repr(make_job({}, after=first).state) == repr({"v": after})
+
+
+def test_a_metric_goes_on_after_a_take_over(make_job: Any, metrics: Any) -> None:
+    first = make_job({})
+    first.metric("bad_rows", 12)
+    first.metric("share", 0.5)
+    first.save()
+    second = make_job({}, after=first)
+    second.metric("share", 0.25)
+    assert repr(metrics(second)) == repr({"bad_rows": 12, "share": 0.25})
+
+
+@SHARED_BY_KINDS
+def test_folder_and_state_come_back_together_or_not_at_all(attempts: Attempts) -> None:
+    found = list[Any]()
+
+    def train(session: SparkSession, job: Job[Any]) -> None:
+        weights = job.folder("model") / "weights"
+        found.append((weights.exists(), job.state.get("epochs")))
+        weights.write_text("of one epoch")
+        job.state["epochs"] = 1
+        job.save()
+        if len(found) == 1:
+            raise DiesError
+        job.write(session.range(1))
+
+    def other(session: SparkSession, job: Job[Any]) -> None:
+        job.checkpoint("c", session.range(1))
+        raise DiesError
+
+    attempts.run(train, code="A")
+    attempts.run(other, code="B")
+    assert attempts.run(train, code="A") is ExitCode.OK
+    assert found == [(False, None)] * 2
+
+
+def test_a_state_beside_a_folder_that_outlives_its_code_is_refused(make_job: Any) -> None:
+    job = make_job({})
+    job.folder("model", version="1")
+    job.save()
+    job.state["epochs"] = 1
+    with pytest.raises(PermanentJobError, match=r"folder 'model' names a version, and job\.state"):
+        job.save()
 
 
 def test_a_folder_has_one_version(make_job: Any) -> None:

@@ -160,6 +160,10 @@ class BucketFiles:
         return self.folder(place)
 
 
+class ChangedWhileSentError(OSError):
+    """What was sent of a file may be half of one content and half of another."""
+
+
 class JobFolder:
     """A job's local folder, as it is and as it was last stored."""
 
@@ -179,6 +183,7 @@ class JobFolder:
         """Store the files that changed below `place`; returns all files.
 
         Raises:
+            ChangedWhileSentError: the next call may store it.
             NotAFileError: there is something besides regular files and folders.
             PermanentJobError: there are too many files, or one has a name that cannot be stored.
         """
@@ -206,6 +211,10 @@ class JobFolder:
             changed[stored.object] = file
             seen[path] = _Seen(looked, stored)
         self._objects.store(changed)
+        for path, each in seen.items():
+            file = self.folder / path
+            if each.stored.object in changed and not each.is_of(file, _Look.at(file)):
+                raise ChangedWhileSentError(f"{path} has changed while it was sent")
         self._seen = seen
         return {path: each.stored for path, each in seen.items()}
 
