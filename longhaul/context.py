@@ -19,7 +19,6 @@ from longhaul.ports import (
     Refusals,
     Requests,
     SavedWork,
-    Schedules,
     Slots,
     Tasks,
     Troubles,
@@ -50,7 +49,6 @@ class Context:
     publisher: Publisher
     saved: SavedWork
     notices: Notices
-    schedules: Schedules
     metrics: Metrics
 
     @property

@@ -36,7 +36,7 @@ from longhaul.domain.claim import (
 from longhaul.domain.dead_letter import refusal
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnprovenError
 from longhaul.domain.lease import Lease, with_handle
-from longhaul.domain.message import Delivery, JobMessage, believed, read, require_room
+from longhaul.domain.message import Delivery, JobMessage, read, require_room
 from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.policy import check_policy, check_start
 from longhaul.domain.verdict import Evidence
@@ -158,8 +158,8 @@ class Dispatcher:
     def _decide(self, message: JobMessage, row: Lease | None, batch: Batch) -> Decided | None:
         """What the message means for its job; None when that cannot be decided."""
         with self.guard.message(batch, message):
-            sent, now = believed(message, row), self.context.clock.now()
-            return message, row, decide_claim(row, sent, batch.stage, self.context.timing, now)
+            now = self.context.clock.now()
+            return message, row, decide_claim(row, message, batch.stage, self.context.timing, now)
         return None
 
     def _act_on_all(self, decided: Sequence[Decided], batch: Batch) -> list[Known]:
@@ -175,7 +175,7 @@ class Dispatcher:
             return None
         with self.guard.message(batch, message):
             try:
-                again = self._do(believed(message, row), row, decision, batch)
+                again = self._do(message, row, decision, batch)
             except LeaseChangedError as error:
                 return message, error.current
             return None if again is None else (message, again)

@@ -13,7 +13,6 @@ from typing import Literal, Protocol, TypeVar
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.dead_letter import Reason, Refusal
 from longhaul.domain.errors import UnreadableRowError
-from longhaul.domain.firings import CaughtUp, DeployedSchedule
 from longhaul.domain.follow_ons import Complete, Emitted, Replaced
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import (
@@ -193,12 +192,6 @@ class Slots(Protocol):
 
     def throttled(self, stage: Stage, now: datetime) -> None:
         """AWS refused capacity: halve the stage's effective limit, at most once a minute."""
-
-    def caught_up(self, stage: Stage) -> CaughtUp | None:
-        """Up to when its schedule's firings have been looked at; None: never."""
-
-    def note_caught_up(self, stage: Stage, caught_up: CaughtUp) -> None:
-        """The firings up to then have been looked at."""
 
     def note_planned(self, stage: Stage, planned: int) -> None:
         """So many jobs of the stage are to begin later: their messages wait for no slot."""
@@ -399,11 +392,6 @@ class JobQueue(Protocol):
 
     def send_batch(self, queue_url: str, messages: Sequence[Message]) -> Sequence[SendResult]:
         """What became of each, in order; at most ten, of 1 MiB together."""
-
-
-class Schedules(Protocol):
-    def load(self, name: str) -> DeployedSchedule | None:
-        """The schedule of that name; None: there is none."""
 
 
 class Notices(Protocol):

@@ -231,13 +231,6 @@ class StageSettings(Model):
     retired: bool = False
 
 
-class CatchUp(Model):
-    """Of a schedule: its name, and how far back its missed firings are sent."""
-
-    schedule: str
-    within_s: int
-
-
 class Stage(StageSettings):
     """A stage as deployed: with its queues."""
 
@@ -249,8 +242,6 @@ class Stage(StageSettings):
     # and for `events/`.
     queue_url: str
     dead_letter_queue_url: str
-    # None: the stage has no schedule, or nobody asked for what it missed.
-    catch_up: CatchUp | None = None
 
     @property
     def tells_trees(self) -> bool:

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
-from longhaul.catching_up import CatchingUp
 from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError, UnfinishedError
@@ -62,7 +61,6 @@ class SweepReport:
     started: int = 0
     finished: int = 0
     renewed: int = 0
-    caught_up: int = 0
     trees_told: int = 0
     stopped: int = 0
     discarded: int = 0
@@ -78,14 +76,7 @@ class SweepReport:
 
     @property
     def repairs(self) -> int:
-        return (
-            self.settled
-            + self.started
-            + self.finished
-            + self.renewed
-            + self.caught_up
-            + self.stopped
-        )
+        return self.settled + self.started + self.finished + self.renewed + self.stopped
 
 
 Check = Callable[[Lease, SweepReport], None]
@@ -98,7 +89,6 @@ class Sweeper:
     settler: Settler
     finisher: Finisher
     giving_up: GivingUp
-    catching_up: CatchingUp
     tree_ends: TreeEnds
 
     def execution_ended(
@@ -126,7 +116,6 @@ class Sweeper:
         order = Random(self.context.clock.now().isoformat())  # noqa: S311 - no secret
         parts: list[Callable[[Random, SweepReport], None]] = [
             *(partial(self._check_stage, stage) for stage in self._stages()),
-            self._catch_up,
             self._tell_trees,
             self._stop_orphans,
             self._clear_pending,
@@ -324,18 +313,6 @@ class Sweeper:
                     with self._guard(report, until):
                         self.context.saved.remove(until)
                         report.removed += 1
-
-    def _catch_up(self, _: Random, report: SweepReport) -> None:
-        for stage in self.context.settings.stages:
-            if stage.catch_up is None:
-                continue
-            try:
-                report.caught_up += self.catching_up.send_missed(stage, stage.catch_up)
-            except Exception:  # the other stages go on; the next sweep tries this one again
-                report.failed += 1
-                logger.exception(
-                    "could not send what this stage's schedule missed", extra={"stage": stage.name}
-                )
 
     def _tell_trees(self, order: Random, report: SweepReport) -> None:
         """Tell of the trees that have ended; the next sweep does what there is no time for."""

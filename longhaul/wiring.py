@@ -203,7 +203,6 @@ class Wiring:
     @cached_property
     def context(self) -> "Context":
         from longhaul.adapters.saved_work import S3SavedWork
-        from longhaul.adapters.scheduler import AwsSchedules
         from longhaul.context import Context
 
         return Context(
@@ -225,7 +224,6 @@ class Wiring:
             publisher=self.publisher,
             saved=S3SavedWork(self._s3, self.settings.paths.data_bucket),
             notices=self.notices,
-            schedules=AwsSchedules(self._clients.client("scheduler")),
             metrics=self.metrics,
         )
 
@@ -297,7 +295,6 @@ class Wiring:
 
     @cached_property
     def sweeper(self) -> "Sweeper":
-        from longhaul.catching_up import CatchingUp
         from longhaul.sweep import Sweeper
 
         return Sweeper(
@@ -305,7 +302,6 @@ class Wiring:
             settler=self.settler,
             finisher=self.finisher,
             giving_up=self.giving_up,
-            catching_up=CatchingUp(context=self.context),
             tree_ends=self.tree_ends,
         )
 

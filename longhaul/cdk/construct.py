@@ -455,12 +455,6 @@ class Longhaul(Construct):
             grants.describe_executions(function.execution_role, machine)
             grants.find_open_leases(function.execution_role, table)
         grants.count_messages(sweeper.execution_role, queues)
-        missable = [
-            queue_prefix(settings.stack_name, stage)
-            for stage in settings.stages
-            if stage.schedule and stage.schedule.catch_up_s
-        ]
-        grants.read_schedules(sweeper.execution_role, missable)
         for engine in self._engines:
             engine.grant_finding(sweeper.execution_role)
 

@@ -16,7 +16,7 @@ from longhaul.config.known import known_paths, known_stage, task_sizes
 from longhaul.config.metric_alarm import watched
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import CONTEXT_KEY, Settings
-from longhaul.config.stages import StageDeployment, queue_prefix
+from longhaul.config.stages import queue_prefix
 from longhaul.config.variables import as_json, variables_of
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
@@ -24,7 +24,6 @@ from longhaul.domain.tables import place_of
 from longhaul.engines.emr_serverless.construct import EmrServerless
 from longhaul.engines.fargate.construct import SparkRuntime
 from longhaul.settings import (
-    CatchUp,
     EmrApplication,
     RuntimeSettings,
     TaskSettings,
@@ -70,7 +69,6 @@ def runtime_settings(
                 data.absolute,
                 queue_url=queues[stage.name].jobs.queue_url,
                 dead_letter_queue_url=queues[stage.name].dead_letters.queue_url,
-                catch_up=_catch_up(settings, stage),
             )
             for stage in settings.stages
         ),
@@ -106,13 +104,6 @@ def runtime_settings(
         for name, variables in variables_of(settings.stages).items():
             _check_room(name, as_json({name: variables}), content, lengths)
     return json.dumps(content, separators=(",", ":"))
-
-
-def _catch_up(settings: Settings, stage: StageDeployment) -> CatchUp | None:
-    if stage.schedule is None or not stage.schedule.catch_up_s:
-        return None
-    name = queue_prefix(settings.stack_name, stage)
-    return CatchUp(schedule=name, within_s=stage.schedule.catch_up_s)
 
 
 def _emr_application(emr: EmrServerless) -> EmrApplication:

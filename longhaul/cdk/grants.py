@@ -473,18 +473,6 @@ def cancel_job_runs(role: iam.IRole, application_arn: str, job_runs: str) -> Non
     )
 
 
-def read_schedules(role: iam.IRole, names: Sequence[str]) -> None:
-    """See when these schedules of the default group fire, and what they send."""
-    if names:
-        arn = partial(Stack.of(role).format_arn, service="scheduler", resource="schedule")
-        allow(
-            role,
-            "ReadSchedules",
-            ["scheduler:GetSchedule"],
-            [arn(resource_name=f"default/{name}") for name in names],
-        )
-
-
 def start_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
     """Start an attempt, or start it again to see whether it still runs."""
     allow(role, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])

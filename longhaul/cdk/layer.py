@@ -33,7 +33,7 @@ GLIBC: Final = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux
 RECIPE: Final = 5
 SERVICES: Final = (
     *("dynamodb", "ecs", "emr-serverless", "events", "glue"),
-    *("s3", "scheduler", "sns", "sqs", "stepfunctions"),
+    *("s3", "sns", "sqs", "stepfunctions"),
 )
 """The services that functions call. Botocore's models of all others are most of its size."""
 # Where Lambda puts a layer.

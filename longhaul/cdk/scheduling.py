@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Stack
+from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
@@ -76,9 +76,10 @@ class Scheduling(Construct):
             schedule_expression_timezone=schedule.timezone,
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(
-                arn=queue.queue_arn,
+                # Not the queue's ARN: that target takes no message attributes.
+                arn=f"arn:{Aws.PARTITION}:scheduler:::aws-sdk:sqs:sendMessage",
                 role_arn=role.role_arn,
-                input=Stack.of(self).to_json_string(schedule.body(data_bucket)),
+                input=Stack.of(self).to_json_string(schedule.call(queue.queue_url, data_bucket)),
                 dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(
                     arn=self.undelivered.queue_arn
                 ),

@@ -10,7 +10,6 @@ from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
 from longhaul.domain.pipeline import Pipeline
 from longhaul.settings import (
-    CatchUp,
     EmrApplication,
     PathPolicy,
     RequestLimits,
@@ -33,7 +32,6 @@ def known_stage(
     *,
     queue_url: str = "queue",
     dead_letter_queue_url: str = "dead-letters",
-    catch_up: CatchUp | None = None,
 ) -> Stage:
     """The stage as deployed, among all; `absolute` gives a prefix its bucket."""
     pipeline = Pipeline(stages)
@@ -46,7 +44,6 @@ def known_stage(
         limits=_limits(stage, stages, absolute),
         queue_url=queue_url,
         dead_letter_queue_url=dead_letter_queue_url,
-        catch_up=catch_up,
     )
 
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from zoneinfo import available_timezones
 
-from pydantic import Field, JsonValue, ValidationInfo, field_validator
+from pydantic import Field, JsonValue, field_validator
 
-from longhaul.domain.firings import SCHEDULE_ARN, SCHEDULED_TIME
+from longhaul.domain.attributes import FIRST_SENT
 from longhaul.settings import Model
 
 DATA_BUCKET: Final = "<data-bucket>"
+SCHEDULED_TIME: Final = "<aws.scheduler.scheduled-time>"
+SCHEDULE_ARN: Final = "<aws.scheduler.schedule-arn>"
 EXAMPLES: Final[Mapping[str, str]] = {
     DATA_BUCKET: "data-bucket",
     SCHEDULED_TIME: "2022-03-22T18:59:43Z",
@@ -43,10 +45,6 @@ class Schedule(Model):
     timezone: str = "UTC"
     # The message's body. Without a `job_id` it gets one made of the scheduled time.
     request: dict[str, JsonValue] = Field(min_length=1)
-    # Firings of the last so many seconds that have no job are sent: Scheduler could not deliver
-    # them within a day, or the schedule was disabled. 0: none. At most 14 days, as long as SQS
-    # would keep their messages. With `cron(…)` alone: `rate(…)` counts from a time of AWS's own.
-    catch_up_s: int = Field(default=0, ge=0, le=14 * 86_400)
 
     @field_validator("expression")
     @classmethod
@@ -66,28 +64,6 @@ class Schedule(Model):
             raise ValueError(
                 f"{value!r} is no time zone; allowed: names such as UTC, Europe/Berlin"
             )
-        return value
-
-    @field_validator("catch_up_s")
-    @classmethod
-    def _firings_known(cls, value: int, info: ValidationInfo) -> int:
-        expression = info.data.get("expression")
-        if not value or expression is None:
-            return value
-        kind, _, fields = expression.removesuffix(")").partition("(")
-        if kind != "cron":
-            raise ValueError(
-                f"needs a cron expression, not {expression!r}: when a rate fires depends on when "
-                "AWS made the schedule"
-            )
-        # Imported here: the other settings do without.
-        from aws_croniter import AwsCroniter  # noqa: PLC0415
-        from aws_croniter.exceptions import AwsCroniterExpressionError  # noqa: PLC0415
-
-        try:
-            AwsCroniter(fields)
-        except (AwsCroniterExpressionError, ValueError) as error:
-            raise ValueError(f"cannot be used with {expression!r}: {error}") from error
         return value
 
     @field_validator("request")
@@ -119,6 +95,19 @@ class Schedule(Model):
     def body(self, data_bucket: str) -> dict[str, JsonValue]:
         """The message's body as the target's input, with Scheduler's keywords in it."""
         return _replaced_all({"job_id": JOB_ID, **self.request}, {DATA_BUCKET: data_bucket})
+
+    def call(self, queue_url: str, data_bucket: str) -> dict[str, JsonValue]:
+        """The call of SQS's SendMessage that Scheduler makes, with its keywords in it.
+
+        The work is as old as its firing: a second delivery is sent before the job's end or cancel,
+        whenever it comes.
+        """
+        sent: JsonValue = {"DataType": "String", "StringValue": SCHEDULED_TIME}
+        return {
+            "QueueUrl": queue_url,
+            "MessageBody": json.dumps(self.body(data_bucket)),
+            "MessageAttributes": {FIRST_SENT: sent},
+        }
 
     def example(self) -> dict[str, JsonValue]:
         """A body as Scheduler might send it."""

@@ -21,20 +21,14 @@ Without it their key would be made of their own message id.
 """
 
 FIRST_SENT = "longhaul_first_sent"
-"""On a copy or a follow-on: when the work was asked for, in epoch milliseconds.
+"""When the work was asked for, in ISO 8601, on what may be sent more than once.
 
-Of a copy: when the first message of its chain was sent. Of a follow-on: when its parent ended.
+Of a copy: when the first message of its chain was sent. Of a follow-on: when its parent ended. Of
+a schedule's firing: its time.
 """
 
 RENEWS = "longhaul_renews"
 """On a copy: the id of the first message of its chain."""
-
-OLD_FIRST_SENT = "first_sent"
-OLD_RENEWS = "renews"
-"""Names that the version before wrote. Producers use such words too.
-
-So what they say counts only with proof, see `domain.message.believed`.
-"""
 
 EXPLANATION = "longhaul"
 """On a dead letter: why it is there, as JSON. For people and tools; no rule reads it."""
@@ -88,23 +82,6 @@ def theirs_of(attributes: Attributes) -> Attributes:
     moved = _unpacked(packed)
     # None: a producer's own attribute that happens to have this name.
     return {**theirs, MOVED: attributes[MOVED]} if moved is None else theirs | moved
-
-
-def in_new_names(attributes: Attributes) -> Attributes | None:
-    """The attributes under today's names if the version before may have written them.
-
-    None for any other message. A copy had all three attributes. A follow-on had only its time.
-    """
-    old = {OLD_FIRST_SENT: FIRST_SENT, OLD_RENEWS: RENEWS}
-    is_copy = {*old, JOB_ID} <= attributes.keys()
-    is_follow_on = attributes.keys() == {OLD_FIRST_SENT}
-    carried = value_of(attributes, OLD_FIRST_SENT) or ""
-    is_time = carried.isascii() and carried.isdecimal()
-    if not (is_copy or is_follow_on) or not is_time or {FIRST_SENT, RENEWS} & attributes.keys():
-        return None
-    if any(attributes[name].get("dataType") != "String" for name in old if name in attributes):
-        return None
-    return {old.get(name, name): value for name, value in attributes.items()}
 
 
 def _unpacked(packed: str) -> dict[str, dict[str, str]] | None:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from longhaul.domain import attributes
-from longhaul.domain.attributes import Attributes
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import Named
 from longhaul.domain.lease import Lease
@@ -97,23 +96,12 @@ def id_in(body: str) -> str | None:
         return None
 
 
-def without_ours(content: Message) -> Attributes:
-    """The producer's attributes of a message whose work is to count as sent anew.
-
-    Without proof: what the version before wrote may be a copy or a follow-on, and its redrive must
-    be neither.
-    """
-    before = attributes.in_new_names(content.attributes)
-    is_ours = before and (attributes.RENEWS in before or '"lineage"' in content.body)
-    return attributes.theirs_of(before if before and is_ours else content.attributes)
-
-
 def dead_letter(content: Message, reason: Reason) -> Message:
     """The message for the dead-letter queue, with the job's id: a redrive needs it for the key.
 
     Without the attributes of a copy or a follow-on: what is redriven is sent then, and not before.
     """
-    theirs = without_ours(content)
+    theirs = attributes.theirs_of(content.attributes)
     ours = {attributes.EXPLANATION: reason.to_json()}
     if reason.key and attributes.JOB_ID not in theirs:
         ours[attributes.JOB_ID] = reason.key.partition("#")[2]

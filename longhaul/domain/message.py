@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from longhaul.domain import attributes
 from longhaul.domain.attributes import Attributes
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import Lease, job_key, request_ref
+from longhaul.domain.lease import job_key, request_ref
 from longhaul.domain.request import JobRequest, parse_job_id, read_request
 from longhaul.settings import LeaseSettings, Stage
 
@@ -28,6 +28,7 @@ A dead letter is a message, the reason (attribute `longhaul`, at most 8 KiB) and
 
 _MAX_EXPLANATION = "x" * 8_192
 _MAX_JOB_ID = "x" * 128
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 T = TypeVar("T")
 
@@ -70,8 +71,6 @@ class JobMessage:
     renews: str | None = None  # of a copy: id of the first message of its chain
     is_follow_on: bool = False  # sent because another job succeeded
     sender: str | None = None  # of a message that no copy and no follow-on is
-    # The same message, if its attributes are those that the version before wrote.
-    as_before: "JobMessage | None" = None
 
     @property
     def chain(self) -> str:
@@ -112,31 +111,6 @@ def read(
     Raises:
         InvalidRequestError: its body is no request; `problems` says why.
     """
-    message = _read(delivery, stage, now, data_bucket)
-    before = attributes.in_new_names(delivery.content.attributes)
-    if before is None:
-        return message
-    content = replace(delivery.content, attributes=before)
-    before_ours = _read(replace(delivery, content=content), stage, now, data_bucket)
-    return replace(message, as_before=before_ours)
-
-
-def believed(message: JobMessage, row: Lease | None) -> JobMessage:
-    """The message as its attributes of the version before say, if the row proves it.
-
-    It is a copy if the row names its chain. It is a follow-on if the row has the lineage of its
-    request. Anything else is a producer's message, with attributes of the producer's own.
-    """
-    before = message.as_before
-    if before is None or row is None:
-        return message
-    if before.renews:
-        return before if before.chain == row.receive.chain else message
-    is_proven = before.is_follow_on and before.request.lineage == row.lineage
-    return before if is_proven else message
-
-
-def _read(delivery: Delivery, stage: Stage, now: datetime, data_bucket: str | None) -> JobMessage:
     given = delivery.content.attributes
     renews = attributes.value_of(given, attributes.RENEWS)
     if renews and len(renews) > _MAX_MESSAGE_ID:  # untrusted input: it goes into the row
@@ -169,19 +143,20 @@ def _read(delivery: Delivery, stage: Stage, now: datetime, data_bucket: str | No
 
 
 def _first_sent_at(delivery: Delivery) -> datetime:
-    """When the work was asked for: copies and follow-ons carry that time."""
-    carried = attributes.value_of(delivery.content.attributes, attributes.FIRST_SENT)
-    if carried is None or not carried.isdecimal():
+    """When the work was asked for: copies, follow-ons and firings carry that time."""
+    carried = attributes.value_of(delivery.content.attributes, attributes.FIRST_SENT) or ""
+    try:
+        asked_at = datetime.fromisoformat(carried).astimezone(UTC)
+    except (ValueError, OverflowError):  # untrusted input, or absent
         return delivery.sent_at
-    # Untrusted input: compare as numbers first; a huge value overflows `datetime`.
-    return datetime.fromtimestamp(min(int(carried[:15]) / 1000, delivery.sent_at.timestamp()), UTC)
+    return min(max(asked_at, _EPOCH), delivery.sent_at)
 
 
 def renewal(content: Message, chain: str, key: str, first_sent_at: datetime) -> Message:
     """The copy that replaces a message before SQS drops it: at 1000 receives, or for its age."""
     ours = {
         attributes.JOB_ID: key.partition("#")[2],
-        attributes.FIRST_SENT: _as_text(first_sent_at),
+        attributes.FIRST_SENT: first_sent_at.isoformat(),
         attributes.RENEWS: chain,
     }
     return Message(content.body, attributes.with_ours(content.attributes, ours), content.group_id)
@@ -189,13 +164,8 @@ def renewal(content: Message, chain: str, key: str, first_sent_at: datetime) -> 
 
 def follow_on(body: str, parent_ended_at: datetime, group_id: str | None) -> Message:
     """A job that follows from a success: as old as that, however late or often it is sent."""
-    ours = {attributes.FIRST_SENT: _as_text(parent_ended_at)}
+    ours = {attributes.FIRST_SENT: parent_ended_at.isoformat()}
     return Message(body, attributes.with_ours({}, ours), group_id)
-
-
-def _as_text(time: datetime) -> str:
-    """As epoch milliseconds."""
-    return str(round(time.timestamp() * 1000))
 
 
 def size_problem(content: Message, max_bytes: int = MAX_JOB_BYTES) -> str | None:
@@ -208,7 +178,7 @@ def size_problem(content: Message, max_bytes: int = MAX_JOB_BYTES) -> str | None
         content.attributes,
         {
             attributes.JOB_ID: _MAX_JOB_ID,
-            attributes.FIRST_SENT: "0" * 15,
+            attributes.FIRST_SENT: _EPOCH.replace(microsecond=1).isoformat(),
             attributes.RENEWS: "x" * _MAX_MESSAGE_ID,
         },
     )

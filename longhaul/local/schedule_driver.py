@@ -1,12 +1,13 @@
 """EventBridge Scheduler on this machine: schedules of a template, and those that the API makes.
 
-A schedule is `at(…)`, `cron(…)` or `rate(…)` without a flexible window, and sends its input to a
-queue. What fires is judged by the schedule's role, as on AWS, and what that may not send goes to
-the schedule's dead-letter queue. AWS tries for a day first. Nothing fires that was due while the
-embedded AWS did not run.
+A schedule is `at(…)`, `cron(…)` or `rate(…)` without a flexible window. It sends a message: its
+input to a queue, or what its input says by SQS's SendMessage. What fires is judged by the
+schedule's role, as on AWS, and what that may not send goes to the schedule's dead-letter queue. AWS
+tries for a day first. Nothing fires that was due while the embedded AWS did not run.
 """
 # ruff: noqa: ANN401 - moto's objects, which have no types worth naming
 
+import json
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from longhaul.local.event_driver import SECONDS
 
 LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S: Final = 1.0
+_SEND_MESSAGE: Final = ":aws-sdk:sqs:sendMessage"
 
 Allows = Callable[[str, str, str], bool]
 """Whether a role may do an action on a resource."""
@@ -94,14 +96,20 @@ class ScheduleDriver:
             ("<aws.scheduler.schedule-arn>", schedule.arn),
         ):
             text = text.replace(keyword, value)
-        arn = target["Arn"]
+        arn, sent = target["Arn"], {"MessageBody": text}
+        if arn.endswith(_SEND_MESSAGE):
+            sent = json.loads(text)
+            name = sent["QueueUrl"].rpartition("/")[2]
+            arn = f"arn:aws:sqs:{self._region}:{self._account}:{name}"
         if not self._allows(target["RoleArn"], "sqs:SendMessage", arn):
             LOG.warning("schedule %s: its role may not send to %s", schedule.name, arn)
             arn = target.get("DeadLetterConfig", {}).get("Arn")
             if arn is None:
                 return
-        queue = arn.rpartition(":")[2]
-        sqs_backends[self._account][self._region].send_message(queue, text)
+            sent = {"MessageBody": text}
+        sqs_backends[self._account][self._region].send_message(
+            arn.rpartition(":")[2], sent["MessageBody"], sent.get("MessageAttributes")
+        )
 
 
 def _following(schedule: Any, after: datetime | None = None) -> datetime | None:

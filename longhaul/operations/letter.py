@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from longhaul.domain import attributes
-from longhaul.domain.dead_letter import Reason, id_in, without_ours
+from longhaul.domain.dead_letter import Reason, id_in
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message
 from longhaul.domain.poison import INTERNAL_ERROR
@@ -98,7 +98,7 @@ def redriven(letter: DeadLetter, *, afresh: bool = False) -> Message:
 
     It has the producer's body and attributes. With `afresh` the job leaves what it has stored.
     """
-    theirs = dict(without_ours(letter.content))
+    theirs = dict(attributes.theirs_of(letter.content.attributes))
     # A message that SQS moved by itself kept its id, which may be its job's id.
     job_id = attributes.value_of(theirs, attributes.JOB_ID) or (
         None if letter.reason else letter.message_id

@@ -9,7 +9,6 @@ from simulation.aws.emr_serverless.client import FakeEmrServerless
 from simulation.aws.glue import FakeGlue
 from simulation.aws.notified import FakeEventBuses, FakeSns
 from simulation.aws.s3.client import FakeS3
-from simulation.aws.scheduler import FakeScheduler
 from simulation.aws.secrets import FakeSecretsManager
 from simulation.aws.service import Around, Gate, Service
 from simulation.aws.sqs.client import FakeSqs
@@ -26,7 +25,6 @@ class FakeAws:
         self.events = FakeEventBuses(self.gate)
         self.glue = FakeGlue(self.gate)
         self.s3 = FakeS3(self.gate, self.clock.now, self.clock.advance)
-        self.scheduler = FakeScheduler(self.gate)
         self.secretsmanager = FakeSecretsManager(self.gate)
         self.sns = FakeSns(self.gate)
         self.sqs = FakeSqs(self.gate, self.clock.now)

@@ -1,6 +1,6 @@
 """When work was asked for, and which cancels came after that."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from longhaul.domain.attributes import FIRST_SENT
@@ -84,7 +84,7 @@ def _dated(sent: Sent) -> datetime:
     value = sent.message.attributes.get(FIRST_SENT, {}).get("StringValue")
     if not sent.is_follow_on or value is None:
         return sent.at
-    return datetime.fromtimestamp(int(value) / 1000, UTC)
+    return datetime.fromisoformat(value)
 
 
 def is_sent_by_product() -> bool:

@@ -221,11 +221,6 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(_SUBMIT, Act(74.0, "roll_back", "j0")),
         faults=(),
     ),
-    "a sender's own attribute first_sent made a request after a death its duplicate": Plan(
-        jobs=(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),)),),
-        acts=(_SUBMIT, Act(700.0, "submit_hostile", "j0", work=6)),
-        faults=(),
-    ),
     "a cancel after a commit was forgotten when the commit turned out to be void": Plan(
         seed=5173,
         jobs=(Job("j1", endings=(Ending("uploads_end", 11.9),), mode="append", files=1),),

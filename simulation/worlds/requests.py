@@ -30,12 +30,7 @@ _HOSTILE_ATTRIBUTES: tuple[dict[str, Any], ...] = (
     {"moved_attributes": _text('{"x":{}}'), "longhaul_first_sent": _text("9" * 400)},
     {"moved_attributes": _text('{"x":{"dataType":"Number","stringValue":"seven"}}')},
     {"moved_attributes": _text("[" * 9_000)},
-    {
-        "first_sent": _text("1700000000000"),
-        "renews": _text("yes"),
-        "job_id": _text("of-the-producer"),
-        "longhaul": _text("no JSON"),
-    },
+    {"job_id": _text("of-the-producer"), "longhaul": _text("no JSON")},
 )
 _HOSTILE_LINEAGES: tuple[Any, ...] = (
     {"root": "", "parent": "main#j0"},

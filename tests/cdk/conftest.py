@@ -11,7 +11,6 @@ from tests.synthesized import once
 NIGHTLY: JsonValue = {
     "expression": "cron(30 2 ? * MON-FRI *)",
     "timezone": "Europe/Berlin",
-    "catch_up_s": 86_400,
     "request": {
         "job": "flights_clean",
         "inputs": {"flights": "s3://their-input/<aws.scheduler.scheduled-time>.csv"},
@@ -20,7 +19,6 @@ NIGHTLY: JsonValue = {
 }
 EACH_HOUR: JsonValue = {
     "expression": "cron(0 * * * ? *)",
-    "catch_up_s": 86_400,
     "request": {"job": "sql", "output": "s3://<data-bucket>/<aws.scheduler.scheduled-time>/"},
 }
 INCOMING: JsonValue = {

@@ -47,14 +47,24 @@ def test_a_schedule_sends_its_request_with_a_job_id_of_the_scheduled_time(
         "ScheduleExpressionTimezone": "Europe/Berlin",
         "FlexibleTimeWindow": {"Mode": "OFF"},
     }
-    assert json.loads(target.pop("Input")) == {
+    call = json.loads(target.pop("Input"))
+    assert json.loads(call.pop("MessageBody")) == {
         "job_id": "scheduled/<aws.scheduler.scheduled-time>",
         "job": "flights_clean",
         "inputs": {"flights": "s3://their-input/<aws.scheduler.scheduled-time>.csv"},
         "output": "s3://<Data>/nightly/",
     }
+    assert call == {
+        "QueueUrl": "<CleanUpQueueJobs>",
+        "MessageAttributes": {
+            "longhaul_first_sent": {
+                "DataType": "String",
+                "StringValue": "<aws.scheduler.scheduled-time>",
+            }
+        },
+    }
     assert target == {
-        "Arn": "<CleanUpQueueJobs.Arn>",
+        "Arn": "arn:<AWS::Partition>:scheduler:::aws-sdk:sqs:sendMessage",
         "RoleArn": "<SchedulingCleanUpRole.Arn>",
         "DeadLetterConfig": {"Arn": "<SchedulingUndelivered.Arn>"},
         "RetryPolicy": {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": 185},
@@ -81,19 +91,6 @@ def test_a_stage_without_a_schedule_has_the_role_for_single_starts_and_no_schedu
     assert set(usual.grants("SchedulingMainRole")) == {"sqs:SendMessage"}
 
 
-def test_the_sweeper_may_read_the_schedules_whose_missed_firings_it_sends(
-    usual: Synthesis, varied: Synthesis
-) -> None:
-    assert "scheduler:GetSchedule" not in usual.grants("SweeperRole")
-    assert varied.grants("SweeperRole")["scheduler:GetSchedule"] == {
-        "arn:aws:scheduler:eu-central-1:123456789012:schedule/default/Longhaul-clean-up"
-    }
-    known = varied.resources("AWS::Lambda::Function")["Sweeper"]["Environment"]["Variables"][
-        "LONGHAUL_SETTINGS"
-    ]
-    assert '"catch_up":{"schedule":"Longhaul-clean-up","within_s":86400}' in known
-
-
 def test_functions_do_not_get_what_only_the_stack_needs(varied: Synthesis) -> None:
     known = varied.resources("AWS::Lambda::Function")["Dispatcher"]["Environment"]["Variables"][
         "LONGHAUL_SETTINGS"
@@ -114,15 +111,6 @@ def test_functions_do_not_get_what_only_the_stack_needs(varied: Synthesis) -> No
             {"expression": "every day"},
             "expression: 'every day' is no schedule that recurs; allowed: rate(5 minutes), ",
         ),
-        (
-            {"expression": "rate(1 day)", "catch_up_s": 60},
-            "catch_up_s: needs a cron expression, not 'rate(1 day)'",
-        ),
-        (
-            {"expression": "cron(0 2 * * * *)", "catch_up_s": 60},
-            "catch_up_s: cannot be used with 'cron(0 2 * * * *)': Invalid combination",
-        ),
-        ({"catch_up_s": 15 * 86_400}, "catch_up_s: is 1296000"),
         ({"timezone": "Europe/Bonn"}, "timezone: 'Europe/Bonn' is no time zone"),
         ({"request": {}}, "request: is {}; dictionary should have at least 1 item"),
         (

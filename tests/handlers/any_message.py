@@ -98,7 +98,9 @@ _VALUES = (
     TEXT.filter(bool)
     | JSON.map(json.dumps)
     | st.dictionaries(_NAMES, JSON, max_size=3).map(json.dumps)
-    | st.sampled_from(["9" * 400, "-1", "٣", "1e9", "NaN", '{"x":{}}', "null"])
+    | st.sampled_from(
+        ["9" * 400, "-1", "0001-01-01T00:00+23:59", "٣", "1e9", "NaN", '{"x":{}}', "null"]
+    )
 )
 ATTRIBUTES = st.dictionaries(
     _NAMES,

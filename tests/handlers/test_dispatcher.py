@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from longhaul.domain.transitions import Change
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
+from tests.handlers.life import Life
 
 REASONS = {
     "invalid-not-json": "the body is not valid JSON at line 1, column 2",
@@ -238,34 +240,43 @@ def test_events_name_the_bucket_of_the_settings() -> None:
 
 
 def test_firing_of_a_schedule_is_one_job_however_often_it_is_delivered(
-    stack: Stack, context: Context
+    stack: Stack, output: Path
 ) -> None:
     request: dict[str, Any] = {
         **BODY,
         "output": "data:nightly/<aws.scheduler.scheduled-time>/",
     }
     schedule = Schedule(expression="rate(1 day)", request=request)
-    fired = [
-        json.dumps(schedule.body(BUCKET)).replace(SCHEDULED_TIME, f"2026-11-2{day}T02:30:00Z")
-        for day in (1, 1, 2)
-    ]
-    (record,) = event("dispatcher", "new-job")["Records"]
-    kept = [
-        lambda_handler({"Records": [record | {"messageId": f"m-{n}", "body": text}]}, context)
-        for n, text in enumerate(fired)
-    ]
-    assert [len(answer["batchItemFailures"]) for answer in kept] == [1, 0, 1]
-    assert sorted(json.loads(each)["job_id"] for each in stack.executions()) == [
-        "scheduled/2026-11-21T02:30:00Z",
-        "scheduled/2026-11-22T02:30:00Z",
-    ]
+    call = schedule.call(stack.jobs_url, BUCKET)
+
+    def fire(day: int) -> None:
+        at = f"2025-12-{day}T02:30:00Z"
+        stack.sqs.send_message(**json.loads(json.dumps(call).replace(SCHEDULED_TIME, at)))
+
+    life = Life(stack, output)
+    for day in (21, 21, 22):
+        fire(day)
+    life.deliver()
+    first, second = (f"scheduled/2025-12-{day}T02:30:00Z" for day in (21, 22))
+    assert sorted(json.loads(each)["job_id"] for each in stack.executions()) == [first, second]
+
+    # "At least once": the second delivery may come when the job has ended.
+    life.settle(life.row(first), "exit-65-permanent")
+    life.cancel(second)
+    life.settle(life.row(second), "cancelled")
+    for day in (21, 22):
+        stack.aws.clock.advance(120)
+        fire(day)
+        life.deliver()
+    assert [life.row(each).state for each in (first, second)] == [State.DEAD, State.CANCELLED]
+    assert len(stack.dead_letters()) == 1
 
 
 @pytest.mark.parametrize(
     "hostile",
     [
-        pytest.param({"longhaul_first_sent": "9" * 15}, id="a date after the last"),
-        pytest.param({"longhaul_first_sent": "\u0663" * 15}, id="digits of another script"),
+        pytest.param({"longhaul_first_sent": "9" * 15}, id="no date"),
+        pytest.param({"longhaul_first_sent": "0001-01-01T00:00+23:59"}, id="before the first"),
         pytest.param({"moved_attributes": "[" * 100_000}, id="nested too deeply"),
     ],
 )

@@ -49,8 +49,6 @@ ATTRIBUTES = st.dictionaries(
     st.sampled_from(
         [
             "job_id",
-            "first_sent",
-            "renews",
             "longhaul_first_sent",
             "longhaul_renews",
             "longhaul",

@@ -7,8 +7,6 @@ import pytest
 
 from longhaul.domain.lease import Lease, State
 from simulation.aws.ecs.tasks import Task
-from tests import builders
-from tests.builders import BUCKET
 from tests.handlers.conftest import Stack, deployed
 from tests.handlers.life import Life
 
@@ -108,36 +106,6 @@ def test_task_that_settle_did_not_stop_is_stopped_by_the_next_claim(life: Life) 
     life.deliver()
     assert task.desired == "STOPPED"
     assert 120 <= started_after_s(life, task) <= 135
-
-
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        {"first_sent": {"DataType": "Number", "StringValue": "1700000000000"}},
-        {"first_sent": {"DataType": "String", "StringValue": "1700000000000"}},
-        {"renews": {"DataType": "String", "StringValue": "yes"}},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("end", ["DEAD", "CANCELLED"])
-def test_attributes_of_a_producer_that_are_named_as_ours_were_do_not_hold_its_job_back(
-    life: Life, theirs: dict[str, dict[str, str]], end: str
-) -> None:
-    life.send(JOB)
-    life.deliver()
-    if end == "CANCELLED":
-        life.cancel(JOB)
-    ending = "cancelled" if end == "CANCELLED" else "exit-65-permanent"
-    assert life.settle(life.row(JOB), ending) == end
-    life.stack.aws.clock.advance(3_600)
-    body = builders.body(job_id=JOB, output=f"s3://{BUCKET}/out/{JOB}/", params={"x": 1})
-    life.stack.sqs.send_message(
-        QueueUrl=life.stack.jobs_url, MessageBody=body, MessageAttributes=theirs
-    )
-
-    life.deliver()
-
-    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RUNNING, 2)
 
 
 def test_left_over_message_of_a_dead_job_is_no_conflict_with_its_correction(output: Path) -> None:

@@ -1,5 +1,6 @@
 """Schedules of the embedded AWS: when they fire, and what becomes of it."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -41,9 +42,9 @@ class Cloud:
             ScheduleExpressionTimezone=timezone,
             FlexibleTimeWindow=window,
             Target={
-                "Arn": f"{arn}:jobs",
+                "Arn": more.pop("arn", f"{arn}:jobs"),
                 "RoleArn": "arn:aws:iam::123456789012:role/r",
-                "Input": "<aws.scheduler.scheduled-time>",
+                "Input": more.pop("text", "<aws.scheduler.scheduled-time>"),
                 "DeadLetterConfig": {"Arn": f"{arn}:undelivered"},
             },
             **more,
@@ -106,6 +107,19 @@ def test_a_deleted_schedule_does_not_fire(cloud: Cloud) -> None:
     cloud.look(timedelta(0))
     cloud.scheduler.delete_schedule(Name=NAME)
     assert cloud.look(timedelta(hours=1)) == []
+
+
+def test_a_call_of_send_message_sends_its_attributes_as_well(cloud: Cloud) -> None:
+    time = "<aws.scheduler.scheduled-time>"
+    attributes = {"at": {"DataType": "String", "StringValue": time}}
+    call = {"QueueUrl": cloud.queue, "MessageBody": time, "MessageAttributes": attributes}
+    arn = "arn:aws:scheduler:::aws-sdk:sqs:sendMessage"
+    cloud.schedule("rate(1 hour)", arn=arn, text=json.dumps(call))
+    cloud.driver.fire_due(cloud.made_at + timedelta(hours=1, minutes=1))
+    answer = cloud.sqs.receive_message(QueueUrl=cloud.queue, MessageAttributeNames=["All"])
+    (message,) = answer["Messages"]
+    assert message["MessageAttributes"]["at"]["StringValue"] == message["Body"]
+    assert datetime.fromisoformat(message["Body"]) > cloud.made_at
 
 
 def test_what_its_role_may_not_send_goes_to_the_dead_letter_queue(cloud: Cloud) -> None:

@@ -91,19 +91,3 @@ def test_longest_explanation_stays_below_8_kib() -> None:
         {"day": "\N{ROCKET}" * 100},
     )
     assert len(longest.to_json()) < 8_192
-
-
-OLD_TIME = {"first_sent": text("1700000000000")}
-OLD_COPY = OLD_TIME | {"renews": text("m-0"), "job_id": text("january")}
-
-
-def test_dead_letter_of_a_copy_or_follow_on_of_the_version_before_is_neither() -> None:
-    copy = dead_letter(Message("{}", OLD_COPY | {"tenant": text("a")}), REASON)
-    assert copy.attributes.keys() == {"tenant", "job_id", "longhaul"}
-    follow_on = dead_letter(Message('{"lineage": {}}', OLD_TIME), REASON)
-    assert follow_on.attributes.keys() == {"job_id", "longhaul"}
-
-
-def test_dead_letter_keeps_a_producers_attributes_with_our_old_names() -> None:
-    for theirs in (OLD_TIME, {"renews": text("yes")}):
-        assert dead_letter(Message("{}", theirs), REASON).attributes.items() >= theirs.items()

@@ -23,7 +23,6 @@ from longhaul.adapters.dynamodb.item import (
 )
 from longhaul.adapters.dynamodb.writes import Conflicts
 from longhaul.adapters.errors import code_of
-from longhaul.domain.firings import CaughtUp
 from longhaul.domain.pace import Pace, Room, SlotUse
 from longhaul.ports import Clock
 from longhaul.settings import Stage
@@ -125,16 +124,6 @@ class DynamoSlots:
             "attribute_not_exists(limit_changed_at) OR limit_changed_at <= :long_ago",
             serialized({":long_ago": milliseconds(now - CALM)}),
         )
-
-    def caught_up(self, stage: Stage) -> CaughtUp | None:
-        item = self._item(stage)
-        if "caught_up_to" not in item:
-            return None
-        return CaughtUp(time_of(item["caught_up_to"]), deserialize(item["caught_up_plan"]))
-
-    def note_caught_up(self, stage: Stage, caught_up: CaughtUp) -> None:
-        values = {"caught_up_to": milliseconds(caught_up.until), "caught_up_plan": caught_up.plan}
-        self._update(stage, **update_expression(serialized(values)))
 
     def note_planned(self, stage: Stage, planned: int) -> None:
         if planned:
