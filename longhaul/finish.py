@@ -5,7 +5,7 @@ Settle, dispatcher and sweeper call this. Each act may be repeated, and is struc
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -25,7 +25,7 @@ from longhaul.domain.errors import (
     VoidCommitError,
 )
 from longhaul.domain.follow_ons import (
-    Arrival,
+    Complete,
     Emitted,
     FollowOn,
     Join,
@@ -250,7 +250,7 @@ class Finisher:
         started = list(self._jobs_of_complete_joins(lease, emitted, refused))
         # One stage after the other, and a batch at a time: all bodies together may be too much for
         # a function's memory.
-        jobs_to_send = chain(self._jobs(lease, emitted, refused), started)
+        jobs_to_send = chain(follow_ons(lease, emitted, self.context.settings), started)
         for name, jobs in groupby(jobs_to_send, key=lambda job: job.stage):
             stage = self.context.settings.stage_or_removed(name)
             if stage.is_removed:
@@ -262,12 +262,6 @@ class Finisher:
                 )
                 refused.append((stage, reason))
         logger.info("followed on", extra={"lease": lease.key, "jobs": dict(sent)})
-
-    def _jobs(self, lease: Lease, emitted: Emitted | None, refused: Refusals) -> Iterator[FollowOn]:
-        for each in follow_ons(lease, emitted, self.context.settings):
-            job = each if isinstance(each, FollowOn) else self._arrive(each, refused)
-            if job:
-                yield job
 
     def _dead_letter_orphans(
         self, lease: Lease, name: str, messages: Iterable[Message], refused: Refusals
@@ -305,36 +299,21 @@ class Finisher:
         """The jobs of the joins that wait for nothing more."""
         for each in replaced(lease, emitted, self.context.settings):
             complete = self.context.joins.note_success(each, self.context.clock.now())
-            if complete is not None:
-                outputs, noted = complete.outputs, complete.lineage
-                join = replace(each.join, lineage=noted) if noted else each.join
-                job = self._start(join, dict(enumerate(outputs)), len(outputs), refused)
-                if job:
-                    yield job
+            if complete is not None and (job := self._start(each.join, complete, refused)):
+                yield job
 
-    def _arrive(self, arrival: Arrival | Join, refused: Refusals) -> FollowOn | None:
-        """The job that starts because all have arrived; None while some are missing."""
-        if isinstance(arrival, Join):
-            return self._start(arrival, {}, 0, refused)
-        join, size = arrival.join, arrival.size
-        outputs = self.context.joins.arrive(
-            join.key, arrival.n, size, arrival.output, self.context.clock.now()
-        )
-        return None if outputs is None else self._start(join, outputs, size, refused)
-
-    def _start(
-        self, join: Join, outputs: Mapping[int, str], size: int, refused: Refusals
-    ) -> FollowOn | None:
+    def _start(self, join: Join, complete: Complete, refused: Refusals) -> FollowOn | None:
         opener = self.context.leases.load(join.of)
-        found = joined(join, outputs, size, opener, self.context.settings)
+        noted = replace(join, lineage=complete.lineage)
+        found = joined(noted, complete.outputs, opener, self.context.settings)
         self.context.requests.put_inputs(found.inputs_ref, found.inputs)
-        if problem := _problem_of(found):
+        if problem := inputs_problem(len(found.inputs)):
             refused.append(self._refuse(found, problem))
             return None
         return found.job
 
     def _refuse(self, join: Joined, why: str) -> tuple[Stage, Reason]:
-        """Dead-letter a join that lacks inputs: it must neither start nor be forgotten."""
+        """Dead-letter a join that can take no inputs: it must neither start nor be forgotten."""
         reason = Reason(kind="incomplete_join", reason=why, key=join.key)
         stage, message = self.context.settings.stage(join.job.stage), Message(join.job.body, {})
         note_refused(self.context, stage.name, message.body, reason)
@@ -351,17 +330,3 @@ class Finisher:
         if stream is None:
             return self.context.settings.job_log_group if lease.attempt.task_arn else None
         return f"{self.context.settings.job_log_group}:{stream}"
-
-
-def _problem_of(join: Joined) -> str | None:
-    """Why a join cannot start, in words."""
-    if problem := inputs_problem(len(join.inputs)):
-        return problem
-    if not join.missing:
-        return None
-    shown = ", ".join(join.missing[:10])
-    return (
-        f"{len(join.missing)} outputs of the group are no longer known ({shown}"
-        f"{', …' if join.missing[10:] else ''}): they arrived too long before the last one; "
-        "submit this request with these inputs filled in"
-    )

@@ -1,11 +1,10 @@
 """Ask the parent's row whether a job follows from it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from longhaul.context import Context
 from longhaul.domain.errors import InvalidRequestError, UnprovenError
-from longhaul.domain.follow_ons import join_key, seal_of, with_stored
+from longhaul.domain.follow_ons import join_key, with_stored
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage, fan_out_problem, is_child_id
 from longhaul.domain.lineage_proof import is_child, is_noted
@@ -62,41 +61,25 @@ class LineageCheck:
 
     def _check(self, lineage: Lineage, message: JobMessage, stage: Stage) -> None:
         job_id = message.key.partition("#")[2]
-        noted = self._join_lineage(lineage, stage)
-        is_ours = (
-            is_noted(lineage, job_id, stage, noted)
-            if noted
-            else self._is_child(lineage, job_id, stage)
-        )
-        if not is_ours:
+        is_join = lineage.inputs_ref is not None
+        if not (self._is_noted if is_join else self._is_child)(lineage, job_id, stage):
             raise UnprovenError([_FORGED])
         if problem := fan_out_problem(lineage.groups):
             raise InvalidRequestError([f"lineage: {problem}"])
 
-    def _join_lineage(self, lineage: Lineage, stage: Stage) -> Lineage | None:
-        """What was noted of a join's job; None of another, or by a version that noted nothing."""
-        if lineage.inputs_ref is None or not lineage.groups:
-            return None
+    def _is_noted(self, lineage: Lineage, job_id: str, stage: Stage) -> bool:
+        """Whether a join's job was noted with its opener."""
+        if not lineage.groups:
+            return False
         key = join_key(stage.name, lineage.parent, lineage.groups[-1].run)
-        return self.context.joins.noted_lineage(key)
+        noted = self.context.joins.noted_lineage(key)
+        return noted is not None and is_noted(lineage, job_id, stage, noted)
 
     def _is_child(self, lineage: Lineage, job_id: str, stage: Stage) -> bool:
         parent = self.context.leases.load(lineage.parent)
-        # The inputs of a join are where functions alone can write.
-        is_join = lineage.inputs_ref is not None
-        if parent is None or not (is_join or self._may_lead_to(parent, stage)):
+        if parent is None or not self._may_lead_to(parent, stage):
             return False
-        return is_child(lineage, job_id, stage, parent, self._emitted(parent))
-
-    def _emitted(self, parent: Lease) -> Mapping[str, int]:
-        """How many jobs the parent emitted, by stage; empty when its stage decided."""
-        output = parent.attempt.output
-        if output is None or output.emitted_ref is None:
-            return {}
-        if output.emitted is not None:
-            return output.emitted
-        # Of the version before the field.
-        return self.context.requests.count_emitted(output.emitted_ref)
+        return is_child(lineage, job_id, stage, parent)
 
     def _may_lead_to(self, parent: Lease, stage: Stage) -> bool:
         """Whether the parent's stage leads to this one, or did when an attempt of it was claimed.
@@ -106,8 +89,4 @@ class LineageCheck:
         """
         known = self.context.settings.stages
         now = next((each.next for each in known if each.name == parent.stage), ())
-        if parent.may_emit_to is None and parent.is_begun and seal_of(parent) is not None:
-            # Claimed by the version before: a deploy may have changed what leads where. A row that
-            # no claim wrote may have its success from a task of its stage.
-            return True
         return stage.name in {*now, *(parent.leads_to or ()), *(parent.may_emit_to or ())}

@@ -210,18 +210,7 @@ class Joins(Protocol):
     def noted_lineage(self, join_key: str) -> Lineage | None:
         """The lineage of a join's job, without `inputs_ref`, as noted with the opener's success.
 
-        None: the opener has not succeeded, or by a version that noted nothing.
-        """
-
-    def arrive(
-        self, join_key: str, n: int, size: int, output: str, now: datetime
-    ) -> Mapping[int, str] | None:
-        """Note that the `n`th of a group of `size` has reached a join, with its output.
-
-        For jobs that versions before `note_success` claimed.
-
-        All outputs by place once all have arrived, else None; repeatable. An output is missing
-        when it arrived so long ago that it has expired.
+        None: the opener has not succeeded.
         """
 
 
@@ -455,13 +444,10 @@ class Requests(Protocol):
 
     def get_emitted(self, ref: str) -> Emitted: ...
 
-    def count_emitted(self, ref: str) -> Mapping[str, int]:
-        """How many of them for each stage; of many threads one at a time holds them."""
+    def put_inputs(self, ref: str, inputs: Mapping[str, str]) -> None:
+        """Store the inputs of a join."""
 
-    def put_inputs(self, ref: str, inputs: Mapping[str, str | None]) -> None:
-        """Store the inputs of a join; None for one that is no longer known."""
-
-    def get_inputs(self, ref: str) -> Mapping[str, str | None] | None:
+    def get_inputs(self, ref: str) -> Mapping[str, str] | None:
         """None when nothing is stored there."""
 
 

@@ -17,7 +17,7 @@ from longhaul.domain.job_state import QUEUED, JobState, shown_state
 from longhaul.domain.lease import Lease, Receive, State, job_key
 from longhaul.domain.lineage import child_id
 from longhaul.domain.pipeline import Pipeline
-from longhaul.ports import Leases, Refusals, Requests
+from longhaul.ports import Leases, Refusals
 from longhaul.settings import RuntimeSettings
 
 _NONE: Mapping[str, Lease] = MappingProxyType({})
@@ -120,7 +120,6 @@ class Trees:
     settings: RuntimeSettings
     leases: Leases
     refusals: Refusals
-    requests: Requests
 
     def walk(self, lease: Lease, known: Mapping[str, Lease] = _NONE) -> TreeJob:
         """The tree from a job downwards, as its rows are now.
@@ -258,10 +257,8 @@ class Trees:
             return
         if output.emitted_ref is None:
             led_to: Mapping[str, int] = dict.fromkeys(lease.leads_to or (), 1)
-        elif output.emitted is not None:
-            led_to = output.emitted
-        else:  # by a version that did not count them
-            led_to = self.requests.count_emitted(output.emitted_ref)
+        else:
+            led_to = output.emitted or {}
         for stage, size in led_to.items():
             for n in range(size):
                 yield _child(lease, stage, n)

@@ -6,7 +6,6 @@ A body may have 1 MiB, an item 400 KiB, and a progress write should cost one uni
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -30,7 +29,6 @@ class S3Requests:
         self._client = client
         self._bucket = bucket
         # A task can write what it emitted: two of the largest do not fit into a function's memory.
-        self._counting = Lock()
 
     def put(self, ref: str, request: Message) -> None:
         self._put(ref, asdict(request))
@@ -49,17 +47,11 @@ class S3Requests:
         emitted: Emitted = self._get(ref)
         return emitted
 
-    def count_emitted(self, ref: str) -> Mapping[str, int]:
-        answer = self._client.get_object(Bucket=self._bucket, Key=ref)
-        with self._counting:
-            emitted: Emitted = _parsed(ref, answer)
-            return {stage: len(requests) for stage, requests in emitted.items()}
-
-    def put_inputs(self, ref: str, inputs: Mapping[str, str | None]) -> None:
+    def put_inputs(self, ref: str, inputs: Mapping[str, str]) -> None:
         self._put(ref, inputs)
 
-    def get_inputs(self, ref: str) -> Mapping[str, str | None] | None:
-        inputs: Mapping[str, str | None] | None = self._get_stored(ref)
+    def get_inputs(self, ref: str) -> Mapping[str, str] | None:
+        inputs: Mapping[str, str] | None = self._get_stored(ref)
         return inputs
 
     def _put(self, ref: str, document: object) -> None:

@@ -1,4 +1,4 @@
-"""What follows a success: jobs for the next stages, and arrivals where a fan-out is joined. Pure.
+"""What follows a success: jobs for the next stages, and what changes at the joins. Pure.
 
 Everything is derived from the job that succeeded. A repetition sends the same jobs under the same
 ids: duplicates, which the dispatcher deletes.
@@ -7,7 +7,8 @@ ids: duplicates, which the dispatcher deletes.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Any
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import named_after
@@ -56,16 +57,12 @@ def join_key(stage: str, of: str, run: int) -> str:
 
 @dataclass(frozen=True)
 class Joined:
-    """A join whose group has arrived: its request, and the inputs that are stored beside it.
-
-    Where an output is no longer known, the request has null for that input: no dispatcher takes it.
-    """
+    """A join that waits for nothing more: its request, and the inputs that are stored beside it."""
 
     job: FollowOn
     key: str
     inputs_ref: str
-    inputs: Mapping[str, str | None]
-    missing: tuple[str, ...]  # names of inputs
+    inputs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -90,34 +87,21 @@ class Complete:
     """A join that waits for nothing more.
 
     `outputs`: by branch, each in the order in which its jobs were emitted. `lineage`: of its job,
-    without `inputs_ref`, as it was noted with the opener. None: by a version that did not note it.
+    without `inputs_ref`, as it was noted with the opener.
     """
 
     outputs: Sequence[str]
-    lineage: Lineage | None
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """By a version before `Replaced`: place `n` of a group of `size` has reached a join."""
-
-    join: Join
-    n: int
-    size: int
-    output: str
+    lineage: Lineage
 
 
 def follow_ons(
     lease: Lease, emitted: Emitted | None, settings: RuntimeSettings
-) -> Iterator[FollowOn | Arrival | Join]:
+) -> Iterator[FollowOn]:
     """What follows a job that succeeded, but for the joins that it is counted at.
 
     What it emitted, for each stage that it named; a deploy may have led elsewhere since. For each
     other next stage, when it emitted nothing, one job with its output as the input. A stage that it
     emitted for may have been taken out.
-
-    A job that an earlier version claimed, or the first of its pipeline, arrives at a stage that
-    joins. A `Join` by itself belongs to an empty group: it starts at once.
     """
     output = lease.attempt.output
     if output is None:
@@ -127,17 +111,11 @@ def follow_ons(
         for n, request in enumerate(requests):
             groups = (*groups_of(lease), place_behind(lease, n, len(requests)))
             yield _follow_on(lease, target, groups, n, request, settings)
-        if not requests and not lease.counts:
-            yield from _joins_of_none(lease, target, settings)
     if emitted is None:
         for name in _leads_to(lease, settings):
             target = settings.stage_or_removed(name)
             inputs = {_input_name(lease.stage): output.prefix}
             yield _follow_on(lease, target, groups_behind(lease), 0, {"inputs": inputs}, settings)
-    if not lease.counts:
-        for name in settings.stage_or_removed(lease.stage).next:
-            if (target := settings.stage(name)).join:
-                yield _arrival(lease, target, output.prefix)
 
 
 def replaced(
@@ -189,7 +167,6 @@ def replaced(
                 root=lease.root,
                 parent=opener.of,
                 groups=(*groups[:depth], place),
-                counts=True,
                 seal=None if path else seal_of(lease),
             )
             yield Replaced(
@@ -203,56 +180,37 @@ def replaced(
 
 
 def joined(
-    join: Join,
-    outputs: Mapping[int, str],
-    size: int,
-    opener: Lease | None,
-    settings: RuntimeSettings,
+    join: Join, outputs: Sequence[str], opener: Lease | None, settings: RuntimeSettings
 ) -> Joined:
     """The job that starts when all have arrived.
 
     `opener`: the row of the job that it belongs to, whose label it gets.
 
-    Its inputs are the `outputs`, by place, in their order; an output to which several of them added
-    is one input, named after the first. They are stored beside the request, which names them:
-    thousands of paths do not fit into a message.
+    Its inputs are the `outputs`, in their order; an output to which several of them added is one
+    input, named after the first. They are stored beside the request, which names them: thousands of
+    paths do not fit into a message.
     """
     job_id = child_id(join.lineage.root, join.stage, join.of, join.run, "join")
     key = job_key(join.stage, job_id)
     name = _input_name(join.upstream)
-    places = range(size)
-    # From the last place to the first, so that the first one stays.
-    first = {outputs[n]: n for n in reversed(places) if n in outputs}
-    inputs = {
-        f"{name}_{n:05}": outputs.get(n)
-        for n in places
-        if n not in outputs or first[outputs[n]] == n
-    }
-    missing = tuple(each for each, output in inputs.items() if output is None)
-    request: Mapping[str, Any] = {"inputs": dict.fromkeys(missing)}
-    if opener is not None:
-        request = named_after(opener, request)
-    seal = join.lineage.seal or (seal_of(opener) if opener else None)
-    lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key), "seal": seal})
+    # From the last to the first, so that the first one stays.
+    first = {output: n for n, output in reversed([*enumerate(outputs)])}
+    inputs = {f"{name}_{n:05}": output for output, n in sorted(first.items(), key=itemgetter(1))}
+    request = named_after(opener, {}) if opener is not None else {}
+    lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key)})
     job = _sent(settings.stage_or_removed(join.stage), job_id, request, lineage, settings)
-    return Joined(job, key, joined_ref(key), inputs, missing)
+    return Joined(job, key, joined_ref(key), inputs)
 
 
-def with_stored(request: JobRequest, stored: Mapping[str, str | None]) -> JobRequest:
-    """A join's request with its inputs: those stored, and what is missing there from the request.
+def with_stored(request: JobRequest, stored: Mapping[str, str]) -> JobRequest:
+    """A join's request with its inputs, which are stored beside it.
 
     Raises:
-        InvalidRequestError: some are in neither, or they are too many.
+        InvalidRequestError: they are too many.
     """
     if problem := inputs_problem(len(stored)):
         raise InvalidRequestError([f"inputs: {problem}"])
-    inputs = {name: path or request.inputs.get(name) for name, path in stored.items()}
-    missing = [name for name, path in inputs.items() if path is None]
-    if missing:
-        raise InvalidRequestError(
-            [f"inputs: {len(missing)} are no longer known, {missing[0]} among them: fill them in"]
-        )
-    return request.model_copy(update={"inputs": inputs})
+    return request.model_copy(update={"inputs": dict(stored)})
 
 
 def inputs_problem(count: int) -> str | None:
@@ -295,11 +253,9 @@ def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
     None belongs to it that a job before it has opened.
     """
     is_first = lease.lineage is None
-    if lease.lineage and not lease.lineage.counts:
-        return lease
     before = {name for group in groups_of(lease) for name in group.opens or ()}
     found = Pipeline(settings.stages).opened_by(lease.stage, is_first=is_first)
-    return replace(lease, counts=True, opens=tuple(name for name in found if name not in before))
+    return replace(lease, opens=tuple(name for name in found if name not in before))
 
 
 def with_next(lease: Lease, settings: RuntimeSettings) -> Lease:
@@ -339,11 +295,6 @@ def _plain_next(stage: Stage, settings: RuntimeSettings) -> tuple[str, ...]:
     return tuple(name for name in stage.next if not settings.stage(name).join)
 
 
-def counts_of(lease: Lease) -> Literal[True] | None:
-    """What the lineage of a follow-on says of how joins count it."""
-    return True if lease.counts else None
-
-
 def seal_of(lease: Lease) -> str | None:
     """The text that the row of a success shares with its follow-ons alone."""
     return lease.attempt.output.seal if lease.attempt.output else None
@@ -352,25 +303,6 @@ def seal_of(lease: Lease) -> str | None:
 def place_behind(lease: Lease, n: int, size: int) -> Group:
     """The innermost group of a job that follows from this one."""
     return Group(of=lease.key, run=lease.run, n=n, size=size, opens=lease.opens or None)
-
-
-def _arrival(lease: Lease, target: Stage, output: str) -> Arrival:
-    # A job that was submitted to the previous stage by hand is a group of its own.
-    *outer, group = groups_of(lease) or (place_behind(lease, 0, 1),)
-    lineage = Lineage(root=lease.root, parent=group.of, groups=tuple(outer))
-    join = Join(target.name, group.of, group.run, lineage, upstream=lease.stage)
-    return Arrival(join, group.n, group.size, output)
-
-
-def _joins_of_none(lease: Lease, target: Stage, settings: RuntimeSettings) -> Iterator[Join]:
-    """The joins at the end of an empty group that begins at `target`."""
-    for name in target.next:
-        following = settings.stage(name)
-        if following.join:
-            lineage = Lineage(root=lease.root, parent=lease.key, groups=groups_of(lease))
-            yield Join(name, lease.key, lease.run, lineage, upstream=target.name)
-        else:
-            yield from _joins_of_none(lease, following, settings)
 
 
 def _follow_on(
@@ -382,13 +314,7 @@ def _follow_on(
     settings: RuntimeSettings,
 ) -> FollowOn:
     job_id = child_id(lease.root, target.name, lease.key, lease.run, n)
-    lineage = Lineage(
-        root=lease.root,
-        parent=lease.key,
-        groups=groups,
-        seal=seal_of(lease),
-        counts=counts_of(lease),
-    )
+    lineage = Lineage(root=lease.root, parent=lease.key, groups=groups, seal=seal_of(lease))
     return _sent(target, job_id, named_after(lease, request), lineage, settings)
 
 

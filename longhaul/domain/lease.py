@@ -167,7 +167,7 @@ class CommittedOutput:
     size_bytes: int
     # Object with the requests that the job emitted; None when the stage decides what follows.
     emitted_ref: str | None = None
-    # How many of them for each stage. None: nothing was emitted, or by a version before this field.
+    # How many of them for each stage. None: nothing was emitted.
     emitted: dict[str, int] | None = None
     # A random text that goes along with what follows, so that nobody else can send it.
     seal: str | None = None
@@ -308,15 +308,12 @@ class Lease:
     rerun_of: str | None = None
     # The joins that belong to this run: each waits for all that descends from it.
     opens: tuple[str, ...] = ()
-    # Whether joins count what descends from the run. If not, it is by a version whose joins close
-    # the innermost fan-out, and so is all that follows.
-    counts: bool = False
     # The stages to which its success leads by one job each, if it emits none: as the settings say
     # when it succeeds. Of a stage that was taken out since, as they said when the run began. None:
     # by a version that did not say.
     leads_to: tuple[str, ...] | None = None
     # The stages behind its own whenever an attempt of the run was claimed: it can emit to no other.
-    # A task may not write it. None: by a version that did not say.
+    # A task may not write it. None: no attempt was claimed.
     may_emit_to: tuple[str, ...] | None = None
     # What the job has stored for its next attempt (`domain.saved`): the record that counts, when it
     # was written, and the bytes that it names.
@@ -406,10 +403,8 @@ class Lease:
         output = self.attempt.output
         if self.state is not State.SUCCEEDED or self.lineage is not None or output is None:
             return False
-        if output.emitted_ref is None:
-            return bool(self.leads_to or self.opens)
-        # None: by a version that did not count them.
-        return output.emitted is None or any(output.emitted.values()) or bool(self.opens)
+        led_to = self.leads_to if output.emitted_ref is None else (output.emitted or {}).values()
+        return any(led_to or ()) or bool(self.opens)
 
     @property
     def may_have_ended_before(self) -> bool:

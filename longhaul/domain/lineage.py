@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from math import prod
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
@@ -74,8 +74,6 @@ class Lineage(_Carried):
     groups: Annotated[tuple[Group, ...], Field(max_length=_MAX_CARRIED, fail_fast=True)] = ()
     # Of a job that its parent's success sent: what only the parent's row knows beside it.
     seal: Annotated[str, Field(max_length=64)] | None = None
-    # Whether joins count what descends from the root, see `Lease.counts`.
-    counts: Literal[True] | None = None
     # Of a join: key of the object with its inputs. They may be more than a message holds.
     inputs_ref: Annotated[str, Field(max_length=200)] | None = None
 

@@ -7,23 +7,17 @@ seal, a random text that its row and its follow-ons share. A keyed digest would 
 would need a key to keep and to rotate.
 """
 
-from collections.abc import Mapping
-
 from longhaul.domain.follow_ons import (
-    counts_of,
     groups_behind,
     groups_of,
     place_behind,
-    seal_of,
 )
 from longhaul.domain.lease import Lease, State, job_key, joined_ref
 from longhaul.domain.lineage import Group, Lineage, child_id
 from longhaul.settings import Stage
 
 
-def is_child(
-    lineage: Lineage, job_id: str, stage: Stage, parent: Lease | None, emitted: Mapping[str, int]
-) -> bool:
+def is_child(lineage: Lineage, job_id: str, stage: Stage, parent: Lease) -> bool:
     """Whether the job `job_id` of `stage` follows from `parent`, as its lineage says.
 
     Args:
@@ -31,32 +25,22 @@ def is_child(
         job_id: of the job.
         stage: of the job.
         parent: the row that the lineage names.
-        emitted: how many jobs the parent emitted, by stage.
     """
-    if parent is None or parent.state is not State.SUCCEEDED:
+    output = parent.attempt.output
+    if parent.state is not State.SUCCEEDED or output is None:
         return False
-    behind = groups_behind(parent)
 
-    def follows(n: int | str, groups: tuple[Group, ...], inputs_ref: str | None = None) -> bool:
-        true = Lineage(
-            root=parent.root,
-            parent=parent.key,
-            groups=groups,
-            seal=seal_of(parent),
-            inputs_ref=inputs_ref,
-            counts=counts_of(parent),
-        )
+    def follows(n: int | str, groups: tuple[Group, ...]) -> bool:
+        true = Lineage(root=parent.root, parent=parent.key, groups=groups, seal=output.seal)
         made = child_id(parent.root, stage.name, parent.key, parent.run, n)
         return (lineage, job_id) == (true, made)
 
-    # A deploy may have made its stage one that joins, or one that does not any more.
-    if lineage.inputs_ref is not None:
-        return follows("join", behind, joined_ref(job_key(stage.name, job_id)))
-    if stage.join and seal_of(parent) is None:
+    # A deploy may have made its stage one that joins: what is sealed was sent before.
+    if stage.join and output.seal is None:
         return False
-    if not emitted:
-        return follows(0, behind)
-    size = emitted.get(stage.name, 0)
+    if output.emitted_ref is None:
+        return follows(0, groups_behind(parent))
+    size = (output.emitted or {}).get(stage.name, 0)
     n = lineage.groups[-1].n if lineage.groups else size
     if n >= size:
         return False

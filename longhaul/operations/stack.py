@@ -238,7 +238,7 @@ class Stack:
         from longhaul.trees import Trees
 
         parts = self.parts
-        return Trees(self.settings, parts.leases, parts.refusals, parts.requests)
+        return Trees(self.settings, parts.leases, parts.refusals)
 
     @cached_property
     def tree_canceller(self) -> "TreeCanceller":

@@ -206,7 +206,7 @@ def _rows_of(world: "World", act: Act) -> list[Lease]:
 
 def _trees() -> Trees:
     parts = wiring()
-    return Trees(parts.settings, parts.leases, parts.refusals, parts.requests)
+    return Trees(parts.settings, parts.leases, parts.refusals)
 
 
 def stop_execution(world: "World", act: Act) -> None:

@@ -1,23 +1,15 @@
 """`ports.Requests` on S3."""
 
 import json
-import time
 from dataclasses import asdict
-from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.background import Threads
-from longhaul.adapters.objects import json_of
 from longhaul.adapters.s3 import S3Requests
 from longhaul.domain.errors import TooLargeError
 from longhaul.domain.message import Message
 from tests.contract.conftest import Aws
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 CONTENT = Message(
     '{"job": "é"}', {"job_id": {"dataType": "String", "stringValue": "january"}}, "tenant-1"
@@ -67,25 +59,3 @@ def test_python_s_own_parser_gets_no_text_that_would_be_too_long_once_it_is_deco
     monkeypatch.setattr("longhaul.adapters.s3.MAX_DECODED_BYTES", 20)
     with pytest.raises(TooLargeError, match=r"longhaul/emitted/x\.json"):
         requests.get_emitted("longhaul/emitted/x.json")
-
-
-def test_of_many_threads_one_at_a_time_holds_what_a_job_emitted(
-    requests: S3Requests, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    requests.put_emitted("longhaul/emitted/x.json", {"clean": [{}, {}], "last": [{}]})
-    held, most = 0, 0
-
-    def slowly(answer: "GetObjectOutputTypeDef", limit: int) -> bytes | None:
-        nonlocal held, most
-        held += 1
-        most = max(most, held)
-        time.sleep(0.05)
-        held -= 1
-        return json_of(answer, limit)
-
-    monkeypatch.setattr("longhaul.adapters.s3.json_of", slowly)
-    counts = Threads().run_all(
-        [partial(requests.count_emitted, "longhaul/emitted/x.json")] * 5, at_once=5
-    )
-    assert counts == [{"clean": 2, "last": 1}] * 5
-    assert most == 1

@@ -178,7 +178,6 @@ class Stack:
                 "claimed_at": self.parts.clock.now() - timedelta(seconds=60),
                 "received_at": self.parts.clock.now(),
                 "opens": with_joins(lease, self.settings).opens,
-                "counts": True,
                 **changes,
             },
         )

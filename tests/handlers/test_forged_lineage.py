@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult, joined_ref
+from longhaul.domain.lease import Lease, RecordedResult, joined_ref
 from longhaul.domain.lineage import MAX_FAMILY, Group, Lineage, child_id
 from tests.builders import BUCKET, body
 from tests.handlers.conftest import Context, Stack, deployed
@@ -58,7 +58,7 @@ def member_id(parent: Lease, n: int, stage: str = "clean") -> str:
 
 def lineage(parent: Lease, **group: Any) -> dict[str, Any]:
     place = {"of": parent.key, "run": parent.run, "n": 0, "size": 3, "opens": parent.opens}
-    return {"root": parent.key, "parent": parent.key, "groups": [place | group], "counts": True}
+    return {"root": parent.key, "parent": parent.key, "groups": [place | group]}
 
 
 def letters_of(stack: Stack, url: str) -> list[dict[str, Any]]:
@@ -277,19 +277,6 @@ def test_a_lineage_of_a_cancelled_message_is_checked_when_it_is_corrected(
     send(pipeline, CLEAN.queue_url, job_id="mine")
     (corrected,) = dispatched(pipeline, CLEAN, context)
     assert corrected.lineage is None
-
-
-def test_children_of_a_version_that_did_not_count_what_it_emitted_are_proven(
-    pipeline: Stack, context: Context
-) -> None:
-    parent = pipeline.claim()
-    commit(pipeline, parent, emitting(2))
-    row = pipeline.parts.leases.load(parent.key)
-    assert row is not None
-    assert isinstance(row.attempt.output, CommittedOutput)
-    assert row.attempt.output.emitted is None
-    settled(parent, context)
-    assert len(dispatched(pipeline, CLEAN, context)) == 2
 
 
 def test_a_redriven_child_keeps_its_place_when_its_parent_has_expired(

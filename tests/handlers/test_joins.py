@@ -346,18 +346,6 @@ def test_what_waits_for_a_stage_starts_when_a_deploy_made_it_a_join_or_none(
         assert len(dispatched(stack, DELAYS, context)) == (2 if joins_later else 1)
 
 
-def test_members_of_an_earlier_version_close_their_innermost_fan_out(
-    pipeline: Stack, context: Context
-) -> None:
-    begun(pipeline, context, emitting(2), opens=(), counts=False)
-
-    members = run_all(pipeline, "clean", context)
-
-    (join,) = dispatched(pipeline, DELAYS, context)
-    assert [member.opens for member in members] == [(), ()]
-    assert inputs_of(pipeline, join) == ["clean_00000", "clean_00001"]
-
-
 def test_repeat_of_the_last_success_sends_the_same_join(pipeline: Stack, context: Context) -> None:
     begun(pipeline, context, {"clean": []})
     owing = replace(pipeline.row(), owed=(Owed.FOLLOW_ONS,))

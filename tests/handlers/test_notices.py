@@ -167,25 +167,19 @@ def test_a_duplicate_is_not_told(life: Life) -> None:
     assert len(told(life)) == 1
 
 
-def test_a_join_without_all_its_inputs_is_told_to_its_own_stage(context: Context) -> None:
+def test_a_join_with_too_many_inputs_is_told_to_its_own_stage(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.domain.follow_ons.MAX_GROUP", 1)
     main, clean, delays = STAGES
     with deployed(check=True, stages=(main, clean, replace_notify(delays))) as stack:
         stack.aws.sns.create_topic(Name="ended")
-        # By a version whose joins close the innermost fan-out
-        parent = stack.claim(opens=(), counts=False)
-        commit(stack, parent, emitting(2))
+        parent = stack.claim()
+        commit(stack, parent, emitting(2), seal="5ea1")
         settled(parent, context)
-        one, two = dispatched(stack, clean, context)
-        commit(stack, one)
-        settled(one, context)
-        rows = stack.aws.dynamodb.tables[stack.settings.leases_table].rows.values()
-        (place,) = (
-            each.item for each in rows if each.item and each.item["item"]["S"] == "place#00000"
-        )
-        key = {name: place[name] for name in ("key", "item")}
-        stack.aws.dynamodb.delete_item(TableName=stack.settings.leases_table, Key=key)
-        commit(stack, two)
-        settled(two, context)
+        for member in dispatched(stack, clean, context):
+            commit(stack, member)
+            settled(member, context)
         (text,) = stack.aws.sns.topics[TOPIC]
     event = json.loads(text)
     assert (event["outcome"], event["class"]) == ("REFUSED", "incomplete_join")

@@ -62,11 +62,12 @@ def commit(stack: Stack, lease: Lease, emitted: Any = None, seal: str | None = N
     stack.aws.s3.put_object(
         Bucket=BUCKET, Key=pending_ref(lease.id), Body=pending.model_dump_json().encode()
     )
-    ref = None
+    output = CommittedOutput(lease.attempt.number, pending_ref(lease.id), prefix, 0, 0)
     if emitted is not None:
         ref = emitted_ref(lease.id)
         stack.parts.requests.put_emitted(ref, emitted)
-    output = CommittedOutput(lease.attempt.number, pending_ref(lease.id), prefix, 0, 0, ref)
+        sizes = {name: len(requests) for name, requests in emitted.items()}
+        output = replace(output, emitted_ref=ref, emitted=sizes)
     stack.parts.leases.report(transitions.commit(lease.id, replace(output, seal=seal)))
 
 

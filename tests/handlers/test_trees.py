@@ -29,7 +29,7 @@ def walked(stack: Stack, root: Lease) -> TreeJob:
 
 def trees_of(stack: Stack) -> Trees:
     parts = stack.parts
-    return Trees(stack.settings, parts.leases, parts.refusals, parts.requests)
+    return Trees(stack.settings, parts.leases, parts.refusals)
 
 
 def rerunner(stack: Stack) -> Rerunner:

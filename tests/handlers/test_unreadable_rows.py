@@ -81,8 +81,7 @@ def test_unknown_fields_are_ignored_at_every_depth(life: Life) -> None:
 def test_a_follow_on_of_a_newer_version_runs(context: Context) -> None:
     """What that version sent before the rollback, with a lineage that knows more."""
     with deployed(check=True, stages=STAGES) as stack:
-        # By a version whose joins close the innermost fan-out
-        parent = stack.claim(opens=(), counts=False)
+        parent = stack.claim()
         commit(stack, parent, emitting(1))
         settled(parent, context)
         (message,) = receive(stack, STAGES[1])
@@ -90,7 +89,7 @@ def test_a_follow_on_of_a_newer_version_runs(context: Context) -> None:
         request["lineage"] = with_more(request["lineage"])
         stack.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=json.dumps(request))
         (row,) = dispatched(stack, STAGES[1], context)
-        group = Group(of=parent.key, run=parent.run, n=0, size=1)
+        group = Group(of=parent.key, run=parent.run, n=0, size=1, opens=parent.opens)
         assert row.lineage == Lineage(root=parent.key, parent=parent.key, groups=(group,))
 
 

@@ -1,4 +1,4 @@
-"""The jobs and arrivals that a success leads to."""
+"""The jobs that a success leads to."""
 
 import json
 from dataclasses import replace
@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.follow_ons import (
-    Arrival,
     FollowOn,
     Join,
     body_at_most,
@@ -19,7 +17,6 @@ from longhaul.domain.follow_ons import (
 )
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.domain.lineage import MAX_GROUP, Group, Lineage, child_id
-from longhaul.domain.message import Message, size_problem
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
 from longhaul.settings import FollowOnSettings, RuntimeSettings
@@ -47,6 +44,11 @@ def member(n: int, size: int = 3) -> Lease:
     group = Group(of="months#2013", run=5, n=n, size=size)
     lineage = Lineage(root="months#2013", parent="months#2013", groups=(group,))
     return succeeded("clean", f"2013-{n}", lineage=lineage)
+
+
+JOIN = Join(
+    "delays", "months#2013", 5, Lineage(root="months#2013", parent="months#2013", seal="s"), "clean"
+)
 
 
 def follow_ons_of(
@@ -93,10 +95,8 @@ def test_tags_of_a_parent_that_are_too_many_are_left_out() -> None:
 
 def test_a_join_is_called_as_the_job_that_it_belongs_to() -> None:
     opener = succeeded("months", label="October", tags={"month": "10"})
-    lineage = Lineage(root="months#2013", parent="months#2013")
-    join = Join("delays", "months#2013", 5, lineage, upstream="clean")
 
-    job = joined(join, {0: f"s3://{BUCKET}/a/"}, 1, opener, PIPELINE).job
+    job = joined(JOIN, [f"s3://{BUCKET}/a/"], opener, PIPELINE).job
 
     request = read_request(job.body)
     assert (request.label, request.tags) == ("October", {"month": "10"})
@@ -126,38 +126,21 @@ def test_repetition_sends_the_same_jobs_and_another_run_sends_others() -> None:
     )
 
 
-def test_member_of_a_group_arrives_at_the_join_after_its_stage() -> None:
-    (arrival,) = follow_ons_of(member(2))
-    assert isinstance(arrival, Arrival)
-    assert (arrival.join.stage, arrival.n, arrival.size) == ("delays", 2, 3)
-    assert arrival.join.key == follow_ons_of(member(0))[0].join.key
-    assert arrival.join.key == "join#delays#months#2013@5"
-
-
 def test_join_starts_one_job_with_every_output_in_order() -> None:
-    (arrival,) = follow_ons_of(member(2))
-    outputs = {n: f"s3://longhaul-data/{n}/" for n in (2, 0, 1)}
-    sent = joined(arrival.join, outputs, 3, None, PIPELINE)
-    again = joined(
-        follow_ons_of(member(0))[0].join, dict(sorted(outputs.items())), 3, None, PIPELINE
-    )
+    outputs = [f"s3://longhaul-data/{n}/" for n in (2, 0, 1)]
+    sent = joined(JOIN, outputs, None, PIPELINE)
     request = parse_request(sent.job.body, PIPELINE, PIPELINE.stage("delays"))
-    assert sent == again
     assert list(sent.inputs.items()) == [(f"clean_{n:05}", outputs[n]) for n in range(3)]
     assert with_stored(request, sent.inputs).inputs == sent.inputs
-    assert request.lineage == Lineage(
-        root="months#2013", parent="months#2013", inputs_ref=sent.inputs_ref
-    )
+    assert request.lineage == JOIN.lineage.model_copy(update={"inputs_ref": sent.inputs_ref})
 
 
 def test_output_to_which_several_members_added_is_one_input_of_the_join() -> None:
-    (arrival,) = follow_ons_of(member(2, size=5))
     table, prefix = "table://longhaul/flights", "s3://longhaul-data/2/"
 
-    sent = joined(arrival.join, {0: table, 1: table, 2: prefix, 4: table}, 5, None, PIPELINE)
+    sent = joined(JOIN, [table, table, prefix, table], None, PIPELINE)
 
-    assert sent.inputs == {"clean_00000": table, "clean_00002": prefix, "clean_00003": None}
-    assert sent.missing == ("clean_00003",)
+    assert sent.inputs == {"clean_00000": table, "clean_00002": prefix}
 
 
 def test_what_follows_writes_to_the_table_of_its_stage_unless_it_names_an_output() -> None:
@@ -181,49 +164,8 @@ def test_what_follows_writes_to_the_table_of_its_stage_unless_it_names_an_output
 
 
 def test_join_of_the_largest_group_with_the_longest_outputs_fits_into_a_message() -> None:
-    (arrival,) = follow_ons_of(member(2, size=MAX_GROUP))
-    long = {n: f"s3://longhaul-data/{'x' * 700}/{n}/" for n in range(MAX_GROUP)}
-    assert len(joined(arrival.join, long, MAX_GROUP, None, PIPELINE).job.body) < 2_000
-    none = joined(arrival.join, {}, MAX_GROUP, None, PIPELINE)
-    assert len(none.missing) == MAX_GROUP
-    assert size_problem(Message(none.job.body, {})) is None
-
-
-def test_inputs_that_are_no_longer_known_may_be_filled_in_and_no_others() -> None:
-    (arrival,) = follow_ons_of(member(2))
-    found = joined(
-        arrival.join, {0: "s3://longhaul-data/a/", 2: "s3://longhaul-data/c/"}, 3, None, PIPELINE
-    )
-    body = json.loads(found.job.body)
-    assert (found.missing, body["inputs"]) == (("clean_00001",), {"clean_00001": None})
-    filled = {"clean_00001": "s3://longhaul-data/b/", "clean_00000": "s3://mine/", "x": "s3://x/"}
-    request = read_request(json.dumps({**body, "inputs": filled}))
-    assert [path for _, path in sorted(with_stored(request, found.inputs).inputs.items())] == [
-        f"s3://longhaul-data/{letter}/" for letter in "abc"
-    ]
-    with pytest.raises(InvalidRequestError, match="1 are no longer known, clean_00001 among them"):
-        with_stored(read_request(json.dumps({**body, "inputs": {}})), found.inputs)
-
-
-def test_join_closes_only_the_innermost_group() -> None:
-    outer = Group(of="years#all", run=1, n=4, size=9)
-    inner = Group(of="months#2013", run=5, n=0, size=1)
-    lineage = Lineage(root="years#all", parent="months#2013", groups=(outer, inner))
-    (arrival,) = follow_ons_of(succeeded("clean", lineage=lineage))
-    assert (arrival.join.of, arrival.join.run, arrival.n, arrival.size) == (inner.of, 5, 0, 1)
-    assert arrival.join.lineage == Lineage(root="years#all", parent="months#2013", groups=(outer,))
-
-
-def test_job_without_a_group_joins_as_a_group_of_one() -> None:
-    (arrival,) = follow_ons_of(succeeded("clean", "by-hand", run=5))
-    assert (arrival.join.key, arrival.n, arrival.size) == ("join#delays#clean#by-hand@5", 0, 1)
-
-
-def test_job_that_emits_an_empty_list_starts_the_join_at_once() -> None:
-    (join,) = follow_ons_of(succeeded("months", run=5), {"clean": []})
-    assert isinstance(join, Join)
-    assert (join.stage, join.upstream) == ("delays", "clean")
-    assert joined(join, {}, 0, None, PIPELINE).inputs == {}
+    long = [f"s3://longhaul-data/{'x' * 700}/{n}/" for n in range(MAX_GROUP)]
+    assert len(joined(JOIN, long, None, PIPELINE).job.body) < 2_000
 
 
 def test_last_stage_has_no_follow_ons() -> None:
@@ -259,32 +201,6 @@ def test_follow_on_carries_the_seal_of_its_parents_output() -> None:
         (sent,) = follow_ons_of(sealed, emitted)
         lineage = json.loads(sent.body)["lineage"]
         assert lineage["seal"] == "secret"
-    (arrival,) = follow_ons_of(member(0, size=1))
-    start = joined(arrival.join, {0: "s3://b/0/"}, 1, sealed, PIPELINE)
-    assert json.loads(start.job.body)["lineage"]["seal"] == "secret"
-
-
-def test_empty_group_starts_the_joins_behind_a_stage_that_does_not_join() -> None:
-    stages = (
-        stage(name="months", next=("clean",)),
-        stage(name="clean", next=("sorted", "delays")),
-        stage(name="sorted", next=("late-delays",)),
-        stage(name="delays", join=True),
-        stage(name="late-delays", join=True),
-    )
-
-    outer = (Group(of="years#all", run=1, n=4, size=9),)
-    parent = succeeded(
-        "months", run=5, lineage=Lineage(root="years#all", parent="years#all", groups=outer)
-    )
-
-    found = follow_ons_of(parent, {"clean": []}, settings(stages=stages))
-
-    lineage = Lineage(root="years#all", parent="months#2013", groups=outer)
-    assert found == [
-        Join("late-delays", "months#2013", 5, lineage, upstream="sorted"),
-        Join("delays", "months#2013", 5, lineage, upstream="clean"),
-    ]
 
 
 def test_input_is_named_after_its_stage_as_an_identifier() -> None:
@@ -301,8 +217,7 @@ def test_ids_of_follow_ons_are_those_that_their_parents_row_proves() -> None:
     assert read_request(alone.body).job_id == child_id(
         parent.key, "clean", parent.key, parent.run, 0
     )
-    (arrival,) = follow_ons_of(member(0, size=1))
-    start = joined(arrival.join, {0: "s3://b/0/"}, 1, None, PIPELINE)
+    start = joined(JOIN, ["s3://b/0/"], None, PIPELINE)
     assert read_request(start.job.body).job_id == child_id(
         "months#2013", "delays", "months#2013", 5, "join"
     )

@@ -16,7 +16,7 @@ from longhaul.domain.lineage import (
     fan_out_problem,
     is_child_id,
 )
-from longhaul.domain.lineage_proof import is_child
+from longhaul.domain.lineage_proof import is_child, is_noted
 from tests.builders import changed, running, stage
 
 CLEAN = stage(name="clean")
@@ -24,8 +24,9 @@ DELAYS = stage(name="delays", join=True)
 OUTER = (Group(of="years#all", run=1, n=2, size=3),)
 
 
-def parent(**changes: Any) -> Lease:
-    output = CommittedOutput(1, "ref", "s3://b/out/", 1, 10, seal="secret")
+def parent(emitted: dict[str, int] | None = None, **changes: Any) -> Lease:
+    ref = emitted and "longhaul/emitted/x.json"
+    output = CommittedOutput(1, "ref", "s3://b/out/", 1, 10, ref, emitted, seal="secret")
     lineage = Lineage(root="years#all", parent="years#all", groups=OUTER)
     base = changed(running(), key="months#2013", stage="months", run=5, output=output)
     return replace(base, **{"state": State.SUCCEEDED, "lineage": lineage, **changes})
@@ -53,48 +54,35 @@ UNEMITTED = Lineage(root="years#all", parent="months#2013", groups=OUTER, seal="
         (emitted_place(0, 1), id_of(0), {"delays": 1}, False),  # emitted for another stage
         (emitted_place(1, 2, None), id_of(1), {"clean": 2}, False),  # without the seal
         (emitted_place(1, 2, "guess"), id_of(1), {"clean": 2}, False),
-        (UNEMITTED, id_of(0), {}, True),
+        (UNEMITTED, id_of(0), None, True),
         (UNEMITTED, id_of(0), {"clean": 1}, False),
-        (UNEMITTED, id_of(1), {}, False),
-        (UNEMITTED.model_copy(update={"groups": ()}), id_of(0), {}, False),
+        (UNEMITTED, id_of(1), None, False),
+        (UNEMITTED.model_copy(update={"groups": ()}), id_of(0), None, False),
         (UNEMITTED.model_copy(update={"groups": ()}), id_of(0), {"clean": 1}, False),
-        (UNEMITTED.model_copy(update={"seal": None}), id_of(0), {}, False),
-        (UNEMITTED.model_copy(update={"root": "months#2013"}), id_of(0), {}, False),
+        (UNEMITTED.model_copy(update={"seal": None}), id_of(0), None, False),
+        (UNEMITTED.model_copy(update={"root": "months#2013"}), id_of(0), None, False),
     ],
 )
 def test_job_follows_only_with_the_id_the_group_the_place_and_the_seal_of_its_parent(
-    lineage: Lineage, job_id: str, emitted: dict[str, int], *, follows: bool
+    lineage: Lineage, job_id: str, emitted: dict[str, int] | None, *, follows: bool
 ) -> None:
-    assert is_child(lineage, job_id, CLEAN, parent(), emitted) is follows
+    assert is_child(lineage, job_id, CLEAN, parent(emitted)) is follows
 
 
-def test_nothing_follows_from_a_parent_that_is_unknown_or_did_not_succeed() -> None:
-    assert not is_child(UNEMITTED, id_of(0), CLEAN, None, {})
-    assert not is_child(UNEMITTED, id_of(0), CLEAN, parent(state=State.RUNNING), {})
+def test_nothing_follows_from_a_parent_that_did_not_succeed() -> None:
+    assert not is_child(UNEMITTED, id_of(0), CLEAN, parent(state=State.RUNNING))
 
 
-def test_child_of_a_parent_without_groups_or_output_is_in_no_group_and_has_no_seal() -> None:
-    first = replace(parent(lineage=None), attempt=replace(parent().attempt, output=None))
-    job_id = child_id("months#2013", "clean", "months#2013", 5, 0)
-    lineage = Lineage(root="months#2013", parent="months#2013")
-
-    assert is_child(lineage, job_id, CLEAN, first, {})
-
-
-@pytest.mark.parametrize(
-    ("inputs_of", "seal", "follows"),
-    [("delays", "secret", True), ("clean", "secret", False), ("delays", None, False)],
-)
-def test_join_is_proved_by_its_id_by_where_its_inputs_are_and_by_the_seal(
-    inputs_of: str, seal: str | None, *, follows: bool
-) -> None:
+def test_join_is_proved_by_its_id_and_by_where_its_inputs_are() -> None:
+    noted = emitted_place(0, 1)
     job_id = id_of("join", "delays")
-    ref = joined_ref(job_key(inputs_of, job_id))
-    lineage = Lineage(
-        root="years#all", parent="months#2013", groups=OUTER, seal=seal, inputs_ref=ref
-    )
+    proved = noted.model_copy(update={"inputs_ref": joined_ref(job_key("delays", job_id))})
 
-    assert is_child(lineage, job_id, DELAYS, parent(), {"clean": 2}) is follows
+    assert is_noted(proved, job_id, DELAYS, noted)
+    elsewhere = {"inputs_ref": joined_ref(job_key("clean", job_id))}
+    assert not is_noted(proved.model_copy(update=elsewhere), job_id, DELAYS, noted)
+    assert not is_noted(proved.model_copy(update={"seal": "guess"}), job_id, DELAYS, noted)
+    assert not is_noted(proved, id_of(0, "delays"), DELAYS, noted)
 
 
 PLACE: dict[str, Any] = {"of": "a#b", "run": 1, "n": 0, "size": 1}

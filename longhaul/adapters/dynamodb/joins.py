@@ -47,8 +47,6 @@ logger = Logger(child=True)
 _WAITS = "waits"
 _DONE = "done#"
 _TO = "to_"
-_ARRIVED = "arrived"
-_PLACE = "place#"
 _LIVES = timedelta(days=5 * 365)
 """Beside the row's 120 days: a job may come late, and a join must not wait for what is forgotten.
 """
@@ -59,8 +57,6 @@ ABSENT = "attribute_not_exists(#key)"  # a repeat counts nothing
 OF_ANOTHER_RUN = "(attribute_exists(#of) AND #of <> :of)"
 LED_HERE = "#to > :n"  # a place to which the job before did not lead
 SAME_RUN = "#run = :run"  # what descends from a run that another has replaced
-# Items of the version before do not say of which run they are.
-UNKNOWN_RUN = "attribute_not_exists(#run)"
 OPEN = "attribute_not_exists(closed)"  # what a later run of a job before is about to replace
 CLOSED = "attribute_exists(closed)"  # nothing is replaced of which more may still be counted
 NOT_STARTED = "attribute_not_exists(started)"  # a join that has started keeps its inputs
@@ -96,14 +92,14 @@ class DynamoJoins:
             for _, item in _items_that_count((), items)
             if "output" in item
         ]
-        return Complete(outputs, _lineage_in(items.get(_done_key(()))))
+        return Complete(outputs, _lineage_in(items[_done_key(())]))
 
     def noted_lineage(self, join_key: str) -> Lineage | None:
         """See `ports.Joins`."""
         answer = self._client.get_item(
             TableName=self._table, Key=primary_key(join_key, _done_key(())), ConsistentRead=True
         )
-        return _lineage_in(answer.get("Item"))
+        return _lineage_in(answer["Item"]) if "Item" in answer else None
 
     def _note(self, replaced: Replaced, ttl: dict[str, Any]) -> bool:
         """Write what takes the job's place, once; whether it is written, now or before."""
@@ -120,12 +116,10 @@ class DynamoJoins:
             return True
         if not has_failed(reasons[0]):
             return False
-        noted = reasons[0]["Item"].get("run")
-        if noted is None or deserialize(noted) == replaced.run:
+        noted = deserialize(reasons[0]["Item"]["run"])
+        if noted == replaced.run:
             return True
-        return deserialize(noted) < replaced.run and self._replace(
-            replaced, deserialize(noted), ttl
-        )
+        return noted < replaced.run and self._replace(replaced, noted, ttl)
 
     def _replace(self, replaced: Replaced, run: int, ttl: dict[str, Any]) -> bool:
         """Take the place of an earlier `run`, and of all that descends from it; whether it did."""
@@ -243,7 +237,7 @@ class DynamoJoins:
             self._check(
                 replaced,
                 _done_key(replaced.path[:-1]),
-                f"{LED_HERE} AND {OPEN} AND ({UNKNOWN_RUN} OR {SAME_RUN})",
+                f"{LED_HERE} AND {OPEN} AND {SAME_RUN}",
                 {
                     "ExpressionAttributeNames": {"#to": f"{_TO}{stage}", "#run": "run"},
                     "ExpressionAttributeValues": serialized({":n": n, ":run": replaced.of}),
@@ -286,39 +280,6 @@ class DynamoJoins:
             return False
         return True
 
-    def arrive(
-        self, join_key: str, n: int, size: int, output: str, now: datetime
-    ) -> Mapping[int, str] | None:
-        """All outputs, by place, when all have arrived; also on a repeat.
-
-        An item for each member, and one with the set of their places.
-        """
-        ttl = expiry(now)
-        # The set outlives the outputs, so that the last arrival finds the group complete, and
-        # notices what has expired. Without the set, the join would wait for ever, unseen.
-        ttl_of_set = expiry(now + _LIVES)
-        # The output first: a place in the set means that its output can be read.
-        self._client.put_item(
-            TableName=self._table,
-            Item=primary_key(join_key, f"{_PLACE}{n:05}")
-            | serialized({"output": output})
-            | {TTL: ttl},
-        )
-        arrived = self._client.update_item(
-            TableName=self._table,
-            Key=primary_key(join_key, _ARRIVED),
-            UpdateExpression="SET #ttl = :ttl ADD places :place",
-            ExpressionAttributeNames={"#ttl": TTL},
-            ExpressionAttributeValues=serialized({":place": {n}}) | {":ttl": ttl_of_set},
-            ReturnValues="ALL_NEW",
-        )["Attributes"]
-        if len(deserialize(arrived["places"])) < size:
-            return None
-        return {
-            int(deserialize(item[SORT_KEY]).removeprefix(_PLACE)): deserialize(item["output"])
-            for item in self._items(join_key, _PLACE).values()
-        }
-
     def _items(self, join_key: str, prefix: str) -> Mapping[str, Item]:
         """By sort key, in its order."""
         pages = self._client.get_paginator("query").paginate(
@@ -335,7 +296,7 @@ def _items_that_count(path: Path, items: Mapping[str, Item]) -> Iterator[tuple[P
     """The item of a place and those below it that count, each before what is below.
 
     By stage, in the order of their names, and in each as they were emitted. Items are left behind
-    by runs that another has replaced; those of the version before do not say of which run they are.
+    by runs that another has replaced.
     """
     item = items.get(_done_key(path))
     if item is None:
@@ -344,8 +305,7 @@ def _items_that_count(path: Path, items: Mapping[str, Item]) -> Iterator[tuple[P
     for name in sorted(name for name in item if name.startswith(_TO)):
         for n in range(deserialize(item[name])):
             below = (*path, (name.removeprefix(_TO), n))
-            of = items.get(_done_key(below), {}).get("of")
-            if of is None or "run" not in item or of == item["run"]:
+            if items.get(_done_key(below), {}).get("of") == item["run"]:
                 yield from _items_that_count(below, items)
 
 
@@ -353,9 +313,8 @@ def _led_to(item: Item) -> int:
     return sum(deserialize(value) for name, value in item.items() if name.startswith(_TO))
 
 
-def _lineage_in(item: Item | None) -> Lineage | None:
-    if not item or "lineage" not in item:
-        return None
+def _lineage_in(item: Item) -> Lineage:
+    """Of a join's job, from the item of its opener."""
     return Lineage.model_validate_json(deserialize(item["lineage"]))
 
 
