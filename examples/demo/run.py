@@ -149,14 +149,14 @@ def run(
 
 
 def _report(aws: EmbeddedAws, file: Path) -> Path:
-    """Write the report of all jobs by `longhaul report`, while the stack still stands.
+    """Write the page of all jobs by `longhaul console --export`, while the stack still stands.
 
     Raises:
         DemoError: the command failed.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     done = subprocess.run(
-        [*_LONGHAUL, "report", "--stack", STACK, "--output", str(file)],  # also in a project
+        [*_LONGHAUL, "console", "--stack", STACK, "--export", str(file)],  # also in a project
         env=own | child_environment(aws.endpoint, aws.region),
         capture_output=True,
         text=True,

@@ -51,7 +51,6 @@ _COMMANDS: Final[Mapping[str, _Command]] = {
     "dlq": _Command(_CARE, "dlq", "app"),
     "secret": _Command(_CARE, "secret", "app"),
     "cost": _Command(_CARE, "cost"),
-    "report": _Command(_CARE, "report"),
     "doctor": _Command(_CARE, "doctor"),
     "verify": _Command(_CARE, "verify"),
     "pause": _Command(_CARE, "pause"),

@@ -6,7 +6,7 @@ from typing import Final
 from longhaul.cli.display.timeline_html import CSS as TIMELINE_CSS
 from longhaul.cli.display.timeline_html import text
 
-_CSS: Final = (Path(__file__).parent / "report.css").read_text()
+_CSS: Final = (Path(__file__).parent / "document.css").read_text()
 CASES_CSS: Final = (Path(__file__).parent / "cases.css").read_text()
 """For a table of cases with their verdicts."""
 STACKS_CSS: Final = (Path(__file__).parent / "stacks.css").read_text()

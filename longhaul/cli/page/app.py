@@ -23,7 +23,7 @@ from longhaul.cli.page.guard import Guard, refused, secured
 from longhaul.cli.page.job import LINES, BackfillView, JobReader
 from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.listing import Listing, ListingReader
-from longhaul.cli.page.rendering import Addresses, environment, static_files
+from longhaul.cli.page.rendering import Addresses, environment, static_files, still
 from longhaul.cli.page.runs import LOOKED_AT, MAX_RUNS
 from longhaul.cli.sentences import AWS_OR_OURS, is_elsewhere, sentence
 from longhaul.cli.target import Target
@@ -42,6 +42,9 @@ MAX_LETTERS = 100
 
 MAX_ACTS = 500
 """The most jobs that one answer cancels or retries: their keys are in its form."""
+
+MAX_EXPORTED = 500
+"""The most jobs that a page in a file shows: a longer list is not read."""
 
 _MAX_BODY = 262_144  # the keys of as many jobs
 _NOTICES = 50  # results of the latest actions
@@ -152,7 +155,14 @@ class Page:
             raise BadRequest(f"zoom is one of {', '.join(map(str, ZOOMS))}")
         window, wanted = _window(request.args), read_filter(request.args)
         seen = self._listing(window, wanted, _page(request.args))
-        choice = {
+        return self._html("jobs.html", request, self._listed(seen, window, wanted, zoom))
+
+    def _listed(
+        self, seen: Seen[Listing | None], window: str, wanted: Filter, zoom: str
+    ) -> Mapping[str, Any]:
+        acts = ("cancel", "retry")
+        return {
+            "seen": seen,
             "windows": tuple(WINDOWS),
             "window": window,
             "zooms": ZOOMS,
@@ -162,11 +172,24 @@ class Page:
             "states": STATES,
             "acts": {
                 what: len(self._concerned(what, seen.value.board, wanted)) if seen.value else 0
-                for what in ("cancel", "retry")
+                for what in acts
             },
             "most_acts": MAX_ACTS,
         }
-        return self._html("jobs.html", request, choice | {"seen": seen})
+
+    def export(self, window: str) -> str:
+        """The first page as a file of its own, which loads nothing and can do nothing.
+
+        It has the jobs that are open, and those that ended within the window.
+        """
+        wanted = read_filter({})
+        board = self._board_readers[window].read()
+        reader = ListingReader(
+            lambda: board, self._target.parts.leases, wanted, page=1, per_page=MAX_EXPORTED
+        )
+        seen = Seen(reader.read(), board.now, None)
+        values = self._listed(seen, window, wanted, str(ZOOMS[0]))
+        return still(self._filled("jobs.html", None, values), self._static["page.css"][0].decode())
 
     def _concerned(self, what: str, board: Board, wanted: Filter) -> list[Lease]:
         """The jobs that a filter lets through and that can be cancelled, or retried."""
@@ -428,10 +451,13 @@ class Page:
             raise BadGateway(sentence(error)) from error
 
     def _rendered(self, template: str, request: Request, values: Mapping[str, Any]) -> str:
+        return self._filled(template, self._notices.get(request.args.get("did", "")), values)
+
+    def _filled(self, template: str, notice: Notice | None, values: Mapping[str, Any]) -> str:
         common = {
             "where": str(self._target),
             "stages_known": [each.name for each in self._target.settings.stages],
-            "notice": self._notices.get(request.args.get("did", "")),
+            "notice": notice,
         }
         return self._templates.get_template(template).render(**common, **values)
 

@@ -54,9 +54,14 @@ class ListingReader:
     """Reads one page of one filter; `look` returns the board."""
 
     def __init__(
-        self, look: Callable[[], Board | None], leases: Leases, wanted: Filter, page: int
+        self,
+        look: Callable[[], Board | None],
+        leases: Leases,
+        wanted: Filter,
+        page: int,
+        per_page: int = PER_PAGE,
     ) -> None:
-        self._look, self._wanted, self._page = look, wanted, page
+        self._look, self._wanted, self._page, self._per_page = look, wanted, page, per_page
         self._histories = Histories(leases)
 
     def read(self) -> Listing | None:
@@ -65,10 +70,10 @@ class ListingReader:
         if board is None:
             return None
         rows = self._wanted.choose(board.jobs) if self._wanted else board.jobs
-        pages = max(1, ceil(len(rows) / PER_PAGE))
+        pages = max(1, ceil(len(rows) / self._per_page))
         page = min(self._page, pages)
-        begin = (page - 1) * PER_PAGE
-        shown = rows[begin : begin + PER_PAGE]
+        begin = (page - 1) * self._per_page
+        shown = rows[begin : begin + self._per_page]
         attempts = self._histories.of(shown)
         return Listing(
             board=board,
@@ -77,7 +82,7 @@ class ListingReader:
             first=min(begin + 1, len(rows)),
             last=begin + len(shown),
             total=len(rows),
-            parts=_parts(rows, shown),
+            parts=_parts(rows, shown, self._per_page),
             backfills=[*islice(_backfills(rows), MAX_BACKFILLS)],
             lanes=[lane(row, attempts.get(row.key, ())) for row in shown],
         )
@@ -87,13 +92,13 @@ def _backfills(rows: Iterable[Lease]) -> Iterable[str]:
     return dict.fromkeys(key for row in rows if (key := backfill_of(row)) is not None)
 
 
-def _parts(rows: Sequence[Lease], shown: Sequence[Lease]) -> dict[Table, Part]:
+def _parts(rows: Sequence[Lease], shown: Sequence[Lease], per_page: int) -> dict[Table, Part]:
     parts: dict[Table, Part] = {}
     before = 0
     for name in ("running", "waiting", "ended"):
         total = sum(_table(row) == name for row in rows)
         mine = [row for row in shown if _table(row) == name]
-        parts[name] = Part(mine, total, before // PER_PAGE + 1)
+        parts[name] = Part(mine, total, before // per_page + 1)
         before += total
     return parts
 

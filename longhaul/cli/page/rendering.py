@@ -1,5 +1,6 @@
 """Renders templates. Every value in one is text: escaped, with invisible characters shown."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,16 @@ from longhaul.operations.retry import why_not
 from longhaul.operations.tree import progress, unwell
 
 _HERE = Path(__file__).parent
+# What only a server could answer. No value can end or begin one of these: each is escaped.
+_SERVED = re.compile(
+    r'<(header|form|nav|dialog|script|button)\b.*?</\1>|<a class="(?:button|skip)[^>]*>.*?</a>'
+    r"|<link\b[^>]*>|</?a\b[^>]*>",
+    re.DOTALL,
+)
+_LOADS_NOTHING = (
+    '<meta http-equiv="Content-Security-Policy"'
+    " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+)
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 _KIB = 1024
 
@@ -85,6 +96,12 @@ def static_files() -> dict[str, tuple[bytes, str]]:
         "page.js": ((_HERE / "static" / "page.js").read_bytes(), "text/javascript"),
         "icon.svg": ((_HERE / "static" / "icon.svg").read_bytes(), "image/svg+xml"),
     }
+
+
+def still(html: str, css: str) -> str:
+    """A page as it is now: without links, forms and scripts, and with its own styles."""
+    head = f"{_LOADS_NOTHING}<style>{css}</style></head>"
+    return _SERVED.sub("", html).replace("</head>", head, 1)
 
 
 def _timeline(

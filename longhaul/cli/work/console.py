@@ -1,16 +1,24 @@
 """What `longhaul console` does."""
 
 import webbrowser
+from pathlib import Path
 
+from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output, is_interactive
 from longhaul.cli.terminal.signals import stop_signals
 
 
-def console(target: Target, *, port: int, no_browser: bool) -> None:
+def console(
+    target: Target, *, port: int, no_browser: bool, export: Path | None, within: str
+) -> None:
+    out = Output()
+    if export is not None:
+        _export(target, export, within)
+        out.line(str(export))
+        return
     from longhaul.cli.page.serve import serving  # noqa: PLC0415 - slow to load
 
-    out = Output()
     with stop_signals(), serving(target, port) as (server, guard):
         out.say_where(target)
         out.write(guard.link)
@@ -18,3 +26,12 @@ def console(target: Target, *, port: int, no_browser: bool) -> None:
         if is_interactive() and not no_browser:
             webbrowser.open(guard.link)
         server.serve_forever()
+
+
+def _export(target: Target, file: Path, within: str) -> None:
+    from longhaul.cli.page.app import Page  # noqa: PLC0415 - slow to load
+    from longhaul.cli.page.guard import Guard  # noqa: PLC0415 - slow to load
+
+    if not file.parent.is_dir():
+        raise CommandError(f"there is no folder {file.parent}", ExitStatus.USAGE)
+    file.write_text(Page(target, Guard(0)).export(within), encoding="utf-8")
