@@ -8,10 +8,9 @@ from xml.etree import ElementTree as ET
 
 from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.cli.insight.timeline import Lane, lane
-from longhaul.domain.beat import BEATS_KEPT
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.lineage import Group, Lineage
-from tests.builders import NOW, changed, record, running
+from tests.builders import NOW, record, running
 
 EVIL = "</title><script>alert(1)</script>\" onload='x' \u202e\x1b[31m &amp; "
 
@@ -28,11 +27,6 @@ def job(name: str = "january", reason: str = "exit code 1", **changes: object) -
     only = record(claimed_at=at(25), queued_at=at(0), started_at=at(50), ended_at=at(100))
     only = replace(only, key=row.key, kind="failed", reason=reason, state=row.state)
     return lane(row, [only])
-
-
-def beating(shown: Lane, *ages: int) -> Lane:
-    (only,) = shown.attempts
-    return lane(shown.row, [changed(only, beats=len(ages), beat_ages_s=ages)])
 
 
 def plot(page: str) -> ET.Element:
@@ -76,7 +70,7 @@ def test_segments_are_placed_by_time_and_carry_the_outcome() -> None:
 def test_each_lane_is_described_in_words() -> None:
     page = timeline_html([job(), job("february", state=State.SUCCEEDED)], at(100))
     assert "<title>Timeline of 2 jobs, 2026-01-02 03:04:05Z to 2026-01-02 03:05:45Z</title>" in page
-    assert ": main, dead, 1 attempt, waited 25s, ran 1m15s, 0 beats</span>" in page
+    assert ": main, dead, 1 attempt, waited 25s, ran 1m15s</span>" in page
     assert (
         "attempt 1 running: 2026-01-02 03:04:55Z, 50s\nsmall, 0 beats\nfailed: exit code 1" in page
     )
@@ -120,28 +114,11 @@ def test_a_follow_on_is_named_by_its_root_and_place() -> None:
 
 
 def test_five_hundred_jobs_are_drawn_densely_and_stay_small() -> None:
-    page = timeline_html(
-        [beating(job(f"job-{n}"), *range(76 - BEATS_KEPT, 76)) for n in range(500)], at(100)
-    )
+    page = timeline_html([job(f"job-{n}") for n in range(500)], at(100))
     assert 'class="timeline tl-dense"' in page
     assert "style=" not in page
     assert page.count("<li ") == 500
-    assert len(page) < 1_250_000
-
-
-def test_beats_hang_from_the_bar_of_their_attempt() -> None:
-    shown = plot(timeline_html([job("other"), beating(job(), 15, 40)], at(100)))
-    (beats,) = (each for each in shown.iter("svg") if each.get("class") == "tl-beats")
-    place = tuple(beats.get(name) for name in ("x", "y", "width", "height", "viewBox"))
-    assert place == ("25.0%", "45", "75.0%", "3", "0 0 75.0 1")
-    assert [path.get("d") for path in beats] == ["M0 1m15-1v1m25-1v1"]
-
-
-def test_beats_are_in_the_words_of_the_lane_and_of_the_attempt() -> None:
-    page = timeline_html([beating(job(), 15, 40)], at(100))
-    said = "2 beats from 2026-01-02 03:04:45Z to 2026-01-02 03:05:10Z"
-    assert f", ran 1m15s, {said}</span>" in page
-    assert f"\nsmall, {said}\n" in page
+    assert len(page) < 625_000
 
 
 def test_marks_are_few_and_round_and_increase_with_the_zoom() -> None:
@@ -163,9 +140,7 @@ def test_an_empty_timeline_says_so() -> None:
 
 
 def test_every_css_class_has_a_style_and_nothing_is_loaded() -> None:
-    page = timeline_html(
-        [beating(job(), 15), job("open", state=State.RELEASED, retry_at=at(500))], at(100)
-    )
+    page = timeline_html([job(), job("open", state=State.RELEASED, retry_at=at(500))], at(100))
     assert "url(" not in CSS
     used = {name for group in re.findall(r'class="([^"]+)"', page) for name in group.split()}
     styled = set(re.findall(r"\.(tl-[a-z0-9-]+|timeline)", CSS))

@@ -11,12 +11,10 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 
-from longhaul.cli.display.beats import beats_in_words, beats_svg
 from longhaul.cli.display.job import name_of
 from longhaul.cli.display.text import moment_text, printable
 from longhaul.cli.insight.timeline import Lane, Segment, SegmentKind, span, went_wrong
 from longhaul.domain.durations import format_duration
-from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
 from longhaul.domain.verdict import OutcomeClass
 
@@ -126,12 +124,7 @@ _LEGEND = (
             ("running tl-cancelled", 2, 8, "cancelled ⊘"),
         )
     )
-    + '<span><svg class="tl-beats" width="26" height="12" aria-hidden="true">'
-    '<path d="M3 4v4m5-4v4m5-4v4m5-4v4m5-4v4"/></svg>'
-    "beats, as many as there is room for</span>"
-    '<span><svg class="tl-beats" width="26" height="12" aria-hidden="true">'
-    '<path class="tl-counted" d="M1 6h24"/></svg>'
-    "beats that are only counted</span></figcaption>"
+    + "</figcaption>"
 )
 
 
@@ -194,13 +187,12 @@ def in_words(lane: Lane, now: datetime) -> str:
     return (
         f"{lane.row.stage}, {lane.row.state.value.lower()}, "
         f"{count} {'attempt' if count == 1 else 'attempts'}, waited {format_duration(waited)}, "
-        f"ran {format_duration(ran)}, {beats_in_words(lane.attempts)}"
+        f"ran {format_duration(ran)}"
     )
 
 
 def _lane_svg(lane: Lane, top: int, row: int, scale: _Scale, now: datetime) -> str:
     rects = "".join(_rect(each, top, row, scale, now) for each in lane.segments)
-    beats = "".join(_beats(each, top + row, scale, now) for each in lane.attempts)
     ended = ""
     if lane.ended_at is not None:
         css, glyph = lane.row.state.value.lower(), _GLYPHS[lane.row.state]
@@ -208,7 +200,7 @@ def _lane_svg(lane: Lane, top: int, row: int, scale: _Scale, now: datetime) -> s
         ended = f'<text class="tl-end tl-{css}" x="{x}%" y="{y}" dx="4" dy="4">{glyph}</text>'
     return (
         f'<g class="tl-lane"><rect class="tl-row" x="0" y="{top}" width="100%" height="{row}"/>'
-        f"{rects}{beats}{ended}</g>"
+        f"{rects}{ended}</g>"
     )
 
 
@@ -230,15 +222,6 @@ def _rect(segment: Segment, top: int, row: int, scale: _Scale, now: datetime) ->
     )
 
 
-def _beats(record: AttemptRecord, bottom: int, scale: _Scale, now: datetime) -> str:
-    end = max(record.ended_at or now, record.attempt.claimed_at)
-    x = scale.percent(record.attempt.claimed_at)
-    width = round(scale.percent(end) - x, 4)
-    return beats_svg(
-        record, (end - record.attempt.claimed_at).total_seconds(), x, width, bottom, ZOOMS
-    )
-
-
 def _outcome(segment: Segment) -> str:
     record = segment.record
     if record is None or record.ended_at is None:
@@ -256,7 +239,7 @@ def _tooltip(segment: Segment, now: datetime) -> str:
         return f"{segment.kind.value}: {lasted}"
     parts = [
         f"attempt {record.attempt.number} {segment.kind.value}: {lasted}",
-        f"{record.size}, {beats_in_words([record])}",
+        f"{record.size}, {record.attempt.beats} beats",
     ]
     if record.attempt.hand_overs or record.attempt.adoptions:
         parts.append(
