@@ -187,7 +187,7 @@ class Page:
         reader = ListingReader(
             lambda: board, self._target.parts.leases, wanted, page=1, per_page=MAX_EXPORTED
         )
-        seen = Seen(reader.read(), board.now, None)
+        seen: Seen[Listing | None] = Seen(reader.read(), board.now, None)
         values = self._listed(seen, window, wanted, str(ZOOMS[0]))
         return still(self._filled("jobs.html", None, values), self._static["page.css"][0].decode())
 
