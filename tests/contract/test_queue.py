@@ -57,7 +57,7 @@ def test_message_is_visible_at_once_after_a_timeout_of_zero(jobs: Jobs, queue: S
     assert len(jobs.receive()) == 1
 
 
-# LocalStack does not know the limit (docs/fidelity.md).
+# LocalStack does not know the limit (tests/fidelity).
 @pytest.mark.parametrize("aws", ["strict", "moto"], indirect=True)
 def test_visibility_beyond_twelve_hours_returns_beyond_limit(
     aws: Aws, jobs: Jobs, queue: SqsQueue
@@ -114,7 +114,7 @@ def test_sent_message_arrives_with_its_attributes_and_group(jobs: Jobs, queue: S
     }
 
 
-# Moto cannot play these (docs/fidelity.md).
+# Moto cannot play these (tests/fidelity).
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from longhaul.local import moto_repairs
 from tests.contract.conftest import Aws
-from tests.fidelity.page import ENGINES, LACKING, PAGE, RULES, page
 from tests.fidelity.rule import NOT_ASKED, Rule
+from tests.fidelity.rules import ENGINES, LACKING, RULES
 
 ALL = [rule for rules in RULES.values() for rule in rules]
 # `make check` leaves out what has moto in its name.
@@ -42,10 +42,6 @@ def test_engine_answers_as_the_table_says(
     del engine
     name = request.node.callspec.params["engine"]
     assert rule.probe(aws) in rule.expected(name)
-
-
-def test_page_is_made_of_the_table() -> None:
-    assert PAGE.read_text() == page(), "make it again: python -m tests.fidelity.page"
 
 
 def test_each_rule_stands_once() -> None:

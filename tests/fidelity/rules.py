@@ -1,0 +1,41 @@
+"""All rules, by service, and the engines that are asked."""
+
+from collections.abc import Mapping, Sequence
+
+from tests.fidelity import (
+    dynamodb,
+    dynamodb_expressions,
+    ecs,
+    glue,
+    run_task_sync,
+    s3,
+    s3_uploads,
+    sqs,
+    sqs_batches,
+    sqs_contents,
+    sqs_redrive,
+    states,
+    stepfunctions,
+)
+from tests.fidelity.rule import Rule
+
+RULES: Mapping[str, Sequence[Rule]] = {
+    "SQS": [*sqs.RULES, *sqs_contents.RULES, *sqs_batches.RULES, *sqs_redrive.RULES],
+    "S3": [*s3.RULES, *s3_uploads.RULES],
+    "DynamoDB": [*dynamodb.RULES, *dynamodb_expressions.RULES],
+    "Glue": glue.RULES,
+    "ECS": ecs.RULES,
+    "Step Functions": [*stepfunctions.RULES, *states.RULES, *run_task_sync.RULES],
+}
+ENGINES = ("fake", "stock", "embedded", "oracle")
+LACKING: Mapping[str, Mapping[str, str]] = {
+    "fake": {},
+    "stock": {},
+    "embedded": {},
+    "oracle": {
+        "Glue": "LocalStack's free edition has no catalog",
+        "ECS": "LocalStack's free edition runs no tasks",
+        "Step Functions": "LocalStack's Step Functions and moto's are one code base",
+    },
+}
+"""By engine, the services that it lacks or that say nothing new there, with the reason."""
