@@ -1,11 +1,12 @@
 """What a job costs where many run at once: calls of AWS, and CPU time of our code and the fakes.
 
-    .venv/bin/python -m benchmarks.growth [--jobs 10 100 1000] [--json]
+    .venv/bin/python -m benchmarks.growth [--jobs 10 100 1000] [--burst 200] [--json]
 
 Each number is a simulated world of its own: so many jobs of ten minutes in one stage with as many
 slots, 20 sent a second, without faults. The figures are counts for each job, and CPU seconds for
 each job as a ratio to the first world's. If anything grew faster than the number of jobs, both
-would rise from line to line.
+would rise from line to line. `--burst` sends so many jobs at once instead, more than RunTask takes:
+20 a second of an account, and 100 at once. Its line says when the last one had its task.
 """
 
 import argparse
@@ -20,12 +21,12 @@ from os import devnull
 from pathlib import Path
 from typing import Any
 
+from simulation.aws.ecs.client import Launches
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import play
 from simulation.worlds.world import World
 
 _WORK_S = 600.0
-_LAUNCHES_PER_S = 20  # of Fargate
 
 
 def grown(jobs: int) -> tuple[Counter[str], float]:
@@ -33,12 +34,37 @@ def grown(jobs: int) -> tuple[Counter[str], float]:
     names = [f"job-{n}" for n in range(jobs)]
     plan = Plan(
         jobs=tuple(Job(name, work_s=_WORK_S) for name in names),
-        acts=tuple(Act(n / _LAUNCHES_PER_S, "submit", name) for n, name in enumerate(names)),
+        acts=tuple(Act(n / Launches.per_s, "submit", name) for n, name in enumerate(names)),
         slots=jobs,
     )
     began = time.process_time()
     world = run_to_end(plan)
     return world.sdk.counts, time.process_time() - began
+
+
+def burst(jobs: int, launches: Launches | None = None) -> dict[str, Any]:
+    """What becomes of so many jobs that are sent at once."""
+    bucket = launches or Launches()
+    names = [f"job-{n}" for n in range(jobs)]
+    plan = Plan(
+        jobs=tuple(Job(name, work_s=_WORK_S) for name in names),
+        acts=tuple(Act(1.0, "submit", name) for name in names),
+        slots=jobs,
+        launches_per_s=bucket.per_s,
+        launches_at_once=bucket.at_once,
+    )
+    world = run_to_end(plan)
+    tasks = [task for cluster in world.aws.ecs.clusters.values() for task in cluster.tasks.values()]
+    last_at = max(task.created_at for task in tasks)
+    return {
+        "jobs": jobs,
+        "least_s": max(0.0, (jobs - bucket.at_once) / bucket.per_s),
+        "last_task_after_s": round((last_at - world.seen.began_at).total_seconds() - 1.0, 1),
+        "all_done_after_s": round(
+            (max(world.seen.published.values()) - world.seen.began_at).total_seconds() - 1.0
+        ),
+        "throttled": world.aws.ecs.launches.throttled,
+    }
 
 
 def run_to_end(plan: Plan) -> World:
@@ -74,12 +100,13 @@ def compared(sizes: Sequence[int]) -> list[dict[str, Any]]:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--jobs", type=int, nargs="+", default=[10, 100, 1_000])
+    parser.add_argument("--burst", type=int)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     with Path(devnull).open("w") as nothing, redirect_stdout(nothing):  # the metrics' lines
-        lines = compared(options.jobs)
-    if options.json:
+        lines = [burst(options.burst)] if options.burst else compared(options.jobs)
+    if options.json or options.burst:
         sys.stdout.write(json.dumps(lines) + "\n")
         return
     for line in lines:

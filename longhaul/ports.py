@@ -163,7 +163,7 @@ class Slots(Protocol):
     def free(self, stage: Stage, now: datetime) -> int:
         """Slots free a moment ago, under the effective limit.
 
-        Each calm minute raises that limit by one.
+        Each calm minute raises that limit by a half.
         """
 
     def room(self, stage: Stage, now: datetime) -> Room:
@@ -190,8 +190,11 @@ class Slots(Protocol):
         As far as these calls saw it; a claim, or a call that finds otherwise, ends it.
         """
 
-    def throttled(self, stage: Stage, now: datetime) -> None:
-        """AWS refused capacity: halve the stage's effective limit, at most once a minute."""
+    def slow_down(self, stage: Stage, now: datetime) -> None:
+        """AWS throttled a start: let fewer jobs start in a second, for some seconds."""
+
+    def lower_limit(self, stage: Stage, now: datetime) -> None:
+        """AWS refused a task: halve the stage's effective limit, at most once a minute."""
 
     def note_planned(self, stage: Stage, planned: int) -> None:
         """So many jobs of the stage are to begin later: their messages wait for no slot."""

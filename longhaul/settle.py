@@ -11,7 +11,7 @@ from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
 from longhaul.domain.settlement import Settlement, decide_settle, why_stop
-from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask
+from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask, Verdict, says_throttled
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.metrics import Metric, StageMetric
@@ -91,7 +91,7 @@ class Settler:
     def _report(self, before: Lease, settlement: Settlement) -> None:
         """Tell the stage's limit, the log and the metrics how the attempt ended."""
         if settlement.verdict.kind in (OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED):
-            self._lower_limit(self.context.settings.stage_or_removed(before.stage))
+            self._adapt(self.context.settings.stage_or_removed(before.stage), settlement.verdict)
         logger.info(
             "attempt settled",
             # The error's name, not its text: a job's text may quote its data. It is in the row.
@@ -105,11 +105,14 @@ class Settler:
         if values := _measured(before, settlement):
             self.context.metrics.put(values, stage=before.stage)
 
-    def _lower_limit(self, stage: Stage) -> None:
+    def _adapt(self, stage: Stage, refused: Verdict) -> None:
+        """Start fewer jobs in a second, or run fewer at once."""
+        slots = self.context.slots
+        adapt = slots.slow_down if says_throttled(refused.detail) else slots.lower_limit
         try:
-            self.context.slots.throttled(stage, self.context.clock.now())
+            adapt(stage, self.context.clock.now())
         except Exception:  # a hint: the next refusal gives it again, and the settle must go on
-            logger.exception("could not lower the stage's limit", extra={"stage": stage.name})
+            logger.exception("could not slow the stage down", extra={"stage": stage.name})
 
     def _settled_before(
         self, lease: Lease, attempt: AttemptId, until: datetime | None

@@ -10,8 +10,8 @@ time that a job in its stage waits, at most.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from math import ceil
+from datetime import datetime, timedelta
+from math import ceil, floor
 
 from longhaul.settings import LeaseSettings
 
@@ -27,6 +27,18 @@ _SMOOTHING = 20
 The jobs of a stage may begin and end together: then one gap of a round is long, all others short.
 """
 
+LIMIT_GROWTH = 1.5
+"""The factor of a limit after a calm minute: 5,000 slots are back from one in 20 minutes."""
+
+UNPACED = 100.0
+"""Starts in a second beyond which a stage is not paced: RunTask's burst."""
+
+_LEAST_STARTS = 1.0
+"""A second's starts of a stage that is throttled again and again."""
+
+_AT_ONCE = timedelta(seconds=1)
+"""Throttles within so long are one, and the starts of so long may come together."""
+
 MAX_HIDDEN = 80_000
 """Hidden messages of a queue beyond which the others stay visible.
 
@@ -41,6 +53,33 @@ class Pace:
 
     claimed_at: datetime
     gap_s: float
+
+
+@dataclass(frozen=True)
+class StartRate:
+    """Starts in a second that AWS lets a stage have, as a throttle left them at `slowed_at`.
+
+    RunTask gives 20 a second to an account, and a hundred at once, shared by all that is in it: a
+    throttle of the rate says nothing of room. Each throttle halves the rate, once a second at most,
+    and each second adds one start a second, without a write.
+    """
+
+    per_s: float
+    slowed_at: datetime
+
+    def at(self, now: datetime) -> float:
+        return self.per_s + max(0.0, (now - self.slowed_at).total_seconds())
+
+    def starts(self, claimed_at: datetime, now: datetime) -> int:
+        """How many may start now, when the latest was claimed then: a second's at most."""
+        waited = min(_AT_ONCE, max(timedelta(), now - claimed_at))
+        return floor(self.at(now) * waited.total_seconds())
+
+    def slowed(self, now: datetime) -> "StartRate":
+        """The rate after a throttle."""
+        if now - self.slowed_at < _AT_ONCE:
+            return self
+        return StartRate(max(_LEAST_STARTS, min(UNPACED, self.at(now)) / 2), now)
 
 
 @dataclass(frozen=True)
@@ -61,7 +100,7 @@ class Room:
     """A stage's slots a moment ago.
 
     `planned`: jobs that are to begin later, as the last sweep counted them. `pace`: None before the
-    stage's first claim.
+    stage's first claim. `starts_per_s`: where more slots are free, and AWS gives no more starts.
     """
 
     slots: int
@@ -69,6 +108,7 @@ class Room:
     running: int
     planned: int = 0
     pace: Pace | None = None
+    starts_per_s: float | None = None
 
     def after(self, claims: int, now: datetime) -> Pace:
         """The pace when that many claims happen now."""
@@ -82,8 +122,10 @@ class Room:
         """Seconds between two claims.
 
         In a full stage without a claim for long, every slot has been taken for as long: the jobs
-        take longer than those before them.
+        take longer than those before them. Where slots are free, the starts take their time.
         """
+        if self.starts_per_s is not None:
+            return 1 / self.starts_per_s
         if self.pace is None:
             return 0.0
         silent_s = (now - self.pace.claimed_at).total_seconds()

@@ -58,6 +58,11 @@ _NO_ROOM = re.compile(
     r"|maximumCapacity|QuotaExceeded|reached the service limit",
     re.IGNORECASE,
 )
+# Too many calls in a second, of all in the account. Lambda says so for want of room too, with a
+# code of its own. Sources: "Throttling for the Amazon ECS API" (ECS Developer Guide), "Request
+# throttling" (EC2 Developer Guide), Invoke (Lambda API Reference).
+_THROTTLED = re.compile(r"Rate exceeded|Throttl|Request limit exceeded", re.IGNORECASE)
+_TOO_MANY_AT_ONCE = "TooManyRequests"
 # Refusals that end by themselves: a limit of Lambda's, a service that is out of order, still sets
 # something up, or did not answer. 502 is none of them: Lambda has it for a wrong subnet too.
 # Sources: the errors of RunTask (ECS API Reference), of Invoke (Lambda API Reference) and of
@@ -150,6 +155,11 @@ def says_out_of_memory(text: str) -> bool:
 def says_no_room(text: str) -> bool:
     """Whether an engine's text about a task's end says that there was no room for it."""
     return _NO_ROOM.search(text) is not None
+
+
+def says_throttled(text: str) -> bool:
+    """Whether a refusal blames the rate of calls alone: a moment later there is room."""
+    return _THROTTLED.search(text) is not None and _TOO_MANY_AT_ONCE not in text
 
 
 def says_not_to_be_had(text: str) -> bool:

@@ -46,6 +46,7 @@ _ROLLED_BACK = 0.08
 _HOSTILE = 0.06
 _LOST = 0.03
 _SIDECARS = 0.1
+_THROTTLED = 0.1
 _OPERATED = 0.1
 _OUT_OF_REACH = 0.3  # of the targets that are a topic or a bus
 _FORGED = 0.3  # of pipelines
@@ -116,7 +117,17 @@ def _drawn(seed: int) -> Plan:
     plan = with_secrets(rng_of(seed, "secrets"), plan, swarm)
     plan = with_refused_role(rng_of(seed, "refused role"), plan, swarm)
     plan = with_backfill(rng_of(seed, "backfill"), plan, swarm)
+    plan = _with_few_launches(rng_of(seed, "launches"), plan)
     return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
+
+
+def _with_few_launches(rng: random.Random, plan: Plan) -> Plan:
+    """A bucket of RunTask that a few jobs empty, as 120 at once do that of an account."""
+    if rng.random() >= _THROTTLED:
+        return plan
+    return replace(
+        plan, launches_per_s=rng.choice((0.5, 1.0, 5.0)), launches_at_once=rng.randint(1, 3)
+    )
 
 
 def _near(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:

@@ -12,6 +12,8 @@ from zlib import crc32
 
 from pydantic import ConfigDict, TypeAdapter
 
+from simulation.aws.ecs.client import Launches
+
 _STRICT = ConfigDict(extra="forbid")
 """Every field of a plan on a command line must be known."""
 
@@ -174,6 +176,8 @@ class Plan:
     sidecars: bool = False  # another container in each Fargate task, as GuardDuty adds one
     secret: bool = False  # the stages have one
     retention_s: int = 0  # of the queues; 0 for the days that the template gives them
+    launches_per_s: float = Launches.per_s  # of RunTask, after so many at once
+    launches_at_once: int = Launches.at_once
 
     @property
     def has_tiny(self) -> bool:

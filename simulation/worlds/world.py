@@ -10,6 +10,7 @@ from longhaul.domain.tables import TablePath
 from longhaul.settings import RuntimeSettings
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
+from simulation.aws.ecs.client import Launches
 from simulation.aws.emr_serverless.job_runs import Application
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.drivers import Drivers
@@ -85,6 +86,7 @@ class World:
             self.versions,
             lambda moment, what: self.seen.check(moment, what),  # noqa: PLW0108 - it comes later
         )
+        self.aws.ecs.launches = Launches(plan.launches_per_s, plan.launches_at_once)
         self.containers = Containers(around, self.aws.ecs, self.injector)
         function = self.stack.functions.get(FUNCTION)
         self.tiny = JobFunction(around, self.containers, function) if function else None

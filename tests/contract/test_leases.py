@@ -387,33 +387,25 @@ def test_job_cancelled_between_attempts_ends_without_another_attempt(
         leases.apply(transitions.end_waiting(released, replace(cancelled, owed=())))
 
 
-def test_throttle_halves_the_limit_once_a_minute_and_each_calm_minute_adds_one(
+def test_want_of_room_halves_the_limit_once_a_minute_and_each_calm_minute_adds_a_half(
     slots: DynamoSlots,
 ) -> None:
     wide = stage(slots=8)
     minute = timedelta(seconds=60)
-    slots.throttled(wide, NOW)
-    slots.throttled(wide, NOW)
+    slots.lower_limit(wide, NOW)
+    slots.lower_limit(wide, NOW)
     assert slots.free(wide, NOW) == 4
-    slots.throttled(wide, NOW + minute)
+    slots.lower_limit(wide, NOW + minute)
     assert slots.free(wide, NOW + minute) == 2
-    assert [slots.free(wide, NOW + n * minute) for n in (2, 2, 3, 4, 5, 6, 7, 8)] == [
-        3,
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-        8,
-    ]
+    assert [slots.free(wide, NOW + n * minute) for n in (2, 2, 3, 4, 5)] == [3, 3, 5, 8, 8]
+    assert slots.room(wide, NOW).starts_per_s is None
 
 
 def test_limit_never_falls_below_one_and_binds_claims(
     leases: DynamoLeases, slots: DynamoSlots
 ) -> None:
     for n in range(5):
-        slots.throttled(STAGE, NOW + n * timedelta(seconds=60))
+        slots.lower_limit(STAGE, NOW + n * timedelta(seconds=60))
     leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     with pytest.raises(NoFreeSlotError):
         leases.apply(transitions.claim(Claim(other(running(), 2), replaces=None), STAGE))
@@ -538,10 +530,10 @@ def test_stage_may_be_paused_before_its_first_claim(
     assert slots.room(STAGE, NOW).pace == Pace(NOW, gap_s=0)
 
 
-def test_one_slot_is_left_however_often_a_stage_is_throttled(slots: DynamoSlots) -> None:
+def test_one_slot_is_left_however_often_there_is_no_room(slots: DynamoSlots) -> None:
     now = NOW
     for _ in range(4):
-        slots.throttled(STAGE, now)
+        slots.lower_limit(STAGE, now)
         assert slots.free(STAGE, now) == 1
         now += timedelta(seconds=60)
 
@@ -549,7 +541,7 @@ def test_one_slot_is_left_however_often_a_stage_is_throttled(slots: DynamoSlots)
 def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
-    slots.throttled(STAGE, NOW)
+    slots.lower_limit(STAGE, NOW)
     slots.set_slots(STAGE, 3)
     assert (slots.use(STAGE), slots.free(STAGE, NOW)) == (SlotUse(1, 3, is_by_hand=True), 2)
     for n in (2, 3):
@@ -566,8 +558,23 @@ def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
 
 def test_throttles_lower_the_operators_slots_too(slots: DynamoSlots) -> None:
     slots.set_slots(STAGE, 8)
-    slots.throttled(STAGE, NOW)
+    slots.lower_limit(STAGE, NOW)
     assert slots.free(STAGE, NOW) == 4
-    assert [slots.free(STAGE, NOW + n * timedelta(minutes=1)) for n in range(1, 6)] == [
-        5, 6, 7, 8, 8,
-    ]  # fmt: skip
+    assert [slots.free(STAGE, NOW + n * timedelta(minutes=1)) for n in (1, 2)] == [6, 8]
+
+
+def test_throttles_pace_the_claims_and_leave_the_limit(
+    leases: DynamoLeases, slots: DynamoSlots
+) -> None:
+    """Of a hundred throttles in a second the rate falls once."""
+    wide = stage(slots=200)
+    leases.apply(transitions.claim(Claim(running(), replaces=None), wide, Pace(NOW, 1.0)))
+    for n in range(3):
+        slots.slow_down(wide, NOW + n * timedelta(milliseconds=300))
+
+    soon = NOW + timedelta(seconds=0.1)
+    room = slots.room(wide, soon)
+    assert (room.slots, room.free, room.starts_per_s) == (200, 5, pytest.approx(50.1))
+    assert room.gap_s(soon) == pytest.approx(1 / 50.1)
+    later = slots.room(wide, NOW + timedelta(minutes=1))
+    assert (later.free, later.starts_per_s) == (199, None)

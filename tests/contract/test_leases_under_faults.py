@@ -91,7 +91,7 @@ def test_single_writes_to_the_slots_that_meet_a_transaction_are_tried_again(
 ) -> None:
     assert claimed.stage == STAGE.name
     fake.dynamodb.make_busy("leases", SLOTS, times=3)
-    slots.throttled(STAGE, NOW)
+    slots.lower_limit(STAGE, NOW)
     assert slots.free(STAGE, NOW) == 0, "one of two slots is taken, and the limit is one"
     fake.dynamodb.make_busy("leases", SLOTS, times=3)
     assert slots.free(STAGE, NOW + timedelta(minutes=2)) == 1

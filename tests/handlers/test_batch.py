@@ -116,11 +116,33 @@ def test_an_invalid_message_is_dead_lettered_once_whatever_fails_after_it(
     assert len(life.stack.dead_letters()) == 1
 
 
+@pytest.mark.parametrize(
+    ("case", "free"),
+    [
+        ("run-task-throttled", 10),
+        ("run-task-throttled-in-disguise", 10),
+        ("request-limit", 10),
+        ("emr-start-throttled", 10),
+        ("lambda-throttled", 5),
+        ("no-capacity", 5),
+        ("vcpu-quota", 5),
+    ],
+)
+def test_a_throttle_of_the_rate_lowers_no_limit(life: Life, case: str, free: int) -> None:
+    life.send("refused")
+    life.deliver()
+    assert life.settle(life.row("refused"), case) == "RELEASED"
+    row = life.row("refused")
+    assert (row.last_class, row.failures, row.interruptions) == ("not_placed", 0, 0)
+    life.stack.aws.clock.advance(3)
+    assert life.stack.free_slots() == free
+
+
 def test_a_settle_goes_on_when_the_limit_cannot_be_lowered(life: Life) -> None:
     life.send("throttled")
     life.deliver()
     life.stack.aws.gate.around = out("UpdateItem")
-    assert life.settle(life.row("throttled"), "run-task-throttled") == "RELEASED"
+    assert life.settle(life.row("throttled"), "no-capacity") == "RELEASED"
     life.stack.aws.gate.around = None
     left_s = {
         round(each.shows_at - life.stack.aws.clock.now().timestamp())
@@ -141,11 +163,11 @@ def test_a_write_to_the_slots_outlasts_transactions_on_the_same_item(life: Life)
         return proceed()
 
     life.stack.aws.gate.around = around
-    slots.throttled(life.stage, clock.now())
+    slots.lower_limit(life.stage, clock.now())
     assert slots.free(life.stage, clock.now()) == life.stage.slots // 2
     conflicts = 3
     clock.advance(61)
-    assert slots.free(life.stage, clock.now()) == life.stage.slots // 2 + 1
+    assert slots.free(life.stage, clock.now()) == 8
     conflicts = 3
     assert slots.blocked_s(life.stage, waiting=True, now=clock.now()) == 0
     conflicts = 3

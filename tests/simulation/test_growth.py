@@ -1,6 +1,7 @@
-"""What a job costs does not rise with the number of jobs beside it."""
+"""A job among many costs no more than one among few, and is not delayed for long."""
 
-from benchmarks.growth import grown
+from benchmarks.growth import burst, grown
+from simulation.aws.ecs.client import Launches
 
 
 def test_a_job_among_many_makes_no_more_calls() -> None:
@@ -9,3 +10,10 @@ def test_a_job_among_many_makes_no_more_calls() -> None:
     assert 50 < sum(many.values()) <= sum(few.values())
     assert many["dynamodb.BatchGetItem"] < few["dynamodb.BatchGetItem"]
     assert many["ecs.ListTasks"] < few["ecs.ListTasks"] / 2
+
+
+def test_a_burst_beyond_what_run_task_takes_costs_seconds_and_no_slots() -> None:
+    found = burst(40, Launches(per_s=2, at_once=20))
+
+    assert found["throttled"] >= 10
+    assert found["last_task_after_s"] < 60

@@ -1,11 +1,11 @@
 """How long a message without a slot is hidden: in proportion to its likely wait."""
 
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from longhaul.domain.pace import MEAN_JITTER, Pace, Room, deferrals_s
+from longhaul.domain.pace import MEAN_JITTER, UNPACED, Pace, Room, StartRate, deferrals_s
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW
 
@@ -86,3 +86,25 @@ def test_only_messages_that_are_hidden_for_the_longest_time_stay_together() -> N
     deferrals_s(3, 36_000, TIMING, together)
 
     assert (apart.draws, together.draws) == (3, 1)
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def test_a_throttle_halves_the_rate_once_a_second_and_each_second_adds_one() -> None:
+    rate = StartRate(20, NOW)
+    assert rate.at(at(10)) == 30
+    assert rate.slowed(at(0.9)) is rate
+    assert rate.slowed(at(4)) == StartRate(12, at(4))
+    assert StartRate(1, NOW).slowed(at(1)) == StartRate(1, at(1))
+    assert StartRate(20, NOW).slowed(at(9_999)) == StartRate(UNPACED / 2, at(9_999))
+
+
+@pytest.mark.parametrize(
+    ("claimed_s", "now_s", "starts"), [(0, 0, 0), (0, 0.5, 10), (0, 1, 21), (0, 5, 25), (3, 1, 0)]
+)
+def test_as_many_start_as_the_time_since_the_last_claim_allows_and_a_seconds_at_most(
+    claimed_s: float, now_s: float, starts: int
+) -> None:
+    assert StartRate(20, NOW).starts(at(claimed_s), at(now_s)) == starts

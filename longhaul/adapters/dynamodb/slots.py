@@ -1,14 +1,17 @@
 """The slots of a stage: an item with the number of running jobs, and a limit that adapts.
 
 The number is written in the transactions that start and end attempts, never alone, so slots cannot
-leak. A throttle halves the limit; each calm minute raises it by one. The transactions of claims
-also write the stage's pace, by which messages wait (`domain.pace`), and look at what an operator
-has set: a pause, and another number of slots than the deployed.
+leak. Want of room halves the limit, which grows by a half in each calm minute; a throttle slows
+down the starts alone (`domain.pace`). The transactions of claims also write the stage's pace, by
+which messages wait, and look at what an operator has set: a pause, and another number of slots than
+the deployed.
 """
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -23,7 +26,7 @@ from longhaul.adapters.dynamodb.item import (
 )
 from longhaul.adapters.dynamodb.writes import Conflicts
 from longhaul.adapters.errors import code_of
-from longhaul.domain.pace import Pace, Room, SlotUse
+from longhaul.domain.pace import LIMIT_GROWTH, UNPACED, Pace, Room, SlotUse, StartRate
 from longhaul.ports import Clock
 from longhaul.settings import Stage
 
@@ -38,8 +41,8 @@ BELOW_SLOTS = (
 BELOW_LIMIT = "(attribute_not_exists(effective_limit) OR running < effective_limit)"
 SLOT_FREE = f"{NOT_PAUSED} AND (attribute_not_exists(running) OR ({BELOW_SLOTS} AND {BELOW_LIMIT}))"
 
-# A throttle halves the effective limit at most this often, and each such stretch without one raises
-# it by one: additive increase, multiplicative decrease.
+# Want of room halves the effective limit at most this often, and each such stretch without one
+# raises it.
 CALM = timedelta(seconds=60)
 
 
@@ -65,13 +68,18 @@ class DynamoSlots:
         use = _use(stage, slots)
         limit = _limit(use, slots)
         if limit < use.slots and now - time_of(slots["limit_changed_at"]) >= CALM:
-            limit = self._raise_limit(stage, limit, slots["limit_changed_at"], now)
+            limit = min(use.slots, self._raise_limit(stage, limit, slots["limit_changed_at"], now))
         pace = None
         if "claimed_at" in slots:
             pace = Pace(time_of(slots["claimed_at"]), _number(slots, "claim_gap_ms", 0) / 1000)
         free = 0 if use.paused_at or stage.retired else max(0, limit - use.running)
         planned = _number(slots, "planned", 0)
-        return Room(limit, free, use.running, planned, pace=pace)
+        room = Room(limit, free, use.running, planned, pace=pace)
+        rate = _rate(slots)
+        if pace is None or rate.at(now) >= UNPACED:
+            return room
+        starts = rate.starts(pace.claimed_at, now)
+        return replace(room, free=starts, starts_per_s=rate.at(now)) if starts < free else room
 
     def use(self, stage: Stage) -> SlotUse:
         return _use(stage, self._item(stage))
@@ -114,7 +122,15 @@ class DynamoSlots:
             self._update(stage, UpdateExpression="REMOVE blocked_since")
         return 0.0
 
-    def throttled(self, stage: Stage, now: datetime) -> None:
+    def slow_down(self, stage: Stage, now: datetime) -> None:
+        # Without a condition: of several at once all write the same.
+        before = _rate(self._item(stage))
+        rate = before.slowed(now)
+        if rate != before:
+            values = {"starts_per_min": round(60 * rate.per_s), "slowed_at": milliseconds(now)}
+            self._update(stage, **update_expression(serialized(values)))
+
+    def lower_limit(self, stage: Stage, now: datetime) -> None:
         item = self._item(stage)
         limit = _limit(_use(stage, item), item)
         self._set_limit(
@@ -171,9 +187,9 @@ class DynamoSlots:
         return max(0.0, (now - time_of(answer["Attributes"]["blocked_since"])).total_seconds())
 
     def _raise_limit(self, stage: Stage, limit: int, changed_at: Any, now: datetime) -> int:  # noqa: ANN401 - a typed value
-        unchanged = "limit_changed_at = :seen"
-        raised = self._set_limit(stage, limit + 1, now, unchanged, {":seen": changed_at})
-        return limit + 1 if raised else limit
+        unchanged, raised = "limit_changed_at = :seen", ceil(limit * LIMIT_GROWTH)
+        is_ours = self._set_limit(stage, raised, now, unchanged, {":seen": changed_at})
+        return raised if is_ours else limit
 
     def _set_limit(
         self, stage: Stage, limit: int, now: datetime, condition: str, values: Mapping[str, Any]
@@ -219,6 +235,12 @@ def _use(stage: Stage, item: Mapping[str, Any]) -> SlotUse:
 def _limit(use: SlotUse, item: Mapping[str, Any]) -> int:
     """The slots, or fewer while AWS refuses capacity."""
     return min(use.slots, _number(item, "effective_limit", use.slots))
+
+
+def _rate(item: Mapping[str, Any]) -> StartRate:
+    """Before the first throttle, as if the last one were long ago."""
+    slowed_at = time_of(item.get("slowed_at", {"N": "0"}))
+    return StartRate(_number(item, "starts_per_min", 0) / 60, slowed_at)
 
 
 def _number(item: Mapping[str, Any], name: str, default: int) -> int:

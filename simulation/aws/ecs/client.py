@@ -4,6 +4,7 @@ Nothing runs in a task. `containers`, when set, starts and ends each with `run` 
 """
 
 import json
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -53,6 +54,25 @@ class Failure(Exception):  # noqa: N818 - ECS's word for it, and not an error of
 
 
 @dataclass
+class Launches:
+    """The bucket of RunTask, which refills all the time. By default that of an account."""
+
+    per_s: float = 20.0
+    at_once: int = 100
+    throttled: int = 0
+    _back_at: deque[datetime] = field(default_factory=deque)  # each token that was taken
+
+    def take(self, now: datetime) -> None:
+        while self._back_at and self._back_at[0] <= now:
+            self._back_at.popleft()
+        if len(self._back_at) >= self.at_once:
+            self.throttled += 1
+            raise RefusedError("ThrottlingException", "Rate exceeded")
+        last = self._back_at[-1] if self._back_at else now
+        self._back_at.append(last + timedelta(seconds=1 / self.per_s))
+
+
+@dataclass
 class Cluster:
     arn: str
     tasks: dict[str, Task] = field(default_factory=dict)
@@ -71,6 +91,7 @@ class FakeEcs(Service):
         # Gets RunTask's request, and may raise Failure.
         self.before_launch: Callable[[Mapping[str, Any]], None] = lambda _request: None
         self.task_ended: list[Callable[[Task], None]] = []
+        self.launches = Launches()
         self._now = now
         self._ids = count(1)
         self._tokens: dict[str, tuple[datetime, Answer]] = {}
@@ -166,6 +187,7 @@ class FakeEcs(Service):
         if definition.arn in self.inactive:
             raise RefusedError("ClientException", "TaskDefinition is inactive")
         _check_run(request, definition.container)
+        self.launches.take(self._now())
         token = request.get("clientToken")
         if token in self._tokens and self._now() - self._tokens[token][0] < _CLIENT_TOKENS_LIVE:
             return self._tokens[token][1]
