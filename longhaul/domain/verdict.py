@@ -72,13 +72,8 @@ _PASSING = re.compile(
     r"|Service ?Unavailable|Status Code: 50[034]|SdkClientException|TooManyRequests|LimitReached"
     r"|UserPending|NotReady|ConflictException|EC2Unexpected"
 )
-# A task that was accepted, and whose image or roles are not to be had until people mend a right, a
-# repository or a role. Pulls that time out are none of these. Sources: "Amazon ECS stopped tasks
-# error messages" (ECS Developer Guide) and its pages on CannotPullContainerError.
-_NOT_TO_BE_HAD = re.compile(
-    r"AccessDenied|not authorized|unable to assume|CannotPull.*(not found|Forbidden|Unauthorized)",
-    re.DOTALL,
-)
+# A job run that was accepted, and that people must mend a right or a role for.
+_NOT_TO_BE_HAD = re.compile(r"AccessDenied|not authorized|unable to assume")
 CLOSED = "ExecutionClosed"
 """The error of an execution that ended before its attempt was settled."""
 

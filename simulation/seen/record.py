@@ -175,6 +175,12 @@ class Seen:
         keys = sum(key.startswith(f"{stage}#") for key in self.names)
         return stage not in self.operated and keys <= self.world.stages[stage].slots
 
+    @property
+    def launches_s(self) -> float:
+        """How much longer a job may wait because RunTask takes no more: twice the least."""
+        plan = self.world.plan
+        return 2 * max(0.0, len(self.names) - plan.launches_at_once) / plan.launches_per_s
+
     def letters_of(self, sent: Sent) -> list[DeadLetter]:
         """Dead letters since its work was asked for.
 

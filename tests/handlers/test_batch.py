@@ -116,28 +116,6 @@ def test_an_invalid_message_is_dead_lettered_once_whatever_fails_after_it(
     assert len(life.stack.dead_letters()) == 1
 
 
-@pytest.mark.parametrize(
-    ("case", "free"),
-    [
-        ("run-task-throttled", 10),
-        ("run-task-throttled-in-disguise", 10),
-        ("request-limit", 10),
-        ("emr-start-throttled", 10),
-        ("lambda-throttled", 5),
-        ("no-capacity", 5),
-        ("vcpu-quota", 5),
-    ],
-)
-def test_a_throttle_of_the_rate_lowers_no_limit(life: Life, case: str, free: int) -> None:
-    life.send("refused")
-    life.deliver()
-    assert life.settle(life.row("refused"), case) == "RELEASED"
-    row = life.row("refused")
-    assert (row.last_class, row.failures, row.interruptions) == ("not_placed", 0, 0)
-    life.stack.aws.clock.advance(3)
-    assert life.stack.free_slots() == free
-
-
 def test_a_settle_goes_on_when_the_limit_cannot_be_lowered(life: Life) -> None:
     life.send("throttled")
     life.deliver()

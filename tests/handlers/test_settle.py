@@ -24,7 +24,6 @@ INTERRUPTED = {
     "emr-never-started",
     "exit-73-superseded",
     "exit-75-told-to-stop",
-    "image-out-of-reach",
     "infrastructure-health",
     "lambda-crashed",
     "lambda-exit-75-told-to-stop",
@@ -32,7 +31,6 @@ INTERRUPTED = {
     "lambda-timed-out",
     "spot-interruption",
     "stopped-by-hand",
-    "task-failed-to-start",
     "termination-notice",
 }
 NOT_PLACED = {
@@ -53,16 +51,27 @@ NOT_PLACED = {
     "task-quota",
     "vcpu-quota",
 }
+# Of the rate alone: they slow down the starts, and leave the limit.
+THROTTLED = {
+    "emr-start-throttled",
+    "request-limit",
+    "run-task-throttled",
+    "run-task-throttled-in-disguise",
+}
 # Refused for another reason than lack of room. It waits as well, for people.
 REFUSED = {
     "emr-start-denied",
     "image-denied",
     "image-gone",
+    "image-of-another-platform",
+    "image-out-of-reach",
     "lambda-denied",
+    "logs-out-of-reach",
     "role-not-assumed",
     "run-task-denied",
     "subnet-gone",
     "task-definition-inactive",
+    "task-failed-to-start",
 }
 HOPELESS = {"cpu-above-the-limit", "task-not-in-this-region"}
 NO_TASK = NOT_PLACED | REFUSED | HOPELESS
@@ -150,7 +159,7 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
         # row, and the job is tried again.
         assert (case, outcome, row.interruptions) == ("lease-lost", "RELEASED", 1)
     # The slot is free again. After a refusal, the stage has fewer slots for a while.
-    assert stack.free_slots() == (5 if case in NOT_PLACED | REFUSED else 10)
+    assert stack.free_slots() == (5 if case in (NOT_PLACED - THROTTLED) | REFUSED else 10)
     may_still_run = {
         "cancelled",
         "emr-exit-73-superseded",

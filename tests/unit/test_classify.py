@@ -167,11 +167,11 @@ CASES = {
                 {
                     "TaskArn": "arn:task",
                     "StopCode": "TaskFailedToStart",
-                    "StoppedReason": "CannotPullContainerError",
+                    "StoppedReason": "CannotPullContainerError: i/o timeout",
                 }
             ),
         ),
-        OutcomeClass.INTERRUPTED,
+        OutcomeClass.REFUSED,
     ),
     "capacity": (
         running(),

@@ -93,11 +93,10 @@ ENDS: dict[str, list[tuple[Lease, Evidence]]] = {
     "moved for a minute: it waited for AWS": [(STARTED, STALLED), (STARTED, TIMED_OUT)],
     "no report at all for the stall timeout, or for the last four minutes of its time: the task is "
     "cut off, or hangs as a whole": [(CUT_OFF, STALLED), (CUT_OFF, TIMED_OUT)],
-    "Spot, maintenance, infrastructure, an image out of reach, never started, stopped by hand": [
+    "Spot, maintenance, infrastructure, never started, stopped by hand": [
         (AT_WORK, SPOT),
         (AT_WORK, failed(143, StopCode="TerminationNotice")),
         (AT_WORK, failed(143, StopCode="InfrastructureHealth")),
-        (running(), failed(StopCode="TaskFailedToStart", StoppedReason="CannotPull: timeout")),
         (AT_WORK, failed(143, StopCode="UserInitiated")),
     ],
     "no task came to be: no capacity, a full quota, a throttle, ECS out of order": [
@@ -106,13 +105,13 @@ ENDS: dict[str, list[tuple[Lease, Evidence]]] = {
         (running(), refused("Rate exceeded")),
         (running(), Evidence("ECS.ServerException", "")),
     ],
-    "AWS refuses the task for another reason: a right, a name, a subnet, an image that is gone or "
-    "may not be pulled, or words that nobody knows; or the task may not read its request, "
-    "or not write to its row": [
+    "AWS refuses the task for another reason: a right, a name, a subnet, an image that is gone, "
+    "out of reach or for another platform, or words that nobody knows; or the task may not read "
+    "its request, or not write to its row": [
         (changed(STARTED, result=RecordedResult(1, "refused", "AWS denies")), failed(77)),
         (running(), failed(77)),
         (running(), Evidence("ECS.AccessDeniedException", "not authorized")),
-        (running(), failed(StopCode="TaskFailedToStart", StoppedReason="CannotPull: not found")),
+        (running(), failed(StopCode="TaskFailedToStart", StoppedReason="CannotPull: i/o timeout")),
         (running(), refused("words that nobody knows")),
     ],
     "the account may not run one task of that size, or the Region has none": [
@@ -135,7 +134,7 @@ THEN = {
     "release": (State.RELEASED, (), "small"),
     "release with the next size": (State.RELEASED, (), "medium"),
     "release with the next size; dead-letter where there is none": (State.RELEASED, (), "medium"),
-    "lower the stage's limit, release": (State.RELEASED, (), "small"),
+    "slow the stage down, release": (State.RELEASED, (), "small"),
     "as above": (State.RELEASED, (), "small"),
     "dead-letter now": DEAD,
     "delete": (State.CANCELLED, (Owed.DELETE,), "small"),

@@ -8,7 +8,6 @@ from longhaul.domain.verdict import (
     Verdict,
     by_exit_code,
     says_no_room,
-    says_not_to_be_had,
     says_out_of_memory,
     searchable,
 )
@@ -53,11 +52,9 @@ def classify(_: Lease, task: dict[str, Any]) -> Verdict:
     kind = by_exit_code(code)
     if stop_code in _STOPPED_BY_PLATFORM and kind is OutcomeClass.FAILED:
         kind = OutcomeClass.INTERRUPTED
-    if stop_code == _FAILED_TO_START:
-        if says_no_room(stopped_reason):
-            kind = OutcomeClass.NOT_PLACED
-        elif says_not_to_be_had(stopped_reason):
-            kind = OutcomeClass.REFUSED
+    if stop_code == _FAILED_TO_START and code is None:
+        # No container ran: its image, or the service of its logs, is out of reach or denied.
+        kind = OutcomeClass.NOT_PLACED if says_no_room(stopped_reason) else OutcomeClass.REFUSED
     return Verdict(kind, said or "the task ended without an exit code")
 
 

@@ -112,7 +112,9 @@ def starts_when_due(seen: "Seen", token: "Token") -> str | None:
         return None
     waited_s = (seen.now - max(sent_at, _begin(seen, token))).total_seconds()
     return (
-        f"{token} began {waited_s:.0f} s after it was due" if waited_s > _STARTED_WITHIN_S else None
+        f"{token} began {waited_s:.0f} s after it was due"
+        if waited_s > _STARTED_WITHIN_S + seen.launches_s
+        else None
     )
 
 

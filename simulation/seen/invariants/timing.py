@@ -82,7 +82,9 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
         return None
     late_s = (seen.now - retry_at).total_seconds()
     return (
-        f"{token} began {late_s:.0f} s after its back-off" if late_s > _RECEIVED_WITHIN_S else None
+        f"{token} began {late_s:.0f} s after its back-off"
+        if late_s > _RECEIVED_WITHIN_S + seen.launches_s
+        else None
     )
 
 
