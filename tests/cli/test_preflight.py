@@ -271,6 +271,9 @@ PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/shop"
 VPC = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-01234567", "subnet-89abcdef"]}
 
 
+NEEDED = ["ecr.api", "ecr.dkr", "s3", "logs", "dynamodb", "glue"]
+
+
 def route_table(gateway: str = "", **association: Any) -> dict[str, Any]:
     routes = [{"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local"}]
     kind = "GatewayId" if gateway.startswith("igw-") else "NatGatewayId"
@@ -283,26 +286,32 @@ def route_table(gateway: str = "", **association: Any) -> dict[str, Any]:
     ("tables", "endpoints", "has_address", "said"),
     [
         ([route_table(Main=True)], [], False, "subnet-01234567, subnet-89abcdef of vpc-01234567"),
-        ([route_table(Main=True)], ["ssm"], False, "no interface endpoint for secretsmanager:"),
+        ([route_table(Main=True)], [*NEEDED, "ssm"], False, "no endpoint for secretsmanager:"),
+        (
+            [route_table(Main=True)],
+            ["s3", "dynamodb", "ssm", "secretsmanager"],
+            False,
+            "no endpoint for ecr.api, ecr.dkr, glue, logs: jobs are refused",
+        ),
         (
             [route_table("nat-1", Main=True), route_table(SubnetId="subnet-89abcdef")],
             ["ssm"],
             False,
             "network: subnet-89abcdef of vpc-01234567 have no way to the internet",
         ),
-        ([route_table(Main=True)], ["ssm", "secretsmanager"], False, None),
+        ([route_table(Main=True)], [*NEEDED, "ssm", "secretsmanager"], False, None),
         ([route_table("nat-1", Main=True)], [], False, None),
         ([route_table("igw-1", Main=True)], [], True, None),
         ([route_table("igw-1", Main=True)], [], False, "subnet-01234567, subnet-89abcdef"),
         (
             [route_table("nat-1", Main=True), route_table(SubnetId="subnet-89abcdef")],
-            [],
+            NEEDED,
             False,
-            "VPC has no interface endpoint for secretsmanager and ssm: jobs of stages with secrets",
+            "VPC has no endpoint for secretsmanager, ssm: jobs",
         ),
     ],
 )
-def test_subnets_of_a_teams_own_lead_to_the_secrets(
+def test_subnets_of_a_teams_own_lead_to_what_tasks_need(
     account: World,
     tables: list[dict[str, Any]],
     endpoints: list[str],

@@ -1,4 +1,4 @@
-"""The VPC of a stack: room for it and its tasks, their way to secrets, and what is left in it."""
+"""The VPC of a stack: room for it and its tasks, their way to AWS, and what is left in it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -30,11 +30,11 @@ _OF_GUARDDUTY: Final = {"Name": "tag:GuardDutyManaged", "Values": ["true"]}
 def room(plan: Plan) -> Iterator[Finding]:
     """Whether the region has room for the stack's own VPC, and for the tasks in any VPC.
 
-    And whether tasks in subnets that are there reach the secrets of their stages.
+    And whether tasks in subnets that are there reach the services that they need.
     """
     yield from _of_vpc(plan)
     yield from _of_tasks(plan)
-    yield from _of_secrets(plan)
+    yield from _of_services(plan)
 
 
 def _of_vpc(plan: Plan) -> Iterator[Finding]:
@@ -85,17 +85,22 @@ def _of_tasks(plan: Plan) -> Iterator[Finding]:
         yield ok(f"network: {name}: {there} of {quota:g} are taken, for {slots} slots")
 
 
-def _of_secrets(plan: Plan) -> Iterator[Finding]:
-    """Whether each subnet of the settings leads to the services that have the stages' secrets."""
-    network = plan.settings.network
-    services = {
+def _of_services(plan: Plan) -> Iterator[Finding]:
+    """Whether each subnet of the settings leads to the services that tasks need.
+
+    Without them no task starts: its image comes from ECR and S3, and its log goes to CloudWatch.
+    """
+    settings, network = plan.settings, plan.settings.network
+    if network.vpc_id is None:
+        return
+    services = {"ecr.api", "ecr.dkr", "s3", "logs", "dynamodb"}
+    services |= {"glue"} if settings.databases else set()
+    services |= {
         SecretRef.parse(secret).service
-        for stage in plan.settings.stages
+        for stage in settings.stages
         if not stage.retired
         for secret in stage.secrets.values()
     }
-    if network.vpc_id is None or not services:
-        return
     ec2 = plan.target.client("ec2")
     of_vpc = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
     tables = _listed(ec2, "describe_route_tables", "RouteTables", of_vpc)
@@ -106,18 +111,17 @@ def _of_secrets(plan: Plan) -> Iterator[Finding]:
     ]
     endpoints = _listed(ec2, "describe_vpc_endpoints", "VpcEndpoints", of_vpc) if closed else []
     # The whole name begins otherwise in China.
-    ends = {each["ServiceName"].rpartition(".")[2] for each in endpoints}
+    ends = {each["ServiceName"].partition(f".{plan.target.region}.")[2] for each in endpoints}
     missing = sorted(services - ends)
     if closed and missing:
         yield warning(
             f"network: {', '.join(closed)} of {network.vpc_id} have no way to the internet, and the"
-            f" VPC has no interface endpoint for {' and '.join(missing)}: jobs of stages with"
-            " secrets wait there for an answer",
-            "add the endpoint with private DNS, or a NAT; nothing is to do where a private zone"
-            " leads to one elsewhere",
+            f" VPC has no endpoint for {', '.join(missing)}: jobs are refused or wait there",
+            "add the endpoints with private DNS (gateways for s3 and dynamodb), or a NAT; nothing"
+            " is to do where a private zone leads to one elsewhere",
         )
     else:
-        yield ok(f"network: the subnets lead to the secrets in {' and '.join(sorted(services))}")
+        yield ok(f"network: the subnets lead to {', '.join(sorted(services))}")
 
 
 def _leads_out(subnet: str, tables: Sequence[dict[str, Any]], *, has_address: bool) -> bool:

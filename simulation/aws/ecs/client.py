@@ -187,7 +187,6 @@ class FakeEcs(Service):
         if definition.arn in self.inactive:
             raise RefusedError("ClientException", "TaskDefinition is inactive")
         _check_run(request, definition.container)
-        self.launches.take(self._now())
         token = request.get("clientToken")
         if token in self._tokens and self._now() - self._tokens[token][0] < _CLIENT_TOKENS_LIVE:
             return self._tokens[token][1]
@@ -199,6 +198,7 @@ class FakeEcs(Service):
                 "tasks": [],
                 "failures": [{name: value for name, value in shown.items() if value}],
             }
+        self.launches.take(self._now())
         name = cluster_.arn.rpartition("/")[2]
         arn = f"arn:aws:ecs:{REGION}:{ACCOUNT}:task/{name}/{next(self._ids):032x}"
         task = cluster_.tasks[arn] = Task(arn, cluster_.arn, definition, request, self._now())
