@@ -49,7 +49,7 @@ from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.sending_ahead import WORTH_IT, SendingAhead
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
-from longhaul.runner.io.written import require_written
+from longhaul.runner.io.written import require_closed, require_written
 from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
 from longhaul.runner.origins import parents, reads
 from longhaul.runner.reporting import Phase, Progress, Reporter
@@ -303,6 +303,7 @@ class AttemptRunner:
         def run(session: "SparkSession", running: RunningJob[Any]) -> None:
             try:
                 loaded.run(session, running)
+                require_closed(running.output_folder)
             finally:
                 running.incoming.end()  # now: Spark takes a while to end
 

@@ -1,5 +1,6 @@
 """Jobs without Spark: the same attempt, and no JVM."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,64 @@ def test_an_append_that_is_parted_in_another_way_is_refused_before_anything_is_c
     result = cloud.lease().attempt.result
     assert result is not None
     assert "is parted by day" in result.error
+
+
+def test_a_file_that_is_open_at_the_end_is_refused_by_name(
+    run: Callable[..., ExitCode], cloud: Cloud
+) -> None:
+    with ExitStack() as kept:
+
+        def job(job: Job[Any]) -> None:
+            file = kept.enter_context((job.files() / "rows.csv").open("w"))
+            file.write("1\n")
+
+        assert run(job) is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "rows.csv is still open for writing" in result.error
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_file_that_only_garbage_has_open_is_published_whole(
+    run: Callable[..., ExitCode], cloud: Cloud
+) -> None:
+    class Sink:
+        def __init__(self, file: Path) -> None:
+            self.file, self.me = file.open("w"), self
+
+    def job(job: Job[Any]) -> None:
+        file = job.files() / "rows.csv"
+        Sink(file).file.write("1\n")
+
+    gc.disable()
+    try:
+        assert run(job) is ExitCode.OK
+    finally:
+        gc.enable()
+
+    assert list(published(cloud).values()) == [b"1\n"]
+
+
+def test_a_file_that_a_thread_still_writes_fails_the_job_before_its_commit(
+    run: Callable[..., ExitCode], cloud: Cloud
+) -> None:
+    def job(job: Job[Any]) -> None:
+        file = job.files() / "rows.csv"
+        file.write_text("1\n")
+
+        def write_more(params: Any, **_: Any) -> None:
+            del params
+            with file.open("a") as more:
+                more.write("2\n")
+
+        cloud.s3.meta.events.register("before-parameter-build.s3.UploadPart", write_more)
+
+    assert run(job) is ExitCode.PERMANENT
+    assert cloud.lease().attempt.output is None
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "rows.csv has changed while it was sent" in result.error
 
 
 def test_compressed_files_are_the_jobs_own_matter(cloud: Cloud, run: Callable[..., Any]) -> None:

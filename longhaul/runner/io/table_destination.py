@@ -179,8 +179,8 @@ class TableDestination:
                 f"{path.name}/{entry.path}",
                 dataset.name,
                 entry.size,
-                # Other field ids make a file of the same size.
-                (content_version(file.stat()), pending.columns),
+                content_version(file.lstat()),
+                pending.columns,  # other field ids make a file of the same size
             )
             for file, entry in described
         ]

@@ -173,6 +173,7 @@ class Uploader:
 
         Raises:
             PermanentJobError: a file has a name that it cannot have, or they are too many.
+            ChangedFileError: a file is still being written.
             StopRequestedError: the attempt has to stop; its uploads are left for
                 `Publisher.discard`.
         """
@@ -186,6 +187,8 @@ class Uploader:
         self._list(main.attempt, map(self._pending, plans))
         for plan in plans:
             self._send(plan, self._stop.check, self._advance, _AT_ONCE)
+            for file in plan.files:
+                file.require_unchanged()
         self._list(
             main.attempt,
             [

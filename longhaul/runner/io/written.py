@@ -3,6 +3,8 @@
 Files on disk are sent; objects in S3 are copied inside S3.
 """
 
+import gc
+import io
 import os
 import stat
 from collections.abc import Hashable, Iterable, Iterator
@@ -26,12 +28,17 @@ _MIN_PART: Final = 8 * _MIB
 # A part copied by S3 costs a call and no memory: as large as still splits a large file into many.
 _MIN_COPIED_PART: Final = 128 * _MIB
 _MAX_PARTS: Final = 10_000  # S3's limit
+_OPENED: Final = Path("/proc/self/fd")
 # Empty objects that S3's console and some of Hadoop's file systems make for folders.
 _FOLDER_MARKS: Final = ("/", "_$folder$")
 
 
 class NotAFileError(PermanentError):
     """Something in the output is no regular file."""
+
+
+class ChangedFileError(PermanentError):
+    """A file of the output is still being written when the job has ended."""
 
 
 class NoOutputError(PermanentError):
@@ -138,6 +145,9 @@ class WrittenFile(Protocol):
     def version(self) -> Hashable:
         """Another one once its content may be another: what was sent of it is of no use then."""
 
+    def require_unchanged(self) -> None:
+        """Raises ChangedFileError if it is not as it was when it was listed."""
+
     def put_part(
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
     ) -> tuple[Part, int]:
@@ -150,7 +160,19 @@ class LocalFile:
     path: str
     dataset: str
     size: int
-    version: Hashable
+    content: Hashable  # `content_version`
+    columns: str = ""  # of its table, whose field ids are in the file
+
+    @property
+    def version(self) -> Hashable:
+        return self.content, self.columns
+
+    def require_unchanged(self) -> None:
+        if content_version(self.file.lstat()) != self.content:
+            raise ChangedFileError(
+                f"output: {self.file.name} has changed while it was sent: let the job end what"
+                " writes its files (threads, processes) before it returns"
+            )
 
     @property
     def part_size(self) -> int:
@@ -180,6 +202,9 @@ class S3File:
     @property
     def version(self) -> Hashable:
         return self.bucket, self.key, self.size
+
+    def require_unchanged(self) -> None:
+        """Nothing changes an object: it would be another one."""
 
     @property
     def part_size(self) -> int:
@@ -259,6 +284,35 @@ def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
         for file, status in regular_files(folder)
         if (path := _final_path(dataset, file.relative_to(folder).parts, token)) is not None
     ]
+
+
+def require_closed(folder: Folder) -> None:
+    """Let go of what the job no longer uses, and refuse a file that is still open for writing.
+
+    A file's last lines get to the disk when it is closed. Garbage closes its own, as it does at
+    Python's end; what a global, a cache or a thread holds stays open.
+
+    Raises:
+        ChangedFileError: this process may still write a file below the folder.
+    """
+    if not isinstance(folder, Path):
+        return
+    # Held over the collection, which would close a text's buffer before its last lines are in it.
+    held = [each for each in gc.get_objects() if issubclass(type(each), io.IOBase)]
+    gc.collect()
+    del held
+    for opened in _OPENED.glob("*"):
+        try:
+            file = opened.readlink()
+            flags = (_OPENED.parent / "fdinfo" / opened.name).read_text()
+        except OSError:  # closed since
+            continue
+        is_written = int(flags.partition("flags:")[2].split()[0], 8) & os.O_ACCMODE
+        if is_written and file.is_relative_to(folder.resolve()) and file.exists():
+            raise ChangedFileError(
+                f"output: {file.name} is still open for writing when the job has ended: close it,"
+                " as `with open(…)` does, or what was written last would be missing"
+            )
 
 
 def content_version(status: os.stat_result) -> Hashable:
