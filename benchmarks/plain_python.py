@@ -1,7 +1,7 @@
 """Jobs without Spark, beside the same with it: the start on `tiny`, and large files.
 
 The start is from the claim to the first line of the job's code, in a warm environment of Lambda's
-handler: the job with Spark finds a JVM that has run one before. The large files are those of the
+handler. The large files are those of the
 demo's `wav_previews` and `wav_previews_plain`, each as a task.
 """
 
@@ -62,13 +62,12 @@ def main() -> int:
 
 
 def _starts(tasks: ours.TaskRunner, folder: Path, runs: int) -> dict[str, object]:
-    # As in one stage's function each: jobs of two names share no JVM.
-    plain, spark = ExecutionEnvironment(), ExecutionEnvironment()
+    environment = ExecutionEnvironment()
     adopt_orphans()
     sys.path.append(str(_OURS))  # as the image's PYTHONPATH has it
     stamp = folder / "stamp"
 
-    def timed(environment: ExecutionEnvironment, job: str) -> float:
+    def timed(job: str) -> float:
         # Each has a folder of its own, and ends what it finds there.
         own = folder / job
         own.mkdir(exist_ok=True)
@@ -85,18 +84,9 @@ def _starts(tasks: ours.TaskRunner, folder: Path, runs: int) -> dict[str, object
             environment.run({**names, "stage": "main", "job": job}, _Context())
             return float(stamp.read_text()) - started
 
-    def with_spark() -> float:
-        seconds = timed(spark, "first_line_spark")
-        plain.spared = spark.spared | frozenset([spark.jvm.gateway.pid] if spark.jvm else [])
-        return seconds
-
-    try:
-        mine, others = pairs.take_turns(
-            lambda: timed(plain, "first_line"), {"spark": with_spark}, runs
-        )
-    finally:
-        with _as_function(tasks, folder / "first_line_spark"):
-            spark.end()
+    mine, others = pairs.take_turns(
+        lambda: timed("first_line"), {"spark": lambda: timed("first_line_spark")}, runs
+    )
     return pairs.ratios(mine, others["spark"])
 
 

@@ -286,8 +286,6 @@ class TaskSettings(Model):
     public_ip: bool = True
     # Empty where they are unknown.
     sizes: dict[SizeName, TaskSize] = Field(default_factory=dict)
-    # Jobs of the size tiny: whether one may run in the JVM of the one before.
-    reuse: bool = True
 
     @property
     def disk_gib(self) -> dict[SizeName, int]:

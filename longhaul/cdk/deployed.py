@@ -79,7 +79,6 @@ def runtime_settings(
             architecture=settings.architecture,
             public_ip=spark.network.assign_public_ip,
             sizes=task_sizes(settings.sizes),
-            reuse=settings.sizes.tiny is None or settings.sizes.tiny.reuse,
         ),
         # By name: the machine itself names functions that need these settings.
         state_machine_arn=stack.format_arn(

@@ -69,8 +69,6 @@ class TinySize(Model):
     memory_mib: int = Field(default=3008, ge=2048, le=10_240)
     # The function's /tmp: inputs, shuffle and output of one job.
     disk_gib: int = Field(default=8, ge=1, le=10)
-    # A warm environment keeps its JVM for the next job of the same stage and catalogue job.
-    reuse: bool = True
 
     @property
     def cpu(self) -> int:

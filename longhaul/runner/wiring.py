@@ -5,7 +5,6 @@ Apart from the runners, because its imports take as long as a JVM takes to boot.
 
 import os
 import random
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,11 +35,12 @@ from longhaul.runner.task import Task
 from longhaul.settings import RuntimeSettings, job_variables, runtime_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mypy_boto3_s3 import S3Client
 
     from longhaul.adapters.iceberg.catalog import Tables
     from longhaul.runner.spark.gateway import LateGateway
-    from longhaul.runner.spark.kept import KeptGateway
 
 # Transfers use up to this many connections at once; the retries cover S3's and DynamoDB's
 # throttles.
@@ -59,60 +59,36 @@ def task_attempt(
 ) -> AttemptRunner:
     """The attempt that the environment names, with a JVM of its own if its job needs one."""
 
-    def make_spark(*given: Any, **named: Any) -> Spark:  # noqa: ANN401 - as `LocalSpark` takes them
+    def make_spark() -> Spark:
         # Needs the JVM's package, which a cluster's driver does not have; and imports PySpark.
         from longhaul.runner.spark.local import LocalSpark  # noqa: PLC0415
 
-        return LocalSpark(gateway.start(), *given, **named)
+        return LocalSpark(
+            gateway.start(),
+            attempt_id.execution_name,
+            task.resources,
+            scratch,
+            stop,
+            watch_every_s=_watch_period_s(settings),
+        )
 
-    attempt = _attempt_on_disk(task, make_spark, scratch, stop, background)
-    if gateway.is_started:
-        attempt.spark.begin(JobKind.SPARK)
-    return attempt
-
-
-def invocation_attempt(
-    task: Task, gateway: "KeptGateway", scratch: Path, stop: Stop, background: Background
-) -> AttemptRunner:
-    """The attempt that the environment names, on a JVM that another process keeps."""
-    from longhaul.runner.spark.kept import KeptSpark  # noqa: PLC0415 - as above
-
-    attempt = _attempt_on_disk(task, partial(KeptSpark, gateway), scratch, stop, background)
-    attempt.spark.begin(JobKind.SPARK)
-    return attempt
-
-
-def _attempt_on_disk(
-    task: Task,
-    make_spark: Callable[..., Spark],
-    scratch: Path,
-    stop: Stop,
-    background: Background,
-) -> AttemptRunner:
     attempt_id, settings = attempt_from_environment(), runtime_settings()
     s3 = s3_client(settings)
-    return put_together(
+    attempt = put_together(
         attempt_id,
         settings,
         s3,
         task=task,
         scratch=scratch,
         area=_disk_area(settings, s3, scratch),
-        spark=SparkOnDemand(
-            partial(
-                make_spark,
-                attempt_id.execution_name,
-                task.resources,
-                scratch,
-                stop,
-                watch_every_s=_watch_period_s(settings),
-            ),
-            stop,
-        ),
+        spark=SparkOnDemand(make_spark, stop),
         stop=stop,
         background=background,
         tables=tables_from(settings, s3),
     )
+    if gateway.is_started:
+        attempt.spark.begin(JobKind.SPARK)
+    return attempt
 
 
 def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> AttemptRunner:

@@ -23,8 +23,7 @@ from longhaul.engines.aws_lambda.runner import (
     NotCleanError,
     adopt_orphans,
 )
-from longhaul.runner.job_file import JOBS_VARIABLE
-from longhaul.settings import VARIABLE, TaskSettings, runtime_settings
+from longhaul.settings import VARIABLE, runtime_settings
 from tests.builders import settings
 
 # It has wheels for Linux alone.
@@ -41,7 +40,7 @@ EVENT = {
 }
 # Runs until it is killed, or until the process of the tests is gone, however that ended.
 ENDLESS = "import os; os.read(int(os.environ['LIFELINE']), 1)"
-# Takes the place of `python -m longhaul.engines.aws_lambda.runner` in the child.
+# Takes the place of the runner in the child.
 CHILD = f"""
 import os, subprocess, sys
 from pathlib import Path
@@ -53,7 +52,8 @@ line = int(os.environ["LIFELINE"])
 orphan = [sys.executable, "-c", {ENDLESS!r}]
 left = subprocess.Popen(orphan, start_new_session=True, pass_fds=[line])
 Path(os.environ["SEEN"]).write_text(" ".join([
-    str(left.pid), os.environ["LONGHAUL_KEY"], os.environ["LONGHAUL_ATTEMPT"], *sys.argv[1:]]))
+    str(left.pid), os.environ["LONGHAUL_KEY"], os.environ.get("LONGHAUL_JOB", "none"),
+    os.environ["LONGHAUL_ATTEMPT"], *sys.argv[1:]]))
 """
 
 
@@ -74,37 +74,6 @@ def lifeline() -> int:
     return int(os.environ["LIFELINE"])
 
 
-class FakeGateway:
-    """A process in place of the JVM."""
-
-    def __init__(self, _scratch: Path, _heap_mib: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", ENDLESS],
-            stdout=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            pass_fds=[lifeline()],
-        )
-        self.pid = self._process.pid
-
-    @property
-    def output(self) -> int:
-        assert self._process.stdout is not None
-        return self._process.stdout.fileno()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def on_death(self, _: Callable[[int], None]) -> None:
-        pass
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     made = tmp_path / "tmp"
@@ -112,7 +81,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TMPDIR", str(made))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     monkeypatch.setenv(VARIABLE, settings().model_dump_json())
-    monkeypatch.setattr(runner, "Gateway", FakeGateway)
     reading, writing = os.pipe()
     monkeypatch.setenv("LIFELINE", str(reading))
     adopt_orphans()
@@ -132,16 +100,11 @@ def stop_adopting() -> None:
 def running(code: str) -> ExecutionEnvironment:
     """An environment whose jobs are this code in place of the runner."""
 
-    def start(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-        assert command[1:3] == ["-m", "longhaul.engines.aws_lambda.runner"]
-        options["pass_fds"] = [*options["pass_fds"], lifeline()]
-        return subprocess.Popen([sys.executable, "-c", code, *command[3:]], **options)
-
     def fork(arguments: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
         fork = [sys.executable, "-c", code, *arguments]
         return subprocess.Popen(fork, env=environment, pass_fds=[lifeline()])
 
-    return ExecutionEnvironment(_popen=start, _fork=fork)
+    return ExecutionEnvironment(_fork=fork)
 
 
 def test_a_forked_process_has_the_environment_of_its_job_and_no_files_of_its_parent(
@@ -181,7 +144,7 @@ def test_a_forked_process_that_takes_too_long_is_killed(monkeypatch: pytest.Monk
 def environment(folder: Path) -> Iterator[ExecutionEnvironment]:
     made = running(CHILD)
     yield made
-    made.end()
+    assert made.cleaned() == set()
     assert list(folder.iterdir()) == []
     assert {each.pid for each in psutil.Process().children(recursive=True)} <= made.spared
 
@@ -192,83 +155,13 @@ def test_a_job_gets_a_process_that_knows_its_attempt_and_leaves_neither_files_no
     before = datetime.now(UTC)
     environment.run(EVENT, Context())
 
-    pid, key, attempt, task, memory, *jvm = Path(os.environ["SEEN"]).read_text().split()
-    assert (key, attempt, memory) == ("main#flights", "2", "3008")
+    pid, key, job, attempt, task, memory = Path(os.environ["SEEN"]).read_text().split()
+    assert (key, job, attempt, memory) == ("main#flights", "flights_clean", "2", "3008")
     ended_in = timedelta(seconds=900) + CLOCK_RIGHT_WITHIN
     assert abs(ends_by(task) - before - ended_in) < timedelta(seconds=60)
-    assert environment.jvm is not None
-    kept = environment.jvm
-    assert jvm == [str(kept.folder), str(kept.gateway.pid), str(kept.gateway.output)]
     assert not psutil.pid_exists(int(pid))
-    assert list(folder.iterdir()) == [kept.folder]
-    assert {each.pid for each in psutil.Process().children()} - environment.spared == {
-        kept.gateway.pid
-    }
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "is_shared"),
-    [
-        ({}, {}, True),
-        ({}, {"key": "main#other", "attempt": "1"}, True),
-        ({}, {"stage": "delays"}, False),
-        ({}, {"job": "sql"}, False),
-        ({"job": None}, {"job": None}, False),
-    ],
-)
-def test_only_the_next_job_of_the_same_stage_and_catalogue_job_gets_a_used_jvm(
-    environment: ExecutionEnvironment,
-    before: dict[str, Any],
-    after: dict[str, Any],
-    is_shared: bool,  # noqa: FBT001 - a parameter of the table
-) -> None:
-    seen = []
-    for changes in (before, after):
-        environment.run(EVENT | changes, Context())
-        seen.append(Path(os.environ["SEEN"]).read_text().split()[5:])
-    (_, first, _), (_, second, _, *used) = seen
-    assert (second == first, used) == (is_shared, ["used"] * is_shared)
-
-
-PLAIN_JOB = "def run(job):\n    pass\n"
-
-
-@pytest.mark.parametrize("job", ["counts", "s3://data/jobs/mine.py"])
-def test_a_job_that_may_need_no_jvm_has_none_beside_it(
-    environment: ExecutionEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
-) -> None:
-    jobs = tmp_path / "jobs"
-    jobs.mkdir()
-    (jobs / "counts.py").write_text(PLAIN_JOB)
-    monkeypatch.setenv(JOBS_VARIABLE, str(jobs))
-    environment.run(EVENT, Context())
-    assert environment.jvm is not None
-
-    environment.run(EVENT | {"job": job}, Context())
-
-    assert len(Path(os.environ["SEEN"]).read_text().split()) == 5  # and no JVM
-    assert environment.jvm is None
-    environment.run(EVENT, Context())  # a stage may have jobs of both kinds
-    assert environment.jvm is not None
-
-
-def test_a_setting_turns_reuse_off(
-    environment: ExecutionEnvironment, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    off = settings(tasks=TaskSettings(reuse=False))
-    monkeypatch.setenv(VARIABLE, off.model_dump_json())
-    runtime_settings.cache_clear()
-    environment.run(EVENT, Context())
-    assert environment.jvm is None
     assert list(folder.iterdir()) == []
-
-
-def test_a_jvm_serves_a_hundred_jobs_at_most(environment: ExecutionEnvironment) -> None:
-    environment.run(EVENT, Context())
-    assert environment.jvm is not None
-    environment.jvm.jobs = 99
-    environment.run(EVENT, Context())
-    assert environment.jvm is None
+    assert {each.pid for each in psutil.Process().children()} <= environment.spared
 
 
 @pytest.mark.parametrize(
@@ -278,13 +171,10 @@ def test_a_jvm_serves_a_hundred_jobs_at_most(environment: ExecutionEnvironment) 
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code 137"),
     ],
 )
-def test_a_job_that_fails_is_an_error_of_the_function_and_takes_its_jvm_with_it(
-    folder: Path, code: str, said: str
-) -> None:
+def test_a_job_that_fails_is_an_error_of_the_function(folder: Path, code: str, said: str) -> None:
     environment = running(code)
     with pytest.raises(JobEnded, match=f"^{said}; ended: arn:aws:lambda:.*/until/\\d+$"):
         environment.run(EVENT, Context())
-    assert environment.jvm is None
     assert list(folder.iterdir()) == []
 
 
@@ -387,7 +277,7 @@ inner.chmod(0o555)
 (folder / "closed" / "inner").mkdir(parents=True)
 (folder / "closed").chmod(0)
 (folder / "link").symlink_to(sys.argv[1])
-clean(folder, None, frozenset())
+clean(folder, frozenset())
 print([each.name for each in folder.iterdir()])
 """
 
@@ -411,21 +301,7 @@ def test_folders_within_folders_are_deleted_however_deep(
 ) -> None:
     nest(folder / "archive", name, levels)
     environment.run(EVENT, Context())
-    assert [each.name for each in folder.iterdir()] == [
-        environment.jvm and environment.jvm.folder.name
-    ]
-
-
-def test_a_jvm_in_whose_folder_something_cannot_be_deleted_is_not_used_again(
-    environment: ExecutionEnvironment, folder: Path
-) -> None:
-    environment.run(EVENT, Context())
-    assert environment.jvm is not None
-    first = environment.jvm.gateway.pid
-    nest(environment.jvm.folder / "work", "x" * 200, 30)
-    environment.run(EVENT, Context())
-    assert environment.jvm.gateway.pid != first
-    assert list(folder.iterdir()) == [environment.jvm.folder]
+    assert list(folder.iterdir()) == []
 
 
 def nest(top: Path, name: str, levels: int) -> None:
@@ -456,7 +332,7 @@ def test_no_job_starts_beside_files_that_could_not_be_deleted(
         # A new process finds them too.
         with pytest.raises(NotCleanError):
             running(CHILD).run(EVENT, Context())
-    environment.end()
+    assert environment.cleaned() == set()
     assert list(folder.iterdir()) == []
 
 
@@ -467,20 +343,5 @@ def test_files_of_another_user_are_no_jobs(folder: Path, monkeypatch: pytest.Mon
         foreign.setattr(runner, "_delete", Mock(side_effect=PermissionError))
         foreign.setattr(os, "getuid", lambda: -1)
         environment.run(EVENT, Context())
-    environment.end()
+    assert environment.cleaned() == set()
     assert list(folder.iterdir()) == []
-
-
-def test_what_the_jvm_said_last_is_not_in_the_next_jobs_log(
-    environment: ExecutionEnvironment, capfd: pytest.CaptureFixture[str]
-) -> None:
-    reading, writing = os.pipe()
-    os.write(writing, b"WARNING X: Lost task: the value 'secret'\nof the first job\n")
-    runner.drain(reading)
-    assert capfd.readouterr().err == "WARNING X: Lost task\nof the first job\n"
-    os.write(writing, b"WARN of the second job\n")
-    assert os.read(reading, 100) == b"WARN of the second job\n"
-    assert os.get_blocking(reading)
-    assert environment.jvm is None
-    os.close(reading)
-    os.close(writing)

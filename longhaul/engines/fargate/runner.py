@@ -7,16 +7,11 @@ job, LONGHAUL_SETTINGS holds the settings, and ECS's metadata endpoint describes
 """
 
 import logging
-import os
-import shutil
-import tempfile
-from pathlib import Path
 
 from longhaul.adapters.background import Threads
 from longhaul.domain.verdict import ExitCode
-from longhaul.runner.job_file import may_need_no_spark
-from longhaul.runner.spark.gateway import LateGateway
-from longhaul.runner.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
+from longhaul.runner.one_machine import carry_out
+from longhaul.runner.stopping import Stop, exit_with, stop_on_sigterm
 from longhaul.runner.task import this_task
 
 logger = logging.getLogger(__name__)
@@ -31,20 +26,7 @@ def main() -> int:
     except ConnectionError:
         logger.exception("nothing was begun")
         return ExitCode.INTERRUPTED
-    scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
-    gateway = LateGateway(scratch, task.resources)
-    if not may_need_no_spark(os.environ.get("LONGHAUL_JOB")):
-        gateway.start()
-    try:
-        # After the JVM's start, which takes longest: boto3, pydantic and PySpark would delay it.
-        from longhaul.runner.wiring import task_attempt  # noqa: PLC0415
-
-        attempt = task_attempt(task, gateway, scratch, stop, background)
-        end_when_stopped(attempt)
-        return int(attempt.run())
-    finally:
-        gateway.stop()
-        shutil.rmtree(scratch, ignore_errors=True)
+    return carry_out(task, stop, background)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import Final
 
 import psutil
 
@@ -26,14 +26,11 @@ from longhaul.runner.spark.jvm import command
 OUT_OF_MEMORY_EXIT: Final = 3
 """HotSpot's exit code under ExitOnOutOfMemoryError."""
 
-CONNECTION: Final = "gateway-connection"
-"""The file in its folder to which the JVM writes its address, and the secret of its clients."""
-
-ENDED: Final = "jvm-ended"
-"""The file there with the JVM's exit code, for a process that is not its parent."""
+# The file in its folder to which the JVM writes its address, and the secret of its clients.
+_CONNECTION: Final = "gateway-connection"
 
 _POLL_S: Final = 0.02
-TAIL_LINES: Final = 40
+_TAIL_LINES: Final = 40
 _STOP_WAIT_S: Final = 5
 
 # As log4j2.properties writes it: level, logger, and the message with `\n` for its line breaks.
@@ -47,25 +44,6 @@ logger = logging.getLogger(__name__)
 
 class GatewayError(ConnectionError):
     """The JVM did not come up."""
-
-
-class Jvm(Protocol):
-    """Spark's JVM, as a job's process uses it: `Gateway`, or `kept.KeptGateway`."""
-
-    @property
-    def is_alive(self) -> bool: ...
-
-    def attach(self, timeout_s: float = 120) -> None:
-        """Wait for the JVM, point PySpark at it, and log its output from now on."""
-
-    def on_death(self, callback: Callable[[int], None]) -> None:
-        """Call `callback` with the exit code if the JVM ends before `stop`."""
-
-    def stop(self) -> None:
-        """Kill the JVM and all processes below it."""
-
-    def last_words(self) -> str:
-        """The last line that it printed."""
 
 
 class Gateway:
@@ -86,7 +64,7 @@ class Gateway:
         """
         local_dirs = scratch / "spark"
         local_dirs.mkdir(parents=True, exist_ok=True)
-        self._connection = scratch / CONNECTION
+        self._connection = scratch / _CONNECTION
         environment = {
             **(os.environ if environment is None else environment),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection),
@@ -107,19 +85,8 @@ class Gateway:
             errors="replace",
         )
         self._stopping = threading.Event()
-        self.tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._reader: threading.Thread | None = None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def output(self) -> int:
-        """The file descriptor of its output, for a process that attaches in place of this one."""
-        if self._process.stdout is None:
-            raise AssertionError("the JVM was started without a pipe")
-        return self._process.stdout.fileno()
 
     @property
     def is_alive(self) -> bool:
@@ -136,14 +103,23 @@ class Gateway:
         self._reader = threading.Thread(target=self._read_output, name="jvm-output", daemon=True)
         self._reader.start()
 
-        def check() -> None:
+        deadline = time.monotonic() + timeout_s
+        while not self._connection.exists():  # written beside and renamed: whole when it is there
             if self._process.poll() is not None:
                 raise GatewayError(
                     f"the JVM ended with {self._process.returncode}: {self.last_words()}"
                 )
-
-        connect(self._connection, timeout_s, check)
+            if time.monotonic() > deadline:
+                raise GatewayError(f"the JVM did not answer within {timeout_s} s")
+            time.sleep(_POLL_S)
+        written = self._connection.read_bytes()
         self._connection.unlink()
+        port, length = struct.unpack(">ii", written[:8])
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = written[8 : 8 + length].decode()
+        # The driver names the interpreter of its workers, whatever the JVM was started with. Else
+        # they run the first `python3` of PATH, which may lack what the job imports.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
     def on_death(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with the exit code if the JVM ends before `stop`."""
@@ -194,7 +170,13 @@ class Gateway:
         output = self._process.stdout
         if output is None:
             raise AssertionError("the JVM was started without a pipe")
-        log_output(output, self.tail)
+        spark = logging.getLogger("spark")
+        for line in output:
+            text = printable(line)
+            self.tail.append(text)
+            # Spark's lines begin with the level; HotSpot's own do not.
+            level = logging.getLevelNamesMapping().get(text.partition(" ")[0], logging.INFO)
+            spark.log(level, text)
 
 
 class LateGateway:
@@ -223,27 +205,6 @@ class LateGateway:
             self._gateway.stop()
 
 
-def connect(connection: Path, timeout_s: float, check: Callable[[], None]) -> None:
-    """Wait until the JVM has written its address, and point PySpark at it.
-
-    Raises:
-        GatewayError: it did not in time; or as `check` raises, which is called meanwhile.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not connection.exists():  # written beside and renamed: whole when it is there
-        check()
-        if time.monotonic() > deadline:
-            raise GatewayError(f"the JVM did not answer within {timeout_s} s")
-        time.sleep(_POLL_S)
-    written = connection.read_bytes()
-    port, length = struct.unpack(">ii", written[:8])
-    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-    os.environ["PYSPARK_GATEWAY_SECRET"] = written[8 : 8 + length].decode()
-    # The driver names the interpreter of its workers, whatever the JVM was started with. Else they
-    # run the first `python3` of PATH, which may lack what the job imports.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-
-
 def printable(line: str) -> str:
     """A line of the JVM's output as a log may show it.
 
@@ -254,13 +215,3 @@ def printable(line: str) -> str:
     text = line.rstrip()
     of_spark = _OF_SPARK.match(text)
     return of_spark[0] if of_spark else text
-
-
-def log_output(output: IO[str], tail: deque[str]) -> None:
-    """Log the JVM's output to its end, and keep the last lines in `tail`."""
-    spark = logging.getLogger("spark")
-    for line in output:
-        text = printable(line)
-        tail.append(text)
-        # Spark's lines begin with the level; HotSpot's own do not.
-        spark.log(logging.getLevelNamesMapping().get(text.partition(" ")[0], logging.INFO), text)

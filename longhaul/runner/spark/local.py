@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from longhaul.runner.effort import ProcessTree
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.base import BaseSpark
-from longhaul.runner.spark.gateway import OUT_OF_MEMORY_EXIT, Jvm
+from longhaul.runner.spark.gateway import OUT_OF_MEMORY_EXIT, Gateway
 from longhaul.runner.spark.mllib import add_functions_when_imported
 from longhaul.runner.spark.session import build_session, session_options
 from longhaul.runner.stopping import Stop, StopReason
@@ -27,7 +27,7 @@ class LocalSpark(BaseSpark):
 
     def __init__(
         self,
-        gateway: Jvm,
+        gateway: Gateway,
         name: str,
         resources: Resources,
         scratch: Path,
@@ -43,14 +43,11 @@ class LocalSpark(BaseSpark):
 
         def attach_and_build() -> SparkSession:
             gateway.attach()
-            session = self._build(name, session_options(resources, scratch))
+            session = build_session(name, session_options(resources, scratch))
             add_functions_when_imported(session)
             return session
 
         self._begin_session(attach_and_build)
-
-    def _build(self, name: str, options: dict[str, str]) -> SparkSession:
-        return build_session(name, options)
 
     def close(self) -> None:
         if self._has_session and self._gateway.is_alive and not self._stop.requested:

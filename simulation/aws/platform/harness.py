@@ -61,7 +61,7 @@ def installed(world: World) -> Iterator[None]:
             (longhaul.domain.saved, "_REMOVED_AFTER", kept + timedelta(hours=1)),
         )
     if world.tiny is not None:
-        replacements += job_function.replacements(clock.now, lambda: world.settings.tasks.reuse)
+        replacements += job_function.replacements(clock.now)
     if world.plan.has_tables:
         # Imported by worlds that need it alone: pyiceberg takes a while.
         from simulation.aws.platform import iceberg  # noqa: PLC0415

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from longhaul.engines.aws_lambda import runner
-from longhaul.engines.aws_lambda.runner import ExecutionEnvironment, JobEnded, WarmJvm
+from longhaul.engines.aws_lambda.runner import ExecutionEnvironment, JobEnded
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.hosts import Host, here
 from simulation.aws.platform.invocations import (
@@ -62,7 +62,7 @@ class Environment:
 
     def forget(self) -> None:
         """The handler's process is a new one."""
-        self.kept = ExecutionEnvironment(spared=frozenset(), _popen=_started)
+        self.handler = ExecutionEnvironment(spared=frozenset(), _fork=_started)
 
 
 class JobFunction:
@@ -184,7 +184,7 @@ class Invocation:
     def begin(self) -> None:
         for each in self.environment.left:
             each.thaw()
-        run = self.environment.kept.run
+        run = self.environment.handler.run
         self.handler.run(lambda: run(self._event, cast("Any", self.context)), self._returned)
 
     def start(self, task_ref: str, names: Mapping[str, str]) -> TinyProcess:
@@ -269,16 +269,12 @@ class Invocation:
         return round(left.total_seconds() * 1_000)
 
 
-def replacements(
-    now: Callable[[], datetime], reuse: Callable[[], bool]
-) -> tuple[tuple[Any, str, Any], ...]:
+def replacements(now: Callable[[], datetime]) -> tuple[tuple[Any, str, Any], ...]:
     """What the handler's code gets in a world: owners, names and values."""
     return (
         (runner, "datetime", SimpleNamespace(now=lambda _: now())),
         (runner, "os", SimpleNamespace(environ={"TMPDIR": "/nonexistent"})),
         (runner, "clean", lambda *_: _invocation().clean()),
-        (runner, "_reuse_allowed", reuse),
-        (WarmJvm, "start", staticmethod(_jvm)),
     )
 
 
@@ -287,12 +283,6 @@ def _invocation() -> Invocation:
     return cast("Invocation", here().facts["invocation"])
 
 
-def _started(arguments: Sequence[str], *, env: Mapping[str, str], **_: object) -> TinyProcess:
-    """Stands in for `subprocess.Popen`."""
-    return _invocation().start(arguments[3], env)
-
-
-def _jvm(folder: Path, _heap_mib: int, serves: tuple[str, str | None]) -> WarmJvm:
-    """A JVM that does nothing: the worlds' Spark only takes time."""
-    gateway = SimpleNamespace(pid=2, output=3, is_alive=True, stop=lambda: None)
-    return WarmJvm(folder, cast("Any", gateway), serves)
+def _started(arguments: Sequence[str], environment: Mapping[str, str]) -> TinyProcess:
+    """Stands in for `Forked`."""
+    return _invocation().start(arguments[0], environment)

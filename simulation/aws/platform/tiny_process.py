@@ -24,7 +24,7 @@ _HALF = 0.5
 
 
 class TinyProcess(JobProcess):
-    """As `subprocess.Popen` to the handler, which waits for it."""
+    """As `Forked` to the handler, which waits for it."""
 
     def __init__(
         self, invocation: "Invocation", task_ref: str, environment: Mapping[str, str]
