@@ -55,12 +55,13 @@ class Announcer:
             TimeUpError: it was not tried.
             NotNotifiedError: it could not be sent, and is to be tried again.
         """
-        # Without a message the row is a cancel mark that met none: no job has ended.
-        if stage.notify is None or not lease.receive.message_id:
+        # A cancel mark that met no message: no job has ended.
+        is_no_end = lease.state is State.CANCELLED and not lease.receive.message_id
+        if stage.notify is None or is_no_end:
             return
         try:
             self._send(stage.notify, notice.ended(lease), until)
-            # A cancel before the first claim ended no run.
+            # Before the first claim no run began.
             if stage.openlineage and not lease.is_mark:
                 for event in self._run_events(lease):
                     self._send(stage.notify, event, until)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from math import floor
@@ -12,17 +12,18 @@ from aws_lambda_powertools import Logger
 from longhaul.announcing import Announcer
 from longhaul.context import Context
 from longhaul.domain.beat import MAX_VISIBILITY_S
-from longhaul.domain.claim import Claim, Finish
+from longhaul.domain.claim import Claim, Finish, first_receive
 from longhaul.domain.dead_letter import Reason, dead_letter, refusal
-from longhaul.domain.lease import AttemptId, Lease, State, joined_ref, with_handle
+from longhaul.domain.lease import AttemptId, Lease, Receive, State, joined_ref, with_handle
 from longhaul.domain.message import Delivery, JobMessage, Message, renewal
 from longhaul.domain.pace import MAX_HIDDEN, Room, deferrals_s
 from longhaul.domain.poison import INTERNAL_ERROR, explained
+from longhaul.domain.request import JobRequest
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.log_context import about
 from longhaul.metrics import Metric, StageMetric
-from longhaul.refusing import note_refused
+from longhaul.refusing import refuse
 from longhaul.settings import Stage
 
 logger = Logger(child=True)
@@ -45,7 +46,8 @@ class Batch:
 
     `kept`: ids of the messages that stay in the queue, at first all. `waiting`: messages with the
     claims for which they have no slot yet. `slow`: messages with what may take long, and must delay
-    no claim. `refused`: what became a dead letter without a run, of which nobody was told yet.
+    no claim. `refused`: refused messages by id, with the dead row that is to be finished; or, where
+    another row stays as it is, with the reason of the dead letter, which is to be told.
     `room`: the stage's slots, as they were read last.
 
     `until`: when the batch is over, whatever is left.
@@ -64,10 +66,15 @@ class Batch:
     dead_lettered: list[str] = field(default_factory=list)
     deferred_s: list[float] = field(default_factory=list)
     rarely_seen: list[str] = field(default_factory=list)
-    refused: list[tuple[str, Reason]] = field(default_factory=list)
+    refused: list[tuple[str, Lease | Reason]] = field(default_factory=list)
 
     def is_over(self, now: datetime) -> bool:
         return self.until is not None and now >= self.until
+
+    def ends(self, message_id: str, dead: Lease) -> None:
+        """The job of a message is dead: its row says what is left to do."""
+        self.dead_lettered.append(message_id)
+        self.refused.append((message_id, dead))
 
     def struck_off(self, message_id: str, reason: Reason) -> None:
         """A message has its dead letter. It is told later: a target that hangs holds up nothing."""
@@ -97,6 +104,7 @@ class Messages:
 
     context: Context
     announcer: Announcer
+    finisher: Finisher
     most_hidden: int = MAX_HIDDEN
 
     def hold(self, batch: Batch, message: JobMessage, seconds: int) -> None:
@@ -153,35 +161,47 @@ class Messages:
         ):
             self.context.requests.put_inputs(ref, inputs)
 
-    def dead_letter(
+    def refuse(
         self,
         batch: Batch,
-        message_id: str,
+        receive: Receive,
         content: Message,
         reason: Reason,
         *,
-        is_of_job: bool = True,
+        request: JobRequest | None = None,
+        row: Lease | None = None,
     ) -> None:
-        """Send first, delete afterwards: a crash in between sends it twice, and loses nothing.
+        """End the job of a message that starts no run. A row of another end stays as it is."""
+        dead = refuse(self.context, batch.stage, content, reason, receive, request=request, row=row)
+        if dead is None:
+            self.dead_letter(batch, receive.message_id, content, reason)
+            return
+        batch.ends(receive.message_id, replace(dead, receive=receive))
+        _log_refused(receive.message_id, reason)
 
-        Unless the message is of the job that it names, nothing is noted of that.
+    def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
+        """Dead-letter a message that says nothing of the job whose id it has.
+
+        Send first, delete afterwards: a crash in between sends it twice, and loses nothing.
         """
-        if is_of_job:
-            note_refused(self.context, batch.stage.name, content.body, reason)
         self.context.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
         batch.struck_off(message_id, reason)
-        logger.warning(
-            "dead-lettered",
-            extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason},
-        )
+        _log_refused(message_id, reason)
 
-    def notices(self, batch: Batch) -> list[Callable[[], None]]:
-        """Tasks that tell of what was dead-lettered without a run, taken out of the batch."""
+    def endings(self, batch: Batch) -> list[Callable[[], None]]:
+        """Tasks that finish what was refused, and tell of it; taken out of the batch."""
         refused, batch.refused = batch.refused, []
-        return [
-            partial(self.announcer.refused, batch.stage, reason, message_id, batch.until)
-            for message_id, reason in refused
-        ]
+        return [partial(self._end, batch, *each) for each in refused]
+
+    def _end(self, batch: Batch, message_id: str, what: Lease | Reason) -> None:
+        if isinstance(what, Reason):
+            self.announcer.refused(batch.stage, what, message_id, batch.until)
+            return
+        if batch.is_over(self.context.clock.now()):
+            return  # it comes again, and its letter is not sent beside the next batch
+        with _unless_it_fails(message_id):
+            if self.finisher.finish(what, batch.until).is_finished:
+                batch.kept.discard(message_id)
 
     def defer(self, batch: Batch, messages: Sequence[JobMessage]) -> None:
         """Hide the messages until they are to be looked at again."""
@@ -242,20 +262,46 @@ class Guard:
         if row is None or not row.receive.is_of(message.message_id, message.chain):
             text = explained(error, "no run could be started")
             reason = refusal(INTERNAL_ERROR, text, message.sent_at, message.key, message.request)
-            self._dead_letter(batch, message.message_id, message.content, reason)
+            if row is None and (dead := self._noted(message, batch, reason)):
+                batch.ends(message.message_id, dead)
+            else:
+                self._dead_letter(batch, message.message_id, message.content, reason)
         elif row.state is State.RELEASED:
             ended = with_handle(self.giving_up.end(row, error), message.receipt_handle)
             if self.finisher.finish(ended, batch.until).is_finished:
                 batch.kept.discard(message.message_id)
 
+    def _noted(self, message: JobMessage, batch: Batch, reason: Reason) -> Lease | None:
+        """The dead row of a message that is given up, if it can be written."""
+        try:
+            return refuse(
+                self.context,
+                batch.stage,
+                message.content,
+                reason,
+                first_receive(message),
+                request=message.request,
+            )
+        except Exception:
+            logger.exception("a dead letter without a row", extra={"lease": message.key})
+            return None
+
     def _dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
-        note_refused(self.context, batch.stage.name, content.body, reason)
         self.giving_up.send(batch.stage.dead_letter_queue_url, lambda: content, reason)
         batch.struck_off(message_id, reason)
 
 
+def _log_refused(message_id: str, reason: Reason) -> None:
+    logger.warning(
+        "dead-lettered",
+        extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason},
+    )
+
+
 @contextmanager
-def _unless_it_fails(message_id: str, failed: Callable[[Exception], None]) -> Iterator[None]:
+def _unless_it_fails(
+    message_id: str, failed: Callable[[Exception], None] = lambda _: None
+) -> Iterator[None]:
     try:
         yield
     except Exception as error:

@@ -16,7 +16,6 @@ from longhaul.ports import (
     Metrics,
     Notices,
     Publisher,
-    Refusals,
     Requests,
     SavedWork,
     Slots,
@@ -40,7 +39,6 @@ class Context:
     joins: Joins
     index: LeaseIndex
     troubles: Troubles
-    refusals: Refusals
     backfills: Backfills
     queue: JobQueue
     executions: Executions

@@ -32,18 +32,18 @@ from longhaul.domain.claim import (
     Probe,
     adopted,
     decide_claim,
+    first_receive,
 )
 from longhaul.domain.dead_letter import refusal
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnprovenError
-from longhaul.domain.lease import Lease, with_handle
-from longhaul.domain.message import Delivery, JobMessage, read, require_room
+from longhaul.domain.lease import Lease, job_key, with_handle
+from longhaul.domain.message import Delivery, JobMessage, id_of, read, receive_of, require_room
 from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.policy import check_policy, check_start
 from longhaul.domain.verdict import Evidence
 from longhaul.finish import Finisher
 from longhaul.lineage_check import LineageCheck
 from longhaul.log_context import about
-from longhaul.refusing import CONFLICTING
 from longhaul.settings import Stage
 from longhaul.settle import Settler
 from longhaul.starting import Starter
@@ -52,6 +52,9 @@ logger = Logger(child=True)
 
 Decided = tuple[JobMessage, Lease | None, Decision]
 """A message, its row, and what it means for its job."""
+
+CONFLICTING = "conflicting_job_id"
+INVALID = "invalid_request"
 
 _TRIES = 5
 
@@ -106,12 +109,12 @@ class Dispatcher:
                 self._handle(self._look_up(messages, batch), batch)
             self._claim_and_finish(batch)
         finally:
-            # In an outage the claims end early, and what was dead-lettered before is told still.
-            notices = self.messages.notices(batch)
-            self.context.background.run_all(notices, at_once=max(1, len(notices)))
+            # In an outage the claims end early, and what was refused before is finished still.
+            endings = self.messages.endings(batch)
+            self.context.background.run_all(endings, at_once=max(1, len(endings)))
 
     def _read(self, deliveries: Iterable[Delivery], batch: Batch) -> list[JobMessage]:
-        """The deliveries that are requests. A body that is none is dead-lettered at once."""
+        """The deliveries that are requests. The job of a body that is none is dead."""
         messages: list[JobMessage] = []
         bucket = self.context.settings.paths.data_bucket
         for delivery in deliveries:
@@ -122,8 +125,9 @@ class Dispatcher:
                 try:
                     messages.append(read(delivery, batch.stage, now, bucket))
                 except InvalidRequestError as error:
-                    reason = refusal("invalid_request", str(error), delivery.sent_at)
-                    self.messages.dead_letter(batch, delivery.message_id, delivery.content, reason)
+                    key = job_key(batch.stage.name, id_of(delivery))
+                    reason = refusal(INVALID, str(error), delivery.sent_at, key)
+                    self.messages.refuse(batch, receive_of(delivery), delivery.content, reason)
         return messages
 
     def _look_up(self, messages: Sequence[JobMessage], batch: Batch) -> list[Known]:
@@ -262,7 +266,7 @@ class Dispatcher:
         return ended
 
     def _is_allowed(self, message: JobMessage, row: Lease | None, batch: Batch) -> bool:
-        """Whether a run may start; dead-letters the message if not.
+        """Whether a run may start; refuses the message if not.
 
         At once, so that the reason does not wait for a slot.
         """
@@ -273,13 +277,14 @@ class Dispatcher:
             check_policy(request, self.context.settings, batch.stage)
             check_start(request, self.context.clock.now(), batch.room.planned)
         except InvalidRequestError as error:
-            reason = refusal(
-                "invalid_request", str(error), message.sent_at, message.key, message.request
-            )
-            is_of_job = not isinstance(error, UnprovenError)
-            self.messages.dead_letter(
-                batch, message.message_id, message.content, reason, is_of_job=is_of_job
-            )
+            reason = refusal(INVALID, str(error), message.sent_at, message.key, message.request)
+            if isinstance(error, UnprovenError):
+                self.messages.dead_letter(batch, message.message_id, message.content, reason)
+            else:
+                receive, asked = first_receive(message), message.request
+                self.messages.refuse(
+                    batch, receive, message.content, reason, request=asked, row=row
+                )
             return False
         return True
 
@@ -294,7 +299,7 @@ class Dispatcher:
             tasks: list[Callable[[], None]] = [
                 partial(self._claim, batch),
                 *([partial(self._do_slowly, slow, batch)] if slow else []),
-                *self.messages.notices(batch),
+                *self.messages.endings(batch),
             ]
             self.context.background.run_all(tasks, at_once=len(tasks))
             if batch.waiting:

@@ -6,6 +6,7 @@ Settle, dispatcher and sweeper call this. Each act may be repeated, and is struc
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -19,6 +20,7 @@ from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
 from longhaul.domain.errors import (
+    InvalidRequestError,
     LeaseChangedError,
     NotNotifiedError,
     UnfinishedError,
@@ -29,28 +31,27 @@ from longhaul.domain.follow_ons import (
     Emitted,
     FollowOn,
     Join,
-    Joined,
     follow_ons,
     inputs_problem,
     joined,
     replaced,
 )
 from longhaul.domain.history import log_stream
-from longhaul.domain.lease import Lease, Owed, State, job_key
+from longhaul.domain.lease import Lease, Owed, Receive, State, job_key
 from longhaul.domain.message import Message, follow_on
 from longhaul.domain.poison import INTERNAL_ERROR
+from longhaul.domain.request import read_request
 from longhaul.domain.verdict import shorten
 from longhaul.giving_up import GivingUp
 from longhaul.metrics import dimension
 from longhaul.publication import Publication
-from longhaul.refusing import note_refused
+from longhaul.refusing import refuse
 from longhaul.settings import Stage
 from longhaul.tree_ends import TreeEnds
 
 logger = Logger(child=True)
 
-Refusals = list[tuple[Stage, Reason]]
-"""What became a dead letter without a run, by the stage that is told of it."""
+UNSENDABLE = "unsendable"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +76,8 @@ class Finisher:
         """
         while lease.owed:
             owed = lease.owed[0]  # another finisher may have done more than one since
-            refused: Refusals = []
             try:
-                self._do(owed, lease, until, refused)
+                self._do(owed, lease, until)
                 lease = self._strike(lease, owed)
             except NotNotifiedError:
                 return self._untold(lease, until)
@@ -92,9 +92,6 @@ class Finisher:
                 if not self.giving_up.is_due(lease.key, f"{lease.run} {owed}", error):
                     raise
                 return self.finish(self._give_up(owed, lease, error), until)
-            # After the strike: a target that hangs must not have the dead letters sent once more.
-            for stage, reason in refused:
-                self.announcer.refused(stage, reason, until=until)
             if owed is Owed.DELETE:
                 self._measure(lease)
         return lease
@@ -191,20 +188,21 @@ class Finisher:
         self.giving_up.send(queue_url, content, self._reason_of(lease))
 
     def _reason_of(self, lease: Lease) -> Reason:
-        arn = self.context.executions.arn(lease.id.execution_name)
+        name = None if lease.is_mark else lease.id.execution_name
+        arn = name and self.context.executions.arn(name)
         return reason_of(lease, arn, self._log_location(lease))
 
-    def _do(self, owed: Owed, lease: Lease, until: datetime | None, refused: Refusals) -> None:
+    def _do(self, owed: Owed, lease: Lease, until: datetime | None) -> None:
         stage = self.context.settings.stage_or_removed(lease.stage)
         match owed:
             case Owed.PUBLISH:
                 if lease.attempt.published_at is None:
                     self.publication.publish(lease, until)
             case Owed.FOLLOW_ONS:
-                self._follow_on(lease, refused)
+                self._follow_on(lease, until)
             case Owed.DEAD_LETTER if stage.is_removed:
                 logger.warning("no queue for a dead letter: the stage was removed")
-            case Owed.DEAD_LETTER if lease.last_class == INTERNAL_ERROR:
+            case Owed.DEAD_LETTER if lease.last_class in (INTERNAL_ERROR, UNSENDABLE):
                 self._send_in_part(lease)
             case Owed.DEAD_LETTER:
                 letter = dead_letter(
@@ -229,7 +227,7 @@ class Finisher:
         except Exception as error:  # noqa: BLE001 - nothing waits for it
             logger.warning("what it stored is left", extra={"error": type(error).__name__})
 
-    def _follow_on(self, lease: Lease, refused: Refusals) -> None:
+    def _follow_on(self, lease: Lease, until: datetime | None) -> None:
         """Send what follows a success, and start the joins that it completes.
 
         The job's message stays until all of it is in its queues.
@@ -247,25 +245,21 @@ class Finisher:
 
         # Before anything is sent: a job that follows must not come to a join that does not wait
         # for it yet.
-        started = list(self._jobs_of_complete_joins(lease, emitted, refused))
+        started = list(self._jobs_of_complete_joins(lease, emitted, until))
         # One stage after the other, and a batch at a time: all bodies together may be too much for
         # a function's memory.
         jobs_to_send = chain(follow_ons(lease, emitted, self.context.settings), started)
         for name, jobs in groupby(jobs_to_send, key=lambda job: job.stage):
             stage = self.context.settings.stage_or_removed(name)
             if stage.is_removed:
-                self._dead_letter_orphans(lease, name, messages(jobs), refused)
+                self._dead_letter_orphans(lease, name, messages(jobs))
                 continue
-            for message, why in self.context.queue.send_many(stage.queue_url, messages(jobs)):
-                reason = self._dead_letter_unsendable(
-                    stage, message, f"SQS refuses this job: {why}"
-                )
-                refused.append((stage, reason))
+            for message, problem in self.context.queue.send_many(stage.queue_url, messages(jobs)):
+                why = shorten(f"SQS refuses this job: {problem}")
+                self._refuse(stage, message, UNSENDABLE, why, until)
         logger.info("followed on", extra={"lease": lease.key, "jobs": dict(sent)})
 
-    def _dead_letter_orphans(
-        self, lease: Lease, name: str, messages: Iterable[Message], refused: Refusals
-    ) -> None:
+    def _dead_letter_orphans(self, lease: Lease, name: str, messages: Iterable[Message]) -> None:
         """Dead-letter what the job emitted for a stage that was taken out since, in its own."""
         stage = self.context.settings.stage_or_removed(lease.stage)
         why = (
@@ -275,51 +269,54 @@ class Finisher:
         for message in messages:
             if stage.is_removed:
                 logger.warning("no queue for a dead letter: both stages were removed")
-            else:
-                reason = self._dead_letter_unsendable(stage, message, why, of=name)
-                refused.append((stage, reason))
+                continue
+            key = job_key(stage.name, json.loads(message.body)["job_id"])
+            reason = Reason(kind=UNSENDABLE, reason=why, key=key)
+            self._send_now(stage, message, reason)
+            # The stage has no queue for the letter, so the row says only that the job is dead.
+            self._refuse(self.context.settings.stage_or_removed(name), message, UNSENDABLE, why)
 
-    def _dead_letter_unsendable(
-        self, stage: Stage, message: Message, why: str, of: str | None = None
-    ) -> Reason:
-        """A follow-on that can never be sent must neither stay owed nor be forgotten.
-
-        `of`: its own stage, where that was taken out.
-        """
+    def _refuse(
+        self, stage: Stage, message: Message, kind: str, why: str, until: datetime | None = None
+    ) -> None:
+        """End a follow-on that can never start: it must neither stay owed nor be forgotten."""
         key = job_key(stage.name, json.loads(message.body)["job_id"])
-        reason = Reason(kind="unsendable", reason=shorten(why), key=key)
-        note_refused(self.context, of or stage.name, message.body, reason)
+        reason = Reason(kind=kind, reason=why, key=key)
+        request = None
+        with suppress(InvalidRequestError):  # of a join without all its inputs
+            request = read_request(message.body, self.context.settings.paths.data_bucket)
+        dead = refuse(self.context, stage, message, reason, Receive(""), request=request)
+        logger.error("a follow-on cannot start: dead", extra={"lease": key, "class": kind})
+        if dead is not None:
+            try:
+                self.finish(dead, until)
+            except Exception:  # its own row owes the rest, and not that of the job that led to it
+                logger.exception("a sweep goes on with this", extra={"lease": key})
+        elif not stage.is_removed:  # the row of its id is of another message
+            self._send_now(stage, message, reason)
+
+    def _send_now(self, stage: Stage, message: Message, reason: Reason) -> None:
         self.giving_up.send(stage.dead_letter_queue_url, lambda: message, reason)
-        logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})
-        return reason
 
     def _jobs_of_complete_joins(
-        self, lease: Lease, emitted: Emitted | None, refused: Refusals
+        self, lease: Lease, emitted: Emitted | None, until: datetime | None
     ) -> Iterator[FollowOn]:
         """The jobs of the joins that wait for nothing more."""
         for each in replaced(lease, emitted, self.context.settings):
             complete = self.context.joins.note_success(each, self.context.clock.now())
-            if complete is not None and (job := self._start(each.join, complete, refused)):
+            if complete is not None and (job := self._start(each.join, complete, until)):
                 yield job
 
-    def _start(self, join: Join, complete: Complete, refused: Refusals) -> FollowOn | None:
+    def _start(self, join: Join, complete: Complete, until: datetime | None) -> FollowOn | None:
         opener = self.context.leases.load(join.of)
         noted = replace(join, lineage=complete.lineage)
         found = joined(noted, complete.outputs, opener, self.context.settings)
         self.context.requests.put_inputs(found.inputs_ref, found.inputs)
         if problem := inputs_problem(len(found.inputs)):
-            refused.append(self._refuse(found, problem))
+            stage = self.context.settings.stage(found.job.stage)
+            self._refuse(stage, Message(found.job.body, {}), "incomplete_join", problem, until)
             return None
         return found.job
-
-    def _refuse(self, join: Joined, why: str) -> tuple[Stage, Reason]:
-        """Dead-letter a join that can take no inputs: it must neither start nor be forgotten."""
-        reason = Reason(kind="incomplete_join", reason=why, key=join.key)
-        stage, message = self.context.settings.stage(join.job.stage), Message(join.job.body, {})
-        note_refused(self.context, stage.name, message.body, reason)
-        self.context.queue.send(stage.dead_letter_queue_url, dead_letter(message, reason))
-        logger.warning("a join cannot start: dead-lettered", extra={"lease": join.key})
-        return stage, reason
 
     def _log_location(self, lease: Lease) -> str | None:
         """Group and stream of the last attempt's log, for a job run the group alone.

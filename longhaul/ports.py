@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
 from longhaul.domain.backfill import Backfill
-from longhaul.domain.dead_letter import Reason, Refusal
 from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.follow_ons import Complete, Emitted, Replaced
 from longhaul.domain.history import AttemptRecord
@@ -223,28 +222,6 @@ class Troubles(Protocol):
 
     def is_hopeless(self, key: str, place: str, error: Exception, now: datetime) -> bool:
         """Count an error at a place of a job's life, if it `counts`; whether it was the last."""
-
-
-class Refusals(Protocol):
-    """Jobs that have no row, because their message became a dead letter without a run."""
-
-    def note_refusal(self, key: str, reason: Reason, now: datetime) -> None:
-        """Note that what was sent under the key was refused; repeatable."""
-
-    def find_refusals(self, keys: Iterable[str]) -> Mapping[str, Refusal]:
-        """The latest refusal of each job, by its key; strongly consistent.
-
-        A job that has a row since is no longer refused: read the rows first.
-        """
-
-    def was_refused(self, key: str) -> bool:
-        """Whether what was sent under the key was ever refused, also if that was forgotten since.
-
-        Strongly consistent.
-        """
-
-    def forget_refusal(self, key: str, refusal: Refusal) -> None:
-        """Forget this refusal, because the letter was sent again; a later one stays."""
 
 
 class Reruns(Protocol):

@@ -67,8 +67,7 @@ class TreeEnds:
         stage = self.context.settings.stage_or_removed(lease.root.partition("#")[0])
         if not stage.tells_trees:
             return
-        # What was refused looked dead, until its letter was sent again.
-        if not (lease.may_have_ended_before or self.context.refusals.was_refused(lease.key)):
+        if not lease.may_have_ended_before:
             return
         if backfill is not None:
             self.context.backfills.watch_again(backfill, lease.root, self.context.clock.now())
@@ -174,14 +173,14 @@ class TreeEnds:
             raise
 
     def _open(self, keys: Sequence[str | None]) -> set[str]:
-        """Those of the jobs that have not ended, refused ones apart."""
+        """Those of the jobs that have not ended."""
         jobs = [TreeJob(key, None) for key in dict.fromkeys(keys) if key is not None]
         self._trees().read_rows(jobs)
         return {job.key for job in jobs if job.is_open}
 
     def _trees(self) -> Trees:
         found = self.context
-        return Trees(found.settings, found.leases, found.refusals)
+        return Trees(found.settings, found.leases)
 
     def _is_over(self, until: datetime | None) -> bool:
         return until is not None and self.context.clock.now() >= until
@@ -198,7 +197,6 @@ def _end(tree: TreeJob, watch: TreeWatch, unsent: int) -> TreeEnd:
     jobs = list(tree.all())
     unwell = (job for job in jobs if job.state in (State.DEAD, State.CANCELLED))
     ends = [job.lease.ended_at for job in jobs if job.lease is not None]
-    ends += [job.refusal.refused_at for job in jobs if job.lease is None and job.refusal]
     return TreeEnd(
         jobs=tree.counts(),
         unwell=tuple(map(_unwell, islice(unwell, MAX_UNWELL))),
@@ -218,6 +216,11 @@ def _digest(jobs: Iterable[TreeJob]) -> str:
 
 
 def _unwell(job: TreeJob) -> Unwell:
-    row, refusal = job.lease, job.refusal
-    kind = row.last_class if row else refusal.kind if refusal else None
-    return Unwell(job.stage, job.job_id, row.label if row else None, job.state, kind)
+    row = job.lease
+    return Unwell(
+        job.stage,
+        job.job_id,
+        row.label if row else None,
+        job.state,
+        row.last_class if row else None,
+    )

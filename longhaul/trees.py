@@ -11,13 +11,12 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from longhaul.domain.backfill import Backfill
-from longhaul.domain.dead_letter import Refusal
 from longhaul.domain.errors import TimeUpError
 from longhaul.domain.job_state import QUEUED, JobState, shown_state
 from longhaul.domain.lease import Lease, Receive, State, job_key
 from longhaul.domain.lineage import child_id
 from longhaul.domain.pipeline import Pipeline
-from longhaul.ports import Leases, Refusals
+from longhaul.ports import Leases
 from longhaul.settings import RuntimeSettings
 
 _NONE: Mapping[str, Lease] = MappingProxyType({})
@@ -34,8 +33,7 @@ class TreeJob:
 
     Attributes:
         key: `stage#job_id`.
-        lease: Its row; None while it is queued, a join that waits, or refused.
-        refusal: Why it was refused before it had a row.
+        lease: Its row; None while it is queued, or a join that waits.
         waits_for: Of a join without a row: for how many jobs it waits, as far as they are known.
         collects: Of such a join: how many it collects, those that it has among them.
         is_join: Whether it collects what descends from the job above it.
@@ -45,7 +43,6 @@ class TreeJob:
 
     key: str
     lease: Lease | None
-    refusal: Refusal | None = None
     waits_for: int = 0
     collects: int = 0
     is_join: bool = False
@@ -69,8 +66,6 @@ class TreeJob:
     def state(self) -> JobState | Literal["WAITS"]:
         if self.lease is not None:
             return shown_state(self.lease)
-        if self.refusal is not None:
-            return "DEAD"
         return WAITS if self.waits_for else QUEUED
 
     @property
@@ -119,7 +114,6 @@ class Trees:
 
     settings: RuntimeSettings
     leases: Leases
-    refusals: Refusals
 
     def walk(self, lease: Lease, known: Mapping[str, Lease] = _NONE) -> TreeJob:
         """The tree from a job downwards, as its rows are now.
@@ -220,14 +214,10 @@ class Trees:
         return below
 
     def read_rows(self, jobs: Sequence[TreeJob], known: Mapping[str, Lease] = _NONE) -> None:
-        """Read their rows, and of those without one whether they were refused."""
+        """Read their rows."""
         rows = self.leases.load_many(job.key for job in jobs if job.key not in known)
         for job in jobs:
             job.lease = known.get(job.key) or rows.get(job.key)
-        absent = {job.key: job for job in jobs if job.lease is None}
-        if absent:
-            for key, refusal in self.refusals.find_refusals(absent).items():
-                absent[key].refusal = refusal
 
     def _count_waits(self, top: TreeJob) -> None:
         """Note for how many jobs the joins wait that have no row."""
@@ -290,10 +280,10 @@ def _lean(lease: Lease) -> Lease:
     )
 
 
-def _moment(job: TreeJob) -> tuple[Any, ...]:
-    """What changes when a job that has ended begins again, or is refused once more."""
-    row, refusal = job.lease, job.refusal
-    return (row and (row.id, row.state, row.owed), None if row else refusal)
+def _moment(job: TreeJob) -> tuple[Any, ...] | None:
+    """What changes when a job that has ended begins again."""
+    row = job.lease
+    return (row.id, row.state, row.owed) if row else None
 
 
 def _child(lease: Lease, stage: str, n: int | str) -> str:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from longhaul.adapters.dynamodb.index import DynamoIndex
     from longhaul.adapters.dynamodb.joins import DynamoJoins
     from longhaul.adapters.dynamodb.leases import DynamoLeases
-    from longhaul.adapters.dynamodb.refusals import DynamoRefusals
     from longhaul.adapters.dynamodb.reruns import DynamoReruns
     from longhaul.adapters.dynamodb.slots import DynamoSlots
     from longhaul.adapters.dynamodb.troubles import DynamoTroubles
@@ -181,13 +180,6 @@ class Wiring:
         return DynamoTroubles(self._dynamodb, self.settings.leases_table)
 
     @cached_property
-    def refusals(self) -> "DynamoRefusals":
-        from longhaul.adapters.dynamodb.refusals import DynamoRefusals
-
-        table, most = self.settings.leases_table, self._most_rows
-        return DynamoRefusals(self._dynamodb, table, self.clock, self.rng, most)
-
-    @cached_property
     def backfills(self) -> "DynamoBackfills":
         from longhaul.adapters.dynamodb.backfills import DynamoBackfills
 
@@ -215,7 +207,6 @@ class Wiring:
             joins=self.joins,
             index=self.index,
             troubles=self.troubles,
-            refusals=self.refusals,
             backfills=self.backfills,
             queue=self.queue,
             executions=self.executions,
@@ -273,7 +264,12 @@ class Wiring:
         from longhaul.starting import Starter
 
         context = self.context
-        messages = Messages(context=context, announcer=self.announcer, most_hidden=self.most_hidden)
+        messages = Messages(
+            context=context,
+            announcer=self.announcer,
+            finisher=self.finisher,
+            most_hidden=self.most_hidden,
+        )
         starter = Starter(context=context, messages=messages)
         guard = Guard(context=context, finisher=self.finisher, giving_up=self.giving_up)
         return Dispatcher(

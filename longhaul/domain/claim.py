@@ -8,8 +8,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from longhaul.domain import beat
+from longhaul.domain.dead_letter import Reason
 from longhaul.domain.labels import tag_value
-from longhaul.domain.lease import Attempt, DeadRun, ExecutionInput, Lease, Receive, State
+from longhaul.domain.lease import (
+    Attempt,
+    DeadRun,
+    ExecutionInput,
+    Lease,
+    Owed,
+    Receive,
+    State,
+    request_ref,
+)
 from longhaul.domain.lineage import is_child_id
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
@@ -287,10 +297,7 @@ def new_run(
         execution_input=execution.model_dump_json(),
         max_attempts=request.max_attempts or stage.max_attempts,
         stall_timeout_s=request.stall_timeout or stage.stall_timeout_s,
-        receive=_received(
-            Receive(message.message_id, first_sent_at=message.first_sent_at, sender=message.sender),
-            message,
-        ),
+        receive=first_receive(message),
         attempt=_started(number, message, execution, timing, now),
         label=label,
         tags=request.tags or (old.tags if old else {}),
@@ -335,6 +342,8 @@ def _dead_runs(old: Lease) -> tuple[DeadRun, ...]:
     """
     if old.state is not State.DEAD:
         return old.dead_runs
+    if old.is_refused:  # no work died, and no message is left over from it
+        return (*old.dead_runs, DeadRun("", old.ended_at))[-_DEAD_RUNS:]
     others = [each for each in old.dead_runs if each.fingerprint != old.fingerprint]
     return (*others, DeadRun(old.fingerprint, old.ended_at))[-_DEAD_RUNS:]
 
@@ -415,21 +424,74 @@ def cancelled_before_claim(key: str, stage: str, now: datetime) -> Lease:
 
     What was sent before is deleted when it comes.
     """
+    row = _without_attempt(key, stage, State.RELEASED, Receive(message_id=""), now)
+    return replace(row, cancel_requested_at=now, cancelled_at=now)
+
+
+def refused(
+    old: Lease | None,
+    reason: Reason,
+    key: str,
+    stage: str,
+    receive: Receive,
+    request: JobRequest | None,
+    now: datetime,
+) -> Lease:
+    """The row of a job whose message is refused: dead, before it had an attempt.
+
+    Args:
+        old: The row of an earlier refusal, which this one replaces.
+        reason: Why it is refused.
+        key: Of the job.
+        stage: The stage of the job.
+        receive: Of the message; one without an id of what was never sent.
+        request: What the message asks for; None if it is no request.
+        now: When it is refused.
+    """
+    row = _without_attempt(key, stage, State.DEAD, receive, now)
+    row = replace(
+        row,
+        request_ref=request_ref(key, receive.message_id or "unsent"),
+        owed=(Owed.DEAD_LETTER, Owed.DELETE),
+        last_class=reason.kind,
+        last_error=reason.reason,
+        settled_at=now,
+    )
+    if old is not None:
+        run, died = max(row.run, old.run + 1), _dead_runs(old)
+        row = replace(row, run=run, cancelled_at=old.cancelled_at, dead_runs=died)
+    if request is None:
+        return row
+    return replace(
+        row,
+        fingerprint=request.fingerprint(),
+        label=request.label,
+        tags=request.tags,
+        lineage=request.lineage,
+        rerun_of=request.rerun_of,
+    )
+
+
+def _without_attempt(key: str, stage: str, state: State, receive: Receive, now: datetime) -> Lease:
     return Lease(
         key=key,
         stage=stage,
         run=int(now.timestamp() * 1000),
-        state=State.RELEASED,
+        state=state,
         fingerprint="",
         request_ref="",
         execution_input="",
         max_attempts=1,
         stall_timeout_s=1,
-        receive=Receive(message_id=""),
+        receive=receive,
         attempt=Attempt(number=0, claimed_at=now),
-        cancel_requested_at=now,
-        cancelled_at=now,
     )
+
+
+def first_receive(message: JobMessage) -> Receive:
+    """The receive of a message with which a row begins."""
+    before = Receive(message.message_id, first_sent_at=message.first_sent_at, sender=message.sender)
+    return _received(before, message)
 
 
 def _received(before: Receive, message: JobMessage) -> Receive:

@@ -6,11 +6,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from longhaul.domain import attributes
-from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import Named
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
-from longhaul.domain.request import parse_job_id
 
 
 @dataclass(frozen=True)
@@ -45,15 +43,6 @@ class Reason:
         )
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """What is known of a job whose message became a dead letter before the job had a row."""
-
-    kind: str
-    reason: str
-    refused_at: datetime
-
-
 def refusal(
     kind: str, text: str, sent_at: datetime, key: str | None = None, names: Named | None = None
 ) -> Reason:
@@ -68,7 +57,7 @@ def refusal(
     )
 
 
-def reason_of(lease: Lease, execution_arn: str, log_location: str | None) -> Reason:
+def reason_of(lease: Lease, execution_arn: str | None, log_location: str | None) -> Reason:
     """Why this job is dead, from its row."""
     first_sent_at = lease.receive.first_sent_at
     return Reason(
@@ -85,15 +74,6 @@ def reason_of(lease: Lease, execution_arn: str, log_location: str | None) -> Rea
         label=lease.label,
         tags=lease.tags,
     )
-
-
-def id_in(body: str) -> str | None:
-    """The job id in a body that may be no request."""
-    try:
-        document = json.loads(body)
-        return parse_job_id(document["job_id"])
-    except (ValueError, RecursionError, TypeError, KeyError, InvalidRequestError):
-        return None
 
 
 def dead_letter(content: Message, reason: Reason) -> Message:

@@ -376,8 +376,13 @@ class Lease:
 
     @property
     def is_mark(self) -> bool:
-        """Whether this row only holds the cancel mark of a job that has not been claimed yet."""
+        """Whether it was never claimed nor planned: the row holds a cancel mark, or a refusal."""
         return not self.execution_input
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the job is dead because its message was refused: it never had an attempt."""
+        return self.is_mark and self.state is State.DEAD
 
     @property
     def is_open_mark(self) -> bool:
@@ -479,8 +484,11 @@ class Lease:
         """Whether the job had died or been cancelled when a message was sent.
 
         Asked of a message that no cancel covers.
-        One of the very millisecond of the end counts as sent after it, so that it runs.
+        One of the very millisecond of the end counts as sent after it, so that it runs. A refusal
+        ends nothing but itself: what was sent before it runs, too.
         """
+        if self.is_refused:
+            return True
         if self.state is State.DEAD:
             return self.settled_at is None or sent_at >= self.settled_at
         return self.state is State.CANCELLED

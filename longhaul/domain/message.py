@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from longhaul.domain import attributes
 from longhaul.domain.attributes import Attributes
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import job_key, request_ref
+from longhaul.domain.lease import Receive, job_key, request_ref
 from longhaul.domain.request import JobRequest, parse_job_id, read_request
 from longhaul.settings import LeaseSettings, Stage
 
@@ -139,6 +139,37 @@ def read(
         renews=renews,
         is_follow_on=is_follow_on,
         sender=None if renews or is_follow_on else delivery.sender,
+    )
+
+
+def id_of(delivery: Delivery) -> str:
+    """The job's id in a delivery that may be no request: else that of its message."""
+    found = id_in(delivery.content.body)
+    attribute = attributes.value_of(delivery.content.attributes, attributes.JOB_ID)
+    try:
+        return found or parse_job_id(attribute or delivery.message_id)
+    except InvalidRequestError:
+        return delivery.message_id
+
+
+def id_in(body: str) -> str | None:
+    """The job id in a body that may be no request."""
+    try:
+        document = json.loads(body)
+        return parse_job_id(document["job_id"])
+    except (ValueError, RecursionError, TypeError, KeyError, InvalidRequestError):
+        return None
+
+
+def receive_of(delivery: Delivery) -> Receive:
+    """The receive of a delivery that is no request."""
+    return Receive(
+        delivery.message_id,
+        receipt_handle=delivery.receipt_handle,
+        receive_count=delivery.receive_count,
+        sent_at=delivery.sent_at,
+        first_sent_at=delivery.sent_at,
+        sender=delivery.sender,
     )
 
 

@@ -52,7 +52,7 @@ def ended(lease: Lease) -> Notice:
         label=lease.label,
         tags={**lease.tags},
         run=lease.run,
-        message_id=lease.receive.message_id,
+        message_id=lease.receive.message_id or None,
         outcome=lease.state.value,
         class_=lease.last_class,
         attempts=lease.failures + lease.interruptions + has_succeeded,

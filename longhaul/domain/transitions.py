@@ -339,6 +339,17 @@ def reopen(lease: Lease, after: Lease) -> Change:
     )
 
 
+def refuse(before: Lease | None, after: Lease) -> Change:
+    """Note a job that is dead because its message was refused; any other row stays as it is."""
+    return Change(
+        before=before,
+        after=after,
+        requires={Clause.ABSENT: None} if before is None else _same(before) | _same_cancel(before),
+        is_own=lambda row: row == after,
+        is_whole=True,
+    )
+
+
 def mark_before_claim(after: Lease) -> Change:
     """Leave a cancel mark for the claim of a job to find."""
     return Change(before=None, after=after, requires={Clause.ABSENT: None}, is_whole=True)

@@ -4,16 +4,14 @@ Letters are handled one at a time, and each is sent before it is deleted, so tha
 none. A crash in between leaves a letter in both queues; the second copy is then a duplicate.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from longhaul.domain.dead_letter import Refusal
-from longhaul.domain.lease import job_key
 from longhaul.operations.letter import DeadLetter, redriven
 from longhaul.operations.ports import DeadLetters
-from longhaul.ports import Clock, JobQueue, Refusals
+from longhaul.ports import Clock, JobQueue
 from longhaul.settings import Stage
 
 _HOLD_S = 60
@@ -67,7 +65,6 @@ class DeadLetterOffice:
     clock: Clock
     letters: DeadLetters
     queue: JobQueue
-    refusals: Refusals
 
     def waiting(self, stage: Stage) -> int:
         return self.letters.waiting(stage.dead_letter_queue_url)
@@ -97,15 +94,8 @@ class DeadLetterOffice:
 
         def send_back(letter: DeadLetter) -> str | None:
             message = redriven(letter, afresh=afresh)
-            refused = self._refused(stage, letter)
             (answer,) = self.queue.send_batch(stage.queue_url, [message])
-            if answer.message_id is None:
-                return answer.reason
-            # Afterwards: a crash in between leaves a tree that seems to have ended until the job
-            # is claimed, and not one that waits for a letter.
-            for key, refusal in refused.items():
-                self.refusals.forget_refusal(key, refusal)
-            return None
+            return answer.reason if answer.message_id is None else None
 
         return self._handle(stage, which, send_back, on_done)
 
@@ -114,12 +104,6 @@ class DeadLetterOffice:
     ) -> Handled:
         """Delete each letter that matches, for good."""
         return self._handle(stage, which, lambda _: None, on_done)
-
-    def _refused(self, stage: Stage, letter: DeadLetter) -> Mapping[str, Refusal]:
-        """The refusal of a letter whose job never ran."""
-        is_refused = letter.reason is not None and letter.reason.run is None
-        keys = [job_key(stage.name, letter.job_id)] if is_refused and letter.job_id else []
-        return self.refusals.find_refusals(keys)
 
     def _handle(
         self,

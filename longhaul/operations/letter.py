@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from longhaul.domain import attributes
-from longhaul.domain.dead_letter import Reason, id_in
+from longhaul.domain.dead_letter import Reason
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.message import Message
+from longhaul.domain.message import Message, id_in
 from longhaul.domain.poison import INTERNAL_ERROR
 from longhaul.domain.removed_stage import STAGE_REMOVED
 from longhaul.domain.request import JobRequest, read_request, sent_again

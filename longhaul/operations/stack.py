@@ -198,7 +198,7 @@ class Stack:
     def waiter(self) -> "Waiter":
         from longhaul.operations.wait import Waiter
 
-        return Waiter(self.parts.clock, self.parts.leases, self.parts.refusals)
+        return Waiter(self.parts.clock, self.parts.leases)
 
     @cached_property
     def submitter(self) -> "Submitter":
@@ -238,7 +238,7 @@ class Stack:
         from longhaul.trees import Trees
 
         parts = self.parts
-        return Trees(self.settings, parts.leases, parts.refusals)
+        return Trees(self.settings, parts.leases)
 
     @cached_property
     def tree_canceller(self) -> "TreeCanceller":
@@ -283,7 +283,7 @@ class Stack:
         from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 
         letters, parts = SqsDeadLetters(self.client("sqs")), self.parts
-        return DeadLetterOffice(parts.clock, letters, parts.queue, parts.refusals)
+        return DeadLetterOffice(parts.clock, letters, parts.queue)
 
     @cached_property
     def logs(self) -> "LogReader":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from longhaul.domain.backfill import Backfill
-from longhaul.domain.job_state import QUEUED, JobState, shown_state
+from longhaul.domain.job_state import QUEUED, shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.waiting import Wait
 from longhaul.operations.view import JobStatus
@@ -25,21 +25,12 @@ def status_without_row(job: TreeJob, root: str, wait: Wait | None = None) -> Job
         root: The id of the first job of its pipeline.
         wait: What the queued jobs of its stage wait for, if it is known.
     """
-    state: JobState = "DEAD" if job.refusal else QUEUED
-    kind, error, at = (
-        (job.refusal.kind, job.refusal.reason, job.refusal.refused_at)
-        if job.refusal
-        else (None, None, None)
-    )
     return JobStatus(
         job_id=job.job_id,
         stage=job.stage,
-        state=state,
+        state=QUEUED,
         root=root,
-        kind=kind,
-        error=error,
-        settled_at=at,
-        waits_for=wait.what if wait and state == QUEUED else None,
+        waits_for=wait.what if wait else None,
     )
 
 

@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
-from longhaul.domain.dead_letter import Refusal
 from longhaul.domain.job_state import QUEUED
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.operations.submission import Problem, Submission
 from longhaul.operations.view import JobStatus
-from longhaul.ports import Clock, Leases, Refusals
+from longhaul.ports import Clock, Leases
 
 _MIN_PERIOD_S = 1.0
 # A call reads a hundred rows. At this pace reading takes only a fraction of the period.
@@ -21,28 +20,26 @@ _S_PER_ROW = 0.005
 class Awaited:
     """One submission.
 
-    `before` is the row before it was sent: only a newer row is about this message, and only another
-    refusal than `refused_before`. Without a fingerprint it is of any work under that key.
+    `before` is the row before it was sent: only a newer row is about this message. Without a
+    fingerprint it is of any work under that key.
     """
 
     key: str
     fingerprint: str | None
     before: Lease | None
-    refused_before: Refusal | None = None
 
 
 @dataclass(frozen=True)
 class Standing:
     """The standing of a job. `done` and `succeeded` are final.
 
-    A done one without a row was refused or cancelled before it ran.
+    A done one without a row was cancelled before it ran.
     """
 
     key: str
     lease: Lease | None
     done: bool
     conflict: bool = False
-    refusal: Refusal | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -68,7 +65,6 @@ def conflicts(awaited: Awaited) -> bool:
 class Waiter:
     clock: Clock
     leases: Leases
-    refusals: Refusals
 
     def before(self, stage: str, submissions: Iterable[Submission]) -> list[Awaited]:
         """What to wait for: one for each job id. Call it before the messages are sent."""
@@ -76,32 +72,18 @@ class Waiter:
             job_key(stage, each.job_id): each.request.fingerprint() for each in submissions
         }
         rows = self.leases.load_many(fingerprints)
-        refused = self.refusals.find_refusals(fingerprints)
         return [
-            Awaited(key, fingerprint, rows.get(key), refused.get(key))
-            for key, fingerprint in fingerprints.items()
+            Awaited(key, fingerprint, rows.get(key)) for key, fingerprint in fingerprints.items()
         ]
 
     def look(self, awaited: Awaited) -> Standing:
         """The standing of one, now."""
-        return self._judged([standing(awaited, self.leases.load(awaited.key))], [awaited])[0]
+        return standing(awaited, self.leases.load(awaited.key))
 
     def standings_of(self, awaited: Sequence[Awaited]) -> list[Standing]:
         """The standing of each, now."""
         rows = self.leases.load_many(each.key for each in awaited)
-        return self._judged([standing(each, rows.get(each.key)) for each in awaited], awaited)
-
-    def _judged(self, standings: Iterable[Standing], awaited: Iterable[Awaited]) -> list[Standing]:
-        """The standings; those without a row of their own that were refused are done."""
-        both = list(zip(standings, awaited, strict=True))
-        open_keys = [each.key for each, _ in both if each.lease is None and not each.done]
-        refused = self.refusals.find_refusals(open_keys) if open_keys else {}
-        return [
-            replace(found, done=True, refusal=refused[found.key])
-            if found.key in refused and _is_new(refused[found.key], each)
-            else found
-            for found, each in both
-        ]
+        return [standing(each, rows.get(each.key)) for each in awaited]
 
     def watch(
         self, awaited: Sequence[Awaited], timeout_s: float = math.inf
@@ -136,6 +118,9 @@ def standing(awaited: Awaited, row: Lease | None) -> Standing:
         # Still the old run. The new one is queued, unless a cancel has covered its message: then
         # the row stays as it is.
         return Standing(awaited.key, None, done=row.cancelled_at != before.cancelled_at)
+    if row.is_refused and awaited.fingerprint not in (None, row.fingerprint):
+        # Other work was refused under the id. That ends nothing but itself.
+        return Standing(awaited.key, None, done=False)
     if not row.is_mark and _is_of_other_work(awaited, row):
         return Standing(awaited.key, row, done=True, conflict=True)
     return Standing(awaited.key, row, done=row.is_finished)
@@ -144,23 +129,7 @@ def standing(awaited: Awaited, row: Lease | None) -> Standing:
 def unclaimed(standing: Standing) -> JobStatus:
     """The status of a job that no row is about."""
     stage, _, job_id = standing.key.partition("#")
-    if (refusal := standing.refusal) is not None:
-        return JobStatus(
-            job_id=job_id,
-            stage=stage,
-            state="DEAD",
-            kind=refusal.kind,
-            error=refusal.reason,
-            settled_at=refusal.refused_at,
-        )
     return JobStatus(job_id=job_id, stage=stage, state="CANCELLED" if standing.done else QUEUED)
-
-
-def _is_new(refusal: Refusal, awaited: Awaited) -> bool:
-    """Whether the refusal is about what was sent, and not about an earlier message of that id."""
-    before = awaited.before
-    is_old = before is not None and refusal.refused_at <= before.ended_at
-    return refusal != awaited.refused_before and not is_old
 
 
 def _is_of_other_work(awaited: Awaited, row: Lease) -> bool:

@@ -57,7 +57,10 @@ def submit_twice(world: "World", act: Act) -> None:
 
 
 def submit_invalid(world: "World", act: Act) -> None:
+    """A producer sends what can never run, under the id of a job where the act names one."""
     body = INVALID_BODIES[act.work % len(INVALID_BODIES)]
+    if act.job:
+        body = json.dumps(json.loads(body) | {"job_id": act.job})
     world.sdk.client("sqs").send_message(QueueUrl=world.queues[MAIN].url, MessageBody=body)
 
 
@@ -134,7 +137,7 @@ def backfill(world: "World", act: Act) -> None:
         awaited = Awaited(job_key(MAIN, name), request.fingerprint(), row)
         planned.append(Planned(Submission(Position(name, n), name, body, request), awaited))
     submitter = _OneByOne(parts.clock, parts.rng, parts.queue)
-    waiter = Waiter(parts.clock, parts.leases, parts.refusals)
+    waiter = Waiter(parts.clock, parts.leases)
     backfiller = Backfiller(parts.clock, waiter, parts.backfills, submitter)
     next(backfiller.run(parts.settings.stage(MAIN), key, planned, act.work or len(names)))
 
@@ -206,7 +209,7 @@ def _rows_of(world: "World", act: Act) -> list[Lease]:
 
 def _trees() -> Trees:
     parts = wiring()
-    return Trees(parts.settings, parts.leases, parts.refusals)
+    return Trees(parts.settings, parts.leases)
 
 
 def stop_execution(world: "World", act: Act) -> None:

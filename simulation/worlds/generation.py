@@ -59,6 +59,7 @@ _LONGEST_OUTPUT = 768  # bytes of its key
 _AFTER_CANCEL = 0.5
 _CANCEL_AGAIN = 0.4
 _DOUBLED = 0.06
+_MISTAKES = 0.06
 _ONE_ROOT = 0.7  # of pipelines; others have two, since each becomes several jobs
 _NEXT_DRAW = 1 << 40  # beyond the seeds of any soak
 _OWN, _PLATFORM = sorted(OWN_FAULTS), sorted(PLATFORM_FAULTS)
@@ -165,6 +166,7 @@ def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
         *expiries(rng("expiries"), plan.jobs),
         *_echoes(rng("echoes"), plan.acts),
         *_harm(rng("harm"), plan.jobs),
+        *_mistakes(rng("mistakes"), plan.acts),
         *_in_between(rng("in between"), plan),
         *_operators(rng("operators"), plan.jobs),
         *_out_of_reach(rng("out of reach"), plan.notify),
@@ -239,7 +241,7 @@ def _rarely(rng: random.Random) -> list[Act]:
     """What happens to no job in particular."""
     acts = []
     if rng.random() < 0.05:
-        acts.append(Act(_soon(rng), "submit_invalid", work=rng.randrange(3)))
+        acts.append(Act(_soon(rng), "submit_invalid", work=rng.choice((0, 1, 3))))
     if rng.random() < 0.12:
         acts.append(
             Act(
@@ -316,6 +318,16 @@ def _roll_backs(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
         return []
     at_s = _soon(rng)
     return [Act(at_s, "roll_back", job.name) for job in jobs]
+
+
+def _mistakes(rng: random.Random, acts: Sequence[Act]) -> list[Act]:
+    """Producers who send what can never run under the id of a job, before that is sent or after."""
+    return [
+        Act(round(at_s, 1), "submit_invalid", act.job, work=rng.choice((2, 3)))
+        for act in acts
+        if act.kind == "submit" and rng.random() < _MISTAKES
+        if (at_s := act.at_s + rng.uniform(-20, 60)) > 0
+    ]
 
 
 def _harm(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:

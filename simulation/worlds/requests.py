@@ -55,7 +55,8 @@ _FORGED: tuple[tuple[str, int | str, bool], ...] = (
 )
 SEALED = 4
 """The forged request of who has read the seal in a follow-on, as any reader of its queue can."""
-INVALID_BODIES = ("not JSON", "[1, 2]", '{"job": "nobody-knows-it"}')
+INVALID_BODIES = ("not JSON", "[1, 2]", '{"size": 7}', '{"job": "nobody-knows-it"}')
+"""No JSON, no object, no request, and a request that no settings allow."""
 
 
 def body_of(job: Job, work: int, bucket: str) -> str:

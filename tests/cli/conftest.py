@@ -19,11 +19,12 @@ from longhaul.cli.target import Target
 from longhaul.config import project_file
 from longhaul.config.version import version
 from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, next_attempt
+from longhaul.domain.claim import Claim, next_attempt, refused
 from longhaul.domain.classify import with_task
 from longhaul.domain.dead_letter import Reason, dead_letter
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.lease import Lease, Owed, Receive, State
 from longhaul.domain.message import Message
+from longhaul.domain.request import JobRequest
 from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.engines.aws_lambda.ends import reference
@@ -228,6 +229,14 @@ class World:
         for owed in () if owes else after.owed:
             after = self.parts.leases.apply(transitions.strike(after, Owed(owed), now))
         return after
+
+    def refuse(self, key: str, why: str, request: JobRequest | None = None) -> Lease:
+        """A job that was refused before it had a run, with nothing owed."""
+        reason = Reason(kind="invalid_request", reason=why, key=key)
+        received = Receive(f"m-{key}", first_sent_at=self.clock.now())
+        old, stage = self.parts.leases.load(key), key.partition("#")[0]
+        row = refused(old, reason, key, stage, received, request, self.clock.now())
+        return self.parts.leases.apply(transitions.refuse(old, replace(row, owed=())))
 
     def claim_tiny(self, job_id: str, until: datetime) -> tuple[Lease, str]:
         """A job in an invocation, which has ended for certain `until` then; and its reference."""

@@ -6,12 +6,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.domain import transitions
-from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import Lease
 from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import BUCKET, OUTPUT
+from tests.builders import BUCKET, OUTPUT, QUEUE_URL
 from tests.cli.conftest import World
 
 COMMAND = (
@@ -250,31 +249,19 @@ def test_a_command_for_what_has_succeeded_gives_up_the_rest(world: World) -> Non
     assert "more were" not in world.run("status", "oct").stderr
 
 
-def refuse(world: World) -> None:
-    key = "main#oct/2026-10-01"
-    reason = Reason(kind="invalid", reason="timeout: above the limit", key=key, attempts=0)
-    world.parts.refusals.note_refusal(key, reason, world.clock.now())
-
-
-def test_a_retry_says_that_its_jobs_were_refused(world: World) -> None:
-    """`status` shows them DEAD."""
-    interrupted(world, slots=1)
-    refuse(world)
-    done = world.run("retry", "oct")
-    assert done.exit_code == 1
-    assert "1 of its jobs was refused, and has no run: `longhaul dlq redrive oct/2026-10-01`" in (
-        done.stderr
-    )
-
-
 def test_a_refused_job_gives_its_place_to_the_next_one(world: World) -> None:
-    """It has no row, and the command waited for one for ever."""
+    """It had no row, and the command waited for one for ever."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
+    def refuse() -> None:
+        (first,) = world.aws.sqs.queues[QUEUE_URL].messages.values()
+        asked = read_request(first.body, BUCKET)
+        world.refuse("main#oct/2026-10-01", "timeout: above the limit", asked)
+
     world.clock.meanwhile.extend(
-        [lambda: refuse(world), lambda: succeed(world, 2), lambda: succeed(world, 3), interrupt]
+        [refuse, lambda: succeed(world, 2), lambda: succeed(world, 3), interrupt]
     )
     done = world.run(*COMMAND, *THREE, "--slots", "1")
     assert (done.exit_code, "timeout: above the limit" in done.stderr) == (1, True), done.stderr

@@ -223,7 +223,7 @@ def test_a_job_whose_stage_a_deploy_removed_runs_again_in_no_other(world: World)
         settings=settings,
         clock=parts.clock,
         leases=parts.leases,
-        trees=Trees(settings, parts.leases, parts.refusals),
+        trees=Trees(settings, parts.leases),
         queue=parts.queue,
         requests=parts.requests,
         sent=parts.reruns,

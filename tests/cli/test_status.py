@@ -7,7 +7,6 @@ import pytest
 from longhaul.cli.page.board import BoardReader
 from longhaul.cli.target import Target
 from longhaul.domain import transitions
-from longhaul.domain.dead_letter import refusal
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Lineage, child_id
 from longhaul.domain.message import Message
@@ -260,12 +259,14 @@ def test_an_unknown_job_has_its_own_exit_code(world: World) -> None:
     assert "nothing is known of job nobody: it may still be queued" in done.stderr
 
 
-def test_a_job_that_was_refused_before_it_had_a_row_says_why(world: World) -> None:
-    reason = refusal("invalid_request", "job: there is no job 'nope'", world.clock.now())
-    world.parts.refusals.note_refusal("main#nope", reason, world.clock.now())
-    done = world.run("status", "nope")
-    assert (done.exit_code, done.stdout) == (3, "")
-    assert "invalid_request: job: there is no job 'nope'" in " ".join(done.stderr.split())
+def test_a_job_that_was_refused_before_it_began_says_why(world: World) -> None:
+    world.refuse("main#nope", "job: there is no job 'nope'")
+    shown = " ".join(world.run("status", "nope").stdout.split())
+    assert "state DEAD refused before it began" in shown
+    assert "invalid_request: job: there is no job 'nope'" in shown
+    assert "refused before it began" in world.run("history", "nope").stderr
+    assert "refused before it began" in world.run("logs", "nope").stderr
+    assert "submit a correct one" in world.run("retry", "nope").stderr
 
 
 def test_an_id_in_two_stages_needs_a_stage(world: World) -> None:

@@ -9,9 +9,8 @@ import typer.main
 from longhaul.cli.cli import app
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, decide_claim
-from longhaul.domain.dead_letter import Reason
 from longhaul.domain.lease import State
-from longhaul.domain.request import JobRequest
+from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
@@ -299,21 +298,19 @@ def test_wait_ends_with_the_outcome_of_every_job(world: World) -> None:
     assert "\x1b" not in done.output
 
 
-@pytest.mark.parametrize("ran", [False, True])
-def test_wait_ends_where_the_request_is_refused(world: World, *, ran: bool) -> None:
-    """It has no row then, or that of the run before, and the wait went on for ever."""
-    key, refusals = "main#job", world.parts.refusals
-    if ran:
-        world.end(world.claim("job"), OutcomeClass.PERMANENT)
-    refusals.note_refusal(key, Reason("invalid_request", "an earlier one"), world.clock.now())
-    later = Reason("invalid_request", "timeout: at most 1d")
+@pytest.mark.parametrize("refused_before", [False, True])
+def test_wait_ends_where_the_request_is_refused(world: World, *, refused_before: bool) -> None:
+    """What is refused under the same id, and is other work, ends nothing but itself."""
+    request = body(job_id="job")
+    if refused_before:
+        world.refuse("main#job", "size: unknown")
     world.clock.meanwhile.extend(
         [
-            lambda: None,
-            lambda: refusals.note_refusal(key, later, world.clock.now()),
+            lambda: None if refused_before else world.refuse("main#job", "of another producer"),
+            lambda: world.refuse("main#job", "timeout: at most 1d", read_request(request)),
         ]
     )
-    done = world.run("submit", "--wait", input=body(job_id="job"))
+    done = world.run("submit", "--wait", input=request)
     assert (done.exit_code, len(world.clock.meanwhile)) == (1, 0)
     assert "job: DEAD: invalid_request: timeout: at most 1d" in done.stderr
 

@@ -56,7 +56,7 @@ def send(stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any) -
         planned.append(Planned(submission, Awaited(key, None, rows.get(key))))
     parts = stack.parts
     submitter = Submitter(parts.clock, parts.rng, parts.queue)
-    waiter = Waiter(parts.clock, parts.leases, parts.refusals)
+    waiter = Waiter(parts.clock, parts.leases)
     backfiller = Backfiller(parts.clock, waiter, parts.backfills, submitter)
     course = backfiller.run(stack.settings.stage("main"), KEY, planned, slots)
     next(course)
@@ -209,9 +209,7 @@ def test_a_refused_job_that_is_sent_again_ends_it_once_more(stack: Stack, contex
     limits = main.limits.model_copy(update={"max_timeout_s": 604_800})
     stack.deploy([main.model_copy(update={"limits": limits}), *stack.settings.stages[1:]])
     stack.aws.clock.advance(1)
-    office = DeadLetterOffice(
-        parts.clock, SqsDeadLetters(stack.aws.sqs), parts.queue, parts.refusals
-    )
+    office = DeadLetterOffice(parts.clock, SqsDeadLetters(stack.aws.sqs), parts.queue)
     assert office.redrive(main, Which()).done == 1
     run(stack, context)
     assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]

@@ -94,7 +94,7 @@ def fill(life: Life) -> None:
 
 @pytest.mark.parametrize(
     "operation",
-    ["BatchGetItem", "GetItem", "TransactWriteItems", "ChangeMessageVisibilityBatch", "PutObject"],
+    ["BatchGetItem", "GetItem", "TransactWriteItems", "ChangeMessageVisibilityBatch"],
 )
 @pytest.mark.parametrize("is_full", [False, True])
 def test_an_invalid_message_is_dead_lettered_once_whatever_fails_after_it(

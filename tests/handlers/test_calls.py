@@ -49,10 +49,14 @@ def test_start_takes_four_calls_of_which_one_serves_the_whole_batch(
         dispatcher(event("dispatcher", "mixed-batch"), context)
     assert counted == {
         "BatchGetItem": 1,
-        "PutObject": 2,
+        "PutObject": 3,
         "TransactWriteItems": 2,
         "StartExecution": 2,
-        "SendMessage": 2,
+        "SendMessage": 2,  # a conflict's letter, and a refused job's: what follows is its own
+        "PutItem": 1,
+        "GetObject": 1,
+        "DeleteMessage": 1,
+        "UpdateItem": 2,
     }
 
 

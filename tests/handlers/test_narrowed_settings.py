@@ -133,7 +133,7 @@ def test_a_first_run_is_refused_at_once_also_while_every_slot_is_taken(
     life.deliver()
     ((_, why),) = life.stack.dead_letters()
     assert (why["class"], why["key"]) == ("invalid_request", f"main#{JOB}")
-    assert life.stack.parts.leases.load(f"main#{JOB}") is None
+    assert life.row(JOB).is_refused
 
 
 def test_a_new_run_of_a_dead_job_is_refused_and_its_row_stays(

@@ -128,26 +128,6 @@ def test_a_cancel_that_no_message_met_is_not_told(life: Life) -> None:
     assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "job_id"),
-    [
-        ("no json", "invalid_request", None),
-        ('{"job": "nope", "job_id": "x", "inputs": {}, "output": "s3://longhaul-data/x/"}',
-         "invalid_request", "x"),
-    ],
-)  # fmt: skip
-def test_a_message_that_starts_no_run_is_told_as_refused(
-    life: Life, body: str, kind: str, job_id: str | None
-) -> None:
-    sent = life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=body)
-    life.deliver()
-    (event,) = told(life)
-    ((_, reason),) = life.stack.dead_letters()
-    assert (event["outcome"], event["class"], event["job_id"]) == ("REFUSED", kind, job_id)
-    assert (event["message_id"], event["run"]) == (sent["MessageId"], None)
-    assert event["reason"] == reason["reason"]
-
-
 def test_other_work_under_a_running_jobs_id_is_refused_and_not_told_as_its_end(life: Life) -> None:
     life.send(JOB)
     life.deliver()
@@ -182,7 +162,7 @@ def test_a_join_with_too_many_inputs_is_told_to_its_own_stage(
             settled(member, context)
         (text,) = stack.aws.sns.topics[TOPIC]
     event = json.loads(text)
-    assert (event["outcome"], event["class"]) == ("REFUSED", "incomplete_join")
+    assert (event["outcome"], event["class"]) == ("DEAD", "incomplete_join")
     assert (event["stage"], event["message_id"]) == ("delays", None)
     assert event["job_id"]
 
@@ -298,11 +278,13 @@ def test_a_message_that_waits_for_its_notice_does_not_wear_out(output: Path) -> 
 def test_a_refused_messages_dead_letter_does_not_wait_for_its_notice(
     life: Life, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    life.send(JOB)
+    life.deliver()
     with failing(life.stack, unavailable, "Publish"):
-        life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="no json")
+        life.send(JOB, params={"limit": 1})
         life.deliver()
     assert len(life.stack.dead_letters()) == 1
-    assert (life.stack.messages(), lost(capsys)) == ((0, 0), 1)
+    assert (life.stack.messages(), lost(capsys)) == ((0, 1), 1)
 
 
 @contextmanager
@@ -325,8 +307,11 @@ def hanging(life: Life, for_s: float) -> Iterator[list[Call]]:
 def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(
     life: Life, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for n in range(3):
-        life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=f"no json {n}")
+    for _ in range(2):
+        for n in range(3):
+            life.send(f"j{n}", params={"limit": len(life.stack.executions())})
+        if not life.stack.executions():
+            life.deliver()
     life.send(JOB)
     with hanging(life, for_s=300) as calls:
         life.dispatch(life.receive())

@@ -156,7 +156,7 @@ def test_attributes_that_no_dead_letter_can_hold_are_left_out_of_it(
         pipeline.aws.clock.advance(130)
     assert kept == []
     ((sent, why),) = pipeline.dead_letters()
-    assert (sent, why["class"]) == ("no JSON", "internal_error")
+    assert (sent, why["class"]) == ("no JSON", "invalid_request")
 
 
 def test_sizes_count_as_sqs_counts_them() -> None:

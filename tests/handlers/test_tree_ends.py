@@ -168,9 +168,7 @@ def test_a_refused_job_that_is_sent_again_ends_its_tree_a_second_time(
     stack.deploy(stages)
     stack.aws.clock.advance(1)
     parts = stack.parts
-    office = DeadLetterOffice(
-        parts.clock, SqsDeadLetters(stack.aws.sqs), parts.queue, parts.refusals
-    )
+    office = DeadLetterOffice(parts.clock, SqsDeadLetters(stack.aws.sqs), parts.queue)
     assert office.redrive(fetch, Which()).done == 1
     (row,) = dispatched(stack, fetch, context)
     commit(stack, row, {"clean": []}, seal="5ea1")

@@ -8,10 +8,8 @@ from functions import settle
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
 from longhaul.operations.cancel import Canceller
-from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.rerun import Rerunner
 from longhaul.operations.retry import Retrier, why_not
-from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.tree import TreeCanceller, progress, unwell
 from longhaul.trees import TreeJob, Trees
 from tests.builders import body
@@ -29,7 +27,7 @@ def walked(stack: Stack, root: Lease) -> TreeJob:
 
 def trees_of(stack: Stack) -> Trees:
     parts = stack.parts
-    return Trees(stack.settings, parts.leases, parts.refusals)
+    return Trees(stack.settings, parts.leases)
 
 
 def rerunner(stack: Stack) -> Rerunner:
@@ -206,7 +204,7 @@ def test_a_forged_request_says_nothing_of_the_job_whose_id_it_has(
         assert [row.key for row in dispatched(stack, fetch, context)] == [member.key]
 
 
-def test_a_follow_on_that_is_refused_is_dead_until_its_letter_is_sent_again(
+def test_a_follow_on_that_is_refused_is_dead_at_its_place(
     context: Context,
 ) -> None:
     """Without a row it looked queued, and who waited for the tree waited for ever."""
@@ -220,15 +218,6 @@ def test_a_follow_on_that_is_refused_is_dead_until_its_letter_is_sent_again(
         tree = walked(stack, root)
         assert tree.has_ended
         assert progress(tree) == "main 1 of 1, fetch 1 of 2 (1 DEAD), delays waits for 1"
-        refused = tree.children[1].refusal
+        refused = tree.children[1].lease
         assert refused is not None
-        assert (refused.kind, "timeout" in refused.reason) == ("invalid_request", True)
-
-        parts = stack.parts
-        fetch = stack.settings.stage("fetch")
-        letters = SqsDeadLetters(stack.aws.sqs)
-        office = DeadLetterOffice(parts.clock, letters, parts.queue, parts.refusals)
-        assert office.redrive(fetch, Which()).done == 1
-        assert walked(stack, root).children[1].state == "QUEUED"
-        dispatched(stack, fetch, context)
-        assert walked(stack, root).children[1].state == "DEAD"
+        assert refused.last_class == "invalid_request"

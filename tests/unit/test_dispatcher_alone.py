@@ -30,7 +30,7 @@ def dispatcher(row: Lease | None = None, **parts: Any) -> Dispatcher:
     """Everything runs at once, in this thread."""
     leases, background = Mock(), Mock()
     messages = parts.setdefault("messages", Mock())
-    messages.notices.return_value = []
+    messages.endings.return_value = []
     leases.survey.return_value = (Rows({row.key: row} if row else {}), Mock())
     background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
     claimer = parts.setdefault("claimer", Mock())
@@ -56,7 +56,7 @@ def test_a_batch_without_a_request_reads_no_rows() -> None:
     found = dispatcher(messages=messages)
     found.dispatch(stage(), [delivery("no request")])
     leases: Any = found.context.leases
-    assert messages.dead_letter.call_count == 1
+    assert messages.refuse.call_count == 1
     assert not leases.survey.called
 
 

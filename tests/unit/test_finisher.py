@@ -148,14 +148,28 @@ def follow(queue: Mock, row: Lease, **parts: Any) -> None:
         finisher(queue=queue, requests=requests, **parts).finish(row)
 
 
-def test_a_follow_on_that_is_never_taken_is_told_as_refused_once_it_is_struck_off() -> None:
-    queue, announcer, giving_up, leases = Mock(), Mock(), Mock(), striking()
+@pytest.mark.parametrize("other", [None, running(key="main#next")])
+def test_a_follow_on_that_is_never_taken_is_dead_and_a_row_of_its_id_stays(
+    other: Lease | None,
+) -> None:
+    queue, giving_up, leases = Mock(), Mock(), striking()
     queue.send_many.side_effect = lambda _, messages: [(each, "too long") for each in messages]
+    strike, written = leases.apply.side_effect, []
+
+    def apply(change: Any) -> Lease:
+        if change.before is not None:
+            return strike(change)
+        written.append(change.after)
+        if other is not None:
+            raise LeaseChangedError(other)
+        return change.after
+
+    leases.apply.side_effect = apply
     row = replace(PUBLISHED, owed=(Owed.FOLLOW_ONS,))
-    announcer.refused.side_effect = lambda *_, **__: leases.apply.assert_called_once()
-    follow(queue, row, announcer=announcer, giving_up=giving_up, leases=leases)
-    ((told_of, reason), _) = announcer.refused.call_args
-    assert (told_of, reason.kind, reason.key) == (stage(), "unsendable", "main#next")
+    follow(queue, row, giving_up=giving_up, leases=leases)
+    ((dead, *more),) = (written,)
+    assert (dead.key, dead.state, dead.last_class) == ("main#next", State.DEAD, "unsendable")
+    assert (more, giving_up.send.call_count) == ([], 1)
     assert giving_up.send.call_args.args[0] == stage().dead_letter_queue_url
 
 

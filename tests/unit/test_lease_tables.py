@@ -52,6 +52,7 @@ BASE = changed(
 MARK = {"cancel_requested_at": NOW, "cancelled_at": NOW}
 RELEASED = replace(BASE, state=State.RELEASED, settled_attempt=1, failures=1, retry_at=NOW)
 DEAD = replace(BASE, state=State.DEAD, settled_attempt=1, settled_at=NOW)
+REFUSED = replace(DEAD, execution_input="", settled_at=SOON + timedelta(milliseconds=1))
 CANCELLED = replace(DEAD, state=State.CANCELLED, **MARK)
 
 ROWS: dict[str, Lease | None] = {
@@ -69,6 +70,7 @@ ROWS: dict[str, Lease | None] = {
     "DEAD when it was sent, nothing owed": DEAD,
     "DEAD when it was sent, something owed": replace(DEAD, owed=(Owed.DEAD_LETTER, Owed.DELETE)),
     "DEAD since it was sent": replace(DEAD, settled_at=SOON + timedelta(milliseconds=1)),
+    "DEAD, refused without an attempt": REFUSED,
     "CANCELLED, nothing owed": CANCELLED,
     "CANCELLED, something owed": replace(CANCELLED, owed=(Owed.DELETE,)),
 }

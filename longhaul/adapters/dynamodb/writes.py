@@ -81,7 +81,9 @@ class ConditionalWrites:
 
     def put(self, request: Mapping[str, Any]) -> None:
         """One conditional put."""
-        self._outlast(lambda: self._client.put_item(**request))
+        self._outlast(
+            lambda: self._client.put_item(**request, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+        )
 
     def update(self, request: Mapping[str, Any], returns: str = "NONE") -> Mapping[str, Any]:
         """One conditional update; returns the attributes that were asked for."""

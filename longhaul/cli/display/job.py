@@ -226,7 +226,9 @@ def _mark(lease: Lease, now: datetime) -> Iterator[tuple[str, str]]:
         return
     yield "stage", lease.stage
     yield "state", shown_state(lease)
-    yield "", "cancelled before it began"
+    yield "", "refused before it began" if lease.is_refused else "cancelled before it began"
+    if lease.is_refused:
+        yield "error", _error(lease)
     yield "ended", _ago(lease.settled_at, now)
 
 

@@ -64,9 +64,7 @@ def _of_stage(
 def _line(job: TreeJob, now: datetime) -> list[str]:
     if job.lease is not None:
         return row_of(job.lease, now)
-    refused = job.refusal
-    why = f"{refused.kind}: {refused.reason}" if refused else ""
-    return [job.job_id, "", job.state, job.stage, "", "", "", why]
+    return [job.job_id, "", job.state, job.stage, "", "", "", ""]
 
 
 def _most_urgent(siblings: Sequence[TreeJob], limit: int) -> list[TreeJob]:

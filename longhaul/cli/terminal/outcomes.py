@@ -15,7 +15,7 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import STYLES, Output, table_of
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
-from longhaul.operations.tree import progress, status_without_row
+from longhaul.operations.tree import progress
 from longhaul.operations.view import as_json, job_record
 from longhaul.operations.wait import Awaited, Standing, moved, unclaimed
 from longhaul.trees import TreeJob
@@ -104,25 +104,14 @@ def _tell_tree(out: Output, target: Target, tree: TreeJob) -> None:
     for job in tree.all():
         if job.key == tree.key:
             continue
-        if job.lease is None:
-            _tell_absent(out, job, tree)
-        elif out.as_json:
+        if job.lease is None:  # a join that waits for the dead
+            continue
+        if out.as_json:
             out.record(job_record(job.lease, target.settings, target.parts.executions, now))
         elif job.lease.state is not State.SUCCEEDED:
             out.note(f"{job.job_id}: {job.state}: {why_of(job.lease, now)}", style="red")
     style = "green" if tree.has_succeeded else "red"
     out.note(f"{tree.job_id}: {progress(tree)}", style=style)
-
-
-def _tell_absent(out: Output, job: TreeJob, tree: TreeJob) -> None:
-    """Report a job that never had a row: it was refused, or is a join that waits for the dead."""
-    if job.refusal is None:
-        return
-    if out.as_json:
-        out.record(as_json(status_without_row(job, tree.root_id)))
-    else:
-        why = f"{job.refusal.kind}: {job.refusal.reason}"
-        out.note(f"{job.job_id}: {job.state}: {why}", style="red")
 
 
 def _picture(target: Target, standings: Mapping[str, Standing]) -> Group:
@@ -166,9 +155,6 @@ def _tell(out: Output, target: Target, standings: Mapping[str, Standing]) -> Non
         if lease is None:
             if each.done and out.as_json:
                 out.record(as_json(unclaimed(each)))
-            elif each.refusal is not None:
-                why = f"{each.refusal.kind}: {each.refusal.reason}"
-                out.note(f"{each.key.partition('#')[2]}: DEAD: {why}", style="red")
             elif each.done:
                 out.note(f"{each.key.partition('#')[2]}: CANCELLED before it ran", style="red")
         elif out.as_json:

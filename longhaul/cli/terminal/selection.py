@@ -38,7 +38,7 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
         CommandError: nothing is known of it, or the same id is used in several stages.
     """
     name, stages = _typed(target, text, stage)
-    return _only_one(target, name, stages, target.jobs.find(stages, name))
+    return _only_one(name, target.jobs.find(stages, name))
 
 
 def find_work(target: Target, text: str, stage: str | None) -> Lease | Backfill:
@@ -52,7 +52,7 @@ def find_work(target: Target, text: str, stage: str | None) -> Lease | Backfill:
     # A cancel of the name before anything was sent has left a mark, which is no job.
     is_job = any(not row.is_open_mark for row in rows)
     backfill = None if is_job else find_backfill(target, name, stages)
-    return backfill or _only_one(target, name, stages, rows)
+    return backfill or _only_one(name, rows)
 
 
 def find_backfill(target: Target, name: str, stages: Iterable[str]) -> Backfill | None:
@@ -76,28 +76,15 @@ def _typed(target: Target, text: str, stage: str | None) -> tuple[str, list[str]
     return job_id(text), [each.name for each in target.stages(stage)]
 
 
-def _only_one(target: Target, name: str, stages: Sequence[str], rows: Sequence[Lease]) -> Lease:
+def _only_one(name: str, rows: Sequence[Lease]) -> Lease:
     if not rows:
-        why = _refused(target, stages, name) or unknown(name)
-        raise CommandError(why, ExitStatus.NOT_FOUND)
+        raise CommandError(unknown(name), ExitStatus.NOT_FOUND)
     if len(rows) > 1 and not rows[0].is_open_mark:
         names = ", ".join(sorted(row.stage for row in rows))
         raise CommandError(
             f"job {name} is in several stages ({names}): name one with --stage", ExitStatus.USAGE
         )
     return rows[0]
-
-
-def _refused(target: Target, stages: Iterable[str], name: str) -> str | None:
-    """Why a job has no row whose message became a dead letter; None if nothing is known."""
-    refusals = target.parts.refusals.find_refusals(job_key(each, name) for each in stages)
-    for key, refusal in refusals.items():
-        stage, _, _ = key.partition("#")
-        return (
-            f"job {name} of {stage} was refused before it had a run ({refusal.kind}: "
-            f"{refusal.reason}); its message is a dead letter (`longhaul dlq list`)"
-        )
-    return None
 
 
 def unknown(name: str) -> str:

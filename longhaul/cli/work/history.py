@@ -43,7 +43,8 @@ def _notes(lease: Lease, attempts: Sequence[AttemptRecord], now: datetime) -> li
             return [
                 "its latest run was cancelled before it began: these attempts are of earlier runs"
             ]
-        return ["cancelled before it began: it had no attempt"]
+        ended = "refused" if lease.is_refused else "cancelled"
+        return [f"{ended} before it began: it had no attempt"]
     if not attempts:
         return ["it has not begun"]
     notes = []

@@ -37,7 +37,8 @@ def logs(
     out = Output(as_json=as_json)
     lease = _await_row(out, target, job, stage) if follow else find_job(target, job, stage)
     if not (lease.is_begun or lease.attempt.number or follow):
-        why = "it was cancelled before it began" if lease.is_mark else "it has not begun"
+        ended = "refused" if lease.is_refused else "cancelled"
+        why = f"it was {ended} before it began" if lease.is_mark else "it has not begun"
         raise CommandError(
             f"job {lease.job_id} has no log: {why}",
             ExitStatus.NOT_FOUND,

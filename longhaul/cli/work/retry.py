@@ -11,7 +11,6 @@ from longhaul.domain.lease import Lease, State
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.retry import why_not
 from longhaul.operations.tree import stopping, unwell
-from longhaul.trees import TreeJob
 
 
 def retry(
@@ -59,22 +58,11 @@ def _meant(
         tree = target.trees.walk_backfill(lease)
         found = unwell(tree) or stopping(tree)
         if not found:
-            raise CommandError(f"{text}: {_why_none(tree)}", ExitStatus.FAILED)
+            why = "none of its jobs has died or was cancelled"
+            raise CommandError(f"{text}: {why}", ExitStatus.FAILED)
         return found, False
     if only or lease.state is not State.SUCCEEDED:
         return [lease], True
     tree = target.trees.walk(lease)
     below = unwell(tree) or stopping(tree)
     return below or [lease], not below
-
-
-def _why_none(backfill: TreeJob) -> str:
-    """Why none of a backfill's jobs can be run again."""
-    refused = [job.job_id for job in backfill.all() if job.refusal]
-    if not refused:
-        return "none of its jobs has died or was cancelled"
-    were = "was refused, and has" if len(refused) == 1 else "were refused, and have"
-    return (
-        f"{len(refused)} of its jobs {were} no run: `longhaul dlq redrive {refused[0]}`"
-        " once what refused it is mended"
-    )

@@ -48,6 +48,8 @@ def dead_work_does_not_start(seen: "Seen", written: "tuple[Row | None, Row]") ->
     before, row = written
     if before is None or before["state"]["S"] != "DEAD" or not _is_claim(before, row):
         return None
+    if _is_refused(before):
+        return None  # it ended nothing but itself
     sent = seen.sent[row["message_id"]["S"]]
     early = _time(before, "settled_at") - seen.asked.at(sent)
     if early <= _DOUBT:
@@ -60,10 +62,21 @@ def ends_are_in_aws_time(seen: "Seen", written: "tuple[Row | None, Row]") -> str
     before, row = written
     if row["state"]["S"] != "DEAD" or (before is not None and before["state"]["S"] == "DEAD"):
         return None
+    if _is_refused(row):
+        return None  # no message is compared with its end
     ended_at = _time(row, "settled_at")
     if -_DOUBT <= seen.now - ended_at <= _A_SETTLE:
         return None
     return f"{row['key']['S']} died at {seen.now}, and its row says {ended_at}"
+
+
+@invariant("S14", "row written", "a refusal ends nothing but itself")
+def refusals_end_no_job(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    del seen
+    before, row = written
+    if before is None or _is_refused(before) or not _is_refused(row):
+        return None
+    return f"{row['key']['S']} was {before['state']['S']}, and is refused"
 
 
 @invariant("S14", "row written", "of a message and its copies, only a later one replaces another")
@@ -97,6 +110,10 @@ def _is_claim(before: "Row | None", row: "Row") -> bool:
     return row["state"]["S"] == "RUNNING" and (
         before is None or before["attempt"] != row["attempt"]
     )
+
+
+def _is_refused(row: "Row") -> bool:
+    return bool(row["state"]["S"] == "DEAD" and row["attempt"]["N"] == "0")
 
 
 def _time(row: "Row", name: str) -> datetime:

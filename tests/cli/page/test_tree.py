@@ -6,7 +6,6 @@ import pytest
 
 from longhaul.cli.insight.tree_graph import columns
 from longhaul.cli.target import Target
-from longhaul.domain.dead_letter import Reason
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.trees import TreeJob
 from tests.builders import BUCKET, stage
@@ -46,8 +45,7 @@ def test_stages_are_columns_with_the_number_of_jobs_in_each_state(
 def test_hostile_text_in_a_tree_stays_text(world: World, pipeline: Visitor) -> None:
     root = tree(world, 5, 4, label=EVIL)
     refused = f"clean#{member_id(root, 4)}"
-    reason = Reason(kind=EVIL, reason=EVIL, key=refused)
-    world.parts.refusals.note_refusal(refused, reason, world.clock.now())
+    world.refuse(refused, EVIL)
     page = pipeline.read("/job", stage="main", id="year")
     assert len(Elements(page).of("script")) == 1
     assert not set("\u202e\x1b\x07") & set(page)
@@ -68,7 +66,7 @@ def test_successes_are_read_once(world: World, pipeline: Visitor) -> None:
     world.clock.advance(2)
     world.aws.gate.counts.clear()
     pipeline.read("/job", stage="main", id="year")
-    assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 2  # the open ones, and refusals
+    assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 1  # the open ones
 
 
 def test_a_tree_is_cancelled_and_what_died_is_retried(world: World, pipeline: Visitor) -> None:

@@ -1,0 +1,90 @@
+"""Messages that are refused: what has no row yet gets a dead one, and nothing else ends with it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.domain.lease import State
+from longhaul.operations.retry import Retrier
+from tests.handlers.conftest import deployed
+from tests.handlers.life import Life
+from tests.handlers.test_notices import TOPIC, told
+
+JOB = "january"
+TOO_LONG = {"timeout": "2d"}  # above the stage's limit
+NO_REQUEST = {"size": 7}
+
+
+@pytest.fixture
+def life(output: Path) -> Iterator[Life]:
+    with deployed(notify=TOPIC) as stack:
+        stack.aws.sns.create_topic(Name="ended")
+        yield Life(stack, output)
+
+
+@pytest.mark.parametrize("changes", [TOO_LONG, NO_REQUEST])
+def test_a_refused_job_is_dead_as_every_other_one(life: Life, changes: dict[str, Any]) -> None:
+    sent = life.send(JOB, **changes)
+    life.deliver()
+    row = life.row(JOB)
+    ((_, why),) = life.stack.dead_letters()
+    (event,) = told(life)
+    assert (row.state, row.is_finished) == (State.DEAD, True)
+    assert row.last_class == why["class"] == event["class"] == "invalid_request"
+    assert row.last_error == why["reason"] == event["reason"]
+    assert (event["outcome"], event["run"]) == ("DEAD", row.run)
+    assert row.receive.message_id == event["message_id"] == sent
+    assert life.stack.messages() == (0, 0)
+
+
+def test_a_message_without_an_id_is_a_dead_job_under_the_messages_own(life: Life) -> None:
+    sent = life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="no JSON")
+    life.deliver()
+    assert life.row(sent["MessageId"]).state is State.DEAD
+
+
+@pytest.mark.parametrize("changes", [TOO_LONG, NO_REQUEST])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_refusal_ends_no_valid_message_under_the_same_id(
+    life: Life, changes: dict[str, Any], *, is_first: bool
+) -> None:
+    """The valid one is sent before it or after, and is received after it."""
+    if is_first:
+        life.send(JOB)
+        held = life.receive()
+    life.stack.aws.clock.advance(5)
+    life.send(JOB, **changes)
+    life.deliver()
+    life.stack.aws.clock.advance(5)
+    if is_first:
+        life.dispatch(held)
+    else:
+        life.send(JOB)
+        life.deliver()
+    assert life.row(JOB).state is State.RUNNING
+    assert len(life.stack.dead_letters()) == 1
+
+
+@pytest.mark.parametrize("changes", [TOO_LONG, NO_REQUEST])
+def test_a_row_that_exists_stays_as_it_is(life: Life, changes: dict[str, Any]) -> None:
+    life.send(JOB)
+    life.deliver()
+    before = life.row(JOB)
+    life.send(JOB, **changes)
+    life.deliver()
+    assert life.row(JOB) == before
+    assert [each["outcome"] for each in told(life)] == ["REFUSED"]
+    assert len(life.stack.dead_letters()) == 1
+
+
+def test_a_refused_job_is_retried_once_it_is_allowed(life: Life) -> None:
+    life.send(JOB, **TOO_LONG)
+    life.deliver()
+    limits = life.stage.limits.model_copy(update={"max_timeout_s": 2 * 86_400})
+    life.stack.redeploy(limits=limits)
+    parts = life.stack.parts
+    Retrier(life.stack.settings, parts.queue, parts.requests).retry(life.row(JOB))
+    life.deliver()
+    assert life.row(JOB).state is State.RUNNING
