@@ -13,6 +13,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
@@ -288,13 +289,14 @@ class Longhaul(Construct):
         self._data = DataBucket(self, "Data", settings=settings)
         self._buckets: dict[str, s3.IBucket] = {"": self._data}
         self._databases = TableDatabases(self, "Tables", settings=settings, data=self._data)
+        network = Network(self, "Network", settings=settings, vpc=vpc, vpc_subnets=vpc_subnets)
         self._spark = SparkRuntime(
             self,
             "Spark",
             settings=settings,
             repository=repository,
             project=project,
-            network=Network(self, "Network", settings=settings, vpc=vpc, vpc_subnets=vpc_subnets),
+            network=network,
         )
         self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
         self._emr = self._emr_serverless(repository, project)
@@ -362,6 +364,10 @@ class Longhaul(Construct):
         )
         Dashboard(self, "Dashboard", name=name, stages=settings.stages, alarms=self._alarms.all)
         self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
+        if settings.functions_in_vpc:
+            for each in self.node.find_all():
+                if isinstance(each, lambda_.Function):
+                    network.hold(each)
 
     def _lambda_jobs(self) -> LambdaJobs | None:
         tiny = self._settings.sizes.tiny

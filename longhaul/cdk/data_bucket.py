@@ -55,6 +55,9 @@ class DataBucket(s3.Bucket):
             # Not RETAIN: a first deployment that fails would leave the bucket behind.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
+        # The bucket outlives the stack, and so does the rule that it speaks TLS alone.
+        assert self.policy is not None  # noqa: S101 - for mypy: enforce_ssl makes it
+        self.policy.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         if logs is None:
             acknowledge(
                 self, "S1", "Access logs need a bucket of their own: access_log_bucket names it."

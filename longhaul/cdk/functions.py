@@ -138,7 +138,8 @@ class PythonFunction(lambda_.Function):
                 "POWERTOOLS_LOG_LEVEL": settings.log_level,
             },
         )
-        named_for_sam(self)
+        resource = named_for_sam(self)
+        resource.code_signing_config_arn = settings.code_signing
         # `role` and `timeout` of `Function` may be None by their types; these never are.
         self.execution_role = role
         self.timeout_s = int(timeout.to_seconds())

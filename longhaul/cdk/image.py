@@ -74,12 +74,13 @@ def lay_out(folder: Path, repository: Path, project: Project) -> None:
 def _asset(
     scope: Construct, id_: str, settings: Settings, directory: Path, dockerfile: str
 ) -> ecr_assets.DockerImageAsset:
+    given = {"PYTHON_IMAGE": settings.python_image, "PIP_INDEX_URL": settings.pip_index}
     return ecr_assets.DockerImageAsset(
         scope,
         id_,
         directory=str(directory),
         file=dockerfile,  # the `.dockerignore` of the folder says what goes in
         platform=PLATFORM[settings.architecture],
-        build_args={"PYTHON_IMAGE": settings.python_image} if settings.python_image else None,
+        build_args={name: value for name, value in given.items() if value} or None,
         outputs=[ZSTD_LAYERS] if settings.image_compression == "zstd" else None,
     )

@@ -24,9 +24,11 @@ class Leases(Construct):
                 point_in_time_recovery_enabled=True
             ),
             time_to_live_attribute=TTL,
-            # Losing the leases means running what already ran: they outlive the stack.
-            # Not RETAIN: a first deployment that fails would leave the table behind.
-            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+            # Losing the leases means running what already ran: they outlive the stack, and nobody
+            # deletes them by a slip. A first deployment that fails leaves an empty table behind:
+            # to delete it, its roll-back would need the protection off.
+            deletion_protection=True,
+            removal_policy=RemovalPolicy.RETAIN,
         )
         for index in INDEXES:
             self.table.add_global_secondary_index(

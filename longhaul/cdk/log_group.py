@@ -20,7 +20,12 @@ RETENTION: Mapping[LogRetention, logs.RetentionDays] = {
     90: logs.RetentionDays.THREE_MONTHS,
     180: logs.RetentionDays.SIX_MONTHS,
     365: logs.RetentionDays.ONE_YEAR,
+    400: logs.RetentionDays.THIRTEEN_MONTHS,
     731: logs.RetentionDays.TWO_YEARS,
+    1096: logs.RetentionDays.THREE_YEARS,
+    1827: logs.RetentionDays.FIVE_YEARS,
+    2557: logs.RetentionDays.SEVEN_YEARS,
+    3653: logs.RetentionDays.TEN_YEARS,
 }
 
 

@@ -1,14 +1,29 @@
 """Where tasks run: a VPC that costs nothing while idle, or the one that the settings name."""
 
+from typing import Final
+
 from aws_cdk import Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from longhaul.cdk.grants import for_this_account
 from longhaul.cdk.log_group import LogGroup
 from longhaul.cdk.nag import acknowledge
+from longhaul.config.errors import SettingsError
 from longhaul.config.settings import Settings
+
+# What Lambda does under a function's role before it runs in a VPC:
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+_INTERFACES: Final = [
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+]
 
 
 class Network(Construct):
@@ -61,11 +76,32 @@ class Network(Construct):
             allow_all_outbound=True,
         )
 
+    def hold(self, function: lambda_.Function) -> None:
+        """Let the function run in the subnets of the tasks."""
+        resource = function.node.default_child
+        assert isinstance(resource, lambda_.CfnFunction)  # noqa: S101 - for mypy
+        resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
+            subnet_ids=self.subnet_ids,
+            security_group_ids=[self.security_group.security_group_id],
+        )
+        function.add_to_role_policy(
+            iam.PolicyStatement(sid="InterfacesInTheVpc", actions=_INTERFACES, resources=["*"])
+        )
+        if function.role is not None:
+            acknowledge(function.role, "IAM5[Resource::*]", "Lambda's interfaces know no resource.")
+
     def _own_vpc(self, settings: Settings) -> ec2.Vpc:
+        zones = list(settings.network.zones)
+        if settings.functions_in_vpc:
+            raise SettingsError(
+                f"{self.node.path}: functions_in_vpc needs a VPC of yours (network.vpc_id and "
+                "subnet_ids): the stack's own has no NAT, so a function in it reaches nothing"
+            )
         vpc = ec2.Vpc(
             self,
             "Vpc",
-            max_azs=settings.network.availability_zones,
+            max_azs=None if zones else settings.network.availability_zones,
+            availability_zones=zones or None,
             nat_gateways=0,
             subnet_configuration=[
                 ec2.SubnetConfiguration(

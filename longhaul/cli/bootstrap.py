@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.adapters.errors import code_of, message_of
+from longhaul.adapters.errors import code_of
 from longhaul.cli.checks.deploying import SERVICE_ROLE
 from longhaul.cli.sentences import translated
 
@@ -36,11 +36,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def make_service_role(iam: Any) -> bool:  # noqa: ANN401 - one of boto3's clients
     """Make the role unless the account has it; returns whether it was made."""
+    # Looked for first: an account that has it may deny the making.
     try:
-        iam.create_service_linked_role(AWSServiceName=SERVICE)
+        iam.get_role(RoleName=SERVICE_ROLE)
     except ClientError as error:
-        # IAM has no error of its own for a role that exists.
-        if code_of(error) == "InvalidInput" and "has been taken" in message_of(error):
-            return False
-        raise
+        if code_of(error) != "NoSuchEntity":
+            raise
+    else:
+        return False
+    iam.create_service_linked_role(AWSServiceName=SERVICE)
     return True

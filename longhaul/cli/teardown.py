@@ -33,6 +33,8 @@ def main(settings: Settings, profile: str | None) -> int:
         for each in stored(target.settings, target.client("dynamodb"), target.client("s3")):
             sys.stdout.write(f"    {each}\n")
         sys.stdout.write(
+            "    the table is protected from deletion, until `aws dynamodb update-table "
+            "--no-deletion-protection-enabled --table-name …`\n"
             "    the image of the jobs, in the registry of the CDK's bootstrap; "
             "`cdk gc` removes it\n"
         )

@@ -65,9 +65,12 @@ class SettingsArguments(TypedDict, total=False):
     allow_file_paths: bool
     sizes: Sizes | Fields
     network: NetworkSettings | Fields
+    functions_in_vpc: bool
+    code_signing: str | None
     emr_serverless: EmrSettings | Fields | None
     image_compression: Literal["gzip", "zstd"]
     python_image: str | None
+    pip_index: str | None
 
 
 def from_arguments(

@@ -31,8 +31,15 @@ MAX_QUEUE_NAME: Final = 80
 
 MAX_SCHEDULE_NAME: Final = 64
 
-LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
+LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 400, 731, 1096, 1827, 2557, 3653]
 BucketName = Annotated[str, Field(pattern=rf"^([a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]|{TO_COME})$")]
+
+CodeSigningArn = Annotated[
+    str,
+    Field(
+        pattern=r"^arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:code-signing-config:csc-[a-z0-9]{17}$"
+    ),
+]
 
 # A key's ARN, and no alias: a policy on an alias grants nothing.
 KeyArn = Annotated[
@@ -50,6 +57,9 @@ class NetworkSettings(Model):
 
     # Two zones: a task that finds no capacity in one is started in the other.
     availability_zones: int = Field(default=2, ge=1, le=3)
+    # The zones of the stack's own VPC by name, in the place of a number: where one of them lacks
+    # what tasks need, as one of us-east-1 lacks arm64.
+    zones: tuple[Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z0-9]+)+$")], ...] = ()
     # None: a VPC of the stack's own.
     vpc_id: Annotated[str, Field(pattern=r"^vpc-[0-9a-f]{8,17}$")] | None = None
     # Named, not looked up: a look-up would need credentials at synth.
@@ -68,6 +78,8 @@ class NetworkSettings(Model):
             )
         if self.vpc_id is None and self.subnet_ids:
             raise ValueError("vpc_id is missing: subnet_ids belong to an existing VPC")
+        if self.vpc_id is not None and self.zones:
+            raise ValueError("zones are of the VPC of our own: subnet_ids name those of yours")
         if self.vpc_id is not None and self.flow_logs:
             raise ValueError("flow_logs belong to the VPC of our own: vpc_id names one of yours")
         if self.vpc_id is None and not self.assign_public_ip:
@@ -149,6 +161,13 @@ class Settings(Model):
     sizes: Sizes = Sizes()
     # Where tasks run.
     network: NetworkSettings = NetworkSettings()
+    # Let the functions run in the subnets of tasks, where an organization demands it. The VPC must
+    # be one of yours: a function has no public IP there, and needs a NAT or the endpoints of all
+    # services that it calls (docs/deploy.md).
+    functions_in_vpc: bool = False
+    # A code signing configuration of Lambda, which functions must then pass: who signs the archives
+    # of the CDK's assets is the pipeline that deploys. A function made of an image has none.
+    code_signing: CodeSigningArn | None = None
     # None: the template holds nothing of this engine.
     emr_serverless: EmrSettings | None = None
     # How the image's layers are packed. `zstd` unpacks faster at each start, and needs BuildKit and
@@ -157,6 +176,9 @@ class Settings(Model):
     # The base of the job's image: Debian or a relative of it, with `python`. None: what
     # longhaul/runner/Dockerfile names.
     python_image: Annotated[str, Field(min_length=1)] | None = None
+    # Where pip takes packages from when the image is built; the locks' hashes hold there too.
+    # Without a password, which the image would show. None: PyPI.
+    pip_index: Annotated[str, Field(pattern=r"^https?://[^\s@]+$")] | None = None
 
     @model_validator(mode="after")
     def _stages_apart(self) -> "Settings":

@@ -49,12 +49,6 @@ class FakeIam(Service):
     def create_service_linked_role(self, *, AWSServiceName: str) -> Answer:
         if AWSServiceName != "ecs.amazonaws.com":
             raise NotImplementedError(AWSServiceName)
-        if self.ecs_used:
-            raise RefusedError(
-                "InvalidInput",
-                "Service role name AWSServiceRoleForECS has been taken in this account, "
-                "please try a different suffix.",
-            )
         self.ecs_used = True
         return self.get_role(RoleName="AWSServiceRoleForECS")
 

@@ -58,12 +58,13 @@ KEYS = {
     "their-output": "arn:aws:kms:eu-central-1:123456789012:key/out",
     "their-code": "arn:aws:kms:eu-west-1:123456789012:key/mrk-code",
 }
+SIGNING = "arn:aws:lambda:eu-central-1:123456789012:code-signing-config:csc-0123456789abcdef0"
 VARIED: dict[str, JsonValue] = {
     "architecture": "x86_64",
     "image_compression": "zstd",
     "account": "123456789012",
     "region": "eu-central-1",
-    "log_retention_days": 7,
+    "log_retention_days": 3653,
     "alarm_emails": ["a@example.com", "b@example.com"],
     "lease": {"stop_timeout_s": 60, "beat_ceiling_s": 290},
     "stages": [
@@ -99,6 +100,9 @@ VARIED: dict[str, JsonValue] = {
         "subnet_ids": ["subnet-0123456789abcdef0"],
         "assign_public_ip": False,
     },
+    "functions_in_vpc": True,
+    "code_signing": SIGNING,
+    "pip_index": "https://pypi.example.com/simple",
 }
 
 KEY = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -107,7 +111,7 @@ GUARDED: dict[str, JsonValue] = {
     "kms_key": KEY,
     "versions_days": 7,
     "access_log_bucket": "their-logs",
-    "network": {"flow_logs": True},
+    "network": {"flow_logs": True, "zones": ["eu-central-1b", "eu-central-1c"]},
     "optimized_tables": ["delays", "flights"],
     "table_databases": ["their_lake"],
     "lake_formation": True,

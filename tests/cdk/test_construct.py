@@ -155,6 +155,8 @@ def test_a_vpc_and_the_settings_network_exclude_each_other() -> None:
     stack = theirs()
     with pytest.raises(SettingsError, match=r"^Theirs/Longhaul: vpc: network "):
         Longhaul(stack, "Longhaul", vpc=ec2.Vpc(stack, "Vpc"), network=NetworkSettings())
+    with pytest.raises(SettingsError, match=r"^Theirs/Ours/Network: functions_in_vpc needs a VPC"):
+        Longhaul(stack, "Ours", functions_in_vpc=True)
 
 
 def test_every_role_of_the_construct_has_the_boundary(template: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from aws_cdk.aws_lambda import RecursiveLoop
 from longhaul.cdk.deployed import ROOM_FOR_SETTINGS
 from longhaul.cdk.functions import allowed_loop
 from longhaul.settings import RequestLimits, RuntimeSettings
+from tests.cdk.conftest import SIGNING
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import ROOT, engine_files
 
@@ -47,7 +48,22 @@ def test_functions_follow_the_set_architecture_and_retention(varied: Synthesis) 
     } == {("x86_64",)}
     assert {
         group["RetentionInDays"] for group in varied.resources("AWS::Logs::LogGroup").values()
-    } == {7}
+    } == {3653}
+
+
+def test_functions_run_in_the_vpc_and_are_signed_where_the_settings_say_so(
+    usual: Synthesis, varied: Synthesis
+) -> None:
+    for name, function in varied.resources("AWS::Lambda::Function").items():
+        assert function["VpcConfig"] == {
+            "SecurityGroupIds": ["<NetworkTasks.GroupId>"],
+            "SubnetIds": ["subnet-0123456789abcdef0"],
+        }
+        assert function["CodeSigningConfigArn"] == SIGNING
+        actions = [action for each in varied.statements(f"{name}Role") for action in each["Action"]]
+        assert "ec2:CreateNetworkInterface" in actions
+    for function in usual.resources("AWS::Lambda::Function").values():
+        assert not {"VpcConfig", "CodeSigningConfigArn"} & function.keys()
 
 
 def test_functions_share_one_code_asset_and_one_layer(usual: Synthesis) -> None:

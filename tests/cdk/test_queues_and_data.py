@@ -103,6 +103,7 @@ def test_leases_table_is_on_demand_and_restorable_and_expires_rows_by_ttl(usual:
         {"AttributeName": "key", "KeyType": "HASH"},
         {"AttributeName": "item", "KeyType": "RANGE"},
     ]
+    assert table["DeletionProtectionEnabled"] is True
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
@@ -153,12 +154,14 @@ def test_leases_and_data_outlive_the_stack_but_not_a_first_deployment_that_fails
         for resource in usual.template["Resources"].values()
         if resource.get("DeletionPolicy", "Delete") != "Delete"
     }
-    # With `Retain` the table and the bucket of a failed creation would stay in the account.
+    # With `Retain` the bucket of a failed creation would stay in the account.
     kept = ("RetainExceptOnCreate", "Retain")
     assert policies == {
-        "AWS::DynamoDB::Table": kept,
+        # Its roll-back could not delete what is protected from that.
+        "AWS::DynamoDB::Table": ("Retain", "Retain"),
         "AWS::Glue::Database": kept,
         "AWS::S3::Bucket": kept,
+        "AWS::S3::BucketPolicy": kept,
     }
 
 

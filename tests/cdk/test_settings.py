@@ -349,6 +349,17 @@ def test_settings_are_frozen() -> None:
         ({"network": {"vpc_id": "vpc-01234567"}}, "longhaul.network: subnet_ids is missing"),
         ({"network": {"subnet_ids": ["subnet-01234567"]}}, "longhaul.network: vpc_id is missing"),
         (
+            {
+                "network": {
+                    "vpc_id": "vpc-01234567",
+                    "subnet_ids": ["subnet-01234567"],
+                    "zones": ["us-east-1a"],
+                }
+            },
+            "longhaul.network: zones are of the VPC of our own",
+        ),
+        ({"pip_index": "https://me:secret@pypi.example.com"}, "longhaul.pip_index: "),
+        (
             {"network": {"assign_public_ip": False}},
             "longhaul.network: assign_public_ip must be true without a vpc_id",
         ),

@@ -56,9 +56,7 @@ def test_the_container_runs_the_runner_on_a_read_only_root_with_scratch_space(
     assert container["LinuxParameters"]["InitProcessEnabled"] is True
 
 
-def test_the_layers_of_the_image_are_zstd_where_the_setting_says_so(
-    usual: Synthesis, varied: Synthesis
-) -> None:
+def test_the_image_is_built_as_the_settings_say(usual: Synthesis, varied: Synthesis) -> None:
     """By an option of BuildKit: without the setting any builder will do."""
 
     def source(found: Synthesis) -> dict[str, Any]:
@@ -71,6 +69,8 @@ def test_the_layers_of_the_image_are_zstd_where_the_setting_says_so(
     assert output.startswith("type=docker,")
     assert "compression=zstd" in output
     assert "dockerOutputs" not in source(usual)
+    assert source(varied)["dockerBuildArgs"] == {"PIP_INDEX_URL": "https://pypi.example.com/simple"}
+    assert "dockerBuildArgs" not in source(usual)
 
 
 def test_the_container_logs_to_the_jobs_log_group_without_blocking(usual: Synthesis) -> None:
@@ -140,6 +140,15 @@ def test_the_own_network_has_public_subnets_gateway_endpoints_and_no_nat(usual: 
         (endpoint["VpcEndpointType"], endpoint["ServiceName"].rpartition(".")[2])
         for endpoint in usual.resources("AWS::EC2::VPCEndpoint").values()
     } == {("Gateway", "s3"), ("Gateway", "dynamodb")}
+
+
+def test_the_zones_of_the_own_network_may_be_named(guarded: Synthesis) -> None:
+    assert {
+        each["AvailabilityZone"] for each in guarded.resources("AWS::EC2::Subnet").values()
+    } == {
+        "eu-central-1b",
+        "eu-central-1c",
+    }
 
 
 def test_nothing_may_connect_to_a_task(usual: Synthesis) -> None:

@@ -565,12 +565,14 @@ def test_a_wrong_setting_ends_the_program_with_its_name(capsys: pytest.CaptureFi
 def test_bootstrap_makes_the_service_linked_role_once(
     account: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Where it is there, nothing is asked for that a policy may deny."""
     account.aws.iam.ecs_used = False
 
     assert (bootstrap.main([]), bootstrap.main(["--profile", "admin"])) == (0, 0)
 
     role = "AWSServiceRoleForECS"
     assert capsys.readouterr().out == f"{role}: made\n{role}: is there already\n"
+    assert account.aws.gate.counts["iam.CreateServiceLinkedRole"] == 1
 
 
 def test_every_make_target_of_the_page_on_deploying_exists() -> None:

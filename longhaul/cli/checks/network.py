@@ -101,13 +101,16 @@ def _of_services(plan: Plan) -> Iterator[Finding]:
         if not stage.retired
         for secret in stage.secrets.values()
     }
+    services |= {"sqs", "states", "ecs"} if settings.functions_in_vpc else set()
+    # A function gets no address.
+    has_address = network.assign_public_ip and not settings.functions_in_vpc
     ec2 = plan.target.client("ec2")
     of_vpc = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
     tables = _listed(ec2, "describe_route_tables", "RouteTables", of_vpc)
     closed = [
         subnet
         for subnet in network.subnet_ids
-        if not _leads_out(subnet, tables, has_address=network.assign_public_ip)
+        if not _leads_out(subnet, tables, has_address=has_address)
     ]
     endpoints = _listed(ec2, "describe_vpc_endpoints", "VpcEndpoints", of_vpc) if closed else []
     # The whole name begins otherwise in China.
