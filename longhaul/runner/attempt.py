@@ -46,7 +46,6 @@ from longhaul.runner.io.destinations import OutputUpload, destinations_of
 from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
-from longhaul.runner.io.sending_ahead import WORTH_IT, SendingAhead
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import require_closed, require_written
@@ -144,11 +143,9 @@ class AttemptRunner:
     # Makes them on first use; None: an engine that reads and writes no tables.
     tables: "Callable[[], Tables] | None" = None
     new_seal: Callable[[], str] = _random_seal
-    worth_sending_ahead: int = WORTH_IT  # bytes
     give: Callable[[Mapping[str, str], Mask], None] = give_to_process
     _mask: Mask = NO_MASK
     _may_be_committed: bool = False
-    _ahead: SendingAhead | None = None
     _incoming: Incoming | None = None
 
     def run(self) -> ExitCode:
@@ -257,9 +254,6 @@ class AttemptRunner:
         )
         saving = self._saving(records, work, _why_nothing(lease, request))
         upload = OutputUpload(self._uploader(), destinations, listing)
-        self._ahead = SendingAhead(
-            upload.send_ahead, self.background, self.clock, self.stop, self.worth_sending_ahead
-        )
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             incoming,
@@ -276,7 +270,6 @@ class AttemptRunner:
             reports=self.scratch / "reports",
             parents_now=partial(parents, inputs, listing),
             may_add=upload.require_addable,
-            wrote=self._ahead.wrote,
             variables=variables,
             is_plain=is_plain,
             waiting=self.progress.waiting_for_input,
@@ -287,7 +280,6 @@ class AttemptRunner:
         self.stop.before_end = GracePeriod(
             job=job,
             saving=saving,
-            ahead=self._ahead,
             report=reporter.report,
             stop=self.stop,
             timeout_s=self.settings.lease.stop_timeout_s,
@@ -414,19 +406,13 @@ class AttemptRunner:
             begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
             advance=self.progress.advance,
             background=self.background,
-            clock=self.clock,
         )
-
-    def _end_ahead(self) -> None:
-        if self._ahead is not None:
-            self._ahead.end()
 
     def _commit(
         self, upload: OutputUpload, job: RunningJob[Any], inputs: Iterable[InputRead]
     ) -> CommittedOutput:
         # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
         self.progress.enter(Phase.PUBLISHING)
-        self._end_ahead()
         found = results(
             self._masked(job.result), ((each.title, each.rows) for each in job.written), job.metrics
         )
@@ -490,7 +476,6 @@ class AttemptRunner:
         self.record(failure)
         if not self._may_be_committed:
             try:
-                self._end_ahead()  # before, it could begin more uploads
                 self.publisher.discard(self.id)
             except (ClientError, BotoCoreError) as trouble:  # settle does it again
                 logger.warning(

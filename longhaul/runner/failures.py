@@ -35,7 +35,6 @@ _STOPPED: Final = {
     StopReason.OUT_OF_MEMORY: (OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
     StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
     StopReason.INPUT: (OutcomeClass.FAILED, ExitCode.FAILED),  # its cause says more
-    StopReason.OUTPUT: (OutcomeClass.PERMANENT, ExitCode.PERMANENT),  # as above
 }
 
 _OUT_OF_MEMORY: Final = re.compile(

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any, Final
 
 from longhaul.ports import Background, Clock
-from longhaul.runner.io.sending_ahead import SendingAhead
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import Saving
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
@@ -28,7 +27,6 @@ class GracePeriod:
 
     job: RunningJob[Any]
     saving: Saving
-    ahead: SendingAhead
     report: Callable[[], None]
     stop: Stop
     timeout_s: float
@@ -39,7 +37,6 @@ class GracePeriod:
         """Return when all is done, the job has ended, or time is up."""
         left_s = self.timeout_s - 2 * unwind_s(self.timeout_s)
         self.job.hear_of_stop()
-        self.ahead.end_soon()  # what is stored has more use now
         ends_at = self.clock.now() + timedelta(seconds=left_s)
         # Whatever hangs: the end must be recorded in time.
         guard = self.background.after(

@@ -124,8 +124,6 @@ class RunningJob(Generic[ParamsT]):
     outputs: Mapping[str, "TableDestination | None"] = field(default_factory=dict)
     # Raises PermanentJobError for a dataset that an output cannot get in that way.
     may_add: Callable[[str, str, WriteOptions], None] = lambda _output, _dataset, _how: None
-    # Called with each dataset that does not change any more.
-    wrote: Callable[[Dataset], None] = lambda _: None
     saving: "Saving | None" = None
     about: About = field(default_factory=lambda: About("job", 1, 1, "job-1", _NO_END))
     every: Callable[[float, Callable[[], None]], Timer] = Threads().every
@@ -233,7 +231,6 @@ class RunningJob(Generic[ParamsT]):
         self.written.append(dataset)
         # Now, and not when all that comes after has been written for nothing.
         self._count_files(count_files(dataset.folder))
-        self.wrote(dataset)
         return dataset.rows or 0
 
     def _write_part(

@@ -41,7 +41,6 @@ class StopReason(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     UNREPORTABLE = "unreportable"
     INPUT = "input"  # one cannot be brought
-    OUTPUT = "output"  # what was written can never be published
 
 
 class StopRequestedError(LonghaulError):

@@ -137,11 +137,6 @@ class OutputUpload:
         """As the destination of that output."""
         self.destinations[output].require_addable(dataset, how)
 
-    def send_ahead(self, written: Sequence[Dataset], go_on: Callable[[], None]) -> None:
-        """Upload what there is so far: see `Uploader.send_ahead`."""
-        names = sorted({each.output for each in written})
-        self.uploader.send_ahead([self._plan(name, written) for name in names], go_on)
-
     def send(self, written: Sequence[Dataset], results: Results, origin: Origin) -> CommittedOutput:
         """Upload all, ready to be committed: see `Uploader.send`."""
         plans = {name: self._plan(name, written) for name in self.destinations}

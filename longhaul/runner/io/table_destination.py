@@ -180,7 +180,6 @@ class TableDestination:
                 dataset.name,
                 entry.size,
                 content_version(file.lstat()),
-                pending.columns,  # other field ids make a file of the same size
             )
             for file, entry in described
         ]

@@ -1,22 +1,14 @@
-"""What Spark wrote becomes pending multipart uploads: nothing is visible before the commit.
-
-Uploads may begin while the job goes on (`sending_ahead`). The end takes over what is there.
-"""
+"""What Spark wrote becomes pending multipart uploads: nothing is visible before the commit."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
 
-from botocore.exceptions import ClientError
-
 from longhaul.adapters.background import Threads
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.footprint import MAX_BYTES, is_readable
@@ -34,7 +26,7 @@ from longhaul.domain.pending import pending_ref
 from longhaul.domain.provenance import Origin
 from longhaul.domain.results import NOTHING, Results
 from longhaul.job import Format
-from longhaul.ports import Background, Clock
+from longhaul.ports import Background
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.listing import partition_columns, partitions_of
 from longhaul.runner.io.partitions import escaped
@@ -48,11 +40,7 @@ if TYPE_CHECKING:
 
 # Each holds one part in memory, unless S3 copies it: 64 MiB at the usual part size.
 _AT_ONCE: Final = 8
-_AT_ONCE_AHEAD: Final = 4  # the job has a use for the memory
 _MAX_KEY_BYTES: Final = 1024  # S3's limit
-
-# Rules of a bucket abort uploads of that age: of a day, at the earliest.
-_TAKEN_OVER_FOR: Final = timedelta(hours=12)
 
 
 @dataclass(frozen=True)
@@ -79,21 +67,14 @@ class UploadPlan:
 
 @dataclass
 class _Begun:
-    """An upload, with the parts that are there: each with its bytes, by its number."""
+    """An upload, with the parts that are there, by number."""
 
     upload: Upload
-    at: datetime
-    version: Hashable  # the file's
-    parts: dict[int, tuple[Part, int]] = field(default_factory=dict)
-
-    @property
-    def sent_bytes(self) -> int:
-        return sum(size for _, size in self.parts.values())
+    parts: dict[int, Part] = field(default_factory=dict)
 
     def listed(self) -> Upload:
-        return self.upload.model_copy(
-            update={"parts": tuple(self.parts[number][0] for number in sorted(self.parts))}
-        )
+        parts = tuple(self.parts[number] for number in sorted(self.parts))
+        return self.upload.model_copy(update={"parts": parts})
 
 
 class Uploader:
@@ -108,16 +89,14 @@ class Uploader:
         begin: Callable[[int], None],
         advance: Callable[[int], None],
         background: Background = Threads(),  # noqa: B008 - stateless
-        clock: Clock = SystemClock(),  # noqa: B008 - as above
     ) -> None:
-        """`begin` gets the bytes to come, `advance` the bytes that went, both of `send` alone."""
+        """`begin` gets the bytes to come, `advance` the bytes that went."""
         self._s3 = client
         self._data_bucket = data_bucket
         self._stop = stop
         self._begin = begin
         self._advance = advance
         self._background = background
-        self._clock = clock
         self._begun: dict[tuple[str, str], _Begun] = {}  # by bucket and key
 
     def plan(
@@ -179,14 +158,12 @@ class Uploader:
         """
         plans = (main, *beside.values())
         _require_uploadable(plans)
-        self._abort_others(plans, self._stop.check)
-        there = sum(begun.sent_bytes for plan in plans for begun in self._taken_over(plan).values())
-        self._begin(sum(plan.size_bytes for plan in plans) - there)
+        self._begin(sum(plan.size_bytes for plan in plans))
         for plan in plans:
-            self._create(plan, self._stop.check, _AT_ONCE)
+            self._create(plan)
         self._list(main.attempt, map(self._pending, plans))
         for plan in plans:
-            self._send(plan, self._stop.check, self._advance, _AT_ONCE)
+            self._send(plan)
             for file in plan.files:
                 file.require_unchanged()
         self._list(
@@ -210,103 +187,43 @@ class Uploader:
             ),
         )
 
-    def send_ahead(self, plans: Sequence[UploadPlan], go_on: Callable[[], None]) -> None:
-        """Upload what is planned so far, while the job goes on; `send` takes it over.
-
-        `go_on` is called before each call to S3, and may raise to end this. What has been created
-        by then is listed, so that it can be aborted.
-        """
-        _require_uploadable(plans)
-        self._abort_others(plans, go_on)
-        try:
-            for plan in plans:
-                self._create(plan, go_on, _AT_ONCE_AHEAD)
-        finally:
-            if self._begun:
-                self._list(plans[0].attempt, map(self._pending, plans))
-        for plan in plans:
-            self._send(plan, go_on, lambda _: None, _AT_ONCE_AHEAD)
-
-    def _taken_over(self, plan: UploadPlan) -> dict[WrittenFile, _Begun]:
-        """The uploads that were begun for these files, and that S3 still has."""
+    def _create(self, plan: UploadPlan) -> None:
         bucket, prefix = plan.place.bucket, plan.place.key
-        oldest = self._clock.now() - _TAKEN_OVER_FOR
-        found = ((file, self._begun.get((bucket, prefix + file.path))) for file in plan.files)
-        return {
-            file: begun
-            for file, begun in found
-            if begun is not None and begun.version == file.version and begun.at > oldest
-        }
-
-    def _create(self, plan: UploadPlan, go_on: Callable[[], None], at_once: int) -> None:
-        bucket, prefix = plan.place.bucket, plan.place.key
-        there = self._taken_over(plan)
 
         def create(file: WrittenFile) -> None:
-            go_on()
-            key, now = prefix + file.path, self._clock.now()
-            if (stale := self._begun.get((bucket, key))) is not None:
-                self._abort(bucket, key, stale.upload)  # the next list does not name it
+            self._stop.check()
+            key = prefix + file.path
             answer = self._s3.create_multipart_upload(
                 Bucket=bucket, Key=key, ChecksumAlgorithm="CRC32"
             )
             upload = Upload(path=file.path, upload_id=answer["UploadId"], size=file.size)
-            self._begun[bucket, key] = _Begun(upload, now, file.version)
+            self._begun[bucket, key] = _Begun(upload)
 
-        tasks = [partial(create, file) for file in plan.files if file not in there]
-        self._background.run_all(tasks, at_once=at_once)
-
-    def _abort_others(self, plans: Sequence[UploadPlan], go_on: Callable[[], None]) -> None:
-        """Abort the uploads of files that are gone: the next list does not name them."""
-        planned = {
-            (place.bucket, place.key + file.path)
-            for plan in plans
-            for place in (plan.place,)
-            for file in plan.files
-        }
-        for bucket, key in sorted(self._begun.keys() - planned):
-            go_on()
-            self._abort(bucket, key, self._begun[bucket, key].upload)
-            del self._begun[bucket, key]
-
-    def _abort(self, bucket: str, key: str, upload: Upload) -> None:
-        try:
-            self._s3.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload.upload_id)
-        except ClientError as error:
-            if code_of(error) != "NoSuchUpload":
-                raise
+        self._background.run_all([partial(create, file) for file in plan.files], at_once=_AT_ONCE)
 
     def _pending(self, plan: UploadPlan) -> PendingOutput:
         """The plan's list with the uploads that there are."""
         place = plan.place
-        found = (self._begun.get((place.bucket, place.key + file.path)) for file in plan.files)
-        uploads = tuple(begun.listed() for begun in found if begun is not None)
+        begun = [self._begun[place.bucket, place.key + file.path] for file in plan.files]
+        uploads = tuple(each.listed() for each in begun)
         return plan.pending.model_copy(update={"uploads": uploads})
 
-    def _send(
-        self,
-        plan: UploadPlan,
-        go_on: Callable[[], None],
-        advance: Callable[[int], None],
-        at_once: int,
-    ) -> None:
+    def _send(self, plan: UploadPlan) -> None:
         """Send the parts of all files: many at once, of one large file or of many small ones."""
         bucket, prefix = plan.place.bucket, plan.place.key
 
         def send(file: WrittenFile, begun: _Begun, number: int) -> None:
-            go_on()
+            self._stop.check()
             part, size = file.put_part(self._s3, bucket, prefix + file.path, begun.upload, number)
-            begun.parts[number] = part, size
-            advance(size)
+            begun.parts[number] = part
+            self._advance(size)
 
         tasks = [
-            partial(send, file, begun, number)
+            partial(send, file, self._begun[bucket, prefix + file.path], number)
             for file in plan.files
-            for begun in (self._begun[bucket, prefix + file.path],)
             for number in range(1, file.part_count + 1)
-            if number not in begun.parts
         ]
-        self._background.run_all(tasks, at_once=at_once)
+        self._background.run_all(tasks, at_once=_AT_ONCE)
 
     def _list(self, attempt: AttemptId, outputs: Iterable[PendingOutput]) -> None:
         pending, *beside = outputs

@@ -141,10 +141,6 @@ class WrittenFile(Protocol):
     def size(self) -> int: ...
     @property
     def part_count(self) -> int: ...
-    @property
-    def version(self) -> Hashable:
-        """Another one once its content may be another: what was sent of it is of no use then."""
-
     def require_unchanged(self) -> None:
         """Raises ChangedFileError if it is not as it was when it was listed."""
 
@@ -161,11 +157,6 @@ class LocalFile:
     dataset: str
     size: int
     content: Hashable  # `content_version`
-    columns: str = ""  # of its table, whose field ids are in the file
-
-    @property
-    def version(self) -> Hashable:
-        return self.content, self.columns
 
     def require_unchanged(self) -> None:
         if content_version(self.file.lstat()) != self.content:
@@ -198,10 +189,6 @@ class S3File:
     path: str
     dataset: str
     size: int
-
-    @property
-    def version(self) -> Hashable:
-        return self.bucket, self.key, self.size
 
     def require_unchanged(self) -> None:
         """Nothing changes an object: it would be another one."""

@@ -117,8 +117,6 @@ class Runner:
             attempt.variables = {each.name: VARIABLES for each in around.settings().stages}
         # The same in each run of a world. (A draw of the host's would change what follows.)
         attempt.new_seal = lambda: sha256(container.task_ref.encode()).hexdigest()[:32]
-        if container.job.beside:
-            attempt.worth_sending_ahead = 1
         end_when_stopped(attempt, container.end_process)
         code = attempt.run()
         if "thread failed" in self._stop.detail:
@@ -375,7 +373,6 @@ class PlannedSpark:
         layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None
         dataset = Dataset(MAIN, self._container.output(planned.files, self._area.output), 3, layout)
         job.written.append(dataset)
-        job.wrote(dataset)
 
     def _lose_executors(self, after_s: float, work_s: float) -> None:
         self._work(min(after_s, work_s))

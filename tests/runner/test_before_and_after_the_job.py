@@ -1,0 +1,111 @@
+"""What the end of an attempt would refuse, before its job computes; and whose wait its end is."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import MANIFEST, Manifest, ManifestFile
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job
+from longhaul.runner.attempt import AttemptRunner
+from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.stopping import Stop
+from tests.builders import BUCKET
+from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.job_attempts import no_jvm, plain_job
+
+ROWS = pa.table({"n": range(3)})
+
+
+class Watched:
+    """S3, with something before each call."""
+
+    def __init__(self, s3: Any, before: Callable[[], None]) -> None:
+        self.s3 = s3
+        self.before = before
+
+    def __getattr__(self, name: str) -> Any:
+        self.before()
+        return getattr(self.s3, name)
+
+
+@pytest.fixture
+def attempt(make_attempt: MakeAttempt) -> Callable[..., AttemptRunner]:
+    def attempt_(job: Callable[[Job[Any]], object], **changes: Any) -> AttemptRunner:
+        stop = Stop()
+        return make_attempt(
+            find_job=lambda *_: plain_job(job),
+            spark=SparkOnDemand(no_jvm, stop),
+            stop=stop,
+            **changes,
+        )
+
+    return attempt_
+
+
+def publish_json(cloud: Cloud, extension: str = "json") -> None:
+    """Another job's output at the place of this one's."""
+    other = AttemptId("main#other", 1767323045000, 1)
+    files = (ManifestFile(path=f"part-0-{other.token}.{extension}", size=1),)
+    body = Manifest(key=other.key, run=other.run, attempt=1, files=files).model_dump_json()
+    cloud.s3.put_object(Bucket=BUCKET, Key=f"out/{MANIFEST}", Body=body.encode())
+
+
+def unread() -> pa.RecordBatchReader:
+    """A frame that may not be computed."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        pytest.fail("computed for nothing")
+        yield
+
+    return pa.RecordBatchReader.from_batches(ROWS.schema, batches())
+
+
+@pytest.mark.parametrize("part", [None, "first"])
+def test_a_format_that_cannot_be_appended_is_refused_before_anything_is_computed(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner], part: str | None
+) -> None:
+    publish_json(cloud)
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS, "new")
+        job.write(unread(), part=part)
+
+    assert attempt(run).run() is ExitCode.PERMANENT
+
+
+def test_an_output_that_was_replaced_since_takes_its_new_format(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    publish_json(cloud)
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
+
+    def run(job: Job[Any]) -> None:
+        publish_json(cloud, "parquet")
+        job.write(ROWS)
+
+    assert attempt(run).run() is ExitCode.OK
+
+
+def test_a_wait_for_s3_is_none_of_the_jobs_from_its_end_on(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+) -> None:
+    cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
+    ended, phases = threading.Event(), list[str]()
+
+    def before() -> None:
+        if ended.is_set():
+            phases.append(made.progress.phase)
+
+    def run(job: Job[Any]) -> None:
+        job.write(ROWS)
+        ended.set()
+
+    made = attempt(run, s3=Watched(cloud.s3, before))
+    assert made.run() is ExitCode.OK
+    assert set(phases) == {"publishing"}
