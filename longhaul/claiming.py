@@ -22,6 +22,7 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
 from longhaul.log_context import about
+from longhaul.ports import Rows
 from longhaul.settings import Stage
 from longhaul.starting import Starter
 
@@ -111,7 +112,12 @@ class Claimer:
             claim for row in rows if (claim := claim_without_message(row, self.context.timing, now))
         ]
         found.sort(key=lambda claim: claim.lease.retry_at or now)
-        return found[:most]
+        return self._uncancelled(found[:most])
+
+    def _uncancelled(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Without those whose tree was cancelled: their messages end them."""
+        roots = self.context.leases.load_many({each.lease.root for each in claims})
+        return [each for each in claims if not _is_of_cancelled_tree(each.lease, roots)]
 
     def put_back(self, batch: Batch) -> None:
         """Hide the messages without a slot until they are to be looked at again."""
@@ -151,6 +157,11 @@ class Claimer:
         """Seconds since the job was due, or since its last attempt ended."""
         ended_at = row.settled_at if row and row.state is State.RELEASED else None
         return (self.context.clock.now() - (ended_at or message.due_at)).total_seconds()
+
+
+def _is_of_cancelled_tree(row: Lease, roots: Rows) -> bool:
+    root, sent_at = roots.get(row.root), row.receive.first_sent_at
+    return root is not None and root.cancels_tree(sent_at or row.attempt.claimed_at)
 
 
 def _is_retry(row: Lease | None) -> bool:

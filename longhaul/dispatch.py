@@ -199,7 +199,7 @@ class Dispatcher:
             return None
         match decision:
             case Claim() | PlanRun():
-                self._begin(message, row, decision, batch)
+                return self._begin(message, row, decision, batch)
             case Probe(lease=probed):
                 with about(probed.id, probed.label):
                     self.starter.probe(message, probed, batch)
@@ -235,15 +235,25 @@ class Dispatcher:
 
     def _begin(
         self, message: JobMessage, row: Lease | None, begun: Claim | PlanRun, batch: Batch
-    ) -> None:
-        """Let a claim wait for a slot, and a planned job's message for its time."""
+    ) -> Lease | None:
+        """Let a claim wait for a slot, and a planned job's message for its time.
+
+        Returns the row of a job whose tree was cancelled since the message was sent: it ends first.
+        """
         starts_run = isinstance(begun, PlanRun) or begun.starts_run
         if starts_run and not self._is_allowed(message, row, batch):
-            return
+            return None
+        # Proven by now. A correction by hand has that of the job which it corrects.
+        if (lineage := begun.lease.lineage) is not None:
+            root = self.context.leases.load(lineage.root)
+            if root is not None and root.cancels_tree(message.first_sent_at):
+                at = root.tree_cancelled_at
+                return self.context.leases.request_cancel(message.key, batch.stage.name, at)
         if isinstance(begun, Claim):
             batch.waiting.append((message, begun))
-            return
-        self.starter.begin_later(message, begun, batch)
+        else:
+            self.starter.begin_later(message, begun, batch)
+        return None
 
     def _end_waiting(self, waiting: Lease, covered: JobMessage | None) -> Lease:
         """End a cancelled job; returns its row. `covered`: the message that ends with it."""

@@ -77,8 +77,10 @@ class Finisher:
         while lease.owed:
             owed = lease.owed[0]  # another finisher may have done more than one since
             try:
-                self._do(owed, lease, until)
-                lease = self._strike(lease, owed)
+                cut_off = owed is Owed.FOLLOW_ONS and self._is_cancelled(lease)
+                if not cut_off:
+                    self._do(owed, lease, until)
+                lease = self._strike(lease, owed, cut_off=cut_off)
             except NotNotifiedError:
                 return self._untold(lease, until)
             except UnfinishedError as error:
@@ -175,11 +177,22 @@ class Finisher:
         # A message that cannot be deleted comes again, and the dispatcher's answer deletes it.
         return self._strike(lease, owed)
 
-    def _strike(self, lease: Lease, owed: Owed) -> Lease:
+    def _is_cancelled(self, lease: Lease) -> bool:
+        """Whether a cancel of the job, or of its tree, covers its run: then nothing follows.
+
+        Both rows are read now: a cancel that comes later finds the jobs that follow.
+        """
+        sent_at = lease.receive.first_sent_at or lease.attempt.claimed_at
+        rows = self.context.leases.load_many({lease.key, lease.root})
+        job, root = rows.get(lease.key), rows.get(lease.root)
+        is_cancelled = job is not None and job.cancels(sent_at)
+        return is_cancelled or (root is not None and root.cancels_tree(sent_at))
+
+    def _strike(self, lease: Lease, owed: Owed, *, cut_off: bool = False) -> Lease:
         watches_tree = owed is Owed.DELETE and self.tree_ends.begins_watch(lease)
         now = self.context.clock.now()
         return self.context.leases.apply(
-            transitions.strike(lease, owed, now, watches_tree=watches_tree)
+            transitions.strike(lease, owed, now, cut_off=cut_off, watches_tree=watches_tree)
         )
 
     def _send_in_part(self, lease: Lease) -> None:

@@ -142,12 +142,16 @@ class Leases(Protocol):
     def keep(self, key: str, now: datetime) -> None:
         """Let an ended row live for as long as one whose job ended now; nothing for other rows."""
 
-    def request_cancel(self, key: str, stage: str) -> Lease:
-        """Cancel what was sent up to now, by AWS's clock.
+    def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
+        """Cancel what was sent up to now, by AWS's clock, or up to the time of another cancel.
 
-        A job that runs or waits is marked, also before its first claim. A job that has ended stays
-        as it is, and a message that waits to run it again is covered.
+        A job that runs or waits is marked, also before its first claim. A job that has ended, or
+        has committed its output, stays as it is, and a message that waits to run it again is
+        covered.
         """
+
+    def cancel_tree(self, root: str) -> None:
+        """Cancel what was sent up to now of the tree of a root, by AWS's clock."""
 
     def aws_time(self) -> datetime:
         """Now, by the clock of the service that answered `load` last: right within two seconds.

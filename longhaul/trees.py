@@ -243,7 +243,7 @@ class Trees:
     def _follow(self, lease: Lease | None) -> Iterator[str]:
         """The keys of the jobs to which a success led; joins come last."""
         output = lease.attempt.output if lease else None
-        if lease is None or lease.state is not State.SUCCEEDED or output is None:
+        if lease is None or lease.state is not State.SUCCEEDED or output is None or lease.cut_off:
             return
         if output.emitted_ref is None:
             led_to: Mapping[str, int] = dict.fromkeys(lease.leads_to or (), 1)
@@ -295,7 +295,7 @@ def _waits(job: TreeJob, join: str, pipeline: Pipeline) -> tuple[int, int]:
 
     Jobs in the stage before the join count, and in their place those that have not got there.
     """
-    if job.state != State.SUCCEEDED:
+    if job.lease is None or job.state != State.SUCCEEDED or job.lease.cut_off:
         return 1, 1
     if join not in pipeline.joins or job.stage == pipeline.collected(join):
         return 0, 1

@@ -305,6 +305,7 @@ def new_run(
         rerun_of=request.rerun_of or (old.rerun_of if old else None),
         settled_attempt=old.settled_attempt if old else 0,
         cancelled_at=old.cancelled_at if old else None,
+        tree_cancelled_at=old.tree_cancelled_at if old else None,
         dead_runs=_dead_runs(old) if old else (),
     )
     return _resuming(row, old) if old and _goes_on(old, request, now) else row
@@ -412,9 +413,9 @@ def seen(lease: Lease, now: datetime) -> Lease:
 
 
 def cancelled(lease: Lease, now: datetime) -> Lease:
-    """The row after a cancel: what was sent before is covered, and what has not ended is marked."""
+    """The row after a cancel: it covers what was sent before, and marks what it can stop."""
     row = replace(lease, cancelled_at=max(now, lease.cancelled_at or now))
-    if lease.state.is_terminal or lease.cancel_requested_at:
+    if lease.state.is_terminal or lease.is_committed or lease.cancel_requested_at:
         return row
     return replace(row, cancel_requested_at=now)
 

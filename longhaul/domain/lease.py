@@ -332,6 +332,10 @@ class Lease:
     cancel_requested_at: datetime | None = None  # the mark: this run is to stop
     # The latest cancel, of any run: it covers what was sent before.
     cancelled_at: datetime | None = None
+    # Of a root: the latest cancel of its tree. It covers what of the tree was sent before.
+    tree_cancelled_at: datetime | None = None
+    # Of a success that was cancelled before what follows was sent: nothing follows.
+    cut_off: bool = False
     last_error: str | None = None
     last_class: str | None = None
     settled_at: datetime | None = None  # when the latest outcome was written
@@ -462,6 +466,15 @@ class Lease:
         cancelled_at = self.cancelled_at or self.cancel_requested_at
         return cancelled_at is not None and sent_at < cancelled_at
 
+    def cancels_tree(self, sent_at: datetime) -> bool:
+        """Whether a cancel of the tree of this root covers what was sent then."""
+        return self.tree_cancelled_at is not None and sent_at < self.tree_cancelled_at
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether its output is committed, so that no cancel can stop it."""
+        return self.state is State.RUNNING and self.attempt.output is not None
+
     @property
     def is_cancelled(self) -> bool:
         """Whether a cancel covers this run's work.
@@ -476,9 +489,8 @@ class Lease:
     @property
     def is_cancel_open(self) -> bool:
         """Whether a cancel may still end this run: it goes on, or its commit may turn out void."""
-        if self.state is State.RUNNING:
-            return self.cancel_requested_at is not None
-        return Owed.PUBLISH in self.owed and self.is_cancelled
+        is_open = self.state is State.RUNNING or Owed.PUBLISH in self.owed
+        return is_open and self.is_cancelled
 
     def was_over(self, sent_at: datetime) -> bool:
         """Whether the job had died or been cancelled when a message was sent.

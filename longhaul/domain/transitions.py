@@ -277,9 +277,14 @@ def end_waiting(before: Lease, after: Lease) -> Change:
     )
 
 
-def strike(lease: Lease, done: Owed, now: datetime, *, watches_tree: bool = False) -> Change:
-    """Strike off what was owed; repeatable. With `watches_tree` its tree may have ended."""
-    after = struck(lease, done, now)
+def strike(
+    lease: Lease, done: Owed, now: datetime, *, cut_off: bool = False, watches_tree: bool = False
+) -> Change:
+    """Strike off what was owed; repeatable.
+
+    `cut_off`: nothing follows, because of a cancel. `watches_tree`: its tree may have ended.
+    """
+    after = replace(struck(lease, done, now), cut_off=lease.cut_off or cut_off)
     return Change(
         before=lease,
         after=replace(after, tree=begun(lease.tree)) if watches_tree else after,
@@ -356,12 +361,26 @@ def mark_before_claim(after: Lease) -> Change:
 
 
 def cancel(before: Lease, after: Lease) -> Change:
-    """Cancel what was sent up to now. A write that the SDK repeats does not undo a later cancel."""
+    """Cancel what was sent up to now. A write that the SDK repeats does not undo a later cancel.
+
+    A job whose output is committed gets no mark: nothing stops it.
+    """
+    uncommitted = {} if before.attempt.output else {Clause.UNCOMMITTED: None}
     return Change(
         before=before,
         after=after,
-        requires=_same(before) | _same_cancel(before),
+        requires=_same(before) | _same_cancel(before) | uncommitted,
         is_own=lambda row: row.cancelled_at == after.cancelled_at,
+    )
+
+
+def cancel_tree(before: Lease, now: datetime) -> Change:
+    """Cancel what was sent of the tree of a root up to now."""
+    return Change(
+        before=before,
+        after=replace(before, tree_cancelled_at=now),
+        requires=_same(before),
+        is_own=lambda row: row.tree_cancelled_at == now,
     )
 
 

@@ -72,7 +72,7 @@ class TreeCanceller:
         """Cancel a job and what descends from it, also what is still queued; returns their rows.
 
         From the top, and again until nothing is left that was not cancelled: a job may have
-        succeeded in between, and led to others.
+        succeeded in between, and led to others. What is committed ends, and nothing follows it.
         """
         return self._cancel_all(lambda: self.trees.walk(lease))
 
@@ -87,8 +87,13 @@ class TreeCanceller:
     def _cancel_all(self, walk: Callable[[], TreeJob]) -> list[Lease]:
         cancelled: dict[str, Lease] = {}
         while True:
-            left = [job for job in walk().all() if job.is_open and job.key not in cancelled]
+            tree = walk()
+            left = [job for job in tree.all() if job.is_open and job.key not in cancelled]
             if not left:
                 return list(cancelled.values())
+            # First the time with which all is compared that this walk has not met.
+            for top in [tree] if tree.is_job else tree.children:
+                if top.lease is not None and top.lease.lineage is None and not top.has_ended:
+                    self.trees.leases.cancel_tree(top.key)
             for job in left:
                 cancelled[job.key] = self.canceller.cancel(job.stage, job.job_id)

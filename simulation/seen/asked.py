@@ -20,6 +20,7 @@ class Asked:
     Attributes:
         cancels: When the row noted the latest cancel, by key.
         cancelled_before: When the latest cancel began that somebody saw done, by key.
+        trees_cancelled_before: The same of the tree of a root.
         died: When a run died, as its row says, by key and run.
         untold_s: How long a run owed nothing but its delete, and so its notice, by key and run.
         copied_at: When the sweeper sent its latest copy, by key.
@@ -29,6 +30,7 @@ class Asked:
         self._seen = seen
         self.cancels: dict[str, datetime] = {}
         self.cancelled_before: dict[str, datetime] = {}
+        self.trees_cancelled_before: dict[str, datetime] = {}
         self.died: dict[tuple[str, int | None], datetime] = {}
         self.untold_s: dict[tuple[str, int | None], float] = {}
         self._untold_since: dict[tuple[str, int | None], datetime] = {}

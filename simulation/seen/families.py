@@ -1,5 +1,6 @@
 """What follows from each job of a pipeline: as planned, and as sent to the queues."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -72,7 +73,7 @@ class Families:
         yield from self._collected(opener, join)
 
     def _collected(self, key: str, join: str) -> Iterator[str | None]:
-        if self._seen.success_of(key) is None:
+        if self._seen.success_of(key) is None or self._is_cut_off(key):
             yield None
             return
         stage = _stage(key)
@@ -114,6 +115,8 @@ class Families:
         The last member sends the join. With `once_finished` the join may be missing while another
         member still owes something, since that one may be about to send it.
         """
+        if self._is_cut_off(key):
+            return None if self._was_cancelled(key) else f"{key} was cut off and never cancelled"
         settings, stage = self._seen.world.settings, _stage(key)
         after = self._shape.after(stage)
         # Wherever its stage leads by now.
@@ -141,6 +144,14 @@ class Families:
                 continue
             return f"the join {join} of {opener} was not sent"
         return None
+
+    def _is_cut_off(self, key: str) -> bool:
+        return "cut_off" in self._seen.rows.get(key, {})
+
+    def _was_cancelled(self, key: str) -> bool:
+        row = self._seen.rows[key]
+        root = json.loads(row["lineage"]["S"])["root"] if "lineage" in row else key
+        return "cancelled_at" in row or "tree_cancelled_at" in self._seen.rows.get(root, {})
 
     def _is_about_to_send(self, opener: str, key: str) -> bool:
         """Whether another job of the family owes something."""

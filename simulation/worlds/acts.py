@@ -102,7 +102,10 @@ def cancel(world: "World", act: Act) -> None:
 def cancel_tree(world: "World", act: Act) -> None:
     """An operator cancels a job and all that descends from it."""
     for row in _rows_of(world, act):
+        began_at = world.seen.now
         TreeCanceller(_trees(), _NotingCanceller(world), wiring().backfills).cancel(row)
+        if row.lineage is None:
+            world.seen.asked.trees_cancelled_before[row.key] = began_at
 
 
 def retry_tree(world: "World", act: Act) -> None:

@@ -220,8 +220,8 @@ def test_cancel_does_what_the_page_says(life: Life, line: dict[str, str]) -> Non
             assert life.report(answer).cancel_requested_at
             assert life.beat(answer)["next"] == "JobCancelled"
             assert life.settle(answer, "cancelled") == "CANCELLED"
-        case "mark: too late, and without effect":
-            assert answer.cancel_requested_at
+        case "keep its time: it ends, and nothing follows it":
+            assert (answer.cancelled_at, answer.cancel_requested_at) == (now(life), None)
             assert life.settle(answer, "cancelled") == "SUCCEEDED"
             assert life.published(JOB)
         case "CANCELLED at once, the message deleted":

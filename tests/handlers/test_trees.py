@@ -5,12 +5,16 @@ import json
 import pytest
 
 from functions import settle
+from longhaul.cli.display.job import cancelled_as, is_stopped
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
+from longhaul.domain.request import read_request
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.rerun import Rerunner
 from longhaul.operations.retry import Retrier, why_not
 from longhaul.operations.tree import TreeCanceller, progress, unwell
+from longhaul.operations.wait import Awaited, conflicts
 from longhaul.trees import TreeJob, Trees
 from tests.builders import body
 from tests.events import event
@@ -28,6 +32,20 @@ def walked(stack: Stack, root: Lease) -> TreeJob:
 def trees_of(stack: Stack) -> Trees:
     parts = stack.parts
     return Trees(stack.settings, parts.leases)
+
+
+def cancelled(stack: Stack, root: Lease) -> list[Lease]:
+    """What a cancel of the tree returns."""
+    row, parts = stack.parts.leases.load(root.key), stack.parts
+    assert row is not None
+    canceller = Canceller(parts.leases, parts.finisher)
+    return TreeCanceller(trees_of(stack), canceller, parts.backfills).cancel(row)
+
+
+def killed(lease: Lease, context: Context) -> str:
+    """Settle an attempt that saw its cancel mark."""
+    end = {**json.loads(lease.execution_input), "error": {"Error": "JobCancelled", "Cause": "x"}}
+    return str(settle.lambda_handler(end, context)["outcome"])
 
 
 def rerunner(stack: Stack) -> Rerunner:
@@ -160,13 +178,7 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
         root = begun(stack, context, {"fetch": requests(3)})
         stack.aws.clock.advance(1)
         parts = stack.parts
-        trees = trees_of(stack)
-        row = parts.leases.load(root.key)
-        assert row is not None
-        marked = TreeCanceller(
-            trees, Canceller(parts.leases, parts.finisher), parts.backfills
-        ).cancel(row)
-        assert [each.is_mark for each in marked] == [True] * 3
+        assert [each.is_mark for each in cancelled(stack, root)] == [True] * 3
         assert [
             each.state for each in dispatched(stack, stack.settings.stage("fetch"), context)
         ].count(State.RUNNING) == 0
@@ -182,6 +194,63 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
         for name in ("fetch", "clean", "delays"):
             run_all(stack, name, context)
         assert walked(stack, root).has_succeeded
+
+
+def test_nothing_follows_what_had_committed_when_its_tree_was_cancelled(context: Context) -> None:
+    """It was published by then, and led on: to jobs, and as the last member to the join."""
+    with deployed(check=True, stages=BY_DATE) as stack:
+        root = begun(stack, context, {"fetch": requests(2)})
+        first, second = dispatched(stack, stack.settings.stage("fetch"), context)
+        commit(stack, first, seal="s" * 32)
+        stack.aws.clock.advance(5)
+        rows = cancelled(stack, root)
+        assert [cancelled_as(row) for row in sorted(rows, key=lambda row: row.id != first.id)] == [
+            "its output is committed: it ends, and nothing follows it",
+            "running: it is being stopped",
+        ]
+        assert settled(first, context) == "SUCCEEDED"
+        assert killed(second, context) == "CANCELLED"
+        for name in ("clean", "delays"):
+            assert run_all(stack, name, context) == []
+        tree = walked(stack, root)
+        assert tree.has_ended
+        assert progress(tree) == "main 1 of 1, fetch 1 of 2 (1 CANCELLED), delays waits for 2"
+
+
+def test_what_came_later_of_a_cancelled_tree_ends_without_a_mark_of_its_own(
+    context: Context,
+) -> None:
+    """The command that cancels died behind its first write."""
+    with deployed(check=True, stages=BY_DATE) as stack:
+        root = begun(stack, context, {"fetch": requests(3)})
+        stack.aws.clock.advance(1)
+        stack.parts.leases.cancel_tree(root.key)
+        fetch = stack.settings.stage("fetch")
+        rows = dispatched(stack, fetch, context)
+        assert [row.state for row in rows].count(State.RUNNING) == 0
+        assert walked(stack, root).has_ended
+
+        retrier = Retrier(stack.settings, stack.parts.queue, stack.parts.requests)
+        stack.aws.clock.advance(1)
+        for each in unwell(walked(stack, root)):
+            retrier.retry(each)
+        for name in ("fetch", "clean", "delays"):
+            run_all(stack, name, context)
+        assert walked(stack, root).has_succeeded
+
+
+def test_a_job_that_has_committed_is_not_stopped_and_nothing_follows_it(context: Context) -> None:
+    with deployed(check=True, stages=BY_DATE) as stack:
+        root = stack.claim()
+        commit(stack, root, {"fetch": requests(2)}, seal="s" * 32)
+        stack.aws.clock.advance(5)
+        row = Canceller(stack.parts.leases, stack.parts.finisher).cancel("main", root.job_id)
+        assert (shown_state(row), is_stopped(row)) == ("RUNNING", False)
+        fixed = read_request(body(job_id=root.job_id, params={"round": True}))
+        assert conflicts(Awaited(root.key, fixed.fingerprint(), row))
+        assert settled(root, context) == "SUCCEEDED"
+        assert dispatched(stack, stack.settings.stage("fetch"), context) == []
+        assert walked(stack, root).has_ended
 
 
 @pytest.mark.parametrize("has_lineage", [False, True])

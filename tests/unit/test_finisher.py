@@ -32,6 +32,7 @@ HANDLE = ENDED.receive.receipt_handle
 def striking() -> Mock:
     """Leases that note what is done."""
     leases = Mock()
+    leases.load_many.return_value = {}
     leases.apply.side_effect = lambda change: replace(change.before, owed=change.after.owed)
     return leases
 

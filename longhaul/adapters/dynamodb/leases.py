@@ -138,11 +138,11 @@ class DynamoLeases:
         with suppress(LeaseChangedError):  # unfinished, gone, or it lives as long anyway
             self._writes.update(request)
 
-    def request_cancel(self, key: str, stage: str) -> Lease:
+    def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
         """Of a job that has not been claimed yet, the mark is left for its claim to find."""
         for _ in range(TRIES):
             row = self.load(key)
-            now = self.aws_time()
+            now = at or self.aws_time()
             try:
                 if row is None:
                     after = cancelled_before_claim(key, stage, now)
@@ -154,6 +154,18 @@ class DynamoLeases:
             except LeaseChangedError:
                 continue  # it was claimed, settled or marked meanwhile
             return after
+        raise LeaseChangedError(row)
+
+    def cancel_tree(self, root: str) -> None:
+        for _ in range(TRIES):
+            row = self.load(root)
+            now = self.aws_time()
+            # Nothing is left of it; or DynamoDB would refuse an update that changes nothing.
+            if row is None or row.tree_cancelled_at == now:
+                return
+            with suppress(LeaseChangedError):  # it was claimed or settled meanwhile
+                self.apply(transitions.cancel_tree(row, now))
+                return
         raise LeaseChangedError(row)
 
     def _change(self, change: Change) -> None:

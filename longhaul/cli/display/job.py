@@ -8,7 +8,7 @@ from longhaul.cli.display.text import age, moment_text, size_text
 from longhaul.domain.durations import format_duration
 from longhaul.domain.history import log_stream
 from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.request import JobRequest
 from longhaul.domain.saved import waits_for_next
 from longhaul.domain.waiting import Wait, Waits
@@ -78,10 +78,17 @@ def phase_of(lease: Lease) -> str:
     return str(lease.attempt.progress.get("note") or lease.attempt.progress.get("phase") or "")
 
 
+def is_stopped(lease: Lease) -> bool:
+    """Whether a cancel of the job stops it: it has neither committed its output nor ended."""
+    return lease.state is State.CANCELLED or not (lease.state.is_terminal or lease.is_committed)
+
+
 def cancelled_as(lease: Lease) -> str:
     """The effect of a cancel."""
     if lease.is_open_mark:
         return "not claimed yet: it ends when its message comes"
+    if lease.is_committed or Owed.FOLLOW_ONS in lease.owed:
+        return "its output is committed: it ends, and nothing follows it"
     if lease.state is State.RUNNING:
         return "running: it is being stopped"
     if lease.state is State.CANCELLED:

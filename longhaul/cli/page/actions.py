@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longhaul.cli.display.dead_letter import name_of
-from longhaul.cli.display.job import cancelled_as
+from longhaul.cli.display.job import cancelled_as, is_stopped
 from longhaul.cli.display.text import counted
 from longhaul.cli.target import Target
 from longhaul.domain.backfill import Backfill
@@ -37,7 +37,7 @@ class Actions:
         lease = self._target.canceller.cancel(stage, job_id)
         return Notice(
             f"{job_id}: {cancelled_as(lease)}",
-            good=not lease.state.is_terminal or lease.state is State.CANCELLED,
+            good=is_stopped(lease),
         )
 
     def cancel_tree(self, stage: str, job_id: str) -> Notice:
@@ -74,10 +74,12 @@ class Actions:
         for key in keys:
             stage, _, job_id = key.partition("#")
             lease = self._target.canceller.cancel(stage, job_id)
-            if lease.state.is_terminal and lease.state is not State.CANCELLED:
+            if not is_stopped(lease):
                 ended.append(job_id)
         text = f"{counted(len(keys) - len(ended), 'job')} cancelled"
-        return Notice("; ".join([text, *_not("had ended before", ended)]), good=not ended)
+        return Notice(
+            "; ".join([text, *_not("had ended before, or committed", ended)]), good=not ended
+        )
 
     def retry_all(self, keys: Sequence[str]) -> Notice:
         """Run exactly these jobs again, as far as each can be retried."""

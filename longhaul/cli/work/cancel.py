@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import typer
 
-from longhaul.cli.display.job import NOT_KNOWN, cancelled_as
+from longhaul.cli.display.job import NOT_KNOWN, cancelled_as, is_stopped
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_backfill, job_id
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease
 
 
 def cancel(
@@ -24,16 +24,13 @@ def cancel(
     for each, names, backfill in wanted:
         if backfill is not None:
             leases = below = target.tree_canceller.cancel_backfill(backfill)
-            too_late += not below
         else:
-            below = [] if only else _cancel_tree(target, names, each)
+            below = [] if only else _cancel_trees(target, names, each)
             leases = below or [target.canceller.cancel(name, each) for name in names]
         # It may have been claimed meanwhile, in one of them.
         claimed = [lease for lease in leases if not lease.is_open_mark]
         shown = below or claimed or leases
-        too_late += not below and any(
-            lease.state.is_terminal and lease.state is not State.CANCELLED for lease in shown
-        )
+        too_late += not any(is_stopped(lease) for lease in shown)
         for lease in shown if as_json or below else shown[:1]:
             if as_json:
                 out.record(
@@ -51,9 +48,9 @@ def cancel(
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def _cancel_tree(target: Target, names: Sequence[str], job: str) -> list[Lease]:
-    """The rows of what was cancelled: of a success that has led to others. Else none."""
-    rows = [row for row in target.jobs.find(names, job) if row.state is State.SUCCEEDED]
+def _cancel_trees(target: Target, names: Sequence[str], job: str) -> list[Lease]:
+    """The rows of what was cancelled of a known job and what descends from it."""
+    rows = [row for row in target.jobs.find(names, job) if not row.is_open_mark]
     return [lease for row in rows for lease in target.tree_canceller.cancel(row)]
 
 

@@ -1,5 +1,6 @@
 """Runs: which messages start one, and which do not any more."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,8 @@ from simulation.aws.platform.hosts import current_host
 from simulation.seen.invariants.table import invariant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from simulation.seen.record import Seen
     from simulation.seen.sightings import Sent
     from simulation.seen.trace import Row
@@ -30,6 +33,35 @@ def cancelled_work_does_not_start(seen: "Seen", written: "tuple[Row | None, Row]
     return (
         f"{sent.key} starts for {sent.message.id}, and was cancelled later" if is_covered else None
     )
+
+
+@invariant("S14", "row written", "nothing of a cancelled tree starts that was sent before it")
+def cancelled_trees_do_not_go_on(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if not _is_claim(before, row) or "lineage" not in row:
+        return None
+    lineage = json.loads(row["lineage"]["S"])
+    root = seen.rows.get(lineage["root"], {})
+    cancelled_before = seen.asked.trees_cancelled_before.get(lineage["root"])
+    if "tree_cancelled_at" not in root or cancelled_before is None:
+        return None
+    sent = seen.sent[row["message_id"]["S"]]
+    asked_at = seen.asked.at(sent)
+    if lineage.get("inputs_ref"):
+        # A join follows all that it collects, the last of them too.
+        asked_at = max(_time(each, "first_sent_at") for each in _descending(seen, lineage["root"]))
+    elif sent.is_follow_on and (parent := seen.rows.get(lineage["parent"])):
+        # It follows a run that was asked for then.
+        asked_at = min(asked_at, _time(parent, "first_sent_at"))
+    if asked_at >= cancelled_before - seen.asked.doubt:
+        return None
+    return f"{sent.key} starts, asked for at {asked_at}, and its tree was cancelled later"
+
+
+def _descending(seen: "Seen", root: str) -> "Iterator[Row]":
+    for row in seen.rows.values():
+        if "lineage" in row and json.loads(row["lineage"]["S"])["root"] == root:
+            yield row
 
 
 @invariant("S14", "row written", "a cancel is never forgotten")
