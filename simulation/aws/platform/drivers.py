@@ -217,7 +217,8 @@ class Driver(JobProcess):
     def launch(self) -> None:
         """It is scheduled: EMR looks for a worker."""
         first = self.job.ending(self.attempt.attempt, 0)
-        if first.kind == "never_starts":
+        lacks_right = self.around.injector.lacks_right(self.attempt.key.partition("#")[0])
+        if first.kind == "never_starts" and not lacks_right:
             self.ending = first
             return
         start_s = 420 if first.kind == "slow_start" else 30 + 60 * self.host.rng.random()
@@ -225,7 +226,7 @@ class Driver(JobProcess):
         fault = self.around.injector.of_event(site, _LAUNCH_FAULTS, plan.mix.launches)
         if fault is None and first.kind == "fails_to_start":
             self.ending, fault = first, _LOST
-        if self.around.injector.lacks_right(self.attempt.key.partition("#")[0]):
+        if lacks_right:
             fault = _ENDED.format(1) + _LAST_WORDS.format(_NO_CODE)
         if fault is not None:
             self.later(start_s, lambda: self._gone("FAILED", fault))
