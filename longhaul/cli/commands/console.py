@@ -12,7 +12,6 @@ from longhaul.cli.terminal.declaring import on_target
 def console(
     *,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 picks a free one.")] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
     export: Annotated[
         Path | None, typer.Option(help="Write the page to this file, and serve nothing.")
     ] = None,
@@ -22,10 +21,10 @@ def console(
 ) -> None:
     """Serve a live page on this machine, until Ctrl-C; it can cancel, retry and redrive.
 
-    Prints a secret link, and opens it if stdin is a terminal. The link gives the rights of your
-    credentials over jobs: keep it, and every address of the page, to yourself. Without it nothing
-    is served. The page calls AWS only while it is looked at. With --export the page writes itself
-    to a file, which loads nothing and runs no script.
+    Prints a secret link: open it in your browser. It gives the rights of your credentials over
+    jobs: keep it, and every address of the page, to yourself. Without it nothing is served.
+    The page calls AWS only while it is looked at. With --export the page writes itself to a file,
+    which loads nothing and runs no script.
 
     Example: longhaul console --export yesterday.html --within 1d
     """

@@ -1,17 +1,14 @@
 """What `longhaul console` does."""
 
-import webbrowser
 from pathlib import Path
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.output import Output, is_interactive
+from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import stop_signals
 
 
-def console(
-    target: Target, *, port: int, no_browser: bool, export: Path | None, within: str
-) -> None:
+def console(target: Target, *, port: int, export: Path | None, within: str) -> None:
     out = Output()
     if export is not None:
         _export(target, export, within)
@@ -23,8 +20,6 @@ def console(
         out.say_where(target)
         out.write(guard.link)
         out.note("Ctrl-C ends this")
-        if is_interactive() and not no_browser:
-            webbrowser.open(guard.link)
         server.serve_forever()
 
 

@@ -4,10 +4,8 @@ import os
 import re
 import signal
 import socket
-import webbrowser
 from http.client import HTTPConnection
 from threading import Thread, Timer
-from typing import Any
 
 import pytest
 from werkzeug.serving import BaseWSGIServer
@@ -67,24 +65,10 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[BaseWSGIServer]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("sits", "arguments", "opens"), [(True, (), 1), (True, ("--no-browser",), 0), (False, (), 0)]
-)
-def test_the_link_goes_to_stdout_and_opens_only_for_a_person(
-    world: World,
-    served: list[BaseWSGIServer],
-    monkeypatch: pytest.MonkeyPatch,
-    sits: Any,
-    arguments: Any,
-    opens: int,
-) -> None:
-    seen: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", seen.append)
-    monkeypatch.setattr("longhaul.cli.work.console.is_interactive", lambda: sits)
-    done = world.run("console", *arguments)
+def test_the_link_goes_to_stdout_alone(world: World, served: list[BaseWSGIServer]) -> None:
+    done = world.run("console")
     assert done.exit_code == 0
     assert re.fullmatch(rf"http://127\.0\.0\.1:{served[0].port}/[\w-]{{43}}/\n", done.stdout)
-    assert seen == [done.stdout.strip()] * opens
     assert "→ stack Longhaul on AWS, us-east-1" in done.stderr
 
 
@@ -112,7 +96,7 @@ def test_a_signal_ends_the_page_even_where_the_shell_had_it_ignored(
     monkeypatch.setattr(BaseWSGIServer, "serve_forever", serve)
     before = signal.signal(number, signal.SIG_IGN)  # as a shell does for a job in the background
     try:
-        done = world.run("console", "--no-browser")
+        done = world.run("console")
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:
         signal.signal(number, before)
@@ -120,5 +104,5 @@ def test_a_signal_ends_the_page_even_where_the_shell_had_it_ignored(
 
 
 def test_the_page_is_not_served_without_a_stack(bare: World, served: list[BaseWSGIServer]) -> None:
-    assert bare.run("console", "--no-browser").exit_code == 3
+    assert bare.run("console").exit_code == 3
     assert served == []
