@@ -15,7 +15,7 @@ help: ## This list
 
 # Runs again when the requirements change. An interrupted set-up leaves no stamp and is repeated.
 # `-W ignore`: Debian's pip warns of how it installs PySpark, which later ones do in another way.
-.venv/.set-up: requirements.txt pyproject.toml
+.venv/.set-up: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed; name it: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
@@ -25,7 +25,7 @@ help: ## This list
 	@echo "pip says nothing while it unpacks what it has downloaded: a minute or two"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -W ignore -m pip install --disable-pip-version-check --no-input \
-	  -r requirements.txt
+	  --require-hashes -r requirements.lock
 	@echo "installing longhaul, from this folder"
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps \
 	  --editable .
@@ -33,8 +33,9 @@ help: ## This list
 	@$(BIN)/python -P -m longhaul.runner.spark.aot_training || echo "jobs start more slowly without it"
 	@touch $@
 
-.venv/.set-up-dev: .venv/.set-up requirements-dev.txt
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements-dev.txt
+.venv/.set-up-dev: .venv/.set-up requirements-dev.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --require-hashes \
+	  -r requirements-dev.lock
 	@touch $@
 
 .PHONY: setup
@@ -79,17 +80,26 @@ pin-base: .venv/.set-up ## Ask the registry for the digest of the image's base, 
 	@$(BIN)/python -m longhaul.cli.pin_base
 
 LOCKED := functions/requirements longhaul/runner/requirements longhaul/runner/build-requirements
+# Of the machines that deploy and develop, whatever they are.
+MACHINES := requirements requirements-dev
 
 # For both architectures, with the Python and the glibc of Lambda's runtime. What is locked already
 # stays where no pin moves it. PySpark is published as a source archive alone.
 .PHONY: lock
-lock: .venv/.set-up-dev ## Write the hashes of what the layer and the image install, after a new pin
+lock: .venv/.set-up-dev ## Write the hashes of all that is installed anywhere, after a new pin
 	@for name in $(LOCKED); do \
 	  for machine in aarch64 x86_64; do \
 	    env -u VIRTUAL_ENV $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
 	      --only-binary :all: --no-binary pyspark --python-platform $$machine-manylinux_2_34 \
 	      --python-version 3.13 --no-python-downloads $$name.txt --output-file $$name.lock || exit; \
 	  done; \
+	done
+	@for name in $(MACHINES); do \
+	  env -u VIRTUAL_ENV $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
+	    --universal --python-version 3.11 --no-python-downloads \
+	    $$name.txt --output-file $$name.lock || exit; \
+	done
+	@for name in $(LOCKED) $(MACHINES); do \
 	  { echo "# Written by \`make lock\` from $${name##*/}.txt. Change that file, and run it again."; \
 	    cat $$name.lock; } > $$name.new && mv $$name.new $$name.lock || exit; \
 	done

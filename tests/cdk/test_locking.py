@@ -1,4 +1,4 @@
-"""The locks: what the functions' layer and the jobs' image install, with hashes."""
+"""The locks: what the layer, the image and the machines install, with hashes."""
 
 import re
 import shutil
@@ -15,23 +15,28 @@ LOCKED = (
     "functions/requirements.txt",
     "longhaul/runner/requirements.txt",
     "longhaul/runner/build-requirements.txt",
+    "requirements.txt",
+    "requirements-dev.txt",
 )
+_PIN = re.compile(r"^([\w.-]+)(?:\[[\w,-]+\])?==([^\s;]+)", re.MULTILINE)
 
 
 def pins(requirements: Path) -> dict[str, str]:
     """Package → version. Each line of the file has to be a pin."""
     lines = (line.partition("#")[0].strip() for line in requirements.read_text().splitlines())
-    return dict(line.lower().split("==") for line in lines if line)
+    found = [line.lower() for line in lines if line and not line.startswith("-r ")]
+    assert all(map(_PIN.match, found))
+    return dict(_PIN.findall("\n".join(found)))
 
 
 @pytest.mark.parametrize("name", LOCKED)
 def test_the_locks_in_the_repository_hold_what_is_pinned(name: str) -> None:
     text = (ROOT / name).with_suffix(".lock").read_text()
-    locked = dict(re.findall(r"^(\S+)==(\S+) \\$", text, re.MULTILINE))
+    locked = dict(_PIN.findall(text))
 
     assert pins(ROOT / name).items() <= locked.items(), "run `make lock`"
     entries = [each for each in re.split(r"\n(?=\S)", text) if not each.startswith("#")]
-    assert len(entries) == len(locked)
+    assert len(entries) == len(_PIN.findall(text))
     assert all("--hash=sha256:" in entry for entry in entries)
 
 

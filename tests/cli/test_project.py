@@ -70,6 +70,18 @@ def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> Non
     assert load_project(made).stack_name == "DailyFlights"
 
 
+@pytest.mark.parametrize(
+    "file", [ROOT / ".github/workflows/check.yml", ROOT / "longhaul/cli/new_project/tests.yml"]
+)
+def test_workflows_name_actions_by_digest(file: Path) -> None:
+    workflow = yaml.safe_load(file.read_text())
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    actions = [step["uses"] for step in steps if "uses" in step]
+    assert actions
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each) for each in actions)
+    assert workflow["permissions"] == {"contents": "read"}
+
+
 def test_the_workflow_that_init_writes_installs_this_version_and_runs_what_exists(
     folder: Path,
 ) -> None:

@@ -25,7 +25,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "somebody@example.com")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.delenv("MAKEFLAGS", raising=False)
-    (tmp_path / "requirements.txt").touch()
+    (tmp_path / "requirements.lock").touch()
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "CHANGELOG.md").write_text(RELEASED)
     (tmp_path / ".gitignore").write_text(".venv\ndist\n")
