@@ -16,14 +16,13 @@ from longhaul.domain.follow_ons import Complete, Emitted, Replaced
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import (
     AttemptId,
-    CommittedOutput,
     Lease,
     OpenKind,
     State,
 )
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
-from longhaul.domain.notice import Notice, Untold
+from longhaul.domain.notice import Notice
 from longhaul.domain.pace import Room, SlotUse
 from longhaul.domain.provenance import Origin
 from longhaul.domain.secret_refs import SecretRef
@@ -375,19 +374,6 @@ class Notices(Protocol):
         """
 
 
-class UntoldNotices(Protocol):
-    """What a stage owes to the target of its notices. Nothing else waits for it."""
-
-    def owe(self, stage: str, notice: Notice, now: datetime) -> None:
-        """Note a notice that could not be sent."""
-
-    def owed(self, stage: str) -> Iterator[Untold]:
-        """Those of a stage, in another order each time; a little late."""
-
-    def strike(self, untold: Untold) -> None:
-        """It was sent, or is lost."""
-
-
 class Metrics(Protocol):
     def put(self, values: Mapping[Metric, float], **dimensions: str) -> None:
         """Record these values, of now, under these dimensions. At least one of each."""
@@ -421,8 +407,11 @@ class Tasks(Protocol):
     def running(self) -> Iterator[RunningTask]:
         """The tasks that run or start now."""
 
-    def stop(self, task_arn: str, reason: str) -> StoppedTask:
-        """Stop a task; no error when it is being stopped, or has stopped already."""
+    def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:
+        """Stop a task if it is of that attempt; no error when it stops, or has stopped already.
+
+        A task may write any `task_arn` into its row: one of another attempt counts as gone.
+        """
 
 
 class Requests(Protocol):
@@ -461,7 +450,7 @@ class SavedWork(Protocol):
 class Publisher(Protocol):
     def publish(
         self,
-        output: CommittedOutput,
+        attempt: AttemptId,
         until: datetime | None = None,
         *,
         looks_only: bool = False,
@@ -490,8 +479,8 @@ class Publisher(Protocol):
         bucket's lifecycle rule removes what a crash in between leaves.
         """
 
-    def origin(self, output: CommittedOutput) -> Origin | None:
-        """What the attempt of a committed output had read; None: it is not known any more."""
+    def origin(self, attempt: AttemptId) -> Origin | None:
+        """What an attempt that has committed had read; None: it is not known any more."""
 
     def listed(self) -> Iterator[AttemptId]:
         """The attempts that have a pending list."""

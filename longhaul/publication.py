@@ -10,7 +10,6 @@ gone then makes the commit void.
                0                                            30 min
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,10 +17,9 @@ from aws_lambda_powertools import Logger
 
 from longhaul.context import Context
 from longhaul.domain import transitions
-from longhaul.domain.errors import InvalidRequestError, UploadsGoneError, VoidCommitError
+from longhaul.domain.errors import UploadsGoneError, VoidCommitError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.outcome import reopened
-from longhaul.domain.request import read_request
 from longhaul.metrics import Metric, StageMetric
 
 logger = Logger(child=True)
@@ -44,8 +42,8 @@ class Publication:
             VoidCommitError: it can never become visible.
             LeaseChangedError: another function goes on with it.
         """
-        output, gone_at = lease.attempt.output, lease.attempt.gone_at
-        if output is None:
+        gone_at = lease.attempt.gone_at
+        if lease.attempt.output is None:
             raise AssertionError(f"{lease.key} owes a publish without a commit")
         now = self.context.clock.now()
         rests = gone_at is not None and now - gone_at < LOOK_AGAIN_AFTER
@@ -53,8 +51,8 @@ class Publication:
             # Before the first completion: if this publisher dies, S3 may be at work again.
             lease = self.context.leases.apply(transitions.note_gone(lease, now))
         try:
-            places = self._places(lease)
-            self.context.publisher.publish(output, until, looks_only=rests, places=places)
+            places = lease.places.values()
+            self.context.publisher.publish(lease.id, until, looks_only=rests, places=places)
         except UploadsGoneError as error:
             if gone_at is None:
                 self.context.leases.apply(transitions.note_gone(lease, self.context.clock.now()))
@@ -62,21 +60,6 @@ class Publication:
             elif not rests:
                 raise VoidCommitError(str(error)) from error
             raise
-
-    def _places(self, lease: Lease) -> Collection[str] | None:
-        """Where the job may write. A job's code has written the commit and the list, not that.
-
-        None: somebody has deleted it, or another version wrote it. What is committed is published
-        all the same.
-        """
-        message = self.context.requests.get_stored(lease.request_ref)
-        if message is None:
-            return None
-        try:
-            request = read_request(message.body, self.context.settings.paths.data_bucket)
-        except InvalidRequestError:
-            return None
-        return request.places.values()
 
     def reopen(self, lease: Lease) -> Lease:
         """Let the job of a void commit run again, or be dead when that was too often.

@@ -83,7 +83,7 @@ class Settler:
         task_arn = lease.attempt.task_arn
         reason = why_stop(lease, evidence) if task_arn else None
         return (
-            self.context.tasks.stop(task_arn, f"Longhaul: {reason}")
+            self.context.tasks.stop(task_arn, lease.id, f"Longhaul: {reason}")
             if task_arn and reason
             else None
         )

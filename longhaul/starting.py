@@ -135,7 +135,8 @@ class Starter:
         same_message = claim.replaces.receive.message_id == claim.lease.receive.message_id
         if task_arn is None or same_message or claim.replaces.attempt.is_over:
             return False
-        stopped = self.context.tasks.stop(task_arn, "Longhaul: the job was submitted again")
+        why = "Longhaul: the job was submitted again"
+        stopped = self.context.tasks.stop(task_arn, claim.replaces.id, why)
         if not stopped.is_gone:
             logger.info(
                 "the task of the run before may still run: a new run waits for its end",

@@ -245,10 +245,9 @@ class Trees:
         output = lease.attempt.output if lease else None
         if lease is None or lease.state is not State.SUCCEEDED or output is None or lease.cut_off:
             return
-        if output.emitted_ref is None:
-            led_to: Mapping[str, int] = dict.fromkeys(lease.leads_to or (), 1)
-        else:
-            led_to = output.emitted or {}
+        led_to: Mapping[str, int] = (
+            dict.fromkeys(lease.leads_to or (), 1) if output.emitted is None else output.emitted
+        )
         for stage, size in led_to.items():
             for n in range(size):
                 yield _child(lease, stage, n)

@@ -19,13 +19,7 @@ DEAD_LETTER_QUEUE_URL = (
     "https://sqs.us-east-1.amazonaws.com/123456789012/Longhaul-main-dead-letters"
 )
 # A definition that Step Functions takes, for tests in which no execution runs.
-OUTPUT = CommittedOutput(
-    attempt=1,
-    pending_ref="longhaul/pending/x",
-    prefix="s3://longhaul-data/out/",
-    files=2,
-    size_bytes=10,
-)
+OUTPUT = CommittedOutput(attempt=1, prefix="s3://longhaul-data/out/", files=2, size_bytes=10)
 MACHINE = '{"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}'
 BODY: dict[str, Any] = {
     "job": "flights_clean",

@@ -38,7 +38,7 @@ from longhaul.domain.errors import (
     VoidCommitError,
 )
 from longhaul.domain.footprint import MAX_BYTES
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import (
     MANIFEST,
     Manifest,
@@ -118,19 +118,19 @@ class S3Publisher:
 
     def publish(
         self,
-        output: CommittedOutput,
+        attempt: AttemptId,
         until: datetime | None = None,
         *,
         looks_only: bool = False,
         just_committed: bool = False,
         places: Collection[str] | None = None,
     ) -> None:
-        """Make a committed output visible.
+        """Make the output of an attempt that has committed visible.
 
         `just_committed`: nothing of it is completed yet, so that it is not looked for first.
 
-        `places`: where its job's request lets outputs go; None where it is not known. What a job's
-        code has committed for another place is left alone.
+        `places`: where its job's request lets outputs go. What a job's code has listed for another
+        place is left alone. None: its own runner publishes, with its own rights.
 
         Repeatable; also a quiet no-op when a later run has replaced the output.
 
@@ -148,14 +148,14 @@ class S3Publisher:
             TornOutputError: part of it is visible, and the rest can never be.
             ClientError: S3 refused; publish again.
         """
-        pending, attempt = self._load(output.pending_ref), attempt_of(output.pending_ref)
-        if pending is None or attempt is None:
-            raise UploadsGoneError(f"{output.pending_ref} does not list the uploads")
+        pending = self._load(attempt)
+        if pending is None:
+            raise UploadsGoneError(f"no list of the uploads of {attempt.token}")
         if places is not None and goes_elsewhere(pending, places):
-            raise UploadsGoneError(f"{output.pending_ref} names a place that its job may not write")
+            raise UploadsGoneError(f"{attempt.token} lists a place that its job may not write")
         outputs = pending.outputs
         if any(each.manifest is None for each in outputs):
-            raise UploadsGoneError(f"{output.pending_ref} does not list all parts")
+            raise UploadsGoneError(f"{attempt.token} does not list all parts")
         due = self._due(outputs)
         self._complete_all(
             outputs,
@@ -249,13 +249,13 @@ class S3Publisher:
 
         The list stays, so that this can be repeated for parts that were still on their way.
         """
-        pending = self._load(pending_ref(attempt))
+        pending = self._load(attempt)
         for each in pending.outputs if pending else ():
             self._withdraw(each)
 
-    def origin(self, output: CommittedOutput) -> Origin | None:
-        """What its attempt had read; None once the list is struck off, or where it does not say."""
-        pending = self._load(output.pending_ref)
+    def origin(self, attempt: AttemptId) -> Origin | None:
+        """What it had read; None once its list is struck off, or where it does not say."""
+        pending = self._load(attempt)
         manifest = pending.manifest if pending else None
         return manifest.origins[-1] if manifest and manifest.origins else None
 
@@ -273,7 +273,8 @@ class S3Publisher:
         """Remove their pending lists; one that is not there is no error."""
         delete_keys(self._s3, self._bucket, [pending_ref(attempt) for attempt in attempts])
 
-    def _load(self, ref: str) -> PendingOutput | None:
+    def _load(self, attempt: AttemptId) -> PendingOutput | None:
+        ref = pending_ref(attempt)
         found = _get(self._s3, self._bucket, ref)
         if found is None:
             return None
@@ -282,7 +283,7 @@ class S3Publisher:
             logger.warning("%s is larger than a list that a task leaves: left alone", ref)
             return None
         pending = PendingOutput.model_validate_json(body, extra="ignore")
-        if not is_own(pending, ref, self._bucket):
+        if not is_own(pending, attempt, self._bucket):
             logger.warning("%s names what its attempt did not write: left alone", ref)
             return None
         return pending

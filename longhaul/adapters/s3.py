@@ -28,7 +28,6 @@ class S3Requests:
     def __init__(self, client: "S3Client", bucket: str) -> None:
         self._client = client
         self._bucket = bucket
-        # A task can write what it emitted: two of the largest do not fit into a function's memory.
 
     def put(self, ref: str, request: Message) -> None:
         self._put(ref, asdict(request))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import StoppedTask
 from longhaul.engines.listed import engine_of
 from longhaul.ports import RunningTask, Tasks
@@ -17,8 +18,8 @@ class AllTasks:
         for tasks in self._engines.values():
             yield from tasks.running()
 
-    def stop(self, task_arn: str, reason: str) -> StoppedTask:
+    def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:
         name = engine_of(task_arn).name
         if name not in self._engines:  # a deploy removed the engine, and what ran on it
             return StoppedTask(is_gone=True)
-        return self._engines[name].stop(task_arn, reason)
+        return self._engines[name].stop(task_arn, attempt, reason)

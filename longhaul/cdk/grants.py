@@ -429,18 +429,18 @@ def optimize_tables(
 
 
 def stop_tasks(role: iam.IRole, tasks: str) -> None:
-    """Stop a task that its own execution may not have stopped."""
+    """Stop a task that its own execution may not have stopped, if it is of the attempt."""
     allow(
         role,
         "StopTasks",
-        ["ecs:StopTask"],
+        ["ecs:StopTask", "ecs:DescribeTasks"],
         [tasks],
         wildcards=WHY_ANY_TASK,
     )
 
 
-def find_tasks(role: iam.IRole, cluster_arn: str, tasks: str) -> None:
-    """List the tasks that run, and read which attempt each belongs to."""
+def find_tasks(role: iam.IRole, cluster_arn: str) -> None:
+    """List the tasks that run; who stops them may read which attempt each belongs to."""
     role.add_to_principal_policy(
         iam.PolicyStatement(
             sid="ListTasks",
@@ -451,13 +451,6 @@ def find_tasks(role: iam.IRole, cluster_arn: str, tasks: str) -> None:
     )
     acknowledge_wildcards(
         role, ["*"], "ecs:ListTasks knows no resource; the condition names our cluster."
-    )
-    allow(
-        role,
-        "DescribeTasks",
-        ["ecs:DescribeTasks"],
-        [tasks],
-        wildcards=WHY_ANY_TASK,
     )
 
 

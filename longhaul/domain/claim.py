@@ -301,6 +301,7 @@ def new_run(
         attempt=_started(number, message, execution, timing, now),
         label=label,
         tags=request.tags or (old.tags if old else {}),
+        places=request.where_outputs_go,
         lineage=request.lineage or (old.lineage if old else None),
         rerun_of=request.rerun_of or (old.rerun_of if old else None),
         settled_attempt=old.settled_attempt if old else 0,

@@ -17,7 +17,7 @@ how an attempt ends in `domain.settlement`: all pure. `domain.transitions` has e
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -143,31 +143,25 @@ class NamedOutput:
     """What a commit recorded of an output beside the main one, by its name in the request."""
 
     name: str
-    prefix: str
+    prefix: str = field(compare=False)  # not written: the row's `places` have it
     files: int
     size_bytes: int
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> "NamedOutput":
-        """As a row has it, without the fields of another version."""
-        return cls(**{each.name: stored[each.name] for each in fields(cls)})
 
 
 @dataclass(frozen=True)
 class CommittedOutput:
     """What the commit recorded: from then on only this attempt's files become the output.
 
-    `prefix`, `files` and `size_bytes` are those of the main output.
+    A task writes it. So it names no place and no object: where the outputs are is in the row's
+    `places`, and what was listed and emitted is found by the attempt's id. `prefix`, `files` and
+    `size_bytes` are those of the main output.
     """
 
     attempt: int
-    pending_ref: str  # object that lists the pending uploads, see `domain.pending`
-    prefix: str
     files: int
     size_bytes: int
-    # Object with the requests that the job emitted; None when the stage decides what follows.
-    emitted_ref: str | None = None
-    # How many of them for each stage. None: nothing was emitted.
+    prefix: str = field(default="", compare=False)  # not written: the row's `places` have it
+    # How many requests the job emitted for each stage. None: the stage decides what follows.
     emitted: dict[str, int] | None = None
     # A random text that goes along with what follows, so that nobody else can send it.
     seal: str | None = None
@@ -181,9 +175,21 @@ class CommittedOutput:
         if isinstance(self.results, dict):
             object.__setattr__(self, "results", read_results(self.results))
         named = tuple(
-            NamedOutput.read(each) if isinstance(each, dict) else each for each in self.beside
+            NamedOutput(each["name"], "", each["files"], each["size_bytes"])
+            if isinstance(each, dict)
+            else each
+            for each in self.beside
         )
         object.__setattr__(self, "beside", named)
+
+    def at(self, places: Mapping[str, str]) -> "CommittedOutput":
+        """The same at the places of the row; an output that the request does not name is none."""
+        named = (
+            replace(each, prefix=places[each.name])
+            for each in self.beside
+            if each.name and each.name in places
+        )
+        return replace(self, prefix=places.get("", ""), beside=tuple(named))
 
     @property
     def by_name(self) -> dict[str, NamedOutput]:
@@ -303,6 +309,9 @@ class Lease:
     # What people call the job (`domain.labels`), as its run's first request did.
     label: str | None = None
     tags: dict[str, str] = field(default_factory=dict)
+    # Where the run's request lets its outputs go, by their names; that of the main one is empty. A
+    # task may not write it.
+    places: dict[str, str] = field(default_factory=dict)
     lineage: Lineage | None = None  # None: submitted by a producer
     # Id of the job of this stage whose request this one runs again, under its own id.
     rerun_of: str | None = None
@@ -341,6 +350,7 @@ class Lease:
     settled_at: datetime | None = None  # when the latest outcome was written
     # Earliest start of the next attempt; kept while it runs, to show its back-off.
     retry_at: datetime | None = None
+    untold_at: datetime | None = None  # when the notice of its end was first tried, in vain
     tree: TreeWatch | None = None  # of a root: what is known of the end of its tree
     dead_runs: tuple[DeadRun, ...] = ()  # earlier runs for other work, or the same
 
@@ -411,8 +421,8 @@ class Lease:
         output = self.attempt.output
         if self.state is not State.SUCCEEDED or self.lineage is not None or output is None:
             return False
-        led_to = self.leads_to if output.emitted_ref is None else (output.emitted or {}).values()
-        return any(led_to or ()) or bool(self.opens)
+        led_to = self.leads_to if output.emitted is None else any(output.emitted.values())
+        return bool(led_to or self.opens)
 
     @property
     def may_have_ended_before(self) -> bool:

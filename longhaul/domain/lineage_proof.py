@@ -38,9 +38,9 @@ def is_child(lineage: Lineage, job_id: str, stage: Stage, parent: Lease) -> bool
     # A deploy may have made its stage one that joins: what is sealed was sent before.
     if stage.join and output.seal is None:
         return False
-    if output.emitted_ref is None:
+    if output.emitted is None:
         return follows(0, groups_behind(parent))
-    size = (output.emitted or {}).get(stage.name, 0)
+    size = output.emitted.get(stage.name, 0)
     n = lineage.groups[-1].n if lineage.groups else size
     if n >= size:
         return False

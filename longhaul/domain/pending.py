@@ -41,18 +41,15 @@ def attempt_of(ref: str) -> AttemptId | None:
     return AttemptId(key, int(match[2]), int(match[3])) if match and key else None
 
 
-def is_own(pending: PendingOutput, ref: str, data_bucket: str) -> bool:
-    """Whether a list under that key names files of its own attempt alone.
+def is_own(pending: PendingOutput, attempt: AttemptId, data_bucket: str) -> bool:
+    """Whether an attempt's list names files of its own alone.
 
     Tasks write lists, and a job's code has the task's rights. A forged list must not make a
     function delete or complete what belongs to others.
     """
-    attempt = attempt_of(ref)
-    return (
-        attempt is not None
-        and all(_is_of(attempt, each, data_bucket) for each in pending.outputs)
-        # Nothing would look at those.
-        and not any(each.beside for each in pending.beside)
+    # Nothing would look at what is beside those beside.
+    return all(_is_of(attempt, each, data_bucket) for each in pending.outputs) and not any(
+        each.beside for each in pending.beside
     )
 
 
@@ -63,15 +60,14 @@ def goes_elsewhere(pending: PendingOutput, places: Collection[str]) -> bool:
 
     Args:
         pending: the list.
-        places: as the request has them: `s3://…/` or `table://DATABASE/NAME`, beside which a job's
-            datasets have tables too.
+        places: of the row: `s3://…/` or `table://DATABASE/NAME`, beside which a job's datasets have
+            tables too.
     """
     tables = [TablePath.of(each) for each in places if is_table(each)]
-    prefixes = {str(DataPath.prefix_of(each)) for each in places if not is_table(each)}
     return any(
         not all(any(each.path.is_in(table) for table in tables) for each in output.tables)
         if output.tables
-        else output.prefix not in prefixes
+        else output.prefix not in places
         for output in pending.outputs
     )
 

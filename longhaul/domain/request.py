@@ -31,6 +31,8 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import Label, Tags, label_from
 from longhaul.domain.lineage import MAX_GROUP, Lineage
 from longhaul.domain.manifest import MAX_BESIDE
+from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import is_table
 from longhaul.settings import EngineName, Mode, Model, SizeName
 
 MAX_TIMEOUT_S = 604_800
@@ -40,8 +42,9 @@ _MAX_NESTED = 100_000
 """Lists and objects of a body at most: each takes microseconds of every look at a message."""
 MAX_PROBLEMS = 10
 _MAX_NAME = 24
-_JOB_ID = re.compile(r"(?!/)[A-Za-z0-9._/:-]{1,128}")
-JOB_ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ / : -, no leading '/', no '..'"
+# With a leading `-` an id would be an option of the command that it is given to.
+_JOB_ID = re.compile(r"(?![/-])[A-Za-z0-9._/:-]{1,128}")
+JOB_ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ / : -, no leading '/' or '-', no '..'"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 
 
@@ -118,7 +121,7 @@ class CreatedObject(Model):
         """The same for each delivery of one event, and another for other content."""
         whole = f"{self.bucket}/{self.key} {self.etag}".encode("utf-8", "surrogatepass")
         name = _NOT_IN_IDS.sub("-", self.key.rpartition("/")[2])[-60:]
-        return f"{name}-{hashlib.sha256(whole).hexdigest()[:24]}"
+        return f"{name}-{hashlib.sha256(whole).hexdigest()[:24]}".lstrip("-")
 
     def fill(self, texts: Mapping[str, object]) -> dict[str, object]:
         """Texts of the request with the object in them.
@@ -204,6 +207,15 @@ class JobRequest(Model):
         """All outputs by the names of their fields: `output`, and `outputs.NAME`."""
         return {"output": self.output} | {
             f"outputs.{name}": path for name, path in self.outputs.items()
+        }
+
+    @property
+    def where_outputs_go(self) -> dict[str, str]:
+        """All outputs by their names, that of the main one is empty: as rows and manifests say."""
+        named = {"": self.output, **self.outputs}
+        return {
+            name: path if is_table(path) else str(DataPath.prefix_of(path))
+            for name, path in named.items()
         }
 
     @field_validator("params")

@@ -114,7 +114,7 @@ def after_verdict(
     )
     if verdict.kind is OutcomeClass.SUCCEEDED:
         publish = () if lease.attempt.published_at else (Owed.PUBLISH,)
-        has_emitted = lease.attempt.output is not None and lease.attempt.output.emitted_ref
+        has_emitted = lease.attempt.output is not None and lease.attempt.output.emitted is not None
         # Where its stage leads nowhere any more, joins that wait for the job must still hear of it.
         is_followed = stage.next or lease.leads_to or has_emitted or has_joins(lease)
         follow_ons = (Owed.FOLLOW_ONS,) if is_followed else ()

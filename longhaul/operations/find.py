@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
+from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.lease import Lease, OpenKind, State, job_key
 from longhaul.ports import Clock, LeaseIndex, Leases
 
@@ -42,8 +43,14 @@ class Jobs:
         """The rows of that job id in these stages; open cancel marks where there is nothing else.
 
         An open mark does not say where the job is.
+
+        Raises:
+            UnreadableRowError: there is one that cannot be read.
         """
-        rows = list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
+        found = self.leases.load_many(job_key(stage, job_id) for stage in stages)
+        for key in found.unreadable:
+            raise UnreadableRowError(key)
+        rows = list(found.values())
         return [row for row in rows if not row.is_open_mark] or rows
 
     def related(self, lease: Lease) -> Iterator[Lease]:

@@ -149,7 +149,7 @@ def new_ids(now: datetime, rng: Random, count: int) -> Callable[[str], str]:
         number = f"-{next(numbers):0{len(str(count))}}" if count > 1 else ""
         # A file may have a name that is long, or has what no id may have.
         name = re.sub(r"[^A-Za-z0-9_-]+", "-", job)[:_MAX_NAME]
-        return f"{name}-{prefix}{number}"
+        return f"{name}-{prefix}{number}".lstrip("-")
 
     return new_id
 

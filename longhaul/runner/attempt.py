@@ -26,7 +26,7 @@ from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
+from longhaul.domain.lease import AttemptId, Lease, RecordedResult, emitted_ref
 from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable
@@ -172,9 +172,11 @@ class AttemptRunner:
                 self._deadline(lease.input.timeout_s),
                 self._reporting(lease.stall_timeout_s) as reporter,
             ):
-                output = lease.attempt.output
-                # Committed already, by a task that died before it could publish: only publish.
-                self._publish(output or self._work(lease, reporter), just_committed=output is None)
+                # Else committed already, by a task that died before it could publish.
+                just_committed = lease.attempt.output is None
+                if just_committed:
+                    self._work(lease, reporter)
+                self._publish(just_committed=just_committed)
         # SystemExit: of a module that exits while it is imported.
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
             return self._fail(error)
@@ -206,7 +208,7 @@ class AttemptRunner:
         self.record(failure)
         return failure.exit_code
 
-    def _work(self, lease: Lease, reporter: Reporter) -> CommittedOutput:
+    def _work(self, lease: Lease, reporter: Reporter) -> None:
         """Everything up to the commit."""
         stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
@@ -287,7 +289,7 @@ class AttemptRunner:
             clock=self.clock,
         ).use
         self._run_to_end(loaded, job, reporter)
-        return self._commit(upload, job, reads(inputs, incoming.inputs, listing))
+        self._commit(upload, job, reads(inputs, incoming.inputs, listing))
 
     def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any], reporter: Reporter) -> None:
         """Run the job, and see that it has done all of its work."""
@@ -410,7 +412,7 @@ class AttemptRunner:
 
     def _commit(
         self, upload: OutputUpload, job: RunningJob[Any], inputs: Iterable[InputRead]
-    ) -> CommittedOutput:
+    ) -> None:
         # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
         self.progress.enter(Phase.PUBLISHING)
         found = results(
@@ -423,7 +425,7 @@ class AttemptRunner:
         output = replace(output, seal=self.new_seal(), results=found or None)
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
-            output = replace(output, emitted_ref=emitted_ref(self.id), emitted=sizes)
+            output = replace(output, emitted=sizes)
             self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)
         self.stop.check()
         for each in upload.destinations.values():
@@ -441,16 +443,15 @@ class AttemptRunner:
             ):
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
             raise
-        return output
 
     def _masked(self, result: object) -> object:
         """What the job returned, without its stage's secrets."""
         kept, problem = kept_value(result)
         return result if problem else self._mask.document(kept)
 
-    def _publish(self, output: CommittedOutput, *, just_committed: bool) -> None:
+    def _publish(self, *, just_committed: bool) -> None:
         self._may_be_committed = True
-        self.publisher.publish(output, just_committed=just_committed)
+        self.publisher.publish(self.id, just_committed=just_committed)
         try:
             self.leases.report(transitions.mark_published(self.id, self.clock.now()))
         except LeaseChangedError:

@@ -39,7 +39,6 @@ class Watch:
         table = world.aws.dynamodb.tables[world.settings.leases_table]
         _after(table, "write", self._row_written)
         _after(table, "write", self._backfill_written)
-        _after(table, "write", self._notice_written)
         world.aws.stepfunctions.status_changed.append(self._execution_changed)
         _after(world.containers, "launched", self._task_placed)
         world.containers.began.append(self._container_began)
@@ -171,10 +170,6 @@ class Watch:
             if "open" in item:
                 self.seen.watched.add(key[0])
 
-    def _notice_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
-        if key[0].startswith("notices#"):
-            self.seen.asked.note_notice(key[1], is_owed="open" in (item or {}))
-
     def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
         if key[1] == "slots" and item is not None:
             self.seen.check("slots written", (self.seen.slots.get(key[0], {}), item))
@@ -214,9 +209,10 @@ class Watch:
             self.seen.check("commit", (token, item))
             self.seen.committed[token] = self.seen.now
             committed = json.loads(item["output"]["S"])
+            places = json.loads(item["places"]["S"])
             self.seen.places[token] = tuple(
-                each["prefix"].removeprefix(f"s3://{self.world.bucket}/")
-                for each in (committed, *committed["beside"])
+                places[name].removeprefix(f"s3://{self.world.bucket}/")
+                for name in ("", *(each["name"] for each in committed["beside"]))
             )
         elif (
             "output" not in item

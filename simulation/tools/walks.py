@@ -30,7 +30,6 @@ from longhaul.cli.place import Place
 from longhaul.config.version import version
 from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, Lease
-from longhaul.domain.pending import pending_ref
 from longhaul.settings import VARIABLE, runtime_settings
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
@@ -202,7 +201,6 @@ class Story:
         task = f"{self._settings.cluster_arn.replace(':cluster/', ':task/')}/0123456789abcdef"
         output = CommittedOutput(
             attempt=row.attempt.number,
-            pending_ref=pending_ref(row.id),
             prefix=f"s3://{self._settings.paths.data_bucket}/clean/2013-01/",
             files=1,
             size_bytes=1,

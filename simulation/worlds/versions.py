@@ -19,8 +19,8 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
 # Objects whose names are data: a field more would be a dataset, a column or a stage more.
 _BY_NAME = frozenset({"rows", "columns", "emitted"})
 # Step Functions compares it byte for byte with what the execution was started with. The names of
-# tags are data.
-_NEVER_REWRITTEN = frozenset({"execution_input", "tags"})
+# tags and of outputs are data.
+_NEVER_REWRITTEN = frozenset({"execution_input", "tags", "places"})
 
 
 def leave_newer_fields(world: "World", key: str) -> None:

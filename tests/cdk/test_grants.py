@@ -54,6 +54,7 @@ FINISHES: Final = {
     "sqs:DeleteMessage": JOBS,
     "sqs:SendMessage": JOBS | DEAD_LETTERS,
     "ecs:StopTask": TASKS,
+    "ecs:DescribeTasks": TASKS,
 }
 STARTS: Final = {
     "dynamodb:BatchGetItem": TABLE,
@@ -101,7 +102,6 @@ def _logs(role: str) -> dict[str, set[str]]:
                 "dynamodb:Query": TABLE | {"<LeasesTable.Arn>/index/open"},
                 "sqs:GetQueueAttributes": JOBS,
                 "ecs:ListTasks": {"*"},
-                "ecs:DescribeTasks": TASKS,
             },
         ),
         (

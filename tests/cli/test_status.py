@@ -350,7 +350,7 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     known = world.settings.model_copy(update={"stages": stages})
     replace(world, settings=known).deploy()
     row = world.claim("year", opens=("total",))
-    output = replace(OUTPUT, emitted_ref="emitted", emitted={"clean": 40})
+    output = replace(OUTPUT, emitted={"clean": 40})
     root = world.end(
         world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
     )

@@ -27,7 +27,7 @@ def tree(world: World) -> World:
 
 
 def succeed(world: World, row: Lease, emits: int = 0) -> None:
-    emitted = {"emitted_ref": "emitted", "emitted": {"clean": emits}} if emits else {}
+    emitted = {"emitted": {"clean": emits}} if emits else {}
     world.parts.leases.report(transitions.commit(row.id, replace(OUTPUT, **emitted)))
     world.end(reread(world, row), OutcomeClass.SUCCEEDED)
 

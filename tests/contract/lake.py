@@ -15,7 +15,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.provenance import Origin
 from longhaul.domain.results import Results
 from longhaul.domain.tables import PartitionBy, TablePath
@@ -65,7 +65,7 @@ class Lake:
         columns: dict[str, str] | None = None,
         datasets: Sequence[str] = (".",),
         path: TablePath = PATH,
-    ) -> CommittedOutput:
+    ) -> AttemptId:
         """An output whose upload has ended, as an attempt would commit it to its lease."""
         attempt_id = AttemptId(f"main#{job}", 1, attempt)
         destination = TableDestination(self.tables, path, mode, attempt_id, lambda _: None)
@@ -74,13 +74,14 @@ class Lake:
             for name in datasets
         ]
         uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return uploader.send(
+        uploader.send(
             destination.plan(uploader, written, InputListing(self.s3, BUCKET)),
             results=Results(value={"days": 7}),
             origin=self.origin,
         )
+        return attempt_id
 
-    def publish(self, output: CommittedOutput, glue: Any = None) -> None:
+    def publish(self, output: AttemptId, glue: Any = None) -> None:
         self.publisher(glue).publish(output)
 
     def publisher(self, glue: Any = None) -> S3Publisher:
@@ -88,7 +89,7 @@ class Lake:
         make = lambda: TablePublisher(tables, SystemClock())  # noqa: E731 - as the wiring makes it
         return S3Publisher(self.s3, BUCKET, tables=make)
 
-    def add(self, job: str, rows: Rows, mode: Mode = "append", **named: Any) -> CommittedOutput:
+    def add(self, job: str, rows: Rows, mode: Mode = "append", **named: Any) -> AttemptId:
         output = self.upload(job, rows, mode, **named)
         self.publish(output)
         return output

@@ -106,7 +106,7 @@ def test_a_job_run_is_listed_until_it_ends_and_gone_when_it_has(
     run.state = state
     tasks = EmrJobRuns(emr, application["arn"])
     assert bool(list(tasks.running())) == is_running
-    assert tasks.stop(reference(application["arn"], ATTEMPT), "x").is_gone == is_gone
+    assert tasks.stop("", ATTEMPT, "x").is_gone == is_gone
 
 
 def test_stop_cancels_the_job_run_of_the_attempt_and_no_other(
@@ -116,7 +116,7 @@ def test_stop_cancels_the_job_run_of_the_attempt_and_no_other(
     other = start(emr, application, name_of(AttemptId(ATTEMPT.key, ATTEMPT.run, 3)))
     tasks = EmrJobRuns(emr, application["arn"])
 
-    assert not tasks.stop(reference(application["arn"], ATTEMPT), "Longhaul: stalled").is_gone
+    assert not tasks.stop("", ATTEMPT, "Longhaul: stalled").is_gone
 
     assert (state_of(emr, application, ours), state_of(emr, application, other)) == (
         "CANCELLING",
@@ -130,11 +130,11 @@ def test_stop_of_an_ended_or_unknown_job_run_is_no_error(
 ) -> None:
     start(emr, application, name_of(ATTEMPT))
     tasks = EmrJobRuns(emr, application["arn"])
-    tasks.stop(reference(application["arn"], ATTEMPT), "")
+    tasks.stop("", ATTEMPT, "")
 
     # CANCELLING: its driver may still work.
-    assert not tasks.stop(reference(application["arn"], ATTEMPT), "").is_gone
-    assert tasks.stop(reference(application["arn"], AttemptId("main#none", 1, 1)), "").is_gone
+    assert not tasks.stop("", ATTEMPT, "").is_gone
+    assert tasks.stop("", AttemptId("main#none", 1, 1), "").is_gone
 
 
 class Fargate:
@@ -144,7 +144,7 @@ class Fargate:
     def running(self) -> Iterator[RunningTask]:
         yield RunningTask(FARGATE_TASK, AttemptId("main#small", 1, 1))
 
-    def stop(self, task_arn: str, reason: str) -> StoppedTask:
+    def stop(self, task_arn: str, _attempt: AttemptId, reason: str) -> StoppedTask:
         self.stopped.append(f"{task_arn} {reason}")
         return StoppedTask(is_gone=False)
 
@@ -158,7 +158,7 @@ def test_tasks_of_two_engines_are_listed_together_and_each_is_stopped_on_its_eng
 
     found = list(tasks.running())
     for task in found:
-        tasks.stop(task.arn, "x")
+        tasks.stop(task.arn, ATTEMPT, "x")
 
     assert [task.attempt.key for task in found] == ["main#small", ATTEMPT.key]
     assert fargate.stopped == [f"{FARGATE_TASK} x"]
@@ -166,4 +166,6 @@ def test_tasks_of_two_engines_are_listed_together_and_each_is_stopped_on_its_eng
 
 
 def test_what_ran_on_an_engine_that_the_stack_no_longer_has_is_gone() -> None:
-    assert AllTasks({"emr-serverless": Fargate()}).stop(FARGATE_TASK, "x") == StoppedTask(True)
+    assert AllTasks({"emr-serverless": Fargate()}).stop(FARGATE_TASK, ATTEMPT, "x") == StoppedTask(
+        True
+    )

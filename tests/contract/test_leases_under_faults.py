@@ -131,9 +131,7 @@ def test_claim_that_the_sdk_repeats_takes_one_slot(
 def test_commit_that_the_sdk_repeats_is_one_commit(
     fake: FakeAws, leases: DynamoLeases, claimed: Lease
 ) -> None:
-    output = CommittedOutput(
-        attempt=1, pending_ref="longhaul/pending/x", prefix="s3://b/o/", files=2, size_bytes=10
-    )
+    output = CommittedOutput(attempt=1, prefix="s3://b/o/", files=2, size_bytes=10)
     fake.gate.around = repeats_the_call
     assert leases.report(transitions.commit(claimed.id, output)).attempt.output == output
 

@@ -14,7 +14,7 @@ from longhaul.domain.lease import AttemptId, CommittedOutput, RecordedResult
 from tests.builders import NOW
 
 ATTEMPT = AttemptId("main#a", 1, 1)
-OUTPUT = CommittedOutput(1, "longhaul/pending/x", "s3://data/out/", 1, 1)
+OUTPUT = CommittedOutput(1, 1, 1, prefix="s3://data/out/")
 _WORDS = {"SET", "REMOVE", "ADD", "AND", "OR", "NOT", "IN", "BETWEEN"}
 
 

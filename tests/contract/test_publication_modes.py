@@ -10,7 +10,7 @@ import pytest
 
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError, VoidCommitError
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.paths import DataPath
 from longhaul.domain.request import Mode
@@ -50,7 +50,7 @@ class Writer:
 
     def upload(
         self, s3: Any, job: str, files: dict[str, bytes], mode: Mode, attempt: int = 1
-    ) -> CommittedOutput:
+    ) -> AttemptId:
         folder = self.tmp_path / f"{job}-{attempt}"
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -58,13 +58,12 @@ class Writer:
         id_ = AttemptId(f"main#{job}", RUN, attempt)
         require_room(s3, OUTPUT, mode, id_)
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return uploader.send(
-            uploader.plan(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode)
-        )
+        uploader.send(uploader.plan(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode))
+        return id_
 
     def write(
         self, s3: Any, job: str, files: dict[str, bytes], mode: Mode = "overwrite"
-    ) -> CommittedOutput:
+    ) -> AttemptId:
         output = self.upload(s3, job, files, mode)
         publisher(s3).publish(output)
         return output
@@ -291,7 +290,7 @@ class Attempts:
 
     writer: Writer
     mode: Mode
-    committed: CommittedOutput | None = None
+    committed: AttemptId | None = None
 
     def run(self, s3: Any, attempt: int, *, dies_at_commit: bool = False) -> None:
         if self.committed is None:

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import TimeUpError, UploadsGoneError
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MANIFEST, PendingOutput, Upload
 from longhaul.domain.pending import pending_ref
 from longhaul.runner.io.uploader import Uploader
@@ -53,17 +53,18 @@ def s3(aws: Aws) -> Any:
 
 
 @pytest.fixture
-def upload(s3: Any, tmp_path: Path) -> Callable[..., CommittedOutput]:
+def upload(s3: Any, tmp_path: Path) -> Callable[..., AttemptId]:
     def upload_(
         attempt: int, files: dict[str, bytes], *, run: int = RUN, key: str = KEY
-    ) -> CommittedOutput:
+    ) -> AttemptId:
         folder = tmp_path / f"{run}-{attempt}"
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
         id_, place = AttemptId(key, run, attempt), f"s3://{BUCKET}/{PREFIX}"
-        return uploader.send(uploader.plan(id_, place, [Dataset(".", folder, 3)]))
+        uploader.send(uploader.plan(id_, place, [Dataset(".", folder, 3)]))
+        return id_
 
     return upload_
 
@@ -98,18 +99,14 @@ OLD = {"part-0.csv": b"old", "day=1/part-0.csv": b"old too"}
 NEW = {"part-0.csv": b"new", "day=2/part-0.csv": b"new too", "day=2/part-1.csv": b""}
 
 
-def test_nothing_is_visible_before_the_publish(
-    s3: Any, upload: Callable[..., CommittedOutput]
-) -> None:
+def test_nothing_is_visible_before_the_publish(s3: Any, upload: Callable[..., AttemptId]) -> None:
     upload(1, NEW)
 
     assert objects(s3) == set()
     assert len(pending_uploads(s3)) == 3
 
 
-def test_published_output_is_what_was_written(
-    s3: Any, upload: Callable[..., CommittedOutput]
-) -> None:
+def test_published_output_is_what_was_written(s3: Any, upload: Callable[..., AttemptId]) -> None:
     output = upload(1, NEW)
 
     publisher(s3).publish(output)
@@ -128,7 +125,7 @@ def test_published_output_is_what_was_written(
 
 
 def test_new_output_replaces_the_old_files_and_leaves_others(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     publisher(s3).publish(upload(1, OLD))
     s3.put_object(Bucket=BUCKET, Key=PREFIX + "notes.txt", Body=b"not ours")
@@ -140,7 +137,7 @@ def test_new_output_replaces_the_old_files_and_leaves_others(
 
 
 def test_late_publish_of_a_replaced_output_changes_nothing(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     late = upload(1, OLD)
     publisher(s3).publish(late)
@@ -153,7 +150,7 @@ def test_late_publish_of_a_replaced_output_changes_nothing(
 
 
 def test_bucket_that_keeps_versions_shows_the_newest_output_alone(
-    aws: Aws, s3: Any, upload: Callable[..., CommittedOutput]
+    aws: Aws, s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     if aws.fake:
         pytest.skip("the fakes keep no versions")
@@ -171,7 +168,7 @@ def test_bucket_that_keeps_versions_shows_the_newest_output_alone(
 
 
 def test_output_overtaken_by_a_later_run_leaves_no_files(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     overtaken, winner = upload(1, OLD), upload(2, NEW, run=RUN + 1)
     publisher(s3).publish(winner)
@@ -184,7 +181,7 @@ def test_output_overtaken_by_a_later_run_leaves_no_files(
 
 
 def test_output_with_an_upload_gone_is_not_published_and_nothing_is_deleted(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     publisher(s3).publish(upload(1, OLD))
     output = upload(2, NEW)
@@ -199,7 +196,7 @@ def test_output_with_an_upload_gone_is_not_published_and_nothing_is_deleted(
 
 
 def test_discard_removes_what_was_completed_of_a_void_commit(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     publisher(s3).publish(upload(1, OLD))
     before = objects(s3)
@@ -216,9 +213,7 @@ def test_discard_removes_what_was_completed_of_a_void_commit(
     assert other["Key"] != one["Key"]
 
 
-def test_discard_never_deletes_what_is_published(
-    s3: Any, upload: Callable[..., CommittedOutput]
-) -> None:
+def test_discard_never_deletes_what_is_published(s3: Any, upload: Callable[..., AttemptId]) -> None:
     publisher(s3).publish(upload(1, NEW))
 
     publisher(s3).discard(AttemptId(KEY, RUN, 1))
@@ -227,7 +222,7 @@ def test_discard_never_deletes_what_is_published(
 
 
 def test_file_that_is_gone_after_its_completion_is_not_published(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     class Forgetful:
         """S3 that answers each completion with 200, and holds one file less."""
@@ -247,9 +242,7 @@ def test_file_that_is_gone_after_its_completion_is_not_published(
     assert as_read(s3) is None
 
 
-def test_file_of_another_size_is_not_published(
-    s3: Any, upload: Callable[..., CommittedOutput]
-) -> None:
+def test_file_of_another_size_is_not_published(s3: Any, upload: Callable[..., AttemptId]) -> None:
     output = upload(1, {"part-0.csv": b"whole"})
     (pending,) = pending_uploads(s3)
     publisher(s3).publish(output)
@@ -264,17 +257,15 @@ def test_file_of_another_size_is_not_published(
 
 def test_commit_without_its_list_is_not_published(s3: Any) -> None:
     attempt = AttemptId(KEY, RUN, 1)
-    output = CommittedOutput(1, pending_ref(attempt), f"s3://{BUCKET}/{PREFIX}", 1, 1)
-
-    with pytest.raises(UploadsGoneError, match="does not list"):
-        publisher(s3).publish(output)
+    with pytest.raises(UploadsGoneError, match="no list"):
+        publisher(s3).publish(attempt)
 
 
 class Died(BaseException):
     """The publisher's process is gone."""
 
 
-def begin_to_publish(fake: FakeAws, output: CommittedOutput, how: Completion) -> None:
+def begin_to_publish(fake: FakeAws, output: AttemptId, how: Completion) -> None:
     """Publish until S3 works on the first completion, and die."""
 
     def die(_seconds: float) -> None:
@@ -295,19 +286,19 @@ def test_upload_that_s3_is_still_completing_looks_gone_and_is_published_later(
     (tmp_path / "part-0.csv").write_bytes(b"slow")
     uploader = Uploader(fake.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
     id_, place = AttemptId(KEY, RUN, 1), f"s3://{BUCKET}/{PREFIX}"
-    output = uploader.send(uploader.plan(id_, place, [Dataset(".", tmp_path, 1)]))
-    begin_to_publish(fake, output, Completion(300, meanwhile))
+    uploader.send(uploader.plan(id_, place, [Dataset(".", tmp_path, 1)]))
+    begin_to_publish(fake, id_, Completion(300, meanwhile))
 
     with pytest.raises(UploadsGoneError):
-        publisher(fake.s3).publish(output)
+        publisher(fake.s3).publish(id_)
     assert as_read(fake.s3) is None
     fake.clock.advance(300)
-    publisher(fake.s3).publish(output, looks_only=True)
+    publisher(fake.s3).publish(id_, looks_only=True)
 
     assert as_read(fake.s3) == {"part-0.csv": b"slow"}
 
 
-def test_look_completes_nothing(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
+def test_look_completes_nothing(s3: Any, upload: Callable[..., AttemptId]) -> None:
     output = upload(1, NEW)
 
     with pytest.raises(UploadsGoneError):
@@ -317,7 +308,7 @@ def test_look_completes_nothing(s3: Any, upload: Callable[..., CommittedOutput])
 
 
 def test_publication_stops_in_time_and_the_next_one_goes_on(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     answered, ended = threading.Event(), threading.Event()
 
@@ -352,9 +343,7 @@ def test_publication_stops_in_time_and_the_next_one_goes_on(
     assert as_read(s3) == NEW
 
 
-def test_publication_without_time_begins_nothing(
-    s3: Any, upload: Callable[..., CommittedOutput]
-) -> None:
+def test_publication_without_time_begins_nothing(s3: Any, upload: Callable[..., AttemptId]) -> None:
     output, clock = upload(1, NEW), VirtualClock()
 
     with pytest.raises(TimeUpError):
@@ -364,7 +353,7 @@ def test_publication_without_time_begins_nothing(
 
 
 def test_second_publisher_completes_only_what_is_missing(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     completed = []
 
@@ -386,7 +375,7 @@ def test_second_publisher_completes_only_what_is_missing(
 
 
 def test_output_is_published_although_the_manifest_was_deleted_by_hand(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     publisher(s3).publish(upload(1, OLD))
     output = upload(2, NEW)
@@ -398,7 +387,7 @@ def test_output_is_published_although_the_manifest_was_deleted_by_hand(
 
 
 def test_conflicting_conditional_write_is_tried_again(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     class Busy:
         refusals = 2
@@ -420,7 +409,7 @@ def test_conflicting_conditional_write_is_tried_again(
 
 
 def test_discard_aborts_the_uploads_of_a_killed_attempt(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     upload(1, OLD)
     kept = upload(2, NEW)
@@ -438,7 +427,7 @@ def test_discard_of_an_attempt_without_uploads_is_no_error(s3: Any) -> None:
 
 
 def test_forged_manifest_deletes_nothing_outside_its_prefix(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     s3.put_object(Bucket=BUCKET, Key="out/precious.csv", Body=b"precious")
     hostile = {
@@ -456,7 +445,7 @@ def test_forged_manifest_deletes_nothing_outside_its_prefix(
 
 
 def test_forged_manifest_deletes_no_file_without_a_token(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     files = ["raw.csv", f"{AttemptId(KEY, RUN, 7).token}/raw.csv"]
     for name in files:
@@ -476,7 +465,7 @@ def test_forged_manifest_deletes_no_file_without_a_token(
 
 
 def test_lists_name_the_attempts_with_pending_uploads_until_struck_off(
-    s3: Any, upload: Callable[..., CommittedOutput]
+    s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
     keys = ["main#a/b", "main#a.b", "clean-up#A_b"]
     for key in keys:
@@ -535,8 +524,4 @@ def test_a_list_that_takes_more_memory_than_a_function_has_is_not_read(s3: Any) 
 
     publisher(s3).discard(attempt)
     with pytest.raises(UploadsGoneError):
-        publisher(s3).publish(
-            CommittedOutput(
-                attempt=1, pending_ref=pending_ref(attempt), prefix=PREFIX, files=1, size_bytes=1
-            )
-        )
+        publisher(s3).publish(attempt)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.pending import pending_ref
 from longhaul.runner.io.uploader import Uploader
@@ -27,13 +27,11 @@ def s3(aws: Aws) -> Any:
     return client
 
 
-@pytest.fixture
-def output(s3: Any, tmp_path: Path) -> CommittedOutput:
+@pytest.fixture(autouse=True)
+def _output(s3: Any, tmp_path: Path) -> None:
     (tmp_path / "part-0.csv").write_bytes(b"rows")
     uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-    return uploader.send(
-        uploader.plan(ATTEMPT, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 3)])
-    )
+    uploader.send(uploader.plan(ATTEMPT, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 3)]))
 
 
 def write_as_newer(s3: Any, key: str, *lists: str) -> None:
@@ -46,24 +44,24 @@ def write_as_newer(s3: Any, key: str, *lists: str) -> None:
     s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps(document).encode())
 
 
-def test_output_is_published_from_a_newer_versions_list(s3: Any, output: CommittedOutput) -> None:
+def test_output_is_published_from_a_newer_versions_list(s3: Any) -> None:
     write_as_newer(s3, pending_ref(ATTEMPT), "uploads")
-    S3Publisher(s3, BUCKET, VirtualClock()).publish(output)
+    S3Publisher(s3, BUCKET, VirtualClock()).publish(ATTEMPT)
 
     manifest, _ = read_manifest(s3, BUCKET, PREFIX)
     assert manifest is not None
     assert manifest.attempt == 1
 
 
-def test_uploads_in_a_newer_versions_list_are_aborted(s3: Any, output: CommittedOutput) -> None:
-    write_as_newer(s3, output.pending_ref, "uploads")
+def test_uploads_in_a_newer_versions_list_are_aborted(s3: Any) -> None:
+    write_as_newer(s3, pending_ref(ATTEMPT), "uploads")
     S3Publisher(s3, BUCKET, VirtualClock()).discard(ATTEMPT)
 
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=BUCKET)
 
 
-def test_manifest_of_a_newer_version_is_read(s3: Any, output: CommittedOutput) -> None:
-    S3Publisher(s3, BUCKET, VirtualClock()).publish(output)
+def test_manifest_of_a_newer_version_is_read(s3: Any) -> None:
+    S3Publisher(s3, BUCKET, VirtualClock()).publish(ATTEMPT)
     write_as_newer(s3, PREFIX + MANIFEST, "files")
 
     manifest, _ = read_manifest(s3, BUCKET, PREFIX)

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.domain.lease import AttemptId
-from longhaul.engines.emr_serverless.ends import name_of, reference
+from longhaul.engines.emr_serverless.ends import name_of
 from longhaul.engines.emr_serverless.tasks import EmrJobRuns
 from simulation.aws.cloud import FakeAws
 from simulation.aws.emr_serverless.client import FakeEmrServerless
@@ -121,7 +121,7 @@ def test_tasks_of_emr_serverless_find_and_stop_job_runs_page_by_page(
     tasks = EmrJobRuns(emr, application.arn)
 
     assert {task.attempt.attempt for task in tasks.running()} == {1, 2, 3}
-    assert not tasks.stop(reference(application.arn, ATTEMPT), "stalled").is_gone
+    assert not tasks.stop("", ATTEMPT, "stalled").is_gone
     assert [run.state for run in runs] == ["FAILED", "SUBMITTED", "CANCELLING", "SUBMITTED"]
     emr.end(runs[2], "CANCELLED")
-    assert tasks.stop(reference(application.arn, ATTEMPT), "stalled").is_gone
+    assert tasks.stop("", ATTEMPT, "stalled").is_gone

@@ -4,6 +4,8 @@ On the strict fake alone: moto starts no task without a network, and stops only 
 started.
 """
 
+from dataclasses import replace
+
 import pytest
 from botocore.exceptions import ClientError
 
@@ -17,6 +19,7 @@ from tests.builders import NOW, changed, running
 
 STARTED = changed(running(), progress_at=NOW)
 CLUSTER = "arn:aws:ecs:us-east-1:123456789012:cluster/Longhaul"
+ATTEMPT = AttemptId("main#a", 1, 1)
 
 
 @pytest.fixture
@@ -29,10 +32,7 @@ def tasks(fake: FakeAws) -> EcsTasks:
 
 @pytest.fixture
 def task(fake: FakeAws, tasks: EcsTasks) -> Task:  # noqa: ARG001 - it makes the cluster
-    (started,) = fake.ecs.run_task(cluster=CLUSTER, taskDefinition="Longhaul-small")["tasks"]
-    task = fake.ecs.clusters[CLUSTER].tasks[started["taskArn"]]
-    fake.ecs.run(task)
-    return task
+    return start(fake, LONGHAUL_KEY="main#a", LONGHAUL_RUN="1", LONGHAUL_ATTEMPT="1")
 
 
 def test_running_tasks_are_listed_with_the_attempts_that_they_were_started_for(
@@ -57,14 +57,17 @@ def test_running_tasks_are_listed_with_the_attempts_that_they_were_started_for(
     ]
 
 
-def start(fake: FakeAws, **environment: str) -> None:
+def start(fake: FakeAws, **environment: str) -> Task:
     pairs = [{"name": name, "value": value} for name, value in environment.items()]
     (started,) = fake.ecs.run_task(
         cluster=CLUSTER,
         taskDefinition="Longhaul-small",
         overrides={"containerOverrides": [{"name": "job", "environment": pairs}]},
     )["tasks"]
-    fake.ecs.run(fake.ecs.clusters[CLUSTER].tasks[started["taskArn"]])
+    task = fake.ecs.clusters[CLUSTER].tasks[started["taskArn"]]
+    fake.ecs.run(task)
+    fake.clock.advance(0.1)  # RunTask takes 20 a second
+    return task
 
 
 def described(fake: FakeAws, task: Task) -> dict[str, object]:
@@ -75,7 +78,9 @@ def described(fake: FakeAws, task: Task) -> dict[str, object]:
 def test_stopped_task_is_killed_after_its_stop_timeout(
     fake: FakeAws, tasks: EcsTasks, task: Task
 ) -> None:
-    assert tasks.stop(task.arn, "Longhaul: stalled " + "x" * 300) == StoppedTask(is_gone=False)
+    assert tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled " + "x" * 300) == StoppedTask(
+        is_gone=False
+    )
     assert described(fake, task)["desiredStatus"] == "STOPPED"
     fake.clock.advance(119)
     assert described(fake, task)["lastStatus"] == "RUNNING"
@@ -94,13 +99,23 @@ def test_stop_of_a_task_that_ended_is_no_error_however_long_ago(
         reason="Essential container in task exited",
         exit_code=0,
     )
-    tasks.stop(task.arn, "Longhaul: cancelled")
+    tasks.stop(task.arn, ATTEMPT, "Longhaul: cancelled")
     assert described(fake, task)["stopCode"] == "EssentialContainerExited"
     fake.clock.advance(3600)
-    assert tasks.stop(task.arn, "Longhaul: cancelled") == StoppedTask(is_gone=True)
-    assert tasks.stop(
-        "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/none", "Longhaul: cancelled"
-    ).is_gone
+    assert tasks.stop(task.arn, ATTEMPT, "Longhaul: cancelled") == StoppedTask(is_gone=True)
+    none = "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/none"
+    assert tasks.stop(none, ATTEMPT, "Longhaul: cancelled").is_gone
+
+
+@pytest.mark.parametrize(
+    "other",
+    [replace(ATTEMPT, key="bank#a"), replace(ATTEMPT, run=2), replace(ATTEMPT, attempt=7)],
+)
+def test_a_task_of_another_attempt_is_never_stopped(
+    fake: FakeAws, tasks: EcsTasks, task: Task, other: AttemptId
+) -> None:
+    assert tasks.stop(task.arn, other, "Longhaul: cancelled").is_gone
+    assert described(fake, task)["desiredStatus"] == "RUNNING"
 
 
 def test_stop_of_a_task_that_ended_by_itself_returns_its_end(
@@ -109,7 +124,7 @@ def test_stop_of_a_task_that_ended_by_itself_returns_its_end(
     fake.ecs.end(
         task, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy."
     )
-    ended = tasks.stop(task.arn, "Longhaul: stalled").ended_as
+    ended = tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled").ended_as
     assert ended is not None
     assert classify(STARTED, ended).kind is OutcomeClass.INTERRUPTED
 
@@ -124,7 +139,7 @@ def test_end_of_a_task_includes_its_exit_code(
     fake.ecs.end(
         task, stop_code="EssentialContainerExited", reason="It exited", exit_code=exit_code
     )
-    ended = tasks.stop(task.arn, "Longhaul: timed_out").ended_as
+    ended = tasks.stop(task.arn, ATTEMPT, "Longhaul: timed_out").ended_as
     assert ended is not None
     assert classify(STARTED, ended).kind is kind
 
@@ -132,10 +147,10 @@ def test_end_of_a_task_includes_its_exit_code(
 def test_stop_of_a_task_that_we_stopped_before_returns_no_end(
     fake: FakeAws, tasks: EcsTasks, task: Task
 ) -> None:
-    tasks.stop(task.arn, "Longhaul: stalled")
+    tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled")
     fake.clock.advance(120)
     assert described(fake, task)["lastStatus"] == "STOPPED"
-    assert tasks.stop(task.arn, "Longhaul: stalled") == StoppedTask(is_gone=True)
+    assert tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled") == StoppedTask(is_gone=True)
 
 
 def test_a_cluster_that_is_not_found_says_nothing_about_its_tasks(
@@ -143,5 +158,5 @@ def test_a_cluster_that_is_not_found_says_nothing_about_its_tasks(
 ) -> None:
     elsewhere = EcsTasks(fake.client("ecs"), f"{CLUSTER}-2")
     with pytest.raises(ClientError, match=r"ClusterNotFoundException.*not found"):
-        elsewhere.stop(task.arn, "Longhaul: stalled")
-    assert not tasks.stop(task.arn, "Longhaul: stalled").is_gone
+        elsewhere.stop(task.arn, ATTEMPT, "Longhaul: stalled")
+    assert not tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled").is_gone

@@ -76,9 +76,13 @@ class Stack:
         self.aws.ecs.register_task_definition(
             family="Longhaul-small", containerDefinitions=[container]
         )
-        (started,) = self.aws.ecs.run_task(cluster="Longhaul", taskDefinition="Longhaul-small")[
-            "tasks"
-        ]
+        named = {"KEY": lease.key, "RUN": lease.run, "ATTEMPT": lease.attempt.number}
+        environment = [{"name": f"LONGHAUL_{name}", "value": str(v)} for name, v in named.items()]
+        (started,) = self.aws.ecs.run_task(
+            cluster="Longhaul",
+            taskDefinition="Longhaul-small",
+            overrides={"containerOverrides": [{"name": "job", "environment": environment}]},
+        )["tasks"]
         task = self.aws.ecs.clusters[self.settings.cluster_arn].tasks[started["taskArn"]]
         self.aws.ecs.run(task)
         self.parts.leases.report(

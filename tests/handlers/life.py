@@ -188,8 +188,8 @@ class Life:
 
     def complete_work(self, row: Lease) -> None:
         """The same after the first report: upload, commit, publish."""
-        output = self.commit(row)
-        self.stack.parts.publisher.publish(output)
+        self.commit(row)
+        self.stack.parts.publisher.publish(row.id)
         self.stack.parts.leases.report(
             transitions.mark_published(row.id, self.stack.aws.clock.now())
         )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain.lease import CommittedOutput, Lease, State
+from longhaul.domain.lease import AttemptId, Lease, State
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.handlers.conftest import Stack, out
 from tests.handlers.life import Kill, Life
@@ -59,10 +59,10 @@ def test_a_job_of_the_batch_is_claimed_before_another_is_published(
 
     # Not in the gate of the fakes: a call that waits there holds up all others.
     def publish_late(
-        self: S3Publisher, output: CommittedOutput, *arguments: Any, **options: Any
+        self: S3Publisher, attempt: AttemptId, *arguments: Any, **options: Any
     ) -> None:
         was_started.append(started.wait(SLOW_S))
-        publish(self, output, *arguments, **options)
+        publish(self, attempt, *arguments, **options)
 
     def around(call: Call, proceed: Proceed) -> Answer:
         answer = proceed()

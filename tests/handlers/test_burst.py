@@ -7,7 +7,6 @@ from pathlib import Path
 
 from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, ExecutionInput, State
-from longhaul.domain.pending import pending_ref
 from simulation.aws.clock import START, VirtualClock
 from simulation.aws.stepfunctions.client import Execution
 from tests.builders import BUCKET
@@ -61,9 +60,7 @@ class Burst:
 
     def _succeed(self, job_id: str) -> None:
         row, leases = self.life.row(job_id), self.life.stack.parts.leases
-        output = CommittedOutput(
-            row.attempt.number, pending_ref(row.id), f"s3://{BUCKET}/out/{job_id}/", 0, 0
-        )
+        output = CommittedOutput(row.attempt.number, 0, 0, prefix=f"s3://{BUCKET}/out/{job_id}/")
         leases.report(transitions.commit(row.id, output))
         leases.report(transitions.mark_published(row.id, self.now()))
         assert self.life.settle(row) == "SUCCEEDED"

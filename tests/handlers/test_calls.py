@@ -13,7 +13,6 @@ from functions.heartbeat import lambda_handler as heartbeat
 from functions.settle import lambda_handler as settle
 from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput
-from longhaul.domain.pending import pending_ref
 from simulation.aws.cloud import FakeAws
 from tests.events import event
 from tests.handlers.conftest import Context, Stack
@@ -73,7 +72,7 @@ def test_beat_takes_three_calls(stack: Stack, context: Context, calls: Any) -> N
 
 def test_success_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
     lease = stack.claim()
-    output = CommittedOutput(1, pending_ref(lease.id), "s3://longhaul-data/out/", 0, 0)
+    output = CommittedOutput(1, 0, 0, prefix="s3://longhaul-data/out/")
     stack.parts.leases.report(transitions.commit(lease.id, output))
     # The runner publishes what it commits.
     stack.parts.leases.report(transitions.mark_published(lease.id, lease.attempt.claimed_at))

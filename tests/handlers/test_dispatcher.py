@@ -29,7 +29,7 @@ REASONS = {
     "invalid-other-scheme": "inputs.flights: must be s3://bucket/… or data:…",
     "invalid-other-bucket": "output: this bucket is not allowed; allowed: longhaul-data",
     "invalid-overlong-job-id": "job_id: a job_id has 1 to 128 of A-Z a-z 0-9 . _ / : -, "
-    "no leading '/', no '..'",
+    "no leading '/' or '-', no '..'",
 }
 
 

@@ -20,7 +20,6 @@ from tests.handlers.test_stages import (
     dispatched,
     emitting,
     jobs_in,
-    output_of,
     queued,
     settled,
 )
@@ -263,7 +262,7 @@ def test_a_join_gets_the_outputs_of_its_members_whatever_its_message_says(
     join_id = child_id(parent.root, "delays", parent.key, parent.run, "join")
     key = f"delays#{join_id}"
     stored = pipeline.parts.requests.get_inputs(joined_ref(key))
-    assert stored == {"clean_00000": output_of(pipeline, only)}
+    assert stored == {"clean_00000": only.places[""]}
 
 
 def test_a_lineage_of_a_cancelled_message_is_checked_when_it_is_corrected(

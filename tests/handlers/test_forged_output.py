@@ -28,7 +28,7 @@ def test_a_function_publishes_nothing_where_the_request_does_not_let_it_go(
     ref = pending_ref(row.id)
     stack.aws.s3.put_object(Bucket=BUCKET, Key=ref, Body=pending.model_dump_json().encode())
     # The row says the place of the request, and the list another.
-    committed = CommittedOutput(row.attempt.number, ref, f"s3://{BUCKET}/out/forges/", 0, 0)
+    committed = CommittedOutput(row.attempt.number, 0, 0, prefix=f"s3://{BUCKET}/out/forges/")
     stack.parts.leases.report(transitions.commit(row.id, committed))
     life.settle(row)
     for _ in range(4):
@@ -55,5 +55,5 @@ def test_each_output_of_a_list_is_at_a_place_of_the_request(
 ) -> None:
     first, *others = (PendingOutput(token="t", prefix=each) for each in (prefix, *beside))
     pending = first.model_copy(update={"beside": tuple(others)})
-    places = [f"s3://{BUCKET}/out", f"s3://{BUCKET}/report/"]
+    places = [f"s3://{BUCKET}/out/", f"s3://{BUCKET}/report/"]
     assert goes_elsewhere(pending, places) is is_elsewhere

@@ -23,7 +23,6 @@ from tests.handlers.test_stages import (
     dying,
     emitting,
     jobs_in,
-    output_of,
     queued,
     receive,
     settled,
@@ -521,7 +520,7 @@ def test_corrected_run_takes_the_place_of_all_that_the_counted_one_led_to(
         assert join.lineage is not None
         inputs = stack.parts.requests.get_inputs(str(join.lineage.inputs_ref))
         assert list((inputs or {}).values()) == [
-            output_of(stack, each)
+            each.places[""]
             for each in sorted(of_again, key=lambda row: row.lineage.groups[-1].n)  # type: ignore[union-attr]
         ]
 

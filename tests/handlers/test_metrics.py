@@ -11,7 +11,6 @@ from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.pending import pending_ref
 from longhaul.domain.saved import record_ref
 from longhaul.metrics import StageMetric, SweeperMetric
 from tests.builders import BUCKET, body, changed
@@ -333,9 +332,7 @@ def test_handlers_together_emit_every_metric(
     execution = json.loads(stack.executions()[0])
     heartbeat.lambda_handler(execution, context)
     lease = stack.row()
-    output = CommittedOutput(
-        lease.attempt.number, pending_ref(lease.id), f"s3://{BUCKET}/out/", 0, 0
-    )
+    output = CommittedOutput(lease.attempt.number, 0, 0, prefix=f"s3://{BUCKET}/out/")
     stack.parts.leases.report(transitions.commit(lease.id, output))
     stack.parts.leases.report(transitions.mark_published(lease.id, stack.parts.clock.now()))
     settle.lambda_handler(execution | {"task": {}}, context)

@@ -215,12 +215,12 @@ def committed(stack: Stack) -> CommittedOutput:
     """Commit an output without files, and publish nothing."""
     started(stack)
     row = stack.row()
-    prefix = f"s3://{BUCKET}/out/"
-    output = CommittedOutput(row.attempt.number, pending_ref(row.id), prefix, 0, 0)
+    prefix = row.places[""]
+    output = CommittedOutput(row.attempt.number, 0, 0)
     manifest = {"key": row.key, "run": row.run, "attempt": row.attempt.number, "files": []}
     pending = {"token": row.id.token, "prefix": prefix, "manifest": manifest}
     stack.parts._s3.put_object(
-        Bucket=BUCKET, Key=output.pending_ref, Body=json.dumps(pending).encode()
+        Bucket=BUCKET, Key=pending_ref(row.id), Body=json.dumps(pending).encode()
     )
     stack.parts.leases.report(transitions.commit(row.id, output))
     return output
@@ -242,7 +242,7 @@ def test_commit_between_read_and_write_wins(
             calls.append(change.after.state)
         if calls == ["RELEASED"]:
             row = stack.row()
-            output = CommittedOutput(1, pending_ref(row.id), f"s3://{BUCKET}/out/", 0, 0)
+            output = CommittedOutput(1, 0, 0)
             leases.report(transitions.commit(row.id, output))
             leases.report(transitions.mark_published(row.id, row.attempt.claimed_at))
         return write(leases, change)
@@ -255,7 +255,7 @@ def test_commit_between_read_and_write_wins(
 def test_output_that_its_runner_published_during_settle_is_valid_without_its_list(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output = committed(stack)
+    committed(stack)
     write = type(stack.parts.leases).apply
 
     def published_meanwhile(leases: Any, change: Any) -> Lease:
@@ -264,7 +264,7 @@ def test_output_that_its_runner_published_during_settle_is_valid_without_its_lis
         row = change.before
         leases.report(transitions.mark_published(row.id, row.attempt.claimed_at))
         after = write(leases, change)
-        stack.aws.s3.delete_object(Bucket=BUCKET, Key=output.pending_ref)  # as the sweeper does
+        stack.aws.s3.delete_object(Bucket=BUCKET, Key=pending_ref(row.id))  # as the sweeper does
         return after
 
     monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", published_meanwhile)

@@ -13,12 +13,9 @@ from functions import dispatcher, settle, sweeper
 from longhaul.adapters.publisher import Manifest, PendingOutput
 from longhaul.adapters.sqs import SendError
 from longhaul.domain import transitions
-from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref
 from longhaul.domain.message import Message
-from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
-from longhaul.domain.request import read_request
 from longhaul.operations.cancel import Canceller
 from longhaul.settings import Stage
 from simulation.aws.errors import unavailable
@@ -54,7 +51,7 @@ def emitting(count: int) -> dict[str, Any]:
 
 def commit(stack: Stack, lease: Lease, emitted: Any = None, seal: str | None = None) -> None:
     """Commit an output without files and what was emitted, as the runner does at its end."""
-    prefix = output_of(stack, lease)
+    prefix = lease.places[""]
     manifest = Manifest(
         key=lease.key, run=lease.run, attempt=lease.attempt.number, files=(), rows={}
     )
@@ -62,22 +59,12 @@ def commit(stack: Stack, lease: Lease, emitted: Any = None, seal: str | None = N
     stack.aws.s3.put_object(
         Bucket=BUCKET, Key=pending_ref(lease.id), Body=pending.model_dump_json().encode()
     )
-    output = CommittedOutput(lease.attempt.number, pending_ref(lease.id), prefix, 0, 0)
+    sizes = None
     if emitted is not None:
-        ref = emitted_ref(lease.id)
-        stack.parts.requests.put_emitted(ref, emitted)
         sizes = {name: len(requests) for name, requests in emitted.items()}
-        output = replace(output, emitted_ref=ref, emitted=sizes)
+        stack.parts.requests.put_emitted(emitted_ref(lease.id), emitted)
+    output = CommittedOutput(lease.attempt.number, 0, 0, emitted=sizes)
     stack.parts.leases.report(transitions.commit(lease.id, replace(output, seal=seal)))
-
-
-def output_of(stack: Stack, lease: Lease) -> str:
-    """Where the job's request lets its output go; a place of its own where none was stored."""
-    try:
-        body = stack.parts.requests.get(lease.request_ref).body
-        return str(DataPath.prefix_of(read_request(body, BUCKET).output))
-    except (ClientError, InvalidRequestError):
-        return f"s3://{BUCKET}/out/{lease.id.token}/"
 
 
 def begun(stack: Stack, context: Context, emitted: Any = None, **row: Any) -> Lease:

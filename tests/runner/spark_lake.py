@@ -21,7 +21,7 @@ from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.cli.tables.query import query
 from longhaul.cli.tables.reader import TableReader
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.request import Mode
 from longhaul.domain.tables import TableInput, TablePath
 from longhaul.local.credentials import aws_client
@@ -63,7 +63,7 @@ class SparkLake:
 
     def upload(
         self, name: str, df: DataFrame, partition_by: Sequence[str] = (), mode: Mode = "append"
-    ) -> CommittedOutput:
+    ) -> AttemptId:
         """As an attempt does."""
         attempt = AttemptId(f"main#{next(self._numbers)}", 1, 1)
         path = TablePath(DATABASE, name)
@@ -72,9 +72,10 @@ class SparkLake:
         job.table = table
         job.write(df, partition_by=partition_by)
         uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return uploader.send(table.plan(uploader, job.written, InputListing(self.s3, BUCKET)))
+        uploader.send(table.plan(uploader, job.written, InputListing(self.s3, BUCKET)))
+        return attempt
 
-    def publish(self, output: CommittedOutput) -> None:
+    def publish(self, output: AttemptId) -> None:
         publisher = S3Publisher(
             self.s3, BUCKET, tables=lambda: TablePublisher(self.tables, SystemClock())
         )

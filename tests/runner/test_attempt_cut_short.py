@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput, State
+from longhaul.domain.lease import AttemptId, State
 from longhaul.domain.transitions import Report
 from longhaul.domain.verdict import ExitCode, OutcomeClass, by_exit_code
 from longhaul.job import Job
@@ -162,7 +162,7 @@ def test_a_failed_publish_after_the_commit_keeps_the_uploads(
     cloud.claim(inputs={})
 
     class Unavailable(S3Publisher):
-        def publish(self, _output: CommittedOutput, **_: Any) -> None:
+        def publish(self, _attempt: AttemptId, **_: Any) -> None:
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
 
     assert (
@@ -170,10 +170,9 @@ def test_a_failed_publish_after_the_commit_keeps_the_uploads(
         is ExitCode.INTERRUPTED
     )
 
-    output = cloud.lease().attempt.output
-    assert output is not None
+    assert cloud.lease().attempt.output is not None
     assert cloud.lease().attempt.result is None
-    S3Publisher(cloud.s3, BUCKET).publish(output)
+    S3Publisher(cloud.s3, BUCKET).publish(cloud.lease().id)
     assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
 
 

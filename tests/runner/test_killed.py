@@ -62,7 +62,7 @@ id_ = AttemptId(key, leases.load(key).run, int(attempt))
 uploader = Uploader(s3, bucket, Stop(), begin=lambda _: None, advance=lambda _: None)
 output = uploader.send(uploader.plan(id_, f"s3://{bucket}/{prefix}", [Dataset(".", Path(folder))]))
 leases.report(transitions.commit(id_, output))
-S3Publisher(s3, bucket).publish(output)
+S3Publisher(s3, bucket).publish(id_)
 """
 
 
@@ -95,9 +95,8 @@ def publish_until_killed(
 def publish(cloud: Cloud, attempt: AttemptId, folder: Path) -> None:
     """The same in this process, to its end."""
     uploader = Uploader(cloud.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-    S3Publisher(cloud.s3, BUCKET).publish(
-        uploader.send(uploader.plan(attempt, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder)]))
-    )
+    uploader.send(uploader.plan(attempt, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder)]))
+    S3Publisher(cloud.s3, BUCKET).publish(attempt)
 
 
 def visible(cloud: Cloud) -> list[bytes]:
@@ -151,7 +150,7 @@ def test_a_sigkill_leaves_the_old_or_the_new_output_and_the_next_attempt_complet
     found = remote.lease().attempt.output
     assert (found is not None) == committed
     if found is not None:
-        S3Publisher(remote.s3, BUCKET).publish(found)
+        S3Publisher(remote.s3, BUCKET).publish(first)
     else:
         S3Publisher(remote.s3, BUCKET).discard(first)
         publish(remote, replace(first, attempt=2), new)

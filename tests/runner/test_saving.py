@@ -293,7 +293,7 @@ def test_all_that_was_stored_is_removed(cloud: Cloud, attempts: Attempts) -> Non
     assert decide_saved(ended, datetime.now(UTC)) == "remove"
     store.remove(ended.id)
     assert cloud.objects(PREFIX) == []
-    S3Publisher(cloud.s3, BUCKET).publish(row.attempt.output)  # type: ignore[arg-type]
+    S3Publisher(cloud.s3, BUCKET).publish(row.id)
 
 
 @SHARED_BY_KINDS

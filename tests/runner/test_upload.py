@@ -18,6 +18,7 @@ from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import PendingOutput
+from longhaul.domain.pending import pending_ref
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
@@ -55,9 +56,8 @@ def test_files_whose_names_differ_in_a_uuid_alone_stay_apart(s3: Any, tmp_path: 
         (tmp_path / name).write_text(name)
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
-    S3Publisher(s3, "data").publish(
-        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
-    )
+    uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
+    S3Publisher(s3, "data").publish(ATTEMPT)
 
     for name in names:
         key = f"out/{name.removesuffix('.wav')}-{ATTEMPT.token}.wav"
@@ -86,9 +86,8 @@ def test_partition_of_any_writing_is_published(s3: Any, tmp_path: Path) -> None:
         (tmp_path / f"word={name}" / "a.csv").write_text("x")
     uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
-    S3Publisher(s3, "data").publish(
-        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
-    )
+    uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
+    S3Publisher(s3, "data").publish(ATTEMPT)
 
     manifest, _ = read_manifest(s3, "data", "out/")
     assert manifest is not None
@@ -208,11 +207,11 @@ def test_a_large_file_goes_in_parts_and_arrives_whole(s3: Any, tmp_path: Path) -
     )
 
     pending = PendingOutput.model_validate_json(
-        s3.get_object(Bucket="data", Key=output.pending_ref)["Body"].read()
+        s3.get_object(Bucket="data", Key=pending_ref(ATTEMPT))["Body"].read()
     )
     assert [part.n for part in pending.uploads[0].parts] == [1, 2, 3]
     assert moved[0] == sum(moved[1:]) == output.size_bytes == len(content)
-    S3Publisher(s3, "data").publish(output)
+    S3Publisher(s3, "data").publish(ATTEMPT)
     key = f"out/large-{ATTEMPT.token}.bin"
     assert s3.get_object(Bucket="data", Key=key)["Body"].read() == content
 

@@ -302,7 +302,7 @@ def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(
     output = uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", datasets))
 
     assert keys(s3, "out/") == []  # pending: nothing is visible
-    S3Publisher(s3, "data").publish(output)
+    S3Publisher(s3, "data").publish(ATTEMPT)
     token = ATTEMPT.token
     assert keys(s3, "out/") == [
         "out/_SUCCESS",

@@ -27,7 +27,7 @@ from longhaul.adapters.publisher import S3Publisher
 from longhaul.cli.tables.query import query
 from longhaul.cli.tables.reader import TableReader
 from longhaul.domain.errors import UploadsGoneError
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.request import Mode
 from longhaul.domain.tables import TablePath
 from longhaul.local.credentials import aws_client
@@ -45,7 +45,7 @@ def client(service: str, endpoint: str) -> Any:
     return aws_client(service, endpoint=endpoint, region=REGION)
 
 
-def publish_and_die(endpoint: str, output: CommittedOutput, at: int, seen: Any) -> None:
+def publish_and_die(endpoint: str, output: AttemptId, at: int, seen: Any) -> None:
     """In a process of its own: publish, and end at that event without any clean-up."""
     s3, glue = client("s3", endpoint), client("glue", endpoint)
 
@@ -81,7 +81,7 @@ def lake(endpoint: str, tmp_path: Path) -> Lake:
     return Lake(tmp_path, partial(client, endpoint=endpoint))
 
 
-def killed(endpoint: str, output: CommittedOutput, at: int) -> tuple[int, int | None]:
+def killed(endpoint: str, output: AttemptId, at: int) -> tuple[int, int | None]:
     """How many events the publisher saw, and its exit code."""
     # Not a fork of this process, in which the server's threads hold locks.
     context = multiprocessing.get_context("forkserver")
@@ -126,7 +126,7 @@ def compact(lake: Lake, path: TablePath) -> None:
 def test_rows_are_there_once_wherever_a_publisher_was_killed(
     lake: Lake, endpoint: str, mode: Mode, before: list[Any], after: list[Any]
 ) -> None:
-    def prepared(name: str) -> tuple[TablePath, CommittedOutput, CommittedOutput]:
+    def prepared(name: str) -> tuple[TablePath, AttemptId, AttemptId]:
         path = TablePath(DATABASE, name)
         if before:
             lake.add(f"before-{name}", before, path=path)

@@ -17,7 +17,7 @@ from longhaul.metrics import dimension
 from tests.builders import NOW, changed, running, stage
 from tests.unit.use_cases import alone
 
-OUTPUT = CommittedOutput(1, "ref", "s3://b/out/", 1, 1)
+OUTPUT = CommittedOutput(1, 1, 1, prefix="s3://b/out/")
 ENDED = changed(
     running(
         state=State.SUCCEEDED, settled_at=NOW, settled_attempt=1, owed=(Owed.PUBLISH, Owed.DELETE)

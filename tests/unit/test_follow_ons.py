@@ -33,9 +33,7 @@ PIPELINE = settings(stages=STAGES)
 
 def succeeded(stage_name: str, job_id: str = "2013", **changes: Any) -> Lease:
     key = f"{stage_name}#{job_id}"
-    output = CommittedOutput(
-        1, "longhaul/pending/x.json", f"s3://{BUCKET}/out/{stage_name}/", 1, 10
-    )
+    output = CommittedOutput(1, 1, 10, prefix=f"s3://{BUCKET}/out/{stage_name}/")
     return changed(running(), key=key, stage=stage_name, output=output, **changes)
 
 
@@ -172,7 +170,7 @@ def test_last_stage_has_no_follow_ons() -> None:
     assert follow_ons_of(succeeded("report")) == []
 
 
-@pytest.mark.parametrize("root", ["a/./b", "longhaul/x", "//", "x" * 128, "2013.."])
+@pytest.mark.parametrize("root", ["a/./b", "longhaul/x", "a//", "x" * 128, "2013.."])
 def test_follow_on_is_a_valid_request_for_any_job_id_of_the_root(root: str) -> None:
     (follow_on,) = follow_ons_of(succeeded("months", root))
     assert isinstance(follow_on, FollowOn)

@@ -307,7 +307,7 @@ def test_objects_and_executions_of_a_job_are_named_after_its_key() -> None:
 
 COMMITTED = changed(
     replace(running(), state=State.SUCCEEDED, owed=(Owed.PUBLISH, Owed.DELETE)),
-    output=CommittedOutput(1, "ref", "s3://b/o/", 1, 1),
+    output=CommittedOutput(1, 1, 1, prefix="s3://b/o/"),
     result=RecordedResult(1, "succeeded", ""),
     gone_at=NOW,
 )

@@ -26,7 +26,7 @@ from longhaul.domain.claim import (
 )
 from longhaul.domain.lease import CommittedOutput, DeadRun, Lease, Owed, State
 from longhaul.domain.message import JobMessage
-from longhaul.domain.pending import decide_pending, pending_ref
+from longhaul.domain.pending import decide_pending
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings
 from tests.builders import BODY, NOW, changed, message, running, stage
@@ -188,9 +188,7 @@ def test_table_has_every_beat() -> None:
     assert {row["row"] for row in table("A beat")} == set(BEATS)
 
 
-COMMITTED = changed(
-    BASE, output=CommittedOutput(1, pending_ref(BASE.id), "s3://longhaul-data/out/", 1, 1)
-)
+COMMITTED = changed(BASE, output=CommittedOutput(1, 1, 1, prefix="s3://longhaul-data/out/"))
 SUCCEEDED = replace(COMMITTED, state=State.SUCCEEDED, settled_attempt=1, settled_at=NOW)
 LISTS: dict[str, Lease | None] = {
     "runs": BASE,

@@ -25,8 +25,7 @@ OUTER = (Group(of="years#all", run=1, n=2, size=3),)
 
 
 def parent(emitted: dict[str, int] | None = None, **changes: Any) -> Lease:
-    ref = emitted and "longhaul/emitted/x.json"
-    output = CommittedOutput(1, "ref", "s3://b/out/", 1, 10, ref, emitted, seal="secret")
+    output = CommittedOutput(1, 1, 10, prefix="s3://b/out/", emitted=emitted, seal="secret")
     lineage = Lineage(root="years#all", parent="years#all", groups=OUTER)
     base = changed(running(), key="months#2013", stage="months", run=5, output=output)
     return replace(base, **{"state": State.SUCCEEDED, "lineage": lineage, **changes})

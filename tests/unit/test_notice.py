@@ -24,7 +24,7 @@ TREE_EXAMPLE = next(json.loads(block) for block in BLOCKS if '"event": "tree_end
 TYPES: dict[str, type] = {"string": str, "integer": int, "null": type(None), "object": dict}
 
 output = CommittedOutput(
-    1, "ref", "s3://b/out/", 1, 1, results=Results({"day": 7}, None, {".": 3}, {"bad_rows": 2})
+    1, 1, 1, prefix="s3://b/out/", results=Results({"day": 7}, None, {".": 3}, {"bad_rows": 2})
 )
 EVENTS = {
     "a success": notice.ended(

@@ -33,7 +33,7 @@ READ = [
 
 def success(prefix: str, rows: dict[str, int] | None = None) -> Lease:
     results = Results(rows=rows) if rows else None
-    output = CommittedOutput(1, "ref", prefix, 4, 400, results=results)
+    output = CommittedOutput(1, 4, 400, prefix=prefix, results=results)
     return running(state=State.SUCCEEDED, output=output, settled_at=NOW)
 
 
@@ -86,7 +86,7 @@ def test_each_of_several_outputs_is_a_dataset_with_its_own_rows() -> None:
     )
     rows = {".": 7, "outputs.report": 5, "outputs.daily": 3, "outputs.daily/bad": 1}
     output = CommittedOutput(
-        1, "ref", "s3://data/out/", 4, 400, results=Results(rows=rows), beside=beside
+        1, 4, 400, prefix="s3://data/out/", results=Results(rows=rows), beside=beside
     )
 
     _, end = events(running(state=State.SUCCEEDED, output=output, settled_at=NOW))

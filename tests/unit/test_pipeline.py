@@ -38,7 +38,7 @@ def known(*stages: Stage) -> RuntimeSettings:
 
 
 def succeeded(name: str, job_id: str = "x", *, of: RuntimeSettings, **changes: Any) -> Lease:
-    output = CommittedOutput(1, "ref", f"s3://data/{name}/{job_id}/", 1, 10, seal="s")
+    output = CommittedOutput(1, 1, 10, prefix=f"s3://data/{name}/{job_id}/", seal="s")
     row = changed(running(), key=f"{name}#{job_id}", stage=name, run=5, output=output, **changes)
     return with_joins(replace(row, state=State.SUCCEEDED), of)
 

@@ -1,5 +1,6 @@
 import json
 import tracemalloc
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from pydantic import ValidationError
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import JobRequest, parse_job_id, read_request, sent_again
+from longhaul.operations.submission import new_ids
 from longhaul.settings import EmrApplication, PathPolicy
-from tests.builders import BUCKET, body, settings, stage
+from tests.builders import BUCKET, NOW, body, settings, stage
 
 
 def problems_of(text: str) -> list[str]:
@@ -277,10 +279,16 @@ def test_job_id_of_an_attribute_is_kept_as_it_came(job_id: str) -> None:
     assert parse_job_id(job_id) == job_id
 
 
-@pytest.mark.parametrize("job_id", ["", "/a", "a..b", "a" * 129])
+@pytest.mark.parametrize("job_id", ["", "/a", "a..b", "a" * 129, "-rf", "--all"])
 def test_job_id_of_an_attribute_follows_the_rule_of_the_body(job_id: str) -> None:
     with pytest.raises(InvalidRequestError, match="message attribute job_id: a job_id has 1 to"):
         parse_job_id(job_id)
+
+
+def test_an_id_that_is_made_for_a_request_is_no_option_of_a_command() -> None:
+    made = new_ids(NOW, Random(1), 1)("ü-report")
+    assert made.startswith("report-")
+    assert parse_job_id(made) == made
 
 
 def test_long_list_of_problems_is_cut() -> None:

@@ -28,7 +28,7 @@ from longhaul.settings import LeaseSettings
 from tests.builders import NOW, running
 
 FOUND = Results({"days": [1, 2]}, None, {".": 1_200, "daily": 31}, {"bad_rows": 12, "share": 0.25})
-OUTPUT = CommittedOutput(1, "ref", "s3://b/out/", 1, 1, results=FOUND)
+OUTPUT = CommittedOutput(1, 1, 1, prefix="s3://b/out/", results=FOUND)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from longhaul.domain.claim import new_run
 from longhaul.domain.classify import classify as classify_evidence
 from longhaul.domain.classify import with_task
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import Lease
+from longhaul.domain.lease import AttemptId, Lease
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
 from longhaul.domain.settlement import after_verdict, without_tiny
@@ -146,9 +146,9 @@ def test_an_invocation_is_gone_when_lambda_has_surely_ended_it_and_not_before() 
     tasks = AllTasks({LAMBDA.name: Invocations(clock.now)})
     name = reference(FUNCTION, "5d4a9c5e", UNTIL)
 
-    before = tasks.stop(name, "x")
+    before = tasks.stop(name, AttemptId("main#a", 1, 1), "x")
     clock.sleep(0.001)
-    after = tasks.stop(name, "x")
+    after = tasks.stop(name, AttemptId("main#a", 1, 1), "x")
 
     assert (before.is_gone, before.gone_by) == (False, gone_by)
     assert after.is_gone

@@ -272,7 +272,7 @@ def test_timeout_of_a_waiting_runner_says_for_how_long_nothing_had_moved() -> No
 
 @pytest.mark.parametrize("error", [None, "JobCancelled", "States.Timeout", "ExecutionClosed"])
 def test_task_of_an_attempt_that_committed_is_left_to_end(error: str | None) -> None:
-    output = CommittedOutput(1, "longhaul/pending/x", "s3://longhaul-data/out/", 2, 10)
+    output = CommittedOutput(1, 2, 10, prefix="s3://longhaul-data/out/")
 
     assert classify(changed(STARTED, output=output), Evidence(error)) == Verdict(
         OutcomeClass.SUCCEEDED, "output committed", stop_task=False

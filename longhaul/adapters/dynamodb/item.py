@@ -7,11 +7,12 @@ whole epoch milliseconds; values with a structure are JSON text; None and empty 
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from types import UnionType
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
@@ -43,6 +44,7 @@ Item = Mapping[str, Any]
 TERMINAL_TTL = timedelta(days=120)
 """Longer than Step Functions remembers execution names (90 days) and SQS keeps a message (14)."""
 
+_MAX_NUMBER = 2**63
 _LEASE = "lease"
 _ATTEMPT = "attempt#"
 
@@ -155,24 +157,69 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+def _required(value: Any, hint: Any) -> Any:  # noqa: ANN401 - a value of JSON, and its type
+    """The value if it is of that type: a task may have written anything there.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not _is_of(value, hint):
+        raise TypeError(hint)
+    return value
+
+
+def _is_of(value: Any, hint: Any) -> bool:  # noqa: ANN401 - as above
+    of, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, UnionType) or of is Union:
+        return any(_is_of(value, each) for each in arguments)
+    if hint is int:  # a boolean is none, and a larger one is no number of ours
+        return type(value) is int and abs(value) < _MAX_NUMBER
+    if of is dict:
+        return isinstance(value, dict) and all(
+            _is_of(each, arguments[1]) for each in value.values()
+        )
+    if of is tuple:
+        return isinstance(value, list) and all(_is_of(each, arguments[0]) for each in value)
+    if hint is Results:  # which reads what it knows
+        return isinstance(value, dict)
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        named = [each.name for each in fields(hint) if each.compare]
+        return isinstance(value, dict) and all(_is_of(value[each], hints[each]) for each in named)
+    return hint is Any or isinstance(value, hint)
+
+
+def _written(value: Any) -> Any:  # noqa: ANN401 - a field of a dataclass
+    if is_dataclass(value):
+        compared = (each.name for each in fields(value) if each.compare)
+        return {name: _written(getattr(value, name)) for name in compared}
+    return [_written(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def _nested(kind: type[Any]) -> Codec:
     """A dataclass as JSON. Fields that only another version knows are ignored.
 
     Fields that are not compared say how the value was read, and are not written.
     """
     known = {field.name for field in fields(kind) if field.compare}
+    hints = get_type_hints(kind)
 
     def read(plain: str) -> Any:  # noqa: ANN401 - a `kind`
         found = json.loads(plain).items()
-        return kind(**{name: value for name, value in found if name in known})
+        given = {name: _required(value, hints[name]) for name, value in found if name in known}
+        return kind(**given)
 
     def write(value: Any) -> str:  # noqa: ANN401 - a `kind`
-        return _json({name: each for name, each in asdict(value).items() if name in known})
+        return _json(_written(value))
 
     return Codec(write, read)
 
 
-_TEXT = Codec(_plain, _plain)
+def _of_json(hint: Any) -> Codec:  # noqa: ANN401 - a type
+    return Codec(_json, lambda plain: _required(json.loads(plain), hint))
+
+
+_TEXT = Codec(_plain, lambda plain: _required(plain, str))
 _WATCH = _nested(TreeWatch)
 _TIME = Codec(milliseconds, lambda plain: datetime.fromtimestamp(int(plain) / 1000, UTC))
 _BY_TYPE: dict[Any, Codec] = {
@@ -185,8 +232,8 @@ _BY_TYPE: dict[Any, Codec] = {
     tuple[str, ...]: Codec(list, tuple),
     tuple[str, ...] | None: Codec(list, tuple),
     tuple[int, ...]: Codec(_steps, _ages),
-    dict[str, Any]: Codec(_json, json.loads),
-    dict[str, str]: Codec(_json, json.loads),
+    dict[str, Any]: _of_json(dict[str, Any]),
+    dict[str, str]: _of_json(dict[str, str]),
     State: Codec(lambda state: state.value, State),
     tuple[Owed, ...]: Codec(
         lambda owed: [each.value for each in owed],
@@ -272,6 +319,8 @@ def from_item(item: Item) -> Lease:
 
     def lease() -> Lease:
         found = _decoded(item, _OF_LEASE)
+        if output := found["attempt"].get("output"):
+            found["attempt"]["output"] = output.at(found[None].get("places", {}))
         return Lease(
             **found[None], receive=Receive(**found["receive"]), attempt=Attempt(**found["attempt"])
         )
@@ -308,7 +357,8 @@ def _read(item: Item, read: Callable[[], T]) -> T:
         return read()
     except Exception as error:  # noqa: BLE001 - what another version writes is not foreseen
         logger.error(  # noqa: TRY400 - without the values, which the traceback quotes
-            "this row cannot be read by this version",
+            "the row of %s cannot be read by this version",
+            key_of(item),
             extra={"lease": key_of(item), "error": type(error).__name__},
         )
         # Not `from error`: a traceback of this one would quote them too.

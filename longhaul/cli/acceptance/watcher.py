@@ -64,7 +64,7 @@ class Hands:
             case Disturbance.CANCEL:
                 self.canceller.cancel(row.stage, row.job_id)
             case Disturbance.STOP_TASK:
-                self.tasks.stop(str(row.attempt.task_arn), _REASON)
+                self.tasks.stop(str(row.attempt.task_arn), row.id, _REASON)
             case Disturbance.STOP_EXECUTION:
                 arn = self.executions.arn(row.id.execution_name)
                 self.stepfunctions.stop_execution(executionArn=arn, cause=_REASON)

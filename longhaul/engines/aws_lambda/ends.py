@@ -47,7 +47,7 @@ _AFTER_A_START = (
 # Before the name of the invocation that has ended, at the end of the function's message.
 _ENDED_IS = "; ended: "
 _INVOCATIONS = "/invocations/"
-_NAME = re.compile(r"/invocations/([^/]+)/until/(\d{1,16})")
+_NAME = re.compile(r"/invocations/([^/]+)/until/(\d{1,14})")
 _EXIT_CODE = re.compile(r"exit code (\d{1,3})")
 _KILLED = "signal: killed"
 _OUT_OF_MEMORY = 137
@@ -63,12 +63,12 @@ def reference(function_arn: str, request_id: str, until: datetime) -> str:
 
 def ends_by(task_ref: str) -> datetime:
     """When the invocation of that name has ended at the latest, in AWS's time."""
-    return datetime.fromtimestamp(int(_parts(task_ref)[2]) / 1000, UTC) + CLOCK_RIGHT_WITHIN
+    return datetime.fromtimestamp(_parts(task_ref)[1] / 1000, UTC) + CLOCK_RIGHT_WITHIN
 
 
 def request_id(task_ref: str) -> str:
     """Lambda's id of the invocation of that name, which is also in its log."""
-    return _parts(task_ref)[1]
+    return _parts(task_ref)[0]
 
 
 def ended(words: str, task_ref: str) -> str:
@@ -85,11 +85,10 @@ def is_over(task_ref: str, error: dict[str, Any]) -> bool:
     return error.get("errorType") == ENDED and message.endswith(f"{_ENDED_IS}{task_ref}")
 
 
-def _parts(task_ref: str) -> re.Match[str]:
+def _parts(task_ref: str) -> tuple[str, int]:
+    """Its id and its end; that of none has passed. A job's code may have written anything there."""
     match = _NAME.search(task_ref)
-    if match is None:
-        raise ValueError(f"{task_ref} names no invocation")
-    return match
+    return (match[1], int(match[2])) if match else ("", 0)
 
 
 def classify(_: Lease, error: dict[str, Any]) -> Verdict:

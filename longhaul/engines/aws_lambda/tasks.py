@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import StoppedTask
 from longhaul.engines.aws_lambda.ends import ends_by
 from longhaul.ports import RunningTask
@@ -18,7 +19,7 @@ class Invocations:
     def running(self) -> Iterator[RunningTask]:
         return iter(())
 
-    def stop(self, task_arn: str, reason: str) -> StoppedTask:  # noqa: ARG002 - nobody is told
+    def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:  # noqa: ARG002 - nobody is told
         """Its runner stops at its next report; Lambda ends it at its timeout at the latest."""
         gone_by = ends_by(task_arn)
         return StoppedTask(is_gone=self._aws_time() >= gone_by, gone_by=gone_by)

@@ -42,12 +42,6 @@ def reference(application_arn: str, attempt: AttemptId) -> str:
     return f"{application_arn}{_JOB_RUNS}{name_of(attempt)}"
 
 
-def name_in(task_ref: str) -> str | None:
-    """The name of the job run in a row's `task_arn`; None for a Fargate task."""
-    _, found, name = task_ref.partition(_JOB_RUNS)
-    return name if found else None
-
-
 def exit_code_in(state_details: str) -> int | None:
     """The driver's exit code; None when it never ran, or EMR has none."""
     match = _EXIT_CODE.search(state_details)

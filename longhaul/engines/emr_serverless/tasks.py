@@ -6,8 +6,9 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import StoppedTask
-from longhaul.engines.emr_serverless.ends import attempt_of, name_in, reference
+from longhaul.engines.emr_serverless.ends import attempt_of, name_of, reference
 from longhaul.ports import RunningTask
 
 # States of a job run that runs, or will run.
@@ -32,12 +33,12 @@ class EmrJobRuns:
             if attempt:
                 yield RunningTask(reference(self._application_arn, attempt), attempt)
 
-    def stop(self, task_arn: str, reason: str) -> StoppedTask:  # noqa: ARG002 - EMR takes no reason
-        """Cancel the job run of that name, if it runs.
+    def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:  # noqa: ARG002 - EMR takes no reason, and the attempt has a name
+        """Cancel the attempt's job run, if it runs.
 
         How an ended one went is not looked up: that would search all that ever ran.
         """
-        name = name_in(task_arn)
+        name = name_of(attempt)
         ours = [each["id"] for each in self._listed((*_ALIVE, _ENDING)) if each.get("name") == name]
         for id_ in ours:
             self._cancel(id_)

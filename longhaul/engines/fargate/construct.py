@@ -163,7 +163,7 @@ class SparkRuntime(Construct):
         stop_tasks(role, self.tasks)
 
     def grant_finding(self, role: iam.IRole) -> None:
-        find_tasks(role, self.cluster.attr_arn, self.tasks)
+        find_tasks(role, self.cluster.attr_arn)
 
     def _variables(self) -> dict[str, str]:
         """Of all stages: a size has one definition, and the runner takes those of its job's."""

@@ -42,9 +42,11 @@ class EcsTasks:
                     if attempt:
                         yield RunningTask(task["taskArn"], attempt)
 
-    def stop(self, task_arn: str, reason: str) -> StoppedTask:
+    def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:
         """SIGTERM now, SIGKILL after the task's stop timeout."""
         try:
+            if self._is_of_another(attempt, task_arn):
+                return StoppedTask(is_gone=True)
             task = self._client.stop_task(
                 cluster=self._cluster, task=task_arn, reason=reason[:_MAX_REASON]
             )["task"]
@@ -60,6 +62,11 @@ class EcsTasks:
         return StoppedTask(
             task.get("lastStatus") in _GONE, _evidence_of(task) if by_itself else None
         )
+
+    def _is_of_another(self, attempt: AttemptId, task_arn: str) -> bool:
+        """Whether ECS knows the task, and started it for something else."""
+        found = self._client.describe_tasks(cluster=self._cluster, tasks=[task_arn])["tasks"]
+        return any(_attempt_of(task) != attempt for task in found)
 
 
 def _evidence_of(task: Mapping[str, Any]) -> Evidence:

@@ -177,7 +177,6 @@ class Uploader:
         )
         return CommittedOutput(
             attempt=main.attempt.attempt,
-            pending_ref=pending_ref(main.attempt),
             prefix=main.output,
             files=len(main.files),
             size_bytes=main.size_bytes,

@@ -18,8 +18,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "the emitted requests are ignored",
         _FINISH,
-        "if output and output.emitted_ref:",
-        "if output and not output.emitted_ref and output.emitted_ref:",
+        "if output and output.emitted is not None:",
+        "if False:",
     ),
     Mutant(
         "the join starts with one member missing",

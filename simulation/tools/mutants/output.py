@@ -62,7 +62,7 @@ OUTPUT: Final = (
     Mutant(
         "the uploads of a failed attempt stay",
         _PUBLISHER,
-        "        pending = self._load(pending_ref(attempt))\n"
+        "        pending = self._load(attempt)\n"
         "        for each in pending.outputs if pending else ():\n            self._withdraw(each)",
         "        del attempt",
     ),

@@ -13,7 +13,7 @@ from tests.builders import NOW, changed, running
 
 def success(n: int, results: Results) -> Lease:
     row = running(key=f"main#day-{n}", state=State.SUCCEEDED, settled_at=NOW + timedelta(hours=n))
-    return changed(row, output=CommittedOutput(1, "ref", "s3://b/out/", 1, 1, results=results))
+    return changed(row, output=CommittedOutput(1, 1, 1, prefix="s3://b/out/", results=results))
 
 
 def test_a_curve_has_room_for_the_largest_numbers() -> None:

@@ -94,8 +94,8 @@ def test_a_hand_over_counts_as_a_beat() -> None:
 
 def test_a_committed_file_is_created_uploaded_in_parts_and_completed() -> None:
     plain = usage(ENDED, None, SETTINGS, NOW).puts
-    small = CommittedOutput(1, "ref", "s3://b/out/", files=2, size_bytes=100)
-    large = CommittedOutput(1, "ref", "s3://b/out/", files=1, size_bytes=100 * 1024 * 1024)
+    small = CommittedOutput(1, prefix="s3://b/out/", files=2, size_bytes=100)
+    large = CommittedOutput(1, prefix="s3://b/out/", files=1, size_bytes=100 * 1024 * 1024)
     assert usage(ENDED, small, SETTINGS, NOW).puts == plain + 2 * 3 + 1
     assert usage(ENDED, large, SETTINGS, NOW).puts == plain + 1 + 13 + 1 + 1
 

@@ -65,11 +65,7 @@ def succeeded(world: World, job_id: str, seconds: float) -> Lease:
     row = started(world, world.claim(job_id), 1.0)
     works(world, row, seconds)
     output = CommittedOutput(
-        row.attempt.number,
-        "longhaul/pending/x",
-        f"s3://longhaul-data/clean/{job_id}/",
-        12,
-        3_400_000,
+        row.attempt.number, 12, 3_400_000, prefix=f"s3://longhaul-data/clean/{job_id}/"
     )
     return world.end(
         world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED, ""
@@ -107,7 +103,7 @@ def tree(
 ) -> Lease:
     """A root that emitted `jobs`, of which `begun` have a row: every 7th died, every 5th runs."""
     row = world.claim(name, opens=("total",), label=label)
-    output = replace(OUTPUT, emitted_ref="emitted", emitted={"clean": jobs})
+    output = replace(OUTPUT, emitted={"clean": jobs})
     root = world.end(
         world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
     )

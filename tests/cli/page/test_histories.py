@@ -36,9 +36,7 @@ def test_the_history_equals_the_table_at_every_step_of_a_job(world: World) -> No
 def test_a_voided_commit_changes_the_remembered_attempt(world: World) -> None:
     lease, leases = started(world, world.claim("job")), world.parts.leases
     committed = leases.report(
-        transitions.commit(
-            lease.id, CommittedOutput(1, "pending", "s3://longhaul-data/clean/", 1, 1)
-        )
+        transitions.commit(lease.id, CommittedOutput(1, 1, 1, prefix="s3://longhaul-data/clean/"))
     )
     numbers, rng = world.settings.lease, world.parts.rng
     row = after_verdict(
