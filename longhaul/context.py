@@ -21,7 +21,6 @@ from longhaul.ports import (
     Slots,
     Tasks,
     Troubles,
-    UntoldNotices,
 )
 from longhaul.settings import LeaseSettings, RuntimeSettings
 
@@ -48,7 +47,6 @@ class Context:
     publisher: Publisher
     saved: SavedWork
     notices: Notices
-    untold: UntoldNotices
     metrics: Metrics
 
     @property

@@ -58,6 +58,13 @@ class Input(Protocol):
     def extensions(self) -> frozenset[str]:
         """The last extensions of its files, without the dot."""
 
+    @property
+    def types(self) -> Mapping[str, str]:
+        """Types of columns that are texts in its files, or names of folders, as in `integer`.
+
+        Where a job of Longhaul wrote them. `Job.read` gives the columns these types.
+        """
+
 
 @dataclass(frozen=True)
 class Parent:
@@ -125,7 +132,8 @@ class Job(Protocol[ParamsT_co]):
 
         `job.read("trips", spark.read.format("parquet"))` reads what `spark.read.parquet` reads.
         But of a file's schema only the columns and their types count: what else it says of them
-        may be an expression, which Spark would evaluate.
+        may be an expression, which Spark would evaluate. Columns of CSV and of folders get the
+        types that they had when a job of Longhaul wrote them.
 
         Raises:
             PermanentJobError: as `input`.

@@ -17,7 +17,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from longhaul.catalogue._sql_functions import FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS, TYPE_ARGUMENT
+from longhaul.catalogue._sql_functions import (
+    FUNCTIONS,
+    OPTIONS,
+    OPTIONS_ARGUMENT,
+    SCHEMAS,
+    TABLE_FUNCTIONS,
+    TYPE_ARGUMENT,
+)
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.request import name_of
 
@@ -128,8 +135,11 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
             case "UnresolvedFunction":
                 parts = list(_items(node.nameParts()))
                 _require_function(parts, FUNCTIONS)
-                if parts[0].lower() in TYPE_ARGUMENT:  # each argument costs calls into the JVM
-                    _require_plain_type(parts[0].lower(), list(_items(node.arguments())))
+                name = parts[0].lower()
+                if name in TYPE_ARGUMENT:  # each argument costs calls into the JVM
+                    _require_plain_type(name, list(_items(node.arguments())))
+                if name in OPTIONS_ARGUMENT:
+                    _require_options(name, list(_items(node.arguments())))
             case "UnresolvedTableValuedFunction":
                 _require_function(list(_items(node.name())), TABLE_FUNCTIONS)
             case "UnresolvedGenerator":  # LATERAL VIEW
@@ -254,6 +264,33 @@ def _require_plain_type(function: str, arguments: list[Node]) -> None:
             f"params.query: the schema of {function} must be a text such as 'a INT, b STRING', or"
             " schema_of_json(…) or schema_of_csv(…)"
         )
+
+
+def _require_options(function: str, arguments: list[Node]) -> None:
+    """Refuse options that are not written in the query, or not listed."""
+    options = arguments[OPTIONS_ARGUMENT[function] :]
+    words = [word for each in options if _calls(each, "map") for word in _items(each.arguments())]
+    kinds = {each.getClass().getSimpleName() for each in arguments}
+    # A name could give an argument another place.
+    if (
+        "NamedArgumentExpression" in kinds
+        or not all(_calls(each, "map") for each in options)
+        or any(word.getClass().getSimpleName() != "Literal" for word in words)
+    ):
+        raise PermanentJobError(
+            f"params.query: the options of {function} must be texts in the query, such as"
+            " map('mode', 'FAILFAST')"
+        )
+    for name in (str(word.value()) for word in words[::2]):
+        if name.lower() not in OPTIONS:
+            raise PermanentJobError(
+                f"params.query: option '{name_of(name)}' of {function} is not allowed"
+            )
+
+
+def _calls(node: Node, function: str) -> bool:
+    is_call = node.getClass().getSimpleName() == "UnresolvedFunction"
+    return is_call and [part.lower() for part in _items(node.nameParts())] == [function]
 
 
 def _is_json(text: str) -> bool:

@@ -1,14 +1,14 @@
 """One SELECT over the inputs. Each is a view under its name.
 
+Columns of CSV and of folders are texts, unless `columns`, or the job of Longhaul that wrote them,
+says their types: what a value looks like is no type (`12D`, `00501`, `08:15`).
+
 The query reads nothing else and calls listed functions only: see `_select_only`.
 """
 
-import csv
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
 
 from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
@@ -19,11 +19,18 @@ from longhaul.catalogue._select_only import (
     require_select,
     restricted_session,
 )
+from longhaul.catalogue._text_files import (
+    TextInput,
+    broken_inputs,
+    header_of,
+    sent_name,
+    whole_texts,
+)
 from longhaul.domain.tables import column_of
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
 from longhaul.runner.io.text_options import READ_CSV
-from longhaul.runner.spark.reading import columns_alone
+from longhaul.runner.spark.reading import columns_alone, typed
 
 _FORMATS: Final[dict[str, Format]] = {
     "parquet": "parquet",
@@ -41,18 +48,28 @@ class Params(BaseParams):
     partition_by: tuple[str, ...] = ()
     input_formats: dict[str, Format] = Field(default_factory=dict)
     """Formats of inputs whose files have no telling extension."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """Types of inputs' columns that are texts, those of CSV and of folders: `n INT, at DATE`."""
 
 
 def run(spark: SparkSession, job: Job[Params]) -> None:
     params = job.params
     require_views(job.inputs)
+    if unknown := params.columns.keys() - job.inputs.keys():
+        raise PermanentJobError(f"params.columns: there is no input {min(unknown)!r}")
     session = restricted_session(spark)
+    texts = []
     for name in job.inputs:
         path = job.input(name)
         # Looked at when it is there: it may have been replaced on its way.
         format_ = params.input_formats.get(name) or format_of(name, job.inputs[name])
+        given = types_of(session, name, params.columns[name]) if name in params.columns else {}
         with analysis_errors(f"input {name!r}"):
-            read(session, name, path, format_).createOrReplaceTempView(name)
+            frame, files = read(session, name, path, format_, {**job.inputs[name].types, **given})
+            frame.createOrReplaceTempView(name)
+        if files:
+            texts.append(files)
+        require_types(name, frame, given)
     require_select(session, params.query, job.inputs)
     with query_errors():
         result = session.sql(params.query)
@@ -63,7 +80,7 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
             f"params.partition_by: the query has no column {', '.join(missing)}"
         )
     job.progress("running the query")
-    with analysis_errors("the result of params.query"):
+    with analysis_errors("the result of params.query"), broken_inputs(session, texts):
         rows = job.write(result, format=params.format, partition_by=params.partition_by)
     job.progress(f"{rows} rows")
 
@@ -97,15 +114,23 @@ def format_of(name: str, staged: Input) -> Format:
     return only
 
 
-def read(spark: SparkSession, name: str, path: str, format_: Format) -> DataFrame:
-    reader = spark.read.format(format_)
-    if format_ == "csv":
-        require_one_header(spark, name, path)
-        reader = reader.options(**READ_CSV).option("inferSchema", value=True)
-    return columns_alone(reader, path)
+def read(
+    spark: SparkSession, name: str, path: str, format_: Format, types: Mapping[str, str]
+) -> tuple[DataFrame, TextInput | None]:
+    """An input with these types of columns that are texts, and its files if all of it is text."""
+    reader, texts = spark.read.format(format_), None
+    if format_ in ("csv", "json"):
+        texts = whole_texts(spark, name, path, format_)
+        reader = reader.option("mode", "FAILFAST")
+    if texts and format_ == "csv":
+        require_one_header(spark, texts)
+        reader = reader.options(**READ_CSV)
+    with broken_inputs(spark, [texts] if texts else []):
+        frame = columns_alone(reader, path)
+    return typed(frame, types, name=name, names_file=format_ == "csv"), texts
 
 
-def require_one_header(spark: SparkSession, name: str, path: str) -> None:
+def require_one_header(spark: SparkSession, texts: TextInput) -> None:
     """Spark reads CSV by position, by the header of one file.
 
     Its own check (`enforceSchema`) does not do: it fails for columns without a name, such as the
@@ -114,44 +139,35 @@ def require_one_header(spark: SparkSession, name: str, path: str) -> None:
     Raises:
         PermanentJobError: the files of an input have different columns, or in another order.
     """
-    files = sorted(spark.read.text(path).inputFiles())
-    if len(files) == 1:
-        return
     # In S3 the time goes into waiting.
     with ThreadPoolExecutor(8, thread_name_prefix="headers") as pool:
-        headers = zip(files, pool.map(lambda file: _header(spark, file), files), strict=True)
-        found = [(file, header) for file, header in headers if header]
+        headers = pool.map(lambda file: header_of(spark, texts.name, file), texts.files)
+        found = [each for each in zip(texts.files, headers, strict=True) if each[1]]
     for file, header in found[1:]:
         if header != found[0][1]:
-            first, other = (_sent_name(each) for each in (found[0][0], file))
             raise PermanentJobError(
-                f"input {name!r}: the header of {other} is not that of {first}: give files with"
-                " other columns, or in another order, an input of their own"
+                f"input {texts.name!r}: the header of {sent_name(file)} is not that of"
+                f" {sent_name(found[0][0])}: give files with other columns, or in another order, an"
+                " input of their own"
             )
 
 
-def _header(spark: SparkSession, file: str) -> list[str]:
-    """The names of a file's columns, in any case; empty if it has no line.
-
-    Read by the JVM, which reads S3 on a cluster, and unpacks what Spark unpacks.
-    """
-    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
-    streams = jvm.org.apache.spark.sql.execution.datasources.CodecStreams
-    stream = streams.createInputStream(
-        spark._jsparkSession.sessionState().newHadoopConf(),  # noqa: SLF001 - as above
-        path,
-    )
-    reader = jvm.java.io.BufferedReader(jvm.java.io.InputStreamReader(stream, "UTF-8"))
-    try:
-        lines = iter(reader.readLine, None)  # without \r\n
-        # Spark skips blank lines as well.
-        line = next((text for each in lines if (text := each.removeprefix("\ufeff")).strip()), "")
-    finally:
-        reader.close()
-    return next(csv.reader([line.lower()]), [])
+def require_types(name: str, frame: DataFrame, asked: Mapping[str, str]) -> None:
+    """Raises PermanentJobError for a column that is not there, or was no text."""
+    found = {column.lower(): type_ for column, type_ in frame.dtypes}
+    for column, type_ in asked.items():
+        if column.lower() not in found:
+            raise PermanentJobError(f"params.columns: input {name!r} has no column {column!r}")
+        if (there := found[column.lower()]) != type_:
+            raise PermanentJobError(
+                f"params.columns: column {column!r} of input {name!r} is {there} in its files, and"
+                " no text: cast it in the query"
+            )
 
 
-def _sent_name(file: str) -> str:
-    """The file's name as its sender knows it: staging puts numbers before."""
-    return re.sub(r"^\d{5}-", "", unquote(file.rpartition("/")[2]))
+def types_of(spark: SparkSession, name: str, ddl: str) -> dict[str, str]:
+    """Name and type of each column that a parameter describes, as in `at TIMESTAMP, n INT`."""
+    session = spark._jsparkSession.sessionState()  # noqa: SLF001 - PySpark has no public way
+    with analysis_errors(f"params.columns of input {name!r}"):
+        schema = session.sqlParser().parseTableSchema(ddl)
+    return {field.name(): field.dataType().sql().lower() for field in schema.fields()}

@@ -44,6 +44,16 @@ _MAX_FILE_BYTES: Final = 2**50
 # A forged number must not make what follows from it one that no reader takes. No count is longer.
 _MAX_COUNT: Final = 2**63 - 1
 
+# Columns of a dataset whose types are kept; of one with more none.
+MAX_TYPED: Final = 5_000
+
+_TYPE: Final = (
+    r"boolean|byte|short|integer|long|float|double|decimal\([0-9]{1,2},[0-9]{1,2}\)|date|timestamp"
+    r"|timestamp_ntz|interval (year|month|day|hour|minute|second)( to (month|hour|minute|second))?"
+)
+
+_IS_TYPE: Final = re.compile(_TYPE).fullmatch
+
 # A publication is repeated until it is struck off, by the sweeper at the latest. One whose files
 # have been replaced since is recognized as done after up to this many others.
 _PUBLISHED_KEPT: Final = 1_000
@@ -68,6 +78,11 @@ def relative(path: str) -> str:
     return path
 
 
+def is_typed(column: str, type_: object) -> bool:
+    """Whether a manifest says the type of such a column."""
+    return len(column) <= _MAX_TEXT and isinstance(type_, str) and _IS_TYPE(type_) is not None
+
+
 def carries_token(path: str) -> bool:
     """Whether the file's name has an attempt's token: no job of ours wrote one without.
 
@@ -87,8 +102,11 @@ _OF_PARTS: Final = Field(max_length=10_000, fail_fast=True)  # S3's limit of an 
 _OF_OUTPUTS: Final = Field(max_length=MAX_BESIDE, fail_fast=True)
 
 # No key, id or token is longer.
-Text = Annotated[str, Field(max_length=2_048)]
+_MAX_TEXT: Final = 2_048
+Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 RelativePath = Annotated[Text, AfterValidator(relative)]
+# As Spark's JSON of a schema names it.
+TypeName = Annotated[str, Field(pattern=rf"^({_TYPE})$")]
 FileSize = Annotated[int, Field(ge=0, le=_MAX_FILE_BYTES)]
 Count = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
 
@@ -119,6 +137,11 @@ class Manifest(Model):
     rows: Annotated[dict[Text, Count], Field(max_length=2 * MAX_FILES)] = Field(
         default_factory=dict
     )
+    # By dataset and column: types of columns that are texts in its files, or names of folders.
+    types: Annotated[
+        dict[Text, Annotated[dict[Text, TypeName], Field(max_length=MAX_TYPED)]],
+        Field(max_length=2 * MAX_FILES),
+    ] = Field(default_factory=dict)
     # What the job of the latest publisher returned, counted and measured: `domain.results`. It may
     # be forged.
     results: dict[str, Any] | None = None
@@ -264,6 +287,7 @@ def merged(pending: PendingOutput, current: Manifest | None) -> Manifest:
         update={
             "files": (*kept, *pending.manifest.files),
             "rows": _rows(pending.manifest, current, kept),
+            "types": _types(pending.manifest, current, kept),
             "base": (current.base if current else None) if appends else pending.token,
             "published": ((*_published(current), pending.token))[-_PUBLISHED_KEPT:],
             "origins": (*_origins(current, kept), *pending.manifest.origins)[-MAX_ORIGINS:],
@@ -281,6 +305,25 @@ def _origins(current: Manifest | None, kept: list[ManifestFile]) -> Iterator[Ori
     for origin in current.origins if current else ():
         if origin.id.token in tokens:
             yield origin
+
+
+def _types(
+    ours: Manifest, current: Manifest | None, kept: list[ManifestFile]
+) -> dict[str, dict[str, str]]:
+    """The types of each dataset's columns, where all of its files agree."""
+    of_kept = {file.dataset for file in kept}
+    of_ours = {file.dataset for file in ours.files}
+    found: dict[str, dict[str, str]] = {}
+    for dataset in sorted(of_kept | of_ours):
+        new = ours.types.get(dataset, {})
+        old = current.types.get(dataset, {}) if current else {}
+        if dataset not in of_kept:
+            found[dataset] = new
+        elif dataset not in of_ours:
+            found[dataset] = old
+        else:
+            found[dataset] = dict(old.items() & new.items())
+    return {dataset: types for dataset, types in found.items() if types}
 
 
 def _rows(ours: Manifest, current: Manifest | None, kept: list[ManifestFile]) -> dict[str, int]:

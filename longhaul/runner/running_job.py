@@ -31,6 +31,7 @@ from longhaul.runner.frames import frame_of
 from longhaul.runner.io.frame import Frame, WriteOptions
 from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.staged import UNREADABLE, local_path, parted_text
+from longhaul.runner.io.text_options import types_lost
 from longhaul.runner.io.written import (
     Dataset,
     Folder,
@@ -94,6 +95,7 @@ class InputOfJob:
 
     name: str
     extensions: frozenset[str]
+    types: Mapping[str, str] = field(hash=False)
     # Of the job, which is not to be printed with its parameters.
     path_when_there: Callable[[], str] = field(repr=False, compare=False)
 
@@ -103,7 +105,7 @@ class InputOfJob:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process: the path, once it is there."""
-        return InputOfJob, (self.name, self.extensions, partial(str, self.path))
+        return InputOfJob, (self.name, self.extensions, self.types, partial(str, self.path))
 
 
 @dataclass
@@ -155,7 +157,7 @@ class RunningJob(Generic[ParamsT]):
     @property
     def inputs(self) -> Mapping[str, InputOfJob]:
         return {
-            name: InputOfJob(name, each.extensions, partial(self.path_of_input, name))
+            name: InputOfJob(name, each.extensions, each.types, partial(self.path_of_input, name))
             for name, each in self.incoming.inputs.items()
         }
 
@@ -193,9 +195,10 @@ class RunningJob(Generic[ParamsT]):
         return found.path
 
     def read(self, name: str, reader: "DataFrameReader", /) -> "DataFrame":
-        from longhaul.runner.spark.reading import columns_alone  # noqa: PLC0415 - imports PySpark
+        from longhaul.runner.spark.reading import columns_alone, typed  # noqa: PLC0415 - imports PySpark
 
-        return columns_alone(reader, self.input(name))
+        frame = columns_alone(reader, self.input(name))
+        return typed(frame, self.incoming.inputs[name].types, name=name)
 
     def write(
         self,
@@ -290,7 +293,7 @@ class RunningJob(Generic[ParamsT]):
                     f"output: part {part!r} was stored with other columns, or in another format,"
                     " than it has now: name another version of it"
                 )
-            self._take(target, stored, saving, schema)
+            self._take(target, stored, saving, schema, how)
             return stored.rows
         place = saving.new_place()
         dataset = self._write_dataset(frame, target, saving.files.folder(place), how)
@@ -298,7 +301,7 @@ class RunningJob(Generic[ParamsT]):
             name, part, lambda: _stored(dataset, place, saving, _digest(*shape), version)
         )
         if kept is not None:
-            self._take(target, kept, saving, schema)
+            self._take(target, kept, saving, schema, how)
         else:
             self._add_part(dataset)
         return dataset.rows or 0
@@ -317,12 +320,22 @@ class RunningJob(Generic[ParamsT]):
         layout = self._layouts[title]
         return (stored.partition_by, stored.required) == (layout.partition_by, layout.required)
 
-    def _take(self, target: Target, stored: SavedDataset, saving: "Saving", schema: str) -> None:
+    def _take(
+        self,
+        target: Target,
+        stored: SavedDataset,
+        saving: "Saving",
+        schema: str,
+        how: WriteOptions,
+    ) -> None:
         """Let the output have a stored part."""
         name, output = target.name, target.output
         if stored.partition_by is None:
             folder = saving.files.published_from(stored.place)
-            self._add_part(Dataset(name, folder, stored.rows, stored=stored.files, output=output))
+            types = types_lost(schema, how)
+            self._add_part(
+                Dataset(name, folder, stored.rows, stored=stored.files, types=types, output=output)
+            )
             return
         folder = saving.files.bring(stored.place, stored.files)
         layout = TableLayout(schema, stored.partition_by, stored.required)
@@ -369,7 +382,8 @@ class RunningJob(Generic[ParamsT]):
         """Compute the frame, and write it into the folder."""
         name, output = target.name, target.output
         if target.table is None:
-            return Dataset(name, folder, frame.write(folder, how), output=output)
+            types = types_lost(frame.columns, how)
+            return Dataset(name, folder, frame.write(folder, how), types=types, output=output)
         columns: dict[str, Any] = json.loads(frame.columns)
         layout = self.layout(target.table, name, columns, how.partition_by)
         rows, without_null = frame.write_for_table(folder, layout, how.options)

@@ -123,17 +123,22 @@ class WrittenRows:
         return [row for dataset in datasets for row in rows(dataset, format_)]
 
     def _rows(self, dataset: Dataset, format_: str) -> list[dict[str, Any]]:
+        from longhaul.runner.spark.reading import typed  # noqa: PLC0415 - imports PySpark
+
         reader = self._spark().read.format(format_)
         if format_ == "csv":  # as `job.write` writes it
             reader = reader.options(**READ_CSV)
-        frame = reader.load(dataset.folder.as_uri())
+        frame = typed(reader.load(dataset.folder.as_uri()), dataset.types, name=dataset.title)
         return [row.asDict() for row in frame.collect()]
 
 
 def _rows_of_files(dataset: Dataset, format_: str) -> list[dict[str, Any]]:
     """The rows, without Spark."""
-    from pyarrow import csv  # noqa: PLC0415 - for these jobs alone
-    from pyarrow import dataset as datasets  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415 - for these jobs alone
+    from pyarrow import csv  # noqa: PLC0415 - as above
+    from pyarrow import dataset as datasets  # noqa: PLC0415 - as above
+
+    from longhaul.runner.plain.types import ARROW  # noqa: PLC0415 - as above
 
     if not isinstance(dataset.folder, Path):
         raise TypeError("a job without Spark writes to a disk")
@@ -146,6 +151,21 @@ def _rows_of_files(dataset: Dataset, format_: str) -> list[dict[str, Any]]:
             ),
         )
     found = datasets.dataset(str(dataset.folder), format=how, partitioning="hive")
+    # Arrow goes by what the texts of CSV and of folders look like.
+    parted = {each.name.partition("=")[0] for each in dataset.folder.rglob("*=*") if each.is_dir()}
+    schema = pa.schema(
+        (each.name, ARROW.get(dataset.types.get(each.name, ""), pa.string()))
+        if format_ == "csv" or each.name in parted
+        else each
+        for each in found.schema
+    )
+    folders = pa.schema(each for each in schema if each.name in parted)
+    found = datasets.dataset(
+        str(dataset.folder),
+        schema,
+        format=how,
+        partitioning=datasets.partitioning(folders, flavor="hive"),
+    )
     rows: list[dict[str, Any]] = found.to_table().to_pylist()
     return rows
 

@@ -448,6 +448,26 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         "SELECT try_variant_get(parse_json('{}'), '$', concat('i', 'nt'))",
         """SELECT FROM_JSON(city, '\\u007b"type":"struct","fields":[]}') FROM trips""",
     ),
+    "options that name classes": (
+        *(
+            f"SELECT {call} FROM trips"  # noqa: S608 - hostile on purpose
+            for name in ("'compression'", "'Codec'", "'com' || 'pression'", "lower('COMPRESSION')")
+            for options in (f"map({name}, 'org.apache.derby.jdbc.EmbeddedDriver')",)
+            for call in (
+                f"to_json(struct(km), {options})",
+                f"to_csv(struct(km), {options})",
+                f"from_json(city, 'a INT', {options})",
+                f"from_csv(city, 'a INT', {options})",
+                f"schema_of_json('{{}}', {options})",
+                f"schema_of_csv('1', {options})",
+            )
+        ),
+        "SELECT to_json(struct(km), map('pretty', 'true', 'compression', city)) FROM trips",
+        "SELECT to_json(struct(km), map_concat(map('pretty', 'true'))) FROM trips",
+        "SELECT to_json(struct(km), str_to_map('compression:x')) FROM trips",
+        "SELECT to_json(options => map('compression', 'x'), expr => struct(km)) FROM trips",
+        "SELECT to_json(struct(km), o) FROM (SELECT map('compression', 'x') AS o, km FROM trips)",
+    ),
     "names that Spark refuses while it parses": (
         "SELECT CAST('a' AS STRING COLLATE `reflect`)",
         "SELECT city::STRING COLLATE nowhere FROM trips",
@@ -558,6 +578,8 @@ HARMLESS: Final = (
     "SELECT parse_json('{\"a\": [1]}'):a[0]::INT, schema_of_json('{\"a\": 1}')",
     "SELECT a.b FROM (SELECT json_tuple('{\"x\": 1}', 'x') AS b) a",
     "SELECT from_csv('1,2', 'a INT, b INT'), to_csv(struct(1, 2))",
+    "SELECT from_csv('1;2', 'a INT, b INT', map('sep', ';', 'mode', 'FAILFAST'))",
+    "SELECT to_json(struct(current_date()), MAP('dateFormat', 'dd/MM/yyyy'))",
     (
         "SELECT from_json(city, SCHEMA_OF_JSON('{\"a\": 1}')), from_csv(city, schema_of_csv('1,2'))"
         " FROM trips"

@@ -60,7 +60,7 @@ def test_compressed_files_are_read_beside_plain_ones(
 
     sql.run(spark, job)
 
-    assert [row["n"] for row in written(job)] == [1, 2, 3, 4]
+    assert [row["n"] for row in written(job)] == ["1", "2", "3", "4"]
 
 
 def test_a_test_may_make_several_jobs_over_compressed_files(
@@ -73,7 +73,7 @@ def test_a_test_may_make_several_jobs_over_compressed_files(
 
         sql.run(spark, job)
 
-        assert written(job) == [{"n": number}]
+        assert written(job) == [{"n": str(number)}]
 
 
 def test_small_files_are_read_together(spark: SparkSession, staged: Any) -> None:
@@ -121,7 +121,7 @@ def test_csv_files_with_other_columns_are_refused_by_name(
 @pytest.mark.parametrize(
     "files",
     [
-        {"a.csv": b"n,m\n1,2\n", "b.csv": b'\xef\xbb\xbf\n"N","m"\r\n1,2\r\n', "c.csv": b""},
+        {"a.csv": b"n,m\n1,2\n", "b.csv": b'\xef\xbb\xbf\r\n"N","m"\r\n1,2\r\n', "c.csv": b""},
         {"a.csv": b",n\n1,2\n", "b.csv": b",n\n1,2\n"},  # with the index of pandas
         {"a.csv": b"n,n\n1,2\n", "b.csv": b"n,n\n1,2\n"},
     ],
@@ -133,7 +133,7 @@ def test_csv_files_of_the_same_columns_are_read_together(
 
     sql.run(spark, job)
 
-    assert [tuple(row.values()) for row in written(job)] == [(1, 2), (1, 2)]
+    assert [tuple(row.values()) for row in written(job)] == [("1", "2"), ("1", "2")]
 
 
 @pytest.mark.parametrize("name", ["a.csv.zip", "a.csv.xz", "a.CSV.ZST", "a.tar", "a.csv.gzip"])
@@ -194,7 +194,8 @@ def passed_on(spark: SparkSession, make_job: Any, frame: DataFrame) -> DataFrame
     job = make_job({})
     job.write(frame, format="csv")
     following = make_job({"rows": job.written[0].folder})
-    return sql.read(spark, "rows", following.input("rows"), "csv")
+    found, _ = sql.read(spark, "rows", following.input("rows"), "csv", job.written[0].types)
+    return found
 
 
 @settings_of_hypothesis(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -203,7 +204,6 @@ def passed_on(spark: SparkSession, make_job: Any, frame: DataFrame) -> DataFrame
 def test_texts_and_nulls_come_through_csv_as_they_were(
     spark: SparkSession, make_job: Any, rows: list[tuple[Any, Any]]
 ) -> None:
-    rows = [("text", "text"), *rows]  # or a column of digits would be read as numbers
     names = [' "x', "y\n,z"]
     schema = StructType([StructField(name, StringType()) for name in names])
 
@@ -219,7 +219,6 @@ def test_texts_and_nulls_come_through_csv_as_they_were(
 def test_a_lone_column_keeps_its_rows_in_csv(
     spark: SparkSession, make_job: Any, texts: list[str | None]
 ) -> None:
-    texts = ["text", *texts]
     frame = spark.createDataFrame([(text,) for text in texts], "x string").coalesce(1)
 
     read = passed_on(spark, make_job, frame)
@@ -285,8 +284,11 @@ def test_values_of_all_types_come_through_text_as_they_were(
         job = make_job({})
         job.write(frame.coalesce(1), format=format_)
 
-        read = sql.read(spark, "rows", job.written[0].folder.as_uri(), format_)
+        written = job.written[0]
+        read, _ = sql.read(spark, "rows", written.folder.as_uri(), format_, written.types)
 
+        if format_ == "csv":
+            assert read.dtypes == frame.dtypes
         back = read.selectExpr(*(f"cast({name} as {kind}) {name}" for name, kind in types.items()))
         as_texts = [f"cast({name} as string)" for name in types]
         assert [*map(tuple, back.selectExpr(as_texts).collect())] == [
@@ -300,7 +302,8 @@ def test_a_quoted_empty_value_is_a_text_and_no_number(
     spark: SparkSession, staged: Any, written: Any
 ) -> None:
     files = {"a.csv": b'n,text,day,m\n"1","","2020-01-01","7"\n"","a","","8"\n,,,\n'}
-    job = staged(files, sql.Params(query="SELECT n, text, day, m FROM rows"))
+    columns = {"rows": "n INT, day DATE, m INT"}
+    job = staged(files, sql.Params(query="SELECT n, text, day, m FROM rows", columns=columns))
 
     sql.run(spark, job)
 
@@ -332,7 +335,7 @@ def test_a_parted_output_without_rows_keeps_its_columns(
     assert job.write(frame, format=format_, partition_by=["a:b", "PART"]) == 0
 
     following = make_job({"rows": job.written[0].folder})
-    read = sql.read(spark, "rows", following.input("rows"), format_)
+    read, _ = sql.read(spark, "rows", following.input("rows"), format_, {})
     assert (sorted(read.columns), read.count()) == (["PART", "a:b", "text", "void"], 0)
     assert following.write(read, format=format_) == 0  # no writer takes a column without a type
 
@@ -345,7 +348,7 @@ def test_a_column_of_nulls_stays_in_json(spark: SparkSession, make_job: Any, wri
 
     assert written(job, format_="json") == [{"n": 1, "gone": None, "s": (1, None)}]
     following = make_job({"rows": job.written[0].folder})
-    read = sql.read(spark, "rows", following.input("rows"), "json")
+    read, _ = sql.read(spark, "rows", following.input("rows"), "json", {})
     assert sorted(read.columns) == ["gone", "n", "s"]
 
 
@@ -363,7 +366,7 @@ def test_a_partition_may_begin_with_an_underscore_and_hold_colons(
     for time in ("12:00", "13:30"):
         (tmp_path / f"_time={time}").mkdir()
         (tmp_path / f"_time={time}" / "a.csv").write_text(f"n\n{time[:2]}\n")
-    query = "SELECT n, date_format(_time, 'HH:mm') AS _time FROM rows"
+    query = "SELECT n, _time FROM rows"
     job = make_job({"rows": tmp_path}, sql.Params(query=query, partition_by=("_time",)))
 
     sql.run(spark, job)
@@ -372,7 +375,7 @@ def test_a_partition_may_begin_with_an_underscore_and_hold_colons(
         {"rows": job.written[0].folder}, sql.Params(query="SELECT n FROM rows ORDER BY n")
     )
     sql.run(spark, following)
-    assert written(following) == [{"n": 12}, {"n": 13}]
+    assert written(following) == [{"n": "12"}, {"n": "13"}]
 
 
 def test_a_function_that_fails_once_is_called_again(spark: SparkSession, tmp_path: Path) -> None:

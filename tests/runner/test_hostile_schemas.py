@@ -88,7 +88,7 @@ def test_a_pickled_class_in_a_footer_is_not_unpickled(spark: SparkSession, tmp_p
 
 
 def _as_sql(spark: SparkSession, _: MakeJob, folder: Path) -> DataFrame:
-    return sql.read(spark, "rows", folder.as_uri(), "parquet")
+    return sql.read(spark, "rows", folder.as_uri(), "parquet", {})[0]
 
 
 def _as_any_job(spark: SparkSession, make_job: MakeJob, folder: Path) -> DataFrame:
@@ -154,7 +154,7 @@ def test_a_column_keeps_its_collation(spark: SparkSession, tmp_path: Path) -> No
     )
     written.write.parquet((tmp_path / "rows").as_uri())
 
-    frame = sql.read(spark, "rows", (tmp_path / "rows").as_uri(), "parquet")
+    frame, _ = sql.read(spark, "rows", (tmp_path / "rows").as_uri(), "parquet", {})
 
     assert frame.schema == spark.read.parquet((tmp_path / "rows").as_uri()).schema
     assert frame.where("x = 'a'").count() == 2

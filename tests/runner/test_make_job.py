@@ -25,7 +25,7 @@ def test_a_folder_of_files_is_one_input_with_its_partitions(
     job = make_job({"hits": hits})
 
     rows = spark.read.csv(job.input("hits"), header=True).orderBy("n").collect()
-    assert [(row["n"], row["day"]) for row in rows] == [("10", 1), ("11", 1), ("20", 2)]
+    assert [(row["n"], row["day"]) for row in rows] == [("10", "1"), ("11", "1"), ("20", "2")]
 
 
 @pytest.mark.parametrize("other", ["late.csv", "hour=1/a.csv", "day=2/hour=1/a.csv"])

@@ -11,9 +11,11 @@ from botocore.exceptions import ClientError
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import RecordedResult
 from longhaul.domain.manifest import Manifest, ManifestFile
+from longhaul.domain.paths import DataPath
 from longhaul.domain.provenance import Writer
 from longhaul.domain.results import Results, read_results
 from longhaul.domain.verdict import ExitCode
+from longhaul.runner.io.listing import InputListing, staged_at
 from longhaul.runner.loading import MAX_CODE_BYTES
 from longhaul.settings import LeaseSettings, PathPolicy
 from tests.builders import BUCKET, settings
@@ -199,6 +201,32 @@ def test_a_job_finds_the_results_of_those_that_wrote_its_inputs(cloud: Cloud, ru
     }
     # Those that read the output find its own.
     assert read_results(manifest(cloud).results or {}) == done.results
+
+
+def test_the_manifest_knows_the_types_that_texts_and_folders_lose(cloud: Cloud, run: Run) -> None:
+    code = (
+        "def run(spark, job):\n"
+        "    rows = spark.sql(\"select '00501' zip, 1 n, date'2020-01-31' day, 2.5 x, map() a\")\n"
+        "    job.write(rows.drop('a'), format='csv', partition_by=['zip', 'day'])\n"
+        "    job.write(rows, 'rows', partition_by=['zip', 'n'])\n"
+        "    job.write(rows, 'whole')"
+    )
+
+    assert run(code) is ExitCode.OK
+
+    assert manifest(cloud).types == {
+        ".": {"n": "integer", "day": "date", "x": "decimal(2,1)"},
+        "rows": {"n": "integer"},
+    }
+    listing = InputListing(cloud.s3, BUCKET)
+    for place, types in {
+        OUTPUT: {"n": "integer", "day": "date", "x": "decimal(2,1)"},
+        f"{OUTPUT}rows/zip=00501/": {"n": "integer"},
+        f"{OUTPUT}whole/": {},
+        f"{OUTPUT}*/": {},
+    }.items():
+        sources = listing.sources_of(DataPath("s3", BUCKET, place))
+        assert staged_at("", sources).types == types, place
 
 
 def test_an_output_says_which_attempt_wrote_it_from_what(cloud: Cloud, run: Run) -> None:

@@ -34,6 +34,7 @@ def pending(
     sees: Manifest | None = None,
     rows: int | None = 1,
     dataset: str = MAIN,
+    types: dict[str, str] | None = None,
 ) -> PendingOutput:
     """An output of one file. `sees` is the manifest that was in place at its upload."""
     attempt = AttemptId(f"main#job-{number}", 1, 1)
@@ -50,8 +51,28 @@ def pending(
             attempt=1,
             files=(ManifestFile(path=f"part-{number}", size=1, dataset=dataset),),
             rows={} if rows is None else {dataset: rows},
+            types={dataset: types} if types else {},
         ),
     )
+
+
+def test_types_of_columns_are_known_where_all_files_agree() -> None:
+    first = merged(pending(1, types={"n": "integer", "at": "date"}), None)
+    assert first.types == {MAIN: {"n": "integer", "at": "date"}}
+
+    same = merged(pending(2, "append", types={"n": "integer", "at": "timestamp"}), first)
+    assert same.types == {MAIN: {"n": "integer"}}
+    texts = merged(pending(3, "append"), same)
+    assert texts.types == {}
+    beside = merged(pending(4, "append", dataset="bad", types={"x": "double"}), first)
+    assert beside.types == {MAIN: first.types[MAIN], "bad": {"x": "double"}}
+    assert merged(pending(5, sees=first, types={"n": "long"}), first).types == {MAIN: {"n": "long"}}
+
+
+@pytest.mark.parametrize("type_", ["struct<a:int>", "int DEFAULT 1", "integer\n", "string", ""])
+def test_a_forged_type_makes_no_manifest(type_: str) -> None:
+    with pytest.raises(ValidationError):
+        pending(1, types={"n": type_})
 
 
 def files(manifest: Manifest) -> list[str]:

@@ -44,6 +44,8 @@ SCHEMA: Final = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items())
 _NULLABLE: Final = {"dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "tailnum"}
 _RANGES: Final = {"month": (1, 12), "day": (1, 31), "hour": (0, 23), "minute": (0, 59)}
 _KINDS: Final = {"int": "a whole number", "timestamp": "a time"}
+# Spark also takes `10:00` for a time: of today.
+_FORMS: Final = {"int": "", "timestamp": r"^\s*\d{4}-"}
 _LINE: Final = "line"
 _FILE: Final = "file"
 _REASON: Final = "reason"
@@ -133,9 +135,8 @@ def _problems() -> list[Column]:
         if name not in _NULLABLE:
             problems.append(F.when(text.isNull() | (F.trim(text) == ""), F.lit(f"{name}: missing")))
         if type_ in _KINDS:
-            problems.append(
-                F.when(text.isNotNull() & value.isNull(), F.lit(f"{name}: not {_KINDS[type_]}"))
-            )
+            fits = value.isNotNull() & text.rlike(_FORMS[type_])
+            problems.append(F.when(text.isNotNull() & ~fits, F.lit(f"{name}: not {_KINDS[type_]}")))
         if name in _RANGES:
             low, high = _RANGES[name]
             problems.append(

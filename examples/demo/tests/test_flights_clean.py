@@ -73,6 +73,7 @@ BAD_ROWS = {
     changed(sched_dep_time="NA"): "sched_dep_time: missing",
     changed(distance="0"): "distance: not above 0",
     changed(time_hour="noon"): "time_hour: not a time",
+    changed(time_hour="10:00"): "time_hour: not a time",
     changed(flight="99999999999"): "flight: not a whole number",
     GOOD.rpartition(",")[0]: "row: not 19 columns",
     f"{GOOD},more": "row: not 19 columns",

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import LonghaulError, PermanentJobError
-from longhaul.domain.manifest import MAIN, MANIFEST, Manifest, ManifestFile, carries_token
+from longhaul.domain.manifest import MAIN, MANIFEST, Manifest, carries_token
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath, may_meet_ours
 from longhaul.domain.tables import InputPath, TableInput, TablePath
 from longhaul.runner.io.staged import StagedInput, extension_of
@@ -61,6 +61,8 @@ class Source:
     size: int
     partitions: tuple[str, ...] = ()
     etag: str = ""
+    # Of its columns that are texts, or names of folders: one mapping for all files of a manifest.
+    types: Mapping[str, str] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -88,7 +90,14 @@ def staged_at(path: str, sources: Sequence[Source]) -> StagedInput:
         parted_by=frozenset(map(partition_columns, {source.partitions for source in sources})),
         digest=digest_of(sources),
         etag=sources[0].etag if len(sources) == 1 else "",
+        types=_types_of(sources),
     )
+
+
+def _types_of(sources: Sequence[Source]) -> Mapping[str, str]:
+    """Those on which all files agree."""
+    first, *others = {id(source.types): source.types or {} for source in sources}.values()
+    return dict(set(first.items()).intersection(*(each.items() for each in others)))
 
 
 class InputListing:
@@ -268,7 +277,7 @@ class InputListing:
                 f" them in the path, as s3://{bucket}/{prefix}NAME/"
             )
         self.manifests[f"s3://{bucket}/{prefix}"] = manifest
-        return self._of_manifest(bucket, prefix, main)
+        return self._of_manifest(bucket, prefix, manifest, MAIN)
 
     def _sources_in_manifest(
         self, bucket: str, place: str, below: str, read: _Read
@@ -279,7 +288,7 @@ class InputListing:
             return []
         named = [
             source
-            for source in self._of_manifest(bucket, place, manifest.files)
+            for source in self._of_manifest(bucket, place, manifest)
             if source.key.startswith(below)
         ]
         if named:
@@ -296,11 +305,18 @@ class InputListing:
                 if not self._is_ours(bucket, key) and not key.endswith("/"):
                     yield Source(bucket, key, item["Size"], etag=item["ETag"])
 
-    def _of_manifest(self, bucket: str, prefix: str, files: Iterable[ManifestFile]) -> list[Source]:
-        """A manifest at the bucket's root may name what is ours."""
+    def _of_manifest(
+        self, bucket: str, prefix: str, manifest: Manifest, dataset: str | None = None
+    ) -> list[Source]:
+        """The files of one dataset, or of all. A manifest at the bucket's root may name ours."""
         return [
-            Source(bucket, prefix + file.path, file.size)
-            for file in files
+            Source(
+                bucket,
+                prefix + file.path,
+                file.size,
+                types=manifest.types.get(file.dataset),
+            )
+            for file in (manifest.files if dataset is None else manifest.of_dataset(dataset))
             if not self._is_ours(bucket, prefix + file.path)
         ]
 

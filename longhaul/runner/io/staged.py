@@ -1,8 +1,8 @@
 """An input on the task's own disk: what the job sees, and the names of its files."""
 
 import os
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlparse
 
@@ -32,6 +32,8 @@ class StagedInput:
     # Of the names, sizes and ETags of its files, or of a table's version and filter: the same means
     # the same rows.
     digest: str = ""
+    # Of columns that are texts in its files, or names of folders, where Longhaul wrote them.
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
     etag: str = ""  # of an input that is one object; empty where a manifest or a table names it
     # The columns of its files' partition folders: if these differ, Spark reads some files alone.
     parted_by: frozenset[tuple[str, ...]] = frozenset()

@@ -3,8 +3,12 @@
 CSV is that of RFC 4180, as all but Spark read and write it.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final
+
+from longhaul.domain.manifest import MAX_TYPED, is_typed
+from longhaul.runner.io.frame import WriteOptions
 
 # All digits that Spark has. Offsets have seconds where a job's own zone had such in the past.
 _TIMES: Final = {
@@ -34,6 +38,11 @@ READ_CSV: Final = {
     # Spark puts whole lines into a column of this name, and nulls into the others. By default it is
     # `_corrupt_record`, which a file may have.
     "columnNameOfCorruptRecord": "\uffff\uffff",
+    # A row with too many or too few values is an error, whichever columns a query takes; and so is
+    # a quote within a value that is not doubled.
+    "mode": "FAILFAST",
+    "columnPruning": "false",
+    "unescapedQuoteHandling": "RAISE_ERROR",
 }
 
 
@@ -50,3 +59,18 @@ def writing(format_: str, columns: Sequence[str]) -> Mapping[str, str]:
             return {**_TIMES, "ignoreNullFields": "false"}
         case _:
             return {}
+
+
+def types_lost(columns: str, how: WriteOptions) -> dict[str, str]:
+    """The types that files do not tell: of CSV those of all columns, and those of folders.
+
+    `columns` is Spark's schema as JSON.
+    """
+    parted = {column.lower() for column in how.partition_by}
+    lost = {
+        field["name"]: field["type"]
+        for field in json.loads(columns)["fields"]
+        if (how.format == "csv" or field["name"].lower() in parted)
+        and is_typed(field["name"], field["type"])
+    }
+    return lost if len(lost) <= MAX_TYPED else {}

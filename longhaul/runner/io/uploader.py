@@ -255,6 +255,7 @@ def _manifest(plan: UploadPlan, results: Results, origin: Origin | None) -> Mani
             for file in plan.files
         ),
         rows=_row_counts(plan.datasets),
+        types={each.name: dict(each.types) for each in plan.datasets if each.types},
         results=asdict(results) if results else None,
         origins=(origin,) if origin else (),
     )

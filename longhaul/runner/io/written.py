@@ -7,8 +7,8 @@ import gc
 import io
 import os
 import stat
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -91,6 +91,8 @@ class Dataset:
     without_null: frozenset[str] = frozenset()
     # Of a part that is stored (`domain.saved`): its files, below the folder. No list is needed.
     stored: tuple[SavedFile, ...] | None = None
+    # Of columns that are texts in its files, or names of folders.
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
     output: str = ""  # its name among the request's `outputs`; empty: the main one
 
     @property

@@ -28,6 +28,7 @@ _NAMES: Final = {
     pa.timestamp("us", "UTC"): "timestamp",
     pa.timestamp("us"): "timestamp_ntz",
 }
+ARROW: Final = {name: kind for kind, name in _NAMES.items()}
 # Each type that Spark's Parquet reader does not know, or reads as another, by one that holds its
 # values.
 _WIDER: Final = {

@@ -1,12 +1,80 @@
 """Reads files of strangers: what they say besides their columns does not count."""
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql import Column, DataFrame, DataFrameReader
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+
+from longhaul.runner.spark.splitting import quoted
 
 # Names of collations: a part of the types, which Spark keeps among the metadata.
 _COLLATIONS: Final = "__COLLATIONS"
+
+MISFIT: Final = "[USER_RAISED_EXCEPTION] "
+"""Before the JSON object about a value that does not have its column's type."""
+
+MISFIT_PARTS: Final = ("input", "file", "column", "type", "value")
+
+LONGEST_SHOWN: Final = 1_000
+"""Characters of such a value: it may be the rest of a file."""
+
+# Of a fraction that a decimal would round.
+_DECIMAL: Final = re.compile(r"decimal\(\d+,\s*(\d+)\)")
+# Spark takes `12D` for a double, and `10:00` for a time of today.
+_NO_NUMBER: Final = r"[0-9.][dDfF]\s*$"
+_NO_TIME: Final = r"^\s*T?[0-9]{1,2}:"
+
+
+def typed(
+    frame: DataFrame, types: Mapping[str, str], *, name: str, names_file: bool = False
+) -> DataFrame:
+    """Give columns of texts these types, by their names in any case.
+
+    A text that does not fit fails the query, with an error that begins with `MISFIT`. `names_file`:
+    the error has the file, and a filter of a column leaves out no folders.
+    """
+    file = F.input_file_name() if names_file else F.lit("")
+    known = {column.lower(): type_ for column, type_ in types.items()}
+    texts = {
+        column
+        for column, type_ in frame.dtypes
+        if type_ == "string" and known.get(column.lower(), "string") != "string"
+    }
+    if not texts:
+        return frame
+    return frame.select(
+        *(
+            _fitted(name, file, column, known[column.lower()])
+            if column in texts
+            else F.col(quoted(column))
+            for column in frame.columns
+        )
+    )
+
+
+def _fitted(name: str, file: Column, column: str, type_: str) -> Column:
+    text = F.col(quoted(column))
+    value = text.try_cast(type_)
+    if scale := _DECIMAL.fullmatch(type_):
+        value = F.when(~text.rlike(rf"\.[0-9]{{{scale[1]}}}[0-9]*[1-9]"), value)
+    elif type_ in ("double", "float"):
+        value = F.when(~text.rlike(_NO_NUMBER), value)
+    elif type_.startswith("timestamp"):
+        value = F.when(~text.rlike(_NO_TIME), value)
+    parts = (
+        F.lit(name),
+        file,
+        F.lit(column),
+        F.lit(type_),
+        F.substring(text, 1, LONGEST_SHOWN),
+    )
+    about = F.to_json(
+        F.struct(*(part.alias(key) for key, part in zip(MISFIT_PARTS, parts, strict=True)))
+    )
+    return F.coalesce(value, F.when(text != "", F.raise_error(about))).alias(column)
 
 
 def columns_alone(reader: DataFrameReader, path: str) -> DataFrame:

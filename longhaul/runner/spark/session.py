@@ -52,6 +52,8 @@ def _common_options(cores: int, scratch: Path) -> dict[str, str]:
         "spark.sql.orc.compression.codec": "zstd",
         # Spark's INT96 is deprecated, and no table takes it.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Of a folder's name only the text is known: `zip=00501` is no number.
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
         # Dates mean the same wherever a task runs.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
