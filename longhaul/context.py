@@ -21,6 +21,7 @@ from longhaul.ports import (
     Slots,
     Tasks,
     Troubles,
+    UntoldNotices,
 )
 from longhaul.settings import LeaseSettings, RuntimeSettings
 
@@ -47,6 +48,7 @@ class Context:
     publisher: Publisher
     saved: SavedWork
     notices: Notices
+    untold: UntoldNotices
     metrics: Metrics
 
     @property

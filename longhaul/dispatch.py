@@ -64,9 +64,6 @@ _UNREADABLE = timedelta(seconds=300)
 _OWED_S = 60
 """Wait for what the previous run owes: the sweeper does it too, every few minutes."""
 
-_UNTOLD_S = 900
-"""The longest wait for a notice. Thousands of jobs may owe one to a target that is gone."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dispatcher:
@@ -359,14 +356,7 @@ class Dispatcher:
             batch.kept.discard(message.message_id)
         elif finished.state.is_terminal:
             # What is owed for a day or more must not wear the message out.
-            self.messages.postpone(batch, message, self._wait_s(finished))
-
-    def _wait_s(self, ended: Lease) -> int:
-        """Seconds until a message looks again whether what its row owes is done."""
-        if ended.untold_at is None:
-            return _OWED_S
-        untold_s = round((self.context.clock.now() - ended.untold_at).total_seconds())
-        return max(_OWED_S, min(_UNTOLD_S, untold_s))
+            self.messages.postpone(batch, message, _OWED_S)
 
     def _finish_first(self, message: JobMessage, ended: Lease, batch: Batch) -> None:
         finished = self.finisher.finish(ended, batch.until)

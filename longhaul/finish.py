@@ -22,7 +22,6 @@ from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
 from longhaul.domain.errors import (
     InvalidRequestError,
     LeaseChangedError,
-    NotNotifiedError,
     UnfinishedError,
     VoidCommitError,
 )
@@ -71,8 +70,7 @@ class Finisher:
         """Do what is owed, in order; returns the row after it.
 
         An act that raises stays owed, until it has raised too often in a row. A publication that is
-        not done `until` then stays owed, and so does all that comes after it; a delete whose notice
-        cannot be sent stays owed, too.
+        not done `until` then stays owed, and so does all that comes after it.
         """
         while lease.owed:
             owed = lease.owed[0]  # another finisher may have done more than one since
@@ -81,8 +79,6 @@ class Finisher:
                 if not cut_off:
                     self._do(owed, lease, until)
                 lease = self._strike(lease, owed, cut_off=cut_off)
-            except NotNotifiedError:
-                return self._untold(lease, until)
             except UnfinishedError as error:
                 logger.info("the rest goes on later", extra={"why": type(error).__name__})
                 return lease
@@ -128,17 +124,6 @@ class Finisher:
             self.release(lease, retry_in_s or 0)
             return lease
         return self.finish(lease, until)
-
-    def _untold(self, lease: Lease, until: datetime | None) -> Lease:
-        """Note when the notice was first tried: it is tried for so long from then on."""
-        if lease.untold_at is not None:
-            return lease
-        try:
-            return self.context.leases.apply(
-                transitions.note_untold(lease, self.context.clock.now())
-            )
-        except LeaseChangedError as error:
-            return self._changed(lease, error.current, until)
 
     def _run_again(self, lease: Lease, until: datetime | None) -> Lease:
         """Reopen the job of a void commit: nothing of it is visible.
@@ -223,8 +208,6 @@ class Finisher:
                 )
                 self.context.queue.send(stage.dead_letter_queue_url, letter)
             case Owed.DELETE:
-                # Every end owes this last, so the notice needs no debt of its own.
-                self.announcer.ended(lease, stage, until)
                 self.tree_ends.ends_again(lease)
                 # Without a handle that holds the message, it comes again, and the dispatcher
                 # deletes it because its row has ended.
@@ -232,6 +215,8 @@ class Finisher:
                     self.context.queue.delete(stage.queue_url, lease.receive.receipt_handle)
                 if lease.saved_ref is not None and lease.state is not State.DEAD:
                     self._remove_saved(lease)
+                # Before the strike: a crash repeats it. What cannot be sent is owed apart.
+                self.announcer.ended(lease, stage, until)
 
     def _remove_saved(self, lease: Lease) -> None:
         """Remove what the run had stored; what is left is the sweeper's."""

@@ -22,7 +22,7 @@ from longhaul.domain.lease import (
 )
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
-from longhaul.domain.notice import Notice
+from longhaul.domain.notice import Notice, Untold
 from longhaul.domain.pace import Room, SlotUse
 from longhaul.domain.provenance import Origin
 from longhaul.domain.secret_refs import SecretRef
@@ -372,6 +372,19 @@ class Notices(Protocol):
 
         Raises NoticeRefusedError when it will not be taken until people change something.
         """
+
+
+class UntoldNotices(Protocol):
+    """What a stage owes to the target of its notices. Nothing else waits for it."""
+
+    def owe(self, stage: str, notice: Notice, now: datetime) -> None:
+        """Note a notice that could not be sent."""
+
+    def owed(self, stage: str) -> Iterator[Untold]:
+        """Those of a stage, in another order each time; a little late."""
+
+    def strike(self, untold: Untold) -> None:
+        """It was sent, or is lost."""
 
 
 class Metrics(Protocol):

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
+from longhaul.announcing import Announcer
 from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError, UnfinishedError
@@ -90,6 +91,7 @@ class Sweeper:
     finisher: Finisher
     giving_up: GivingUp
     tree_ends: TreeEnds
+    announcer: Announcer
 
     def execution_ended(
         self, execution_input: str, status: str, error: str | None, until: datetime | None = None
@@ -117,6 +119,7 @@ class Sweeper:
         parts: list[Callable[[Random, SweepReport], None]] = [
             *(partial(self._check_stage, stage) for stage in self._stages()),
             self._tell_trees,
+            self._tell_again,
             self._stop_orphans,
             self._clear_pending,
             self._clear_saved,
@@ -333,6 +336,12 @@ class Sweeper:
                         report.trees_told += self.tree_ends.tell_end(
                             root, stage, report.publish_until
                         )
+
+    def _tell_again(self, _: Random, report: SweepReport) -> None:
+        """Send the notices that could not be sent when what they tell of had ended."""
+        for stage in self.context.settings.stages:
+            with self._guard(report, stage.name):
+                self.announcer.tell_again(stage, report.publish_until)
 
     def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:

@@ -9,7 +9,7 @@ docs/events.md says what that promises, decision 0027 why it is done so.
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -19,7 +19,7 @@ from longhaul.announcing import Announcer
 from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.backfill import Backfill, may_be_of
-from longhaul.domain.errors import ContendedError, LeaseChangedError, NotNotifiedError
+from longhaul.domain.errors import ContendedError, LeaseChangedError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.tree_end import (
     MAX_UNWELL,
@@ -28,7 +28,6 @@ from longhaul.domain.tree_end import (
     Unwell,
     begun,
     told,
-    untold,
     waiting,
 )
 from longhaul.settings import Stage
@@ -122,7 +121,6 @@ class TreeEnds:
 
         Raises:
             TimeUpError: `until` came before all of it was looked at.
-            NotNotifiedError: it has ended, and the notice is to be tried again.
         """
         watch = _watch(root)
         look = self._look(root, until)
@@ -161,16 +159,8 @@ class TreeEnds:
     def _announce(
         self, root: Lease | Backfill, stage: Stage, tree: TreeJob, until: datetime | None
     ) -> None:
-        watch = _watch(root)
-        first = watch.untold_ms
-        tried_at = None if first is None else datetime.fromtimestamp(first / 1000, UTC)
         unsent = root.unsent if isinstance(root, Backfill) else 0
-        try:
-            self.announcer.tree_ended(root, _end(tree, watch, unsent), stage, tried_at, until)
-        except NotNotifiedError:
-            if first is None:
-                self._note(root, untold(watch, self.context.clock.now()))
-            raise
+        self.announcer.tree_ended(root, _end(tree, _watch(root), unsent), stage, until)
 
     def _open(self, keys: Sequence[str | None]) -> set[str]:
         """Those of the jobs that have not ended."""

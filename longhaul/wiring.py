@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from longhaul.adapters.dynamodb.reruns import DynamoReruns
     from longhaul.adapters.dynamodb.slots import DynamoSlots
     from longhaul.adapters.dynamodb.troubles import DynamoTroubles
+    from longhaul.adapters.dynamodb.untold import DynamoUntold
     from longhaul.adapters.emf import EmfMetrics
     from longhaul.adapters.notices import AwsNotices
     from longhaul.adapters.publisher import S3Publisher
@@ -180,6 +181,13 @@ class Wiring:
         return DynamoTroubles(self._dynamodb, self.settings.leases_table)
 
     @cached_property
+    def untold(self) -> "DynamoUntold":
+        from longhaul.adapters.dynamodb.untold import DynamoUntold
+
+        table, most = self.settings.leases_table, self._most_rows
+        return DynamoUntold(self._dynamodb, table, self.clock, self.rng, most)
+
+    @cached_property
     def backfills(self) -> "DynamoBackfills":
         from longhaul.adapters.dynamodb.backfills import DynamoBackfills
 
@@ -215,6 +223,7 @@ class Wiring:
             publisher=self.publisher,
             saved=S3SavedWork(self._s3, self.settings.paths.data_bucket),
             notices=self.notices,
+            untold=self.untold,
             metrics=self.metrics,
         )
 
@@ -299,6 +308,7 @@ class Wiring:
             finisher=self.finisher,
             giving_up=self.giving_up,
             tree_ends=self.tree_ends,
+            announcer=self.announcer,
         )
 
 

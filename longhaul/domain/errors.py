@@ -16,9 +16,9 @@ LonghaulError
 │   ├── TimeUpError                the invocation ends soon
 │   ├── UploadsGoneError           uploads are neither pending nor completed: look again much later
 │   ├── ContendedError             others changed the same thing each time
-│   ├── NotDeletedError            files of the output before are still there
-│   └── NotNotifiedError           the notice of an end was not taken
-├── NoticeRefusedError             nor will it be, until people change something
+│   └── NotDeletedError            files of the output before are still there
+├── NotNotifiedError               the target of a notice is left alone for now
+├── NoticeRefusedError             nor will it take the notice, until people change something
 └── VoidCommitError                a committed output can never show: the job has to run again
 """
 
@@ -128,8 +128,8 @@ class NotDeletedError(UnfinishedError):
     """The output is in place, and S3 did not delete all that it replaces."""
 
 
-class NotNotifiedError(UnfinishedError):
-    """The notice of an end could not be sent; the text says why."""
+class NotNotifiedError(LonghaulError):
+    """The target of a notice was not asked; the text says why."""
 
 
 class NoticeRefusedError(LonghaulError):

@@ -350,7 +350,6 @@ class Lease:
     settled_at: datetime | None = None  # when the latest outcome was written
     # Earliest start of the next attempt; kept while it runs, to show its back-off.
     retry_at: datetime | None = None
-    untold_at: datetime | None = None  # when the notice of its end was first tried, in vain
     tree: TreeWatch | None = None  # of a root: what is known of the end of its tree
     dead_runs: tuple[DeadRun, ...] = ()  # earlier runs for other work, or the same
 

@@ -40,6 +40,15 @@ class Notice:
     detail_type: str = DETAIL_TYPE
 
 
+@dataclass(frozen=True)
+class Untold:
+    """A notice that could not be sent `since` then: its stage owes it, and no job."""
+
+    stage: str
+    notice: Notice
+    since: datetime
+
+
 def ended(lease: Lease) -> Notice:
     """The notice of a run that has ended, with nothing but its delete owed."""
     has_succeeded = lease.state is State.SUCCEEDED

@@ -38,11 +38,6 @@ def noted_gone(lease: Lease, now: datetime) -> Lease:
     return replace(lease, attempt=replace(lease.attempt, gone_at=now))
 
 
-def noted_untold(lease: Lease, now: datetime) -> Lease:
-    """The row of an ended job whose notice could not be sent."""
-    return replace(lease, untold_at=now)
-
-
 def reopened(lease: Lease, timing: LeaseSettings, now: datetime, rng: random.Random) -> Lease:
     """The row of a job whose committed output is void: it runs again, as after an interruption.
 

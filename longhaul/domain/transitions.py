@@ -31,7 +31,7 @@ from longhaul.domain.lease import (
     registered,
 )
 from longhaul.domain.message import JobMessage
-from longhaul.domain.outcome import noted_gone, noted_untold, struck
+from longhaul.domain.outcome import noted_gone, struck
 from longhaul.domain.pace import Pace
 from longhaul.domain.tree_end import TreeWatch, begun
 from longhaul.settings import Stage
@@ -50,7 +50,6 @@ class Clause(StrEnum):
     UNPUBLISHED = "unpublished"  # a published output is not void
     NOT_GONE = "not gone"  # of two first looks one is noted
     SAME_LOOK = "same look"  # of two later looks one completes the uploads
-    NEVER_UNTOLD = "never untold"  # the first time counts
     NOT_CANCELLED = "not cancelled"  # no commit outruns the mark
     # A claim does not erase a cancel that covers its message.
     NEVER_CANCELLED = "never cancelled"
@@ -302,18 +301,6 @@ def note_gone(lease: Lease, now: datetime) -> Change:
         after=noted_gone(lease, now),
         requires=_same(lease) | {Clause.UNPUBLISHED: None} | look,
         is_own=lambda row: row.id == lease.id and row.attempt.gone_at == now,
-    )
-
-
-def note_untold(lease: Lease, now: datetime) -> Change:
-    """Note that the notice of an end could not be sent. The first time stays."""
-    return Change(
-        before=lease,
-        after=noted_untold(lease, now),
-        requires=_same(lease) | {Clause.SAME_OWED: lease.owed, Clause.NEVER_UNTOLD: None},
-        is_own=lambda row: (
-            row.id == lease.id and row.owed == lease.owed and row.untold_at is not None
-        ),
     )
 
 

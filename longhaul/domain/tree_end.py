@@ -22,7 +22,6 @@ class TreeWatch:
             of it that may have ended before raises it when it ends again.
         told: `ends` when an end was told last.
         waits_for: Key of a job of it that went on at the last look.
-        untold_ms: When the notice was first tried in vain, in epoch milliseconds.
         stored: As the row has it, which a write compares: a newer version, before a rollback, may
             have written more than this one knows.
     """
@@ -30,7 +29,6 @@ class TreeWatch:
     ends: int
     told: int = 0
     waits_for: str | None = None
-    untold_ms: int | None = None
     stored: str | None = field(default=None, compare=False)
 
     @property
@@ -50,10 +48,6 @@ def told(watch: TreeWatch) -> TreeWatch:
 def waiting(watch: TreeWatch, key: str) -> TreeWatch:
     """The watch after a look that met an open job."""
     return replace(watch, waits_for=key, stored=None)
-
-
-def untold(watch: TreeWatch, now: datetime) -> TreeWatch:
-    return replace(watch, untold_ms=round(now.timestamp() * 1000), stored=None)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ class Asked:
         cancelled_before: When the latest cancel began that somebody saw done, by key.
         trees_cancelled_before: The same of the tree of a root.
         died: When a run died, as its row says, by key and run.
-        untold_s: How long a run owed nothing but its delete, and so its notice, by key and run.
+        untold: Since when a notice is owed to its target, by id.
+        untold_s: How long a notice was owed that is not any more, by id.
         copied_at: When the sweeper sent its latest copy, by key.
     """
 
@@ -32,8 +33,8 @@ class Asked:
         self.cancelled_before: dict[str, datetime] = {}
         self.trees_cancelled_before: dict[str, datetime] = {}
         self.died: dict[tuple[str, int | None], datetime] = {}
-        self.untold_s: dict[tuple[str, int | None], float] = {}
-        self._untold_since: dict[tuple[str, int | None], datetime] = {}
+        self.untold: dict[str, datetime] = {}
+        self.untold_s: dict[str, float] = {}
         self.copied_at: dict[str, datetime] = {}
 
     @property
@@ -48,12 +49,12 @@ class Asked:
     def note_row(self, before: Row | None, row: Row) -> None:
         if row.get("cancelled_at") != (before or {}).get("cancelled_at"):
             self.cancels[row["key"]["S"]] = self._seen.now
-        owed = [each["S"] for each in row.get("owed", {}).get("L", ())]
-        run = row["key"]["S"], int(row["run"]["N"])
-        if owed == ["delete"]:
-            self._untold_since.setdefault(run, self._seen.now)
-        elif since := self._untold_since.pop(run, None):
-            self.untold_s[run] = (self._seen.now - since).total_seconds()
+
+    def note_notice(self, notice_id: str, *, is_owed: bool) -> None:
+        if is_owed:
+            self.untold.setdefault(notice_id, self._seen.now)
+        elif since := self.untold.pop(notice_id, None):
+            self.untold_s[notice_id] = (self._seen.now - since).total_seconds()
 
     def chain_of(self, sent: Sent) -> str:
         """Id of the message with which a chain of copies began."""

@@ -39,6 +39,7 @@ class Watch:
         table = world.aws.dynamodb.tables[world.settings.leases_table]
         _after(table, "write", self._row_written)
         _after(table, "write", self._backfill_written)
+        _after(table, "write", self._notice_written)
         world.aws.stepfunctions.status_changed.append(self._execution_changed)
         _after(world.containers, "launched", self._task_placed)
         world.containers.began.append(self._container_began)
@@ -169,6 +170,10 @@ class Watch:
             self.seen.sending_since.pop(key[0], None)
             if "open" in item:
                 self.seen.watched.add(key[0])
+
+    def _notice_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
+        if key[0].startswith("notices#"):
+            self.seen.asked.note_notice(key[1], is_owed="open" in (item or {}))
 
     def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
         if key[1] == "slots" and item is not None:

@@ -152,6 +152,7 @@ class World:
             and not self.containers.running
             and not (self.tiny and self.tiny.running)
             and not self.seen.open_rows
+            and not self.seen.asked.untold
             and (not self.seen.watched or bool(self.seen.purged_keys))
             and not any(name.startswith("longhaul/pending/") for name in self.seen.objects())
             and not self.seen.stored.is_left()

@@ -8,7 +8,7 @@ import pytest
 from longhaul.adapters.dynamodb.backfills import DynamoBackfills
 from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.domain.backfill import Backfill
-from longhaul.domain.tree_end import TreeWatch, told, untold, waiting
+from longhaul.domain.tree_end import TreeWatch, told, waiting
 from longhaul.operations.backfill import MAX_VALUES
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW
@@ -70,8 +70,6 @@ def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     assert watch() == TreeWatch(2)
     assert not backfills.note_look(KEY, first, told(first))
     second = watch()
-    assert backfills.note_look(KEY, second, untold(second, NOW))
-    assert watch().untold_ms is not None
     assert backfills.note_look(KEY, watch(), told(watch()))
     assert watch() == TreeWatch(2, told=2)
     assert not backfills.note_look(KEY, second, told(second))

@@ -343,22 +343,6 @@ def test_kept_row_lives_as_long_as_one_that_ended_now_and_an_unfinished_one_for_
     assert leases.load(claimed.key) == before
 
 
-def test_the_first_vain_try_of_a_notice_stays_while_its_delete_is_owed(
-    leases: DynamoLeases, claimed: Lease
-) -> None:
-    ended = succeeded(leases, claimed)
-    for owed in ended.owed[:-1]:
-        ended = leases.apply(transitions.strike(ended, owed, NOW))
-    first = leases.apply(transitions.note_untold(ended, NOW))
-    assert first.untold_at == NOW
-    assert leases.load(claimed.key) == first
-    assert leases.apply(transitions.note_untold(ended, NOW + timedelta(hours=1))) == first
-    done = leases.apply(transitions.strike(first, Owed.DELETE, NOW))
-    with pytest.raises(LeaseChangedError) as lost:
-        leases.apply(transitions.note_untold(first, NOW + timedelta(hours=1)))
-    assert lost.value.current == done
-
-
 def test_published_output_is_neither_noted_as_gone_nor_cleared(
     leases: DynamoLeases, claimed: Lease
 ) -> None:

@@ -296,22 +296,6 @@ def test_one_that_has_expired_is_not_brought_back(stack: Stack, context: Context
     assert swept(stack, context) == []
 
 
-@pytest.mark.parametrize("hours", [1, 30])
-def test_one_whose_target_is_away_is_told_for_a_while(
-    stack: Stack, context: Context, hours: int
-) -> None:
-    send(stack, ["01"])
-    run(stack, context)
-    stack.aws.sns.topics.pop(TOPIC)
-    assert swept(stack, context) == []
-    watch = backfill(stack).watch
-    assert watch is not None
-    assert watch.untold_ms is not None
-    stack.aws.clock.advance(hours * 60)  # a refusal is tried for fifteen minutes
-    assert swept(stack, context) == []
-    assert backfill(stack).is_watched is (hours == 1)
-
-
 def test_a_look_at_one_that_goes_on_reads_two_rows(stack: Stack, context: Context) -> None:
     send(stack, [f"{n:03}" for n in range(250)], slots=250)
     assert swept(stack, context) == []

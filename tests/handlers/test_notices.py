@@ -14,6 +14,8 @@ from longhaul.adapters.notices import AwsNotices
 from longhaul.announcing import REFUSED_FOR, UNREACHED_FOR
 from longhaul.domain.lease import Owed, State
 from longhaul.metrics import NoticeMetric
+from longhaul.operations.retry import Retrier
+from longhaul.operations.wait import Awaited, Waiter
 from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
 from tests.builders import BUCKET
@@ -196,15 +198,42 @@ def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life
     life.send(JOB)
     life.deliver()
     life.complete(life.row(JOB))
-    with (
-        failing(life.stack, unavailable, "DeleteMessage"),
-        pytest.raises(Exception, match="DeleteMessage"),
-    ):
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        if call.operation == "UpdateItem" and told(life):
+            raise unavailable(call)
+        return proceed()
+
+    life.stack.aws.gate.around = around
+    with pytest.raises(Exception, match="UpdateItem"):
         life.settle(life.row(JOB))
+    life.stack.aws.gate.around = None
     life.sweep()
     assert life.row(JOB).is_finished
     first, second = told(life)
     assert first == second
+
+
+def test_nothing_waits_for_a_notice_that_cannot_be_sent(life: Life) -> None:
+    """A retry, a wait, a backfill and a tree waited for it, for a day."""
+    parts = life.stack.parts
+    with failing(life.stack, unavailable, "Publish"):
+        life.send(JOB)
+        life.deliver()
+        life.start_work(life.row(JOB))
+        life.settle(life.row(JOB), "exit-65-permanent")
+        dead = life.row(JOB)
+        assert Waiter(parts.clock, parts.leases).look(Awaited(dead.key, None, None)).done
+        life.stack.aws.clock.advance(1)
+        Retrier(life.stack.settings, parts.queue, parts.requests).retry(dead)
+        life.deliver()
+        life.complete(life.row(JOB))
+        life.settle(life.row(JOB))
+        assert life.row(JOB).is_finished
+        assert life.stack.messages() == (0, 0)
+    life.stack.aws.clock.advance(300)
+    life.sweep()
+    assert sorted(each["outcome"] for each in told(life)) == ["DEAD", "SUCCEEDED"]
 
 
 @pytest.mark.parametrize(("error", "most"), [(denied, REFUSED_FOR), (unavailable, UNREACHED_FOR)])
@@ -213,78 +242,40 @@ def test_a_notice_is_tried_for_so_long_and_then_lost_and_counted(
 ) -> None:
     with failing(life.stack, error, "Publish"):
         succeed(life)
-        assert life.row(JOB).owed == (Owed.DELETE,)
         life.stack.aws.clock.advance(most.total_seconds() - 60)
-        life.deliver()
         life.sweep()
-        assert life.row(JOB).owed == (Owed.DELETE,)
         assert lost(capsys) == 0
         life.stack.aws.clock.advance(61)
         life.sweep()
-    assert life.row(JOB).is_finished
-    life.stack.aws.clock.advance(900)
-    life.deliver()
-    assert (life.stack.messages(), lost(capsys)) == ((0, 0), 1)
-    assert told(life) == []
-
-
-@pytest.mark.parametrize("error", [denied, unavailable])
-def test_time_in_which_something_else_was_owed_does_not_count_as_a_try(
-    life: Life, capsys: pytest.CaptureFixture[str], error: Any
-) -> None:
-    succeed_unpublished(life)
-    life.stack.aws.clock.advance(UNREACHED_FOR.total_seconds() + 1)
-    with failing(life.stack, error, "Publish"):
         life.sweep()
-    assert life.row(JOB).owed == (Owed.DELETE,)
-    life.stack.aws.clock.advance(300)
     life.sweep()
-    assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
-    assert (life.row(JOB).is_finished, lost(capsys)) == (True, 0)
+    assert (told(life), lost(capsys)) == ([], 1)
 
 
-def test_a_notice_is_sent_when_its_target_is_there_again(
+def test_a_notice_is_sent_once_when_its_target_is_there_again(
     life: Life, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with failing(life.stack, unavailable, "Publish"):
         succeed(life)
         life.stack.aws.clock.advance(3_700)
-        life.deliver()
-    life.stack.aws.clock.advance(901)
-    life.deliver()
+        life.sweep()
+    for _ in range(2):
+        life.stack.aws.clock.advance(300)
+        life.sweep()
     assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
-    assert (life.row(JOB).is_finished, life.stack.messages()) == (True, (0, 0))
     assert lost(capsys) == 0
 
 
-def test_a_message_that_waits_for_its_notice_does_not_wear_out(output: Path) -> None:
-    """SQS would move it to the dead-letter queue after a thousand receives."""
-    renewing = {"renew_receives": 3}
-    with deployed(check=True, notify=TOPIC, lease=renewing) as stack:
-        stack.aws.sns.create_topic(Name="ended")
-        life = Life(stack, output)
-        with failing(stack, unavailable, "Publish"):
-            sent = succeed(life)
-            for _ in range(5):
-                stack.aws.clock.advance(500)
-                life.deliver()
-            (message,) = stack.sqs.queues[stack.jobs_url].messages.values()
-            assert message.attributes["longhaul_renews"]["StringValue"] == sent
-        stack.aws.clock.advance(500)
-        life.deliver()
-        assert (len(told(life)), stack.messages()) == (1, (0, 0))
-
-
-def test_a_refused_messages_dead_letter_does_not_wait_for_its_notice(
-    life: Life, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refused_messages_dead_letter_does_not_wait_for_its_notice(life: Life) -> None:
     life.send(JOB)
     life.deliver()
     with failing(life.stack, unavailable, "Publish"):
         life.send(JOB, params={"limit": 1})
         life.deliver()
     assert len(life.stack.dead_letters()) == 1
-    assert (life.stack.messages(), lost(capsys)) == ((0, 1), 1)
+    life.stack.aws.clock.advance(60)
+    life.sweep()
+    assert [each["outcome"] for each in told(life)] == ["REFUSED"]
 
 
 @contextmanager
@@ -304,9 +295,7 @@ def hanging(life: Life, for_s: float) -> Iterator[list[Call]]:
     life.stack.aws.gate.around = before
 
 
-def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(
-    life: Life, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(life: Life) -> None:
     for _ in range(2):
         for n in range(3):
             life.send(f"j{n}", params={"limit": len(life.stack.executions())})
@@ -318,8 +307,9 @@ def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(
         assert life.row(JOB).state is State.RUNNING
         life.stack.aws.clock.advance(300)
         life.deliver()
-    assert len(life.stack.dead_letters()) == 3
-    assert (len(calls), lost(capsys)) == (1, 3)
+    assert (len(life.stack.dead_letters()), len(calls)) == (3, 1)
+    life.sweep()
+    assert [each["outcome"] for each in told(life)] == ["REFUSED"] * 3
 
 
 def test_a_job_starts_beside_notices_that_hang(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,22 +373,6 @@ def test_a_target_that_fails_at_once_is_asked_for_each_job(life: Life) -> None:
     assert len(calls) == 3
 
 
-def test_messages_whose_notices_wait_come_more_and_more_rarely(life: Life) -> None:
-    hidden = []
-    with hanging(life, for_s=0):
-        succeed(life)
-        for _ in range(6):
-            (message,) = life.stack.sqs.queues[life.stack.jobs_url].messages.values()
-            life.stack.aws.clock.advance(
-                max(0.0, message.shows_at - life.stack.aws.clock.now().timestamp())
-            )
-            life.deliver()
-            hidden.append(round(message.shows_at - life.stack.aws.clock.now().timestamp()))
-    assert hidden[-1] == 900
-    assert hidden == sorted(hidden)
-    assert 60 <= hidden[0] < 200
-
-
 def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:
     with failing(life.stack, unavailable, "Publish"):
         succeed(life)
@@ -406,7 +380,7 @@ def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:
     now = life.stack.aws.clock.now()
     life.stack.parts.sweeper.sweep(now)
     assert life.stack.aws.gate.counts["sns.Publish"] == asked
-    assert life.row(JOB).owed == (Owed.DELETE,)
+    assert life.row(JOB).is_finished
 
 
 @pytest.mark.parametrize("target", [QUEUE, BUS])
@@ -479,13 +453,11 @@ def test_a_cancel_before_the_first_claim_is_no_run(output: Path) -> None:
 def test_of_a_list_that_is_gone_the_request_names_the_inputs(output: Path) -> None:
     with deployed(check=True, notify=BUS, openlineage=True) as stack:
         life = Life(stack, output)
-        stack.aws.events.entry_error = "InternalFailure"
         succeed(life)
         row = life.row(JOB)
-        assert row.owed == (Owed.DELETE,)
         stack.parts.publisher.strike_off([row.id])
-        life.sweep()
-        (_, done) = run_events(stack)
+        stack.parts.announcer.ended(row, life.stage)
+        (_, done) = run_events(stack)[2:]
         assert [each.keys() for each in done["inputs"]] == [{"namespace", "name"}]
 
 
@@ -500,11 +472,13 @@ def test_an_entry_that_a_bus_refuses_alone_is_not_taken_for_sent(
         life = Life(stack, output)
         stack.aws.events.entry_error = code
         succeed(life)
-        assert life.row(JOB).owed == (Owed.DELETE,)
+        assert stack.aws.events.events[BUS] == []
         stack.aws.clock.advance(REFUSED_FOR.total_seconds() + 1)
         stack.aws.events.entry_error = code
         life.sweep()
-        assert life.row(JOB).is_finished is after_refusals
+        stack.aws.clock.advance(61)
+        life.sweep()
+        assert len(stack.aws.events.events[BUS]) == (not after_refusals)
         assert lost(capsys) == after_refusals
 
 

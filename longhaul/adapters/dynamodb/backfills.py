@@ -82,7 +82,7 @@ class DynamoBackfills:
         )
 
     def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:
-        looked = json.dumps({"waits_for": after.waits_for, "untold_ms": after.untold_ms})
+        looked = json.dumps({"waits_for": after.waits_for})
         given = {
             ":ends": before.ends,
             ":told": before.told,
@@ -142,8 +142,7 @@ def _backfill(item: Item) -> Backfill:
     watch = None
     if "ends" in plain:
         looked = json.loads(plain.get("looked", "{}"))
-        waits_for, untold_ms = looked.get("waits_for"), looked.get("untold_ms")
-        watch = TreeWatch(plain["ends"], plain["told"], waits_for, untold_ms)
+        watch = TreeWatch(plain["ends"], plain["told"], looked.get("waits_for"))
     return Backfill(
         key_of(item),
         tuple(sorted(plain["sent_values"])),

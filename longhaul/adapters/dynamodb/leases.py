@@ -35,7 +35,6 @@ _CLAUSES: Final[Mapping[Clause, str]] = {
     Clause.UNPUBLISHED: "attribute_not_exists(published_at)",
     Clause.NOT_GONE: "attribute_not_exists(gone_at)",
     Clause.SAME_LOOK: "gone_at = :gone_at",
-    Clause.NEVER_UNTOLD: "attribute_not_exists(untold_at)",
     Clause.NOT_CANCELLED: "attribute_not_exists(cancel_requested_at)",
     Clause.NEVER_CANCELLED: "attribute_not_exists(cancelled_at)",
     Clause.SAME_CANCEL: "cancelled_at = :cancelled_at",

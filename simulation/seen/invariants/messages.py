@@ -170,7 +170,9 @@ def _has_copy(seen: "Seen", sent: "Sent") -> bool:
 
 def _conflict(seen: "Seen", key: str, senders: "list[Sent]") -> str | None:
     """What is wrong with a conflict, of which these messages are."""
-    if all(each.work == senders[0].work for each in seen.sent_by_key[key]):
+    # What can never run has ended nothing but itself.
+    works = {each.work for each in seen.sent_by_key[key]} - {None}
+    if works <= {senders[0].work}:
         return f"{key} conflicts with nothing"
     mine = [each for each in senders if each.key == key]
     is_left_over = mine and all(_is_left_over(seen, each) for each in mine)

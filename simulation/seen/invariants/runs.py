@@ -145,7 +145,7 @@ def _is_claim(before: "Row | None", row: "Row") -> bool:
 
 
 def _is_refused(row: "Row") -> bool:
-    return bool(row["state"]["S"] == "DEAD" and row["attempt"]["N"] == "0")
+    return bool(row["state"]["S"] == "DEAD" and not row["execution_input"]["S"])
 
 
 def _time(row: "Row", name: str) -> datetime:

@@ -19,8 +19,8 @@ NOTICES: Final = (
     Mutant(
         "a notice that cannot be sent is forgotten",
         _ANNOUNCING,
-        "if tried_for < most:",
-        "if tried_for < tried_for:",
+        "self.context.untold.owe(stage.name, told, self.context.clock.now())",
+        "pass",
     ),
     Mutant(
         "a tree is told while jobs of it go on",

@@ -65,4 +65,10 @@ WHEN_SENT: Final = (
             "noted = transitions.note_seen(lease, now).after",
         ),
     ),
+    Mutant(
+        "a refusal ends what was sent before it under the same id",
+        "longhaul/domain/lease.py",
+        "if self.is_refused:\n    return True",
+        "",
+    ),
 )
