@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.runner.traces import trace
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -19,7 +18,6 @@ class JsonFormatter(logging.Formatter):
     def __init__(self, always: dict[str, object]) -> None:
         super().__init__()
         self.always = always
-        self.mask = NO_MASK
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -36,7 +34,7 @@ class JsonFormatter(logging.Formatter):
             # Without the message: it may quote the parameters or the data of the job.
             line["exception"] = record.exc_info[0].__name__
             line["stack"] = trace(record.exc_info[1])
-        return self.mask(json.dumps(line, default=str))
+        return json.dumps(line, default=str)
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
@@ -62,13 +60,6 @@ def fields(attempt: AttemptId) -> dict[str, object]:
         "attempt": attempt.attempt,
         "execution": attempt.execution_name,
     }
-
-
-def cut_out(mask: Mask) -> None:
-    """Let no further line have a value of a secret."""
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler.formatter, JsonFormatter):
-            handler.formatter.mask = mask
 
 
 def add_label(label: str) -> None:

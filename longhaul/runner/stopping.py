@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 import psutil
 
 from longhaul.domain.errors import LonghaulError
+from longhaul.runner import masked_output
 
 if TYPE_CHECKING:
     from longhaul.domain.verdict import ExitCode
@@ -41,6 +42,7 @@ class StopReason(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     UNREPORTABLE = "unreportable"
     INPUT = "input"  # one cannot be brought
+    OUTPUT = "output"  # what was written can never be published
 
 
 class StopRequestedError(LonghaulError):
@@ -145,6 +147,7 @@ def end_children(spared: frozenset[psutil.Process] = frozenset()) -> None:
 def _end_with_children(code: int) -> None:
     # A pool of processes replaces those that a stop has killed.
     end_children()
+    masked_output.end()
     os._exit(code)
 
 
@@ -187,4 +190,5 @@ def end_process(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # its reader is gone, or the job has closed it
             stream.flush()
+    masked_output.end()
     os._exit(code)

@@ -1,11 +1,9 @@
 """What a stage gives its jobs: variables, and secrets that nothing shows."""
 
-import io
-import json
 import logging
 import os
+import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,16 +13,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.domain.errors import SecretUnreadableError
-from longhaul.domain.masking import Mask
 from longhaul.domain.secret_refs import SecretRef
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.job import Job
-from longhaul.runner import json_logs
+from longhaul.runner import json_logs, masked_output
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.gateway import LateGateway
-from longhaul.runner.variables import MaskedStream, give_to_process
 from longhaul.settings import JobVariables
-from tests.forks import exit_code, fork
 from tests.runner.conftest import Cloud, MakeAttempt
 
 ARN = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
@@ -54,6 +49,7 @@ def process() -> Iterator[None]:
     environment = dict(os.environ)
     streams = sys.stdout, sys.stderr
     yield
+    masked_output.end()
     sys.stdout, sys.stderr = streams
     os.environ.clear()
     os.environ.update(environment)
@@ -83,8 +79,11 @@ def test_a_job_and_the_processes_of_its_functions_have_the_variables_of_its_stag
 
 @pytest.mark.usefixtures("process")
 def test_nothing_that_a_job_says_shows_a_secret(
-    cloud: Cloud, make_attempt: MakeAttempt, capsys: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str], cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
+    # Not those of pytest, which go past the descriptors.
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as Python opens them
+    sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - as above
     cloud.claim(inputs={})
     json_logs.configure(job_id="a")
 
@@ -102,7 +101,8 @@ def test_nothing_that_a_job_says_shows_a_secret(
     assert result.error == "ValueError: no login with '[DB_PASSWORD]'"
     assert "hunter22" not in str(row)
     sys.stdout.flush()
-    said = capsys.readouterr()
+    masked_output.end()
+    said = capfd.readouterr()
     assert said.out == "with [DB_PASSWORD]\n"
     assert "with [DB_PASSWORD]" in said.err
     assert "hunter22" not in said.out + said.err
@@ -143,59 +143,63 @@ def test_a_secret_that_cannot_be_read_ends_the_attempt_before_the_job_with_its_n
     assert result.error.startswith("SecretUnreadableError: DB_PASSWORD: ")
 
 
-@pytest.mark.usefixtures("process")
-def test_lines_that_are_printed_in_pieces_are_masked_as_a_whole() -> None:
-    under = io.StringIO()
-    stream = MaskedStream(under, Mask({"A": "hunter22"}))
-    for piece in ("one hun", "ter22\ntwo", " hunter22"):
-        stream.write(piece)
-    assert under.getvalue() == "one [A]\n"
-    stream.flush()
-    assert under.getvalue() == "one [A]\ntwo [A]"
+# A process whose job prints in every way, and ends in one.
+PRINTS = """
+import ctypes, logging, os, subprocess, sys, threading, time
+from longhaul.domain.masking import Mask
+from longhaul.runner import json_logs, stopping
+from longhaul.runner.variables import give_to_process
+
+json_logs.configure()
+secret = 'hun"ter22'
+give_to_process({"A": secret}, Mask({"A": secret, "B": "user\\nhunter3"}))
+print("printed", secret)
+print("in pieces", secret[:4], end="", flush=True)
+print(secret[4:])
+os.write(1, f"written {secret}\\n".encode())
+logging.getLogger().warning("logged", extra={"detail": {"token": secret}})
+ctypes.CDLL(None).puts(f"from C {secret}".encode())
+ctypes.CDLL(None).fflush(None)
+subprocess.run(["sh", "-c", 'echo "from a child $A"; echo "its error $A" >&2'], check=True)
+sys.stdout.flush()
+if os.fork() == 0:
+    print("from a fork", secret, flush=True)
+    os._exit(0)
+os.wait()
+print("user\\nhunter3.")
+subprocess.Popen(["sleep", "20"])  # it holds the pipe
+sys.stdout.write(f"the last {secret}")
+"""
+# Each way in which a runner ends.
+ENDS = {
+    "of itself": "",
+    "end_process": "stopping.end_process(0)",
+    "os._exit of a stop": "sys.stdout.flush(); stopping._end_with_children(0)",
+    "an error": "raise ValueError(secret)",
+}
 
 
-def test_a_secret_of_several_lines_is_masked_as_a_whole_also_where_its_last_line_goes_on() -> None:
-    under = io.StringIO()
-    stream = MaskedStream(under, Mask({"A": "user\nhunter2"}))
-    for piece in ("with user\nhunter2", ".\nuser\n", "and more\n"):
-        stream.write(piece)
-    assert under.getvalue() == "with [A].\nuser\nand more\n"
-
-
-def test_a_forked_process_prints_although_a_thread_of_its_parent_was_printing() -> None:
-    under = io.StringIO()
-    stream = MaskedStream(under, Mask({"A": "hunter22"}))
-    stream.write("half a line")
-    is_held, may_end = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with stream._lock:
-            is_held.set()
-            may_end.wait()
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    is_held.wait()
-
-    def print_line() -> None:
-        stream.write("whole\n")
-        assert under.getvalue() == "whole\n"
-
-    child = fork(print_line, within_s=10)
-    may_end.set()
-    holder.join()
-    assert exit_code(child) == 0
-
-
-@pytest.mark.usefixtures("process")
-def test_lines_of_the_log_are_masked_once_the_secrets_are_known(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    json_logs.configure(job_id="a")
-    give_to_process({"A": 'hun"ter22'}, Mask({"A": 'hun"ter22'}))
-    logging.getLogger().info("x", extra={"detail": {"token": 'hun"ter22'}})
-    (line,) = map(json.loads, capsys.readouterr().err.splitlines())
-    assert line["detail"] == {"token": "[A]"}
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_nothing_that_a_process_or_its_children_print_has_a_secret_or_is_lost(end: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTS + end], capture_output=True, text=True, check=False
+    )
+    assert sorted(done.stdout.splitlines()) == sorted(
+        [
+            "printed [A]",
+            "in pieces [A]",
+            "written [A]",
+            "from C [A]",
+            "from a child [A]",
+            "from a fork [A]",
+            "[B].",
+            "the last [A]",
+        ]
+    )
+    assert "its error [A]" in done.stderr
+    assert '"detail": {"token": "[A]"}' in done.stderr
+    assert "hun" not in done.stdout + done.stderr
+    assert ("ValueError: [A]" in done.stderr) == ("raise" in end)
 
 
 def test_a_jvm_that_is_started_late_has_no_secret_in_its_environment(

@@ -1,0 +1,120 @@
+"""Cuts secrets out of all that leaves this process by the descriptors of stdout and stderr.
+
+Child processes and C libraries write there too, so each descriptor becomes a pipe. One thread reads
+both, and writes whole lines on to where they were to go.
+"""
+
+import atexit
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from selectors import EVENT_READ, DefaultSelector
+from typing import Final
+
+from longhaul.domain.masking import Mask
+
+# A line that does not end is written after so many bytes, or when nothing came for so long.
+_MAX_LINE: Final = 65_536
+_QUIET_S: Final = 1.0
+# Of the end: what reads our output may hang.
+_MAX_DRAIN_S: Final = 5.0
+
+
+@dataclass
+class _Stream:
+    number: int
+    real: int  # the descriptor where it goes
+    rest: bytes = b""
+
+
+class MaskedOutput:
+    """Masks from now on, until `end`."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._process = os.getpid()
+        self._selector = DefaultSelector()
+        self._ended, self._end = os.pipe()
+        self._selector.register(self._ended, EVENT_READ)
+        self._streams: dict[int, _Stream] = {}
+        for number in (1, 2):
+            reading, writing = os.pipe()
+            os.set_blocking(reading, False)
+            self._streams[reading] = _Stream(number, os.dup(number))
+            os.dup2(writing, number)
+            os.close(writing)
+            self._selector.register(reading, EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="masked-output", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Write all that was written by now; the descriptors are as they were. Repeatable.
+
+        A child that goes on writes into a pipe that nobody reads.
+        """
+        if os.getpid() != self._process or not self._thread.is_alive():
+            return  # of a process that a job has forked, the parent reads
+        for stream in self._streams.values():
+            os.dup2(stream.real, stream.number)
+        with suppress(OSError):  # another thread ends it, too
+            os.write(self._end, b"x")
+        self._thread.join(_MAX_DRAIN_S)
+
+    def _run(self) -> None:
+        while True:
+            ready = {key.fd for key, _ in self._selector.select(_QUIET_S)}
+            for reading, stream in self._streams.items():
+                if reading in ready:
+                    self._read(reading, stream)
+                elif not ready:
+                    self._write(stream, whole=True)
+            if self._ended in ready:
+                break
+        for reading, stream in self._streams.items():
+            while self._read(reading, stream):
+                pass
+            self._write(stream, whole=True)
+
+    def _read(self, reading: int, stream: _Stream) -> bool:
+        """Whether anything was there."""
+        try:
+            found = os.read(reading, _MAX_LINE)
+        except BlockingIOError:
+            return False
+        stream.rest += found
+        self._write(stream, whole=len(stream.rest) > _MAX_LINE)
+        return bool(found)
+
+    def _write(self, stream: _Stream, *, whole: bool) -> None:
+        """Write on what has come: its whole lines, or all of it."""
+        lines, end, rest = stream.rest.rpartition(b"\n")
+        masked = self._masked(lines + end)
+        if whole:
+            masked, rest = self._masked(stream.rest), b""
+        elif masked + self._masked(rest) != self._masked(stream.rest):
+            return  # a secret of several lines, of which the last one has not ended
+        stream.rest = rest
+        left = memoryview(masked)
+        with suppress(OSError):  # its reader is gone: the job goes on
+            while left:
+                left = left[os.write(stream.real, left) :]
+
+    def _masked(self, said: bytes) -> bytes:
+        text = said.decode(errors="surrogateescape")
+        return self._mask(text).encode(errors="surrogateescape")
+
+
+_begun: list[MaskedOutput] = []
+
+
+def begin(mask: Mask) -> None:
+    """Mask all that this process and its children print from now on."""
+    _begun.append(MaskedOutput(mask))
+    atexit.register(end)
+
+
+def end() -> None:
+    """Let nothing be lost that was printed: before this process ends, however it does."""
+    while _begun:
+        _begun.pop().end()
