@@ -259,7 +259,7 @@ class Guard:
         if not self.giving_up.is_due(message.key, message.message_id, error):
             return
         row = self.context.leases.load(message.key)
-        if row is None or not row.receive.is_of(message.message_id, message.chain):
+        if row is None or not row.receive.is_of(message.chain):
             text = explained(error, "no run could be started")
             reason = refusal(INTERNAL_ERROR, text, message.sent_at, message.key, message.request)
             if row is None and (dead := self._noted(message, batch, reason)):

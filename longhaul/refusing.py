@@ -50,4 +50,4 @@ def refuse(
         if other is None or not other.is_refused:
             return None
         # Of this very message: a function has died before all was done.
-        return other if other.receive.is_of(receive.message_id, receive.chain) else None
+        return other if other.receive.is_of(receive.chain) else None

@@ -235,7 +235,7 @@ class Stage(StageSettings):
     """A stage as deployed: with its queues."""
 
     join: bool = False
-    # Of a join: the stage whose jobs it belongs to. None: by a version that did not say.
+    # Of a join: the stage whose jobs it belongs to.
     opener: StageName | None = None
 
     # Queues have fixed names, `<stack>-<stage>-jobs` and `<stack>-<stage>-dead-letters`, for people
@@ -265,7 +265,6 @@ class PathPolicy(Model):
     # Where a request may take a job's code from, each `s3://bucket/…/`. None: the catalogue alone.
     job_prefixes: tuple[str, ...] = ()
     # Glue databases whose tables a request may name; the stack's own is the first, if it has one.
-    # None: there are none, or the settings are those of a version without tables.
     table_databases: tuple[str, ...] = ()
     # `file:` paths make sense only where the runner shares a disk with the producer.
     allow_file: bool = False

@@ -37,7 +37,6 @@ def known_stage(
     pipeline = Pipeline(stages)
     return Stage(
         **stage.model_dump(include=set(StageSettings.model_fields) - {"limits", "join"}),
-        # A version that knows of no openers takes these settings, too, at a deploy or a rollback.
         join=bool(stage.join),
         # A retired one may have no stage before it any more.
         opener=pipeline.opener(stage.name) if stage.name in pipeline.joins else None,

@@ -132,7 +132,7 @@ def decide_claim(
     """What a received message means for its job."""
     if lease is None:
         return _begin(None, message, stage, timing, now)
-    if lease.receive.is_of(message.message_id, message.chain):
+    if lease.receive.is_of(message.chain):
         return _decide_own(lease, message, timing, now)
     covered = lease.cancels(message.first_sent_at)
     if lease.state is State.RELEASED and lease.is_cancelled:

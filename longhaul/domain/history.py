@@ -105,14 +105,10 @@ def remembered(row: Lease) -> Sequence[int]:
 
 
 def history(row: Lease, kept: Iterable[AttemptRecord]) -> list[AttemptRecord]:
-    """All known attempts of the job, in their order.
-
-    A version that kept no history left only the latest.
-    """
+    """All known attempts of the job, in their order."""
     known = {each.attempt.number: each for each in kept}
-    number = row.attempt.number
-    if row.is_begun and (number not in known or not row.has_settled(row.id)):
-        known[number] = latest(row)
+    if row.is_begun and not row.has_settled(row.id):
+        known[row.attempt.number] = latest(row)
     return [known[n] for n in sorted(known)]
 
 

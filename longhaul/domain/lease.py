@@ -112,10 +112,9 @@ class ExecutionInput(BaseModel):
     run: int
     attempt: int
     engine: str
-    # A Fargate capacity provider. Jobs claimed by the version before this field run on demand.
+    # A Fargate capacity provider.
     capacity: Literal["FARGATE", "FARGATE_SPOT"] = "FARGATE"
-    # Name or path of the job. Jobs claimed by the version before this field have it in their
-    # request.
+    # Name or path of the job.
     job: str | None = None
     # What people call the job, for the lines that functions log about it.
     label: str | None = None
@@ -165,7 +164,7 @@ class CommittedOutput:
     emitted: dict[str, int] | None = None
     # A random text that goes along with what follows, so that nobody else can send it.
     seal: str | None = None
-    # What the job returned, counted and measured. None: nothing, or by a version before this field.
+    # What the job returned, counted and measured. None: nothing.
     results: Results | None = None
     # The other outputs, in the order of the request.
     beside: tuple[NamedOutput, ...] = ()
@@ -236,10 +235,9 @@ class Receive:
         """Id of its chain's first message: the same for a message and all its copies."""
         return self.renews or self.message_id
 
-    def is_of(self, message_id: str, chain: str) -> bool:
-        """Whether the row names this message, or another of its chain."""
-        # The copies of the version before chains name only the message just before them.
-        return message_id == self.message_id or chain == self.chain
+    def is_of(self, chain: str) -> bool:
+        """Whether the row names a message of this chain."""
+        return chain == self.chain
 
 
 @dataclass(frozen=True)
@@ -319,7 +317,7 @@ class Lease:
     opens: tuple[str, ...] = ()
     # The stages to which its success leads by one job each, if it emits none: as the settings say
     # when it succeeds. Of a stage that was taken out since, as they said when the run began. None:
-    # by a version that did not say.
+    # no attempt was claimed.
     leads_to: tuple[str, ...] | None = None
     # The stages behind its own whenever an attempt of the run was claimed: it can emit to no other.
     # A task may not write it. None: no attempt was claimed.
@@ -470,9 +468,7 @@ class Lease:
         A message of the very millisecond of the cancel counts as sent after it: it can be cancelled
         again, and is not lost.
         """
-        # A version before `cancelled_at` wrote the mark alone.
-        cancelled_at = self.cancelled_at or self.cancel_requested_at
-        return cancelled_at is not None and sent_at < cancelled_at
+        return self.cancelled_at is not None and sent_at < self.cancelled_at
 
     def cancels_tree(self, sent_at: datetime) -> bool:
         """Whether a cancel of the tree of this root covers what was sent then."""

@@ -20,7 +20,7 @@ def private(path: str, flags: int) -> int:
     """
     file = os.open(path, flags | os.O_NOFOLLOW, _FILE)
     if flags & (os.O_WRONLY | os.O_RDWR):
-        # An earlier version may have left a file that others can read.
+        # A file that is there already may be one that others can read.
         os.fchmod(file, _FILE)
     return file
 

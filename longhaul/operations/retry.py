@@ -71,7 +71,7 @@ def stage_of(lease: Lease, settings: RuntimeSettings) -> Stage:
 
 def why_not(lease: Lease) -> str | None:
     """Why this job cannot be retried; None when it can."""
-    if lease.state is State.CANCELLED and not lease.request_ref:  # of a version that kept none
+    if lease.state is State.CANCELLED and not lease.request_ref:  # its message never came
         return "it was cancelled before it began, so no request of it is kept: submit it again"
     if lease.is_refused and not lease.fingerprint:
         return "its message was no request: submit a correct one, under the same id if you like"

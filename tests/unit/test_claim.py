@@ -201,17 +201,6 @@ def test_of_two_copies_of_one_message_the_later_one_stays() -> None:
     assert (decide(row, first), decide(row, second)) == (Duplicate(), Probe(row))
 
 
-def test_copy_of_the_version_before_chains_is_adopted() -> None:
-    """It names only the message just before it."""
-    row = changed(running(), message_id="m-2")
-    copy = message(message_id="m-3", renews="m-2", sent_at=NOW)
-    assert decide(row, copy) == Probe(row)
-    renewed = message(message_id="m-2", renews="m-1", sent_at=NOW)
-    assert decide(row, renewed) == Probe(row)
-    older = changed(row, sent_at=None)
-    assert decide(older, copy) == Probe(older)
-
-
 @pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])
 @pytest.mark.parametrize(
     "leftover",
@@ -262,12 +251,6 @@ def test_void_success_that_was_cancelled_meanwhile_does_not_run_again() -> None:
 @pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])
 def test_message_of_the_millisecond_of_the_end_runs(state: State) -> None:
     row = replace(ended(state), cancelled_at=NOW)
-    assert isinstance(decide(row, sent(NOW)), Claim)
-
-
-def test_row_of_the_version_before_cancel_times_covers_what_was_sent_before_its_mark() -> None:
-    row = replace(ended(State.CANCELLED), cancel_requested_at=NOW)
-    assert decide(row, sent(NOW - timedelta(milliseconds=1))) == Cancelled()
     assert isinstance(decide(row, sent(NOW)), Claim)
 
 

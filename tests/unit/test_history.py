@@ -80,7 +80,6 @@ def test_the_last_fifty_attempts_are_remembered(number: int, first: int) -> None
     [
         (SECOND, [1], [1, 2]),
         (SECOND, [2, 1], [1, 2]),  # in their order
-        (RELEASED, [], [1]),  # written by a version without history
         (cancelled_before_claim(SECOND.key, "main", NOW), [], []),  # no attempt
         (planned(), [], []),
         (planned(SECOND), [1, 2], [1, 2]),

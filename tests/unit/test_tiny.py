@@ -231,7 +231,7 @@ ENDS = reference(FUNCTION, "request-1", UNTIL)
         (ENDS, failed_as(ended("the runner did not end in time, and was killed", ENDS)), True),
         # Lambda ran the event twice, and the other run has ended.
         (reference(FUNCTION, "request-1", NOW), failed_as(ended("exit code 1", ENDS)), False),
-        (ENDS, failed_as("exit code 1"), False),  # of a version that did not say which
+        (ENDS, failed_as("exit code 1"), False),  # it does not say which
         (ENDS, failed_as(ended("exit code 1", ENDS), "Sandbox.Timedout"), False),
         (ENDS, Evidence("States.Timeout"), False),
         (None, failed_as(ended("exit code 1", ENDS)), False),

@@ -167,8 +167,7 @@ def stage_for(settings: RuntimeSettings, name: str | None) -> Stage:
     """
     if PROBE not in settings.jobs:
         raise CommandError(
-            f"the stack's catalogue has no job {PROBE!r}: it was deployed from a version before "
-            "`longhaul verify`, so deploy this one first"
+            f"the stack's catalogue has no job {PROBE!r}: deploy it with this version first"
         )
     if name is not None:
         try:

@@ -17,7 +17,7 @@ def versions(target: Target) -> Iterator[Finding]:
         yield warning(
             f"version: {project.file.name} {text}, and this is {tool}: settings may have other "
             "names or defaults, and jobs other rules",
-            f'read docs/upgrade.md, then set version = "{tool}" there; or use Longhaul of the '
+            f'read CHANGELOG.md, then set version = "{tool}" there; or use Longhaul of the '
             "project's version",
         )
     if deployed is None:
@@ -29,7 +29,7 @@ def versions(target: Target) -> Iterator[Finding]:
         yield warning(
             f"version: the stack was deployed by {deployed}, and this is {tool}: the functions and "
             "the image are the older or newer ones, and commands may misread their rows",
-            "use Longhaul of that version for its commands, or deploy this one (docs/upgrade.md)",
+            "use Longhaul of that version for its commands, or deploy this one",
         )
     elif project is None or project.version == tool:
         yield ok(f"version: {tool} everywhere")

@@ -109,11 +109,7 @@ def _of_manifest(manifest: Manifest, wanted: Wanted, names: list[str] | None) ->
     if wanted.writer is not None:
         ids = [each.id for each in origins]
         if wanted.writer.id not in ids:
-            return Known(
-                note=f"replaced since, by {manifest.key}: what it was made of is not kept"
-                if manifest.token != wanted.writer.id.token
-                else "written by a version that did not say what it read"
-            )
+            return Known(note=f"replaced since, by {manifest.key}: what it was made of is not kept")
         origins = origins[: ids.index(wanted.writer.id) + 1]
     if not origins:
         return Known(note=f"written by {manifest.key}, which did not say what it read")

@@ -43,16 +43,11 @@ class Version:
     at: datetime
     operation: str
     output: str  # the attempt whose output it is; empty where Longhaul did not make it
-    job: str  # its job; empty where the version that made it did not say
+    job: str  # its job; empty where Longhaul did not make it
     added_rows: int
     rows: int
     files: int
     size: int  # bytes of all data files
-
-    @property
-    def by(self) -> str:
-        """What made it, as people look for it."""
-        return self.job or self.output
 
     @classmethod
     def of(cls, snapshot: "Snapshot") -> "Version":

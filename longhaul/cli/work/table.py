@@ -107,7 +107,7 @@ def _row(entry: TableEntry, version: Version | None) -> tuple[str, ...]:
     if version is None:
         return (str(entry), "0", "0", "0", "", "")
     sizes = (version.rows, version.files, version.size)
-    return (str(entry), *map(str, sizes), moment_text(version.at), version.by)
+    return (str(entry), *map(str, sizes), moment_text(version.at), version.job)
 
 
 def _version_row(version: Version) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def _version_row(version: Version) -> tuple[str, ...]:
         str(version.rows),
         str(version.files),
         str(version.snapshot_id),
-        version.by,
+        version.job,
     )
 
 

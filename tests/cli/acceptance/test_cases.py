@@ -77,8 +77,8 @@ def test_without_such_a_stage_each_is_named_with_the_way_out(
         stage_for(deployed(*stages), "a")
 
 
-def test_an_older_stack_has_no_probe() -> None:
-    with pytest.raises(CommandError, match=r"no job .probe..*deploy this one first"):
+def test_a_stack_without_the_probe_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"no job .probe..*deploy it with this version"):
         stage_for(settings(), None)
 
 
