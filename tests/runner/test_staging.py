@@ -148,12 +148,21 @@ def test_a_compressed_file_keeps_its_name_and_tells_its_format(
 def test_names_that_hadoop_cannot_open_are_changed_on_the_disk(
     stage: Callable[..., Staged], put: Callable[..., None]
 ) -> None:
-    put("raw/a-10:00.json", "raw/a-10-00.json")
+    put("raw/k=[1]/ü?#[x].csv", "raw/k={2}/a-10:00.csv", "raw/k=3*/a\\b.csv")
 
     assert set(stage(f"s3://{BUCKET}/raw/").files) == {
-        "00000-a-10-00.json",
-        "00001-a-10-00.json",
+        "k=3%2A/00000-a-b.csv",
+        "k=%5B1%5D/00001-ü-#-x-.csv",
+        "k=%7B2%7D/00002-a-10-00.csv",
     }
+
+
+def test_an_object_whose_name_would_be_a_glob_is_found_by_its_name(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("raw/ü?#[x].csv")
+
+    assert set(stage(f"s3://{BUCKET}/raw/ü?#[x].csv").files) == {"00000-ü-#-x-.csv"}
 
 
 @pytest.mark.parametrize("path", ["_landing/2013-*.csv", "_landing/*/2013-1.csv", "_l*/2013-1.csv"])

@@ -272,6 +272,10 @@ def test_a_path_that_means_something_else_to_hadoop_is_never_given_to_it(key: st
     assert not reads_alike(DataPath("s3", "data", key), [Source("data", key, 1)])
 
 
+def test_a_file_whose_name_hadoop_would_take_for_a_glob_is_never_given_to_it() -> None:
+    assert not reads_alike(DataPath("s3", "data", "raw/"), [Source("data", "raw/[x].csv", 1)])
+
+
 def test_a_hidden_file_that_spark_would_skip_is_copied(
     s3: Any, stage: Callable[[str], StagedInput]
 ) -> None:

@@ -24,7 +24,7 @@ from longhaul.runner.io.listing import (
     parted,
     staged_at,
 )
-from longhaul.runner.io.staged import StagedInput, staged_name
+from longhaul.runner.io.staged import OF_HADOOP, StagedInput, staged_folder, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.io.written import S3Folder
 from longhaul.runner.stopping import Stop
@@ -152,14 +152,25 @@ def _places(folder: S3Folder, sources: list[Source]) -> Iterator[tuple[str, Sour
     """The key of each copy, as staging to disk names its files."""
     prefix = folder.prefix.rstrip("/")
     for number, source in enumerate(sources):
-        yield "/".join((prefix, *source.partitions, staged_name(number, source.name))), source
+        yield (
+            "/".join(
+                (
+                    prefix,
+                    *map(staged_folder, source.partitions),
+                    staged_name(number, source.name),
+                )
+            ),
+            source,
+        )
 
 
 def reads_alike(path: DataPath, sources: list[Source]) -> bool:
     """Whether Spark, given the path, reads exactly these files, and their folders as we do."""
     key = path.key.rstrip("/")
     # Spark skips a hidden file also where the path names it.
-    if _SPECIAL.search(key) or any(is_hidden(source.name) for source in sources):
+    if _SPECIAL.search(key) or any(
+        is_hidden(source.name) or OF_HADOOP.search(source.name) for source in sources
+    ):
         return False
     if _GLOB.search(key):
         # Only files that the glob itself matches: Spark and we search folders in different ways.

@@ -178,7 +178,7 @@ class InputListing:
 
         try:
             if _GLOB.search(path.key):
-                return self._glob(path, read)
+                return self._glob(path, read) or self._object(path)
             return self._object(path) or self._prefix(
                 path.bucket, f"{path.key.rstrip('/')}/".lstrip("/"), read
             )

@@ -1,6 +1,7 @@
 """An input on the task's own disk: what the job sees, and the names of its files."""
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,6 +16,10 @@ UNREADABLE: Final = frozenset(
     {"zip", "xz", "zst", "zstd", "gzip", "7z", "rar", "tar", "tgz", "tbz2", "txz", "lzma", "z"}
 )
 """Compressions that Spark does not unpack: it would read garbage, without an error."""
+
+
+OF_HADOOP: Final = re.compile(r"[:*?{}\[\]\\^]")
+"""What Hadoop takes for the end of a URI's scheme, or for a glob."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,15 @@ def local_path(path: str) -> str:
 def staged_name(number: int, name: str) -> str:
     """The name of an input's file where Spark reads it: the number keeps equal names apart.
 
-    Hadoop takes what is before a colon for the scheme of a URI. The end of a long name stays,
-    because it has the extension.
+    The end of a long name stays, because it has the extension.
     """
-    end = os.fsencode(name.replace(":", "-"))[-_MAX_NAME_BYTES:].decode(errors="ignore")
+    end = os.fsencode(OF_HADOOP.sub("-", name))[-_MAX_NAME_BYTES:].decode(errors="ignore")
     return f"{number:05d}-{end}"
+
+
+def staged_folder(partition: str) -> str:
+    """The name of a partition's folder there: Spark reads what is escaped as it was."""
+    return OF_HADOOP.sub(lambda found: f"%{ord(found[0]):02X}", partition)
 
 
 def parted_text(columns: Collection[tuple[str, ...]]) -> str:

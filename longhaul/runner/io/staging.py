@@ -25,7 +25,7 @@ from longhaul.domain.tables import InputPath
 from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, Source, find, parted, staged_at
 from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
-from longhaul.runner.io.staged import StagedInput, staged_name
+from longhaul.runner.io.staged import StagedInput, staged_folder, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.stopping import Stop
 from longhaul.settings import SizeName
@@ -234,8 +234,7 @@ class Stager:
         places = (
             self._folder.joinpath(
                 name,
-                # Spark reads a colon that is escaped, and Hadoop takes a bare one for a scheme's.
-                *(part.replace(":", "%3A") for part in source.partitions),
+                *map(staged_folder, source.partitions),
                 staged_name(number, source.name),
             )
             for number, source in enumerate(sources)
