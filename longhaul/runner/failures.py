@@ -57,6 +57,10 @@ _THROTTLED: Final = re.compile(
     r"Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded"
     r"|RequestTimeout"
 )
+_NOT_INSTALLED: Final = re.compile(
+    r"(?:[\w.]+Error: )?(?:\[PACKAGE_NOT_INSTALLED\] (\S+) >= (\S+) must be installed"
+    r"|No module named '(\w+))"
+)
 _SERVER_ERROR: Final = 500
 # What follows is for the logs: stacks, and the text of the query.
 _NOISE: Final = re.compile(
@@ -107,7 +111,19 @@ def of_error(error: BaseException, mask: Mask = NO_MASK) -> Failure:
         return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
     if _OUT_OF_DISK in searchable(raw):  # of the JVM, or of a Python worker
         return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
+    if text != (with_line := with_requirement(text)):
+        return Failure(OutcomeClass.PERMANENT, with_line, ExitCode.PERMANENT)
     return Failure(OutcomeClass.FAILED, text, ExitCode.FAILED)
+
+
+def with_requirement(text: str) -> str:
+    """The text; if it says that a package is missing, with the line that installs it."""
+    found = _NOT_INSTALLED.match(text)
+    if found is None:
+        return text
+    package, least, module = found.groups()
+    line = f"{package.lower()}>={least}" if package else module
+    return f"{text.rstrip('.')}: a line in requirements.txt adds it, such as {line}"
 
 
 def text_of(error: BaseException) -> str:

@@ -24,7 +24,7 @@ from longhaul.domain.verdict import OutcomeClass
 from longhaul.job import Params, PermanentJobError
 from longhaul.runner.code_digest import code_digest
 from longhaul.runner.exits import heeding_exits
-from longhaul.runner.failures import cause, of_error, text_of
+from longhaul.runner.failures import cause, of_error, text_of, with_requirement
 from longhaul.runner.job_file import BROUGHT, file_in_catalogue, file_in_project, jobs_of_project
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.deaths import may_be_jvm_death
@@ -225,18 +225,15 @@ def _naming_its_place(file: Path) -> Iterator[None]:
         if _may_pass(error):
             raise
         place = _place_of(error, file)
-        if isinstance(error, ModuleNotFoundError):
-            why = f"job: {place} imports {error.name}, which the image does not hold"
-        else:
-            said = cause(error, text_of(error).strip())
-            why = f"job: {place}: {said}"
-        raise PermanentJobError(why) from error
+        said = with_requirement(cause(error, text_of(error).strip()))
+        raise PermanentJobError(f"job: {place}: {said}") from error
 
 
 def _may_pass(error: Exception | SystemExit) -> bool:
     """Whether the machine, the network or AWS may be at fault, rather than the code."""
     is_trouble = isinstance(error, OSError) and not isinstance(error, _OF_FILES)
-    return is_trouble or may_be_jvm_death(error) or of_error(error).kind is not OutcomeClass.FAILED
+    is_of_code = of_error(error).kind in (OutcomeClass.FAILED, OutcomeClass.PERMANENT)
+    return is_trouble or may_be_jvm_death(error) or not is_of_code
 
 
 def _place_of(error: BaseException, file: Path) -> str:

@@ -30,14 +30,26 @@ class Params(Params):
 def run(spark, job):
     pass
 """
-NEEDS_A_SESSION = "raise RuntimeError('no session')\n" + JOB
+WITH_A_UDF = (
+    JOB
+    + """
+from pyspark.sql import functions as F
+
+NOTHING = F.lit(None)
+
+@F.udf("string")
+def shout(text):
+    return text.upper()
+"""
+)
+CANNOT_BE_IMPORTED = "raise RuntimeError('no database')\n" + JOB
 TOML = 'stack_name = "{}"\n[[stages]]\nname = "main"\n'
 
 
 @pytest.fixture
 def knowing(world: World) -> World:
     """A stack that has the project's jobs."""
-    jobs = (*world.settings.jobs, "report", "early")
+    jobs = (*world.settings.jobs, "report", "early", "shout")
     known = world.settings.model_copy(update={"jobs": jobs})
     fresh = replace(world, settings=known)
     fresh.deploy()
@@ -45,7 +57,11 @@ def knowing(world: World) -> World:
 
 
 def project(folder: Path, stack: str = "Longhaul") -> str:
-    files = {"jobs__report.py": JOB, "jobs__early.py": NEEDS_A_SESSION}
+    files = {
+        "jobs__report.py": JOB,
+        "jobs__early.py": CANNOT_BE_IMPORTED,
+        "jobs__shout.py": WITH_A_UDF,
+    }
     return str(make_project(folder, **{"longhaul.toml": TOML.format(stack)}, **files).folder)
 
 
@@ -99,13 +115,22 @@ def test_right_parameters_are_sent_as_they_are(knowing: World, tmp_path: Path) -
     assert json.loads(message["Body"])["params"] == {"day": "2026-01-31"}
 
 
+def test_a_job_whose_module_uses_a_session_is_checked_without_one(
+    knowing: World, tmp_path: Path
+) -> None:
+    given = lines({"day": "no day"}, job="shout")
+    done = knowing.run("--project", project(tmp_path / "p"), "submit", input=given)
+    assert done.exit_code == 2
+    assert "params.day: Input should be a valid date" in done.stderr
+
+
 def test_a_job_that_cannot_be_imported_here_is_sent_unchecked_with_a_word(
     knowing: World, tmp_path: Path
 ) -> None:
     given = lines({"day": "no day"}, {}, job="early")
     done = knowing.run("--project", project(tmp_path / "p"), "submit", input=given)
     assert done.exit_code == 0, done.stderr
-    why = "job: early.py:1: RuntimeError: no session"
+    why = "job: early.py:1: RuntimeError: no database"
     assert done.stderr.count(f"parameters of early are checked by its task alone: {why}") == 1
 
 

@@ -26,6 +26,11 @@ ValueError: no such tariff: X9
 
 \tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
 """
+NO_PANDAS = (
+    "pyspark.errors.exceptions.base.PySparkImportError: [PACKAGE_NOT_INSTALLED] Pandas >= 2.2.0"
+    " must be installed; however, it was not found."
+)
+NO_POLARS = "ModuleNotFoundError: No module named 'polars'"
 CRASHED = f"""An error occurred while calling o52.save.
 : org.apache.spark.SparkException: {ABORTED}org.apache.spark.SparkException: \
 Python worker exited unexpectedly (crashed). Consider setting 'spark.x.enabled' to 'true'.
@@ -171,6 +176,21 @@ def test_each_kind_of_error_has_its_class_and_exit_code(
 ) -> None:
     failure = failures.of_error(error)
     assert (failure.kind, failure.exit_code) == (kind, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("No module named 'polars.io'", "polars"),
+        (WORKER.replace("ValueError: no such tariff: X9", NO_PANDAS), "pandas>=2.2.0"),
+        (WORKER.replace("ValueError: no such tariff: X9", NO_POLARS), "polars"),
+    ],
+)
+def test_a_missing_package_is_permanent_with_its_line_of_requirements(text: str, line: str) -> None:
+    failure = failures.of_error(ImportError(text))
+
+    assert failure.kind is OutcomeClass.PERMANENT
+    assert failure.error.endswith(f"a line in requirements.txt adds it, such as {line}")
 
 
 @pytest.mark.parametrize("reason", list(StopReason))

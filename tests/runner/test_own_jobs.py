@@ -428,7 +428,7 @@ def test_no_output_is_published_while_one_is_not_written(cloud: Cloud, run: Run)
             "import nowhere\ndef run(spark, job): ...",
             {},
             ExitCode.PERMANENT,
-            "job: own.py:1 imports nowhere, which the image does not hold",
+            "job: own.py:1: ModuleNotFoundError: No module named 'nowhere': a line in requirements",
         ),
         (
             "#" * (MAX_CODE_BYTES + 1),

@@ -23,8 +23,8 @@ def check_params(
 ) -> tuple[list[Problem], list[str]]:
     """What is wrong with parameters of the project's own jobs; and why some were not checked.
 
-    The jobs' modules are imported in a process of its own, without Spark: one that needs a session
-    for its import cannot be checked here, and the task does it.
+    The jobs' modules are imported in a process of its own, with a session that does nothing: one
+    whose import needs more cannot be checked here, and the task does it.
     """
     with_jobs = [(each, each.request.job or stage.job or "") for each in submissions]
     own = [(each, job) for each, job in with_jobs if (project.jobs / f"{job}.py").is_file()]
