@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -146,6 +146,7 @@ class AttemptRunner:
     give: Callable[[Mapping[str, str], Mask], None] = give_to_process
     _mask: Mask = NO_MASK
     _may_be_committed: bool = False
+    _step_ended_at: datetime | None = None
     _incoming: Incoming | None = None
 
     def run(self) -> ExitCode:
@@ -165,6 +166,7 @@ class AttemptRunner:
             # The row cannot say so: settle goes by the exit code.
             is_denial = isinstance(error, ClientError) and is_denied(error)
             return ExitCode.DENIED if is_denial else ExitCode.INTERRUPTED
+        self._step_ended_at = self.clock.now()
         if lease.label:
             json_logs.add_label(lease.label)
         try:
@@ -182,8 +184,15 @@ class AttemptRunner:
             return self._fail(error)
         finally:
             self._clear()
-        logger.info("job done")
+        self._log_step("job done")
         return ExitCode.OK
+
+    def _log_step(self, step: str, **found: object) -> None:
+        """Log a step that went well, and how long it took since the one before."""
+        now = self.clock.now()
+        seconds = round((now - (self._step_ended_at or now)).total_seconds(), 1)
+        self._step_ended_at = now
+        logger.info(step, extra={**found, "seconds": seconds})
 
     def record(self, failure: Failure) -> None:
         """Record how the attempt failed. If that fails too, settle goes by the exit code."""
@@ -246,6 +255,8 @@ class AttemptRunner:
         if not is_plain:
             self.spark.await_session(sum(each.size_bytes for each in incoming.inputs.values()))
         self.stop.check()
+        sizes = [each.size_bytes for each in incoming.inputs.values()]
+        self._log_step("ready to run", inputs=len(sizes), bytes_staged=sum(sizes))
         self.progress.enter(Phase.RUNNING)
         work = Work(
             lease.fingerprint,
@@ -297,6 +308,9 @@ class AttemptRunner:
         def run(session: "SparkSession", running: RunningJob[Any]) -> None:
             try:
                 loaded.run(session, running)
+                seen = self.spark.sample()
+                rows = {each.title: each.rows for each in running.written}
+                self._log_step("the job ran", rows_read=seen.rows_read, rows_written=rows)
                 require_closed(running.output_folder)
             finally:
                 running.incoming.end()  # now: Spark takes a while to end
@@ -427,6 +441,8 @@ class AttemptRunner:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
             output = replace(output, emitted=sizes)
             self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)
+        files, size = output.files, output.size_bytes
+        self._log_step("output sent", files_written=files, bytes_written=size)
         self.stop.check()
         for each in upload.destinations.values():
             each.require_room()

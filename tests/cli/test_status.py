@@ -232,8 +232,11 @@ def test_the_details_of_a_job_are_shown(world: World) -> None:
 
 def test_what_is_stored_for_the_next_attempt_is_shown_while_one_may_come(world: World) -> None:
     lease = world.claim("parts")
+    state, ref = (record_ref(lease.id, n) for n in (6, 7))
+    world.parts.leases.report(transitions.save(lease.id, None, state, 0, world.clock.now()))
+    assert "its state by attempt 1, 0s ago" in world.run("status", "parts").stdout
     row = world.parts.leases.report(
-        transitions.save(lease.id, None, record_ref(lease.id, 7), 1_500_000, world.clock.now())
+        transitions.save(lease.id, state, ref, 1_500_000, world.clock.now())
     )
     world.clock.advance(60)
 

@@ -169,7 +169,15 @@ def test_a_projects_job_may_make_udfs_while_it_is_imported(
     written = remote.s3.get_object(Bucket=BUCKET, Key=part)["Body"].read()
     assert written == b'{"word":"AA"}\n'
     # A line that is none would be a traceback, of what noticed the JVM's end.
-    assert [json.loads(line)["message"] for line in log.splitlines()] == ["job done"]
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["message"] for line in lines] == [
+        "ready to run",
+        "the job ran",
+        "output sent",
+        "job done",
+    ]
+    assert lines[1]["rows_written"] == {".": 1}
+    assert all(line["seconds"] >= 0 for line in lines)
 
 
 @pytest.mark.parametrize(

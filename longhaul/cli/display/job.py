@@ -323,7 +323,8 @@ def _stored(lease: Lease, now: datetime) -> str:
     by = waits_for_next(lease, now)
     if by is None:
         return ""
-    return f"{size_text(lease.saved_bytes)} by attempt {by.attempt}, {_ago(lease.saved_at, now)}"
+    what = size_text(lease.saved_bytes) if lease.saved_bytes else "its state"
+    return f"{what} by attempt {by.attempt}, {_ago(lease.saved_at, now)}"
 
 
 def _ago(moment: datetime | None, now: datetime) -> str:
