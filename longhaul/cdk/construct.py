@@ -199,6 +199,24 @@ class Longhaul(Construct):
             first = first.combine(grant)
         return first
 
+    def grant_client(self, role: iam.IRole) -> None:
+        """Let it do all that `longhaul.client.Client` does, with the jobs of every stage.
+
+        That is to read and end them all: a program that only sends needs `grant_submit`.
+        """
+        settings, table, queues = self._settings, self._leases.table, list(self._queues.values())
+        outputs = [grants.Place(self._bucket(name)) for name in ("", *settings.output_buckets)]
+        grants.find_stack(role, Stack.of(self))
+        grants.hold_leases(role, table)
+        grants.survey_leases(role, table)
+        grants.join_leases(role, table)
+        grants.find_open_leases(role, table)
+        grants.count_messages(role, queues)
+        grants.finish_messages(role, queues)
+        self._grant_notices(role)
+        grants.read_objects(role, outputs)
+        grants.use_keys(role, read=self._keys(settings.output_buckets), write=())
+
     def metric(
         self,
         metric_name: str,
@@ -444,10 +462,7 @@ class Longhaul(Construct):
             grants.hold_leases(role, table)
             grants.join_leases(role, table)
             grants.finish_messages(role, queues)
-            named = [each for each in settings.stages if each.name not in self._notify]
-            grants.notify(role, (stage.notify for stage in named if stage.notify))
-            for target in self._notify.values():
-                notify_targets.grant(target, role)
+            self._grant_notices(role)
             grants.write_objects(role, outputs, never=code, kept=asked)
             grants.use_keys(role, read=(), write=self._keys(settings.output_buckets))
             self._databases.open_to(role, function.node.id)
@@ -466,6 +481,12 @@ class Longhaul(Construct):
 
         for stage in settings.stages:
             self._grant_jobs(stage, never=[*code, *asked])
+
+    def _grant_notices(self, role: iam.IRole) -> None:
+        named = [each for each in self._settings.stages if each.name not in self._notify]
+        grants.notify(role, (stage.notify for stage in named if stage.notify))
+        for target in self._notify.values():
+            notify_targets.grant(target, role)
 
     def _grant_jobs(self, stage: StageDeployment, *, never: Sequence[str]) -> None:
         """Give the roles of a stage what its jobs need, on every engine the same."""

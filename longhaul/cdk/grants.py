@@ -53,6 +53,22 @@ def allow(
         acknowledge_wildcards(role, resources, wildcards)
 
 
+def find_stack(role: iam.IRole, stack: Stack) -> None:
+    """Find the parts of a deployment, and the settings, which its functions have."""
+    name = stack.stack_name
+    found = stack.format_arn(service="cloudformation", resource="stack", resource_name=f"{name}/*")
+    function = stack.format_arn(
+        service="lambda",
+        resource="function",
+        resource_name=f"{name}-*",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    why = "CloudFormation makes the stack's id, and the names of its functions."
+    actions = ["cloudformation:DescribeStacks", "cloudformation:ListStackResources"]
+    allow(role, "FindStack", actions, [found], wildcards=why)
+    allow(role, "ReadSettings", ["lambda:GetFunctionConfiguration"], [function], wildcards=why)
+
+
 def hold_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     """Read a row and change it by conditional writes, with the slots and the attempts' records.
 

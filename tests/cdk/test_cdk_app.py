@@ -1,6 +1,8 @@
 """The example of an app of somebody else's, and the page about the construct."""
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,15 @@ def template() -> dict[str, Any]:
     app = App(context=NO_COPIES)
     stack = ReportsStack(app, "Reports", account="123456789012", region="eu-central-1")
     content: dict[str, Any] = Template.from_stack(stack).to_json()
+    assert looked_up(app) == []
     return content
+
+
+def looked_up(app: App) -> list[Any]:
+    """What the synthesis would ask of AWS, with credentials."""
+    manifest = Path(app.synth().directory, "manifest.json")
+    found: list[Any] = json.loads(manifest.read_text()).get("missing", [])
+    return found
 
 
 def of_type(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -67,3 +77,4 @@ def test_the_stack_of_the_page_synthesizes() -> None:
     assert isinstance(stack, Stack)
     assert isinstance(names["longhaul"], Longhaul)
     Template.from_stack(stack)
+    assert looked_up(names["app"]) == []

@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -357,6 +359,31 @@ def test_a_producer_may_send_to_the_granted_stage_alone() -> None:
     allowed = {"Action": "sqs:SendMessage", "Effect": "Allow"}
     assert grants(stack, one) == [{**allowed, "Resource": texts["reports"]}]
     assert grants(stack, both) == [{**allowed, "Resource": each} for each in texts.values()]
+
+
+def test_a_program_with_the_client_gets_what_its_page_names() -> None:
+    stack = theirs()
+    longhaul = Longhaul(stack, "Longhaul", stages=[{"name": "main"}])
+    role = iam.Role(stack, "Program", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+
+    longhaul.grant_client(role)
+
+    role_id = stack.resolve(role.role_name)["Ref"]
+    granted = {
+        action
+        for policy in resources(Template.from_stack(stack).to_json(), "AWS::IAM::Policy").values()
+        if {"Ref": role_id} in policy.get("Roles", [])
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in [
+            *(
+                [statement["Action"]]
+                if isinstance(statement["Action"], str)
+                else statement["Action"]
+            )
+        ]
+    }
+    rights = (Path(__file__).parents[2] / "docs/client.md").read_text().partition("## Rights")[2]
+    assert granted == set(re.findall(r"`((?:cloudformation|dynamodb|lambda|s3|sqs):\w+)`", rights))
 
 
 def test_parts_are_found_by_stage_and_engine(stack: Stack) -> None:

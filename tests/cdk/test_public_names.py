@@ -16,8 +16,9 @@ def test_what_a_cdk_app_imports() -> None:
         "LeaseSettings": "",
         "Longhaul": (
             "data_bucket leases_table state_machine alarms_topic name job_roles job_role queue "
-            "dead_letter_queue grant_submit metric metric_jobs_started metric_jobs_succeeded "
-            "metric_jobs_dead_lettered metric_backlog metric_oldest_waiting add_outputs"
+            "dead_letter_queue grant_submit grant_client metric metric_jobs_started "
+            "metric_jobs_succeeded metric_jobs_dead_lettered metric_backlog metric_oldest_waiting "
+            "add_outputs"
         ),
         "NetworkSettings": "",
         "Schedule": "",
