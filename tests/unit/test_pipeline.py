@@ -43,6 +43,11 @@ def succeeded(name: str, job_id: str = "x", *, of: RuntimeSettings, **changes: A
     return with_joins(replace(row, state=State.SUCCEEDED), of)
 
 
+def emitting(row: Lease, sizes: dict[str, int] | None) -> Lease:
+    assert row.attempt.output is not None
+    return changed(row, output=replace(row.attempt.output, emitted=sizes))
+
+
 def led_to(parent: Lease, of: RuntimeSettings, emitted: Any = None) -> list[Lease]:
     """The rows of the jobs that follow from a success, as if they had succeeded too."""
     found = []
@@ -50,8 +55,9 @@ def led_to(parent: Lease, of: RuntimeSettings, emitted: Any = None) -> list[Leas
         request = read_request(sent.body)  # type: ignore[union-attr]  # no joins of older versions
         assert request.lineage is not None
         assert request.job_id is not None
-        sizes = {name: len(requests) for name, requests in (emitted or {}).items()}
-        assert is_child(request.lineage, request.job_id, of.stage(sent.stage), parent, sizes)  # type: ignore[union-attr]
+        sizes = emitted and {name: len(requests) for name, requests in emitted.items()}
+        stage = of.stage(sent.stage)  # type: ignore[union-attr]
+        assert is_child(request.lineage, request.job_id, stage, emitting(parent, sizes))
         found.append(
             succeeded(sent.stage, request.job_id, of=of, lineage=request.lineage)  # type: ignore[union-attr]
         )
@@ -232,11 +238,12 @@ def test_job_of_an_inner_join_takes_the_place_of_its_opener_at_the_outer_one() -
 
     assert (inner.join.stage, inner.path, inner.by) == ("month", (), {})
     assert (outer.join.stage, outer.path, outer.by) == ("year", (("months", 1),), {"month": 1})
-    start = joined(inner.join, {}, 0, month, of)
+    start = joined(inner.join, [], month, of)
     request = read_request(start.job.body)
     assert request.lineage is not None
     assert request.lineage.groups == groups_behind(month)
-    assert is_child(request.lineage, request.job_id or "", of.stage("month"), month, {"days": 0})
+    month = emitting(month, {"days": 0})
+    assert is_child(request.lineage, request.job_id or "", of.stage("month"), month)
     row = succeeded("month", request.job_id or "", of=of, lineage=request.lineage)
     (last,) = replaced(row, None, of)
     assert last.path == (("months", 1), ("month", 0))
