@@ -33,7 +33,7 @@ def by_name(world: World) -> dict[str, str]:
 def test_an_older_stack_is_refused_with_the_way_out(world: World) -> None:
     done = world.run("verify")
     assert done.exit_code == 1
-    assert "deploy this one first" in done.stderr
+    assert "deploy it with this version first" in done.stderr
     assert not world.queued()
 
 

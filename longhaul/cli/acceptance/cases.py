@@ -50,13 +50,13 @@ class Ending:
 class Case:
     """One job, or one message that is none.
 
-    `ending` is None for a message that never becomes a job. `letter` is the class of the dead
-    letter, None without one. `members` are the jobs that it fans out into.
+    `letter` is the class of the dead letter, None without one. `members` are the jobs that it fans
+    out into.
     """
 
     name: str
     what: str
-    ending: Ending | None
+    ending: Ending
     plan: tuple[str, ...] = ("succeed",)
     copies: int = 1
     disturbance: Disturbance | None = None
@@ -84,7 +84,12 @@ CASES: Final = (
         plan=("refuse",),
         letter="permanent",
     ),
-    Case("invalid", "a body that is no request", None, letter="invalid_request"),
+    Case(
+        "invalid",
+        "a body that is no request",
+        Ending(State.DEAD, attempts=0),
+        letter="invalid_request",
+    ),
     Case("duplicate", "a job that is sent twice", _SUCCESS, copies=2),
     Case(
         "cancel",
@@ -224,7 +229,7 @@ def table_name(job_id: str) -> str:
 
 def body(case: Case, job_id: str, output: str, pipeline: Pipeline | None = None) -> str:
     """The message's body. An invalid one is told apart by its id alone."""
-    if case.ending is None:
+    if not case.ending.attempts:
         return json.dumps({"job": PROBE, "job_id": job_id, "is_a_request": False})
     params: dict[str, Any] = {"plan": case.plan}
     if case.members and pipeline is not None:

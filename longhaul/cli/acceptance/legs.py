@@ -98,7 +98,7 @@ class Expectations:
 
     def whole_s(self, case: Case) -> float:
         """Seconds after which a case is given up: all its legs at twice their longest."""
-        attempts = case.ending.attempts if case.ending else 1
+        attempts = max(1, case.ending.attempts)
         legs = [Leg.CLAIMED, Leg.DELETED, *[Leg.STARTED] * attempts]
         if case.disturbance is Disturbance.CANCEL:
             legs.append(Leg.ENDED)

@@ -117,7 +117,7 @@ class Remains:
         """Cancel what has not ended, the follow-ons too; returns how many that were."""
         count = 0
         for each in trials:
-            if each.trial.case.ending is None or (each.is_over and not each.is_late):
+            if each.is_over and not each.is_late:
                 continue
             count += 1
             self.canceller.cancel(each.trial.stage.name, each.trial.job_id)

@@ -169,8 +169,6 @@ class Watcher:
             return observed.row is not None and (
                 observed.row.is_finished and observed.row.state is not State.DEAD
             )
-        if case.ending is None:
-            return True
         if observed.row is None or not observed.row.is_finished:
             return False
         # The members, and the job that joins them; what died leads nowhere.
@@ -197,7 +195,7 @@ def _awaits_letter(observed: Observed) -> bool:
     case, row = observed.trial.case, observed.row
     if case.letter is None or observed.letters:
         return False
-    return case.ending is None or (row is not None and row.is_finished)
+    return row is not None and row.is_finished
 
 
 def _moment(row: Lease) -> tuple[object, ...]:

@@ -49,14 +49,11 @@ def test_a_success_that_published_nothing_has_failed() -> None:
 
 
 def test_a_message_that_is_no_request_needs_its_dead_letter() -> None:
-    seen = observed("invalid")
+    seen = observed("invalid", state=State.DEAD, attempt=0, execution_input="")
     assert judged(seen).verdict is Verdict.FAILED
     seen.letters = ("invalid_request",)
     found = judged(seen)
-    assert (found.verdict, found.happened) == (
-        Verdict.PASSED,
-        "no job; dead letter invalid_request",
-    )
+    assert (found.verdict, found.happened) == (Verdict.PASSED, "DEAD; dead letter invalid_request")
 
 
 def test_what_is_late_has_failed_even_if_it_looks_right() -> None:
