@@ -253,14 +253,14 @@ class Backfills(Protocol):
         *,
         watches: bool = False,
     ) -> bool:
-        """Note the values of jobs that are sent now, one at least; repeatable.
+        """Note the values of jobs that were sent, one at least; repeatable.
 
-        False, with nothing noted, if the backfill was cancelled since the command began.
+        False if the backfill was cancelled since the command began.
 
         Args:
             key: Of the backfill.
             values: Those of its jobs' ids.
-            left: How many the command has still to send.
+            left: How many the command has still to send: it counts if no later command has begun.
             now: The time.
             began_at: When the command began.
             watches: Whether its end is to be told, once more where it was.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from longhaul.domain.lease import Lease, job_key
@@ -19,15 +20,26 @@ class Backfill:
         key: `stage#NAME`, as a job of that id would have it.
         values: The parts of its jobs' ids behind the name, of those that were sent, in order.
         unsent: How many jobs the last command had still to send.
-        is_cancelled: Whether somebody has cancelled it since that command began.
+        began_at: When that command began.
+        cancelled_at: When somebody cancelled it last.
         watch: Whether its end is still to be told; None where that was never asked for.
     """
 
     key: str
     values: tuple[str, ...]
     unsent: int
-    is_cancelled: bool = False
+    began_at: datetime | None = None
+    cancelled_at: datetime | None = None
     watch: TreeWatch | None = None
+
+    def is_cancelled_since(self, began_at: datetime | None) -> bool:
+        """Whether somebody has cancelled it since a command began."""
+        return self.cancelled_at is not None and (began_at is None or self.cancelled_at >= began_at)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has cancelled it since the latest command began."""
+        return self.is_cancelled_since(self.began_at)
 
     @property
     def is_sending(self) -> bool:

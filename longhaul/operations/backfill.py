@@ -294,7 +294,8 @@ class Backfiller:
         """Send what is left, at most `slots` of its jobs open at a time; how far it is, each look.
 
         It ends when all were sent, or when SQS does not take one. Those that are open go on.
-        What is sent is noted before, so that no job of it is unknown to who cancels the backfill.
+        What is sent is noted afterwards: a job that is noted can be waited for. A command that ends
+        in between is started again, and what it sends twice is a duplicate.
 
         Args:
             stage: Of its jobs.
@@ -310,7 +311,7 @@ class Backfiller:
         began_at = self.waiter.leases.aws_time()  # of the read of its rows, for the plan
         noted = self._noted(stage, key)
         known = [each for each in planned if each.step != "send"]
-        self._note(key, known, len(course.left), began_at, noted)
+        self._note(key, known, course, began_at, noted)
         while True:
             for found in self.waiter.standings_of([each.awaited for each in course.open.values()]):
                 if found.done:
@@ -319,13 +320,14 @@ class Backfiller:
             room = max(0, slots - len(course.open))
             batch, course.left = course.left[:room], course.left[room:]
             if batch:
-                self._note(key, batch, len(course.left), began_at, noted)
+                if self._is_cancelled(key, began_at):
+                    raise _cancelled(key, len(batch) + len(course.left))
                 report = self.submitter.submit(stage.queue_url, [each.submission for each in batch])
                 course.unsent += report.unsent
                 unsent = {each.submission.job_id for each in report.unsent}
-                course.open |= {
-                    each.awaited.key: each for each in batch if each.submission.job_id not in unsent
-                }
+                sent = [each for each in batch if each.submission.job_id not in unsent]
+                course.open |= {each.awaited.key: each for each in sent}
+                self._note(key, sent, course, began_at, noted)
                 if report.stopped_by is not None:
                     raise report.stopped_by
             yield course
@@ -340,11 +342,15 @@ class Backfiller:
         before = self.backfills.find_backfills([key]).get(key)
         return set(before.values) if before and before.watch else set()
 
+    def _is_cancelled(self, key: str, began_at: datetime) -> bool:
+        found = self.backfills.find_backfills([key]).get(key)
+        return found is not None and found.is_cancelled_since(began_at)
+
     def _note(
         self,
         key: str,
         planned: Sequence[Planned],
-        left: int,
+        course: Course,
         began_at: datetime,
         noted: set[str] | None,
     ) -> None:
@@ -354,12 +360,17 @@ class Backfiller:
         # What ended before and runs again begins the watch by itself, at its end.
         is_new = any(each.awaited.before is None for each in planned)
         watches = noted is not None and (is_new or not values <= noted)
-        now = self.clock.now()
-        if self.backfills.note_sent(key, values, left, now, began_at, watches=watches):
-            if noted is not None:
-                noted |= values
-        else:
-            raise BackfillCancelledError(
-                f"backfill {key.partition('#')[2]} was cancelled: {left + len(values):,} requests "
-                "were not sent; to go on, start the same command again"
-            )
+        now, left = self.clock.now(), len(course.left) + len(course.unsent)
+        if not self.backfills.note_sent(key, values, left, now, began_at, watches=watches):
+            for each in planned:  # it was cancelled while they were sent
+                self.waiter.leases.request_cancel(each.awaited.key, key.partition("#")[0])
+            raise _cancelled(key, left)
+        if noted is not None:
+            noted |= values
+
+
+def _cancelled(key: str, left: int) -> BackfillCancelledError:
+    return BackfillCancelledError(
+        f"backfill {key.partition('#')[2]} was cancelled: {left:,} requests were not sent; to go "
+        "on, start the same command again"
+    )

@@ -79,10 +79,16 @@ class TreeCanceller:
     def cancel_backfill(self, backfill: Backfill) -> list[Lease]:
         """Cancel the jobs that a backfill has sent, and what descends from them.
 
-        Its command sends no more, but for what it sends at this moment.
+        Its command sends no more, and cancels what it sends at this moment.
         """
         self.backfills.note_cancel(backfill.key, self.trees.leases.aws_time())
-        return self._cancel_all(lambda: self.trees.walk_backfill(backfill))
+
+        def walk() -> TreeJob:
+            # Its command may have sent more since it was read.
+            now = self.backfills.find_backfills([backfill.key]).get(backfill.key)
+            return self.trees.walk_backfill(now or backfill)
+
+        return self._cancel_all(walk)
 
     def _cancel_all(self, walk: Callable[[], TreeJob]) -> list[Lease]:
         cancelled: dict[str, Lease] = {}

@@ -10,7 +10,7 @@ from longhaul.domain.lease import Lease
 from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import BUCKET, OUTPUT, QUEUE_URL
+from tests.builders import BUCKET, OUTPUT, QUEUE_URL, stage
 from tests.cli.conftest import World
 
 COMMAND = (
@@ -83,6 +83,18 @@ def test_no_more_jobs_are_open_at_a_time_than_it_has_slots(world: World) -> None
     assert done.exit_code == 0, done.stderr
     assert seen == [["2026-10-01"], ["2026-10-02"], ["2026-10-03"]]
     assert "3 of 3 succeeded" in done.stderr
+
+
+def test_without_a_number_it_takes_that_of_the_stage_also_one_set_by_hand(world: World) -> None:
+    """The deployed one was taken, and the others waited in the command."""
+    world.parts.slots.set_slots(stage(slots=1000), 2)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    world.clock.meanwhile.append(interrupt)
+    assert world.run(*COMMAND, *THREE).exit_code == 130
+    assert sent(world) == ["2026-10-01", "2026-10-02"]
 
 
 def test_it_says_what_failed_and_runs_that_again_when_it_is_started_again(world: World) -> None:

@@ -27,7 +27,7 @@ def test_what_was_sent_is_known_once_and_in_order(backfills: DynamoBackfills) ->
     assert backfills.note_sent(KEY, ["02", "01"], 2, NOW, NOW)
     assert backfills.note_sent(KEY, ["03", "02"], 0, NOW, NOW)
     found = backfills.find_backfills([KEY, "main#november", KEY])
-    assert found == {KEY: Backfill(KEY, ("01", "02", "03"), 0)}
+    assert found == {KEY: Backfill(KEY, ("01", "02", "03"), 0, NOW)}
     assert next(found[KEY].job_keys()) == "main#october/01"
     assert (found[KEY].stage, found[KEY].name) == ("main", "october")
 
@@ -37,8 +37,17 @@ def test_a_command_that_began_before_a_cancel_sends_no_more(backfills: DynamoBac
     assert backfills.note_sent(KEY, ["01"], 1, NOW, NOW)
     backfills.note_cancel(KEY, NOW + second)
     assert not backfills.note_sent(KEY, ["02"], 0, NOW + 2 * second, NOW)
-    assert backfills.find_backfills([KEY])[KEY].values == ("01",)
+    assert backfills.find_backfills([KEY])[KEY].values == ("01", "02")  # it was sent all the same
     assert backfills.note_sent(KEY, ["02"], 0, NOW + 3 * second, NOW + 2 * second)
+
+
+def test_only_the_latest_command_says_how_many_are_left(backfills: DynamoBackfills) -> None:
+    later = NOW + timedelta(seconds=1)
+    assert backfills.note_sent(KEY, ["01"], 2, NOW, NOW)
+    assert backfills.note_sent(KEY, ["02", "03"], 0, later, later)
+    assert backfills.note_sent(KEY, ["02", "04"], 1, later, NOW)
+    found = backfills.find_backfills([KEY])[KEY]
+    assert (found.values, found.unsent) == (("01", "02", "03", "04"), 0)
 
 
 def test_the_largest_backfill_has_room(backfills: DynamoBackfills) -> None:

@@ -1,5 +1,6 @@
 """The end of a backfill, with `tree_ended`: told once all that it was to send has ended."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,15 +17,18 @@ from longhaul.domain.request import read_request
 from longhaul.operations.backfill import Backfiller, Planned
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
+from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.retry import Retrier
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.submission import Position, Submission
 from longhaul.operations.submit import Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
 from longhaul.operations.wait import Awaited, Waiter
+from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import body
 from tests.builders import stage as stage_of
 from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.life import Killed
 from tests.handlers.test_stages import commit, dispatched, emitting, queued, settled
 from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
 from tests.handlers.test_trees import trees_of
@@ -156,6 +160,59 @@ def test_a_cancelled_backfill_is_told_when_its_messages_have_come(
     dispatched(stack, stack.settings.stage("main"), context)
     (told,) = swept(stack, context)
     assert told["jobs"] == {"main": {"CANCELLED": 2}}
+
+
+def test_what_a_command_had_not_sent_when_it_died_is_no_job_of_it(
+    stack: Stack, context: Context
+) -> None:
+    """It was noted before it was sent, and a cancel waited for it for ever."""
+    send(stack, ["01", "02"], slots=1)
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        if call.operation == "SendMessageBatch":
+            raise Killed
+        return proceed()
+
+    run(stack, context)
+    stack.aws.gate.around = around
+    with contextlib.suppress(Killed):
+        send(stack, ["01", "02"])
+    stack.aws.gate.around = None
+    stack.aws.clock.advance(60)
+    canceller(stack).cancel_backfill(backfill(stack))
+    (told,) = swept(stack, context)
+    assert (told["jobs"], told["unsent"]) == ({"main": {"SUCCEEDED": 1}}, 1)
+
+
+def test_a_cancel_covers_what_was_sent_since_the_backfill_was_read(
+    stack: Stack, context: Context
+) -> None:
+    send(stack, ["01", "02", "03"], slots=1)
+    before = backfill(stack)
+    send(stack, ["01", "02", "03"], slots=2)
+    stack.aws.clock.advance(1)
+    canceller(stack).cancel_backfill(before)
+    assert dispatched(stack, stack.settings.stage("main"), context) == []
+
+
+def test_a_command_cancels_what_it_sends_at_the_moment_of_a_cancel(
+    stack: Stack, context: Context
+) -> None:
+    send(stack, ["01"])
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        answer = proceed()
+        if call.operation == "SendMessageBatch":
+            stack.aws.clock.advance(1)
+            stack.parts.backfills.note_cancel(KEY, stack.aws.clock.now())
+        return answer
+
+    stack.aws.gate.around = around
+    with pytest.raises(BackfillCancelledError, match="0 requests were not sent"):
+        send(stack, ["01", "02"])
+    stack.aws.gate.around = None
+    assert dispatched(stack, stack.settings.stage("main"), context) == []
+    assert backfill(stack).values == ("01", "02")
 
 
 def test_it_ends_once_more_after_a_retry_and_after_more_is_sent(

@@ -16,11 +16,13 @@ from longhaul.adapters.dynamodb.item import (
     milliseconds,
     primary_key,
     serialized,
+    time_of,
 )
 from longhaul.adapters.dynamodb.reads import Reads
 from longhaul.adapters.dynamodb.table import OPEN, TTL
 from longhaul.adapters.errors import code_of
 from longhaul.domain.backfill import BACKFILL, Backfill
+from longhaul.domain.errors import ContendedError
 from longhaul.domain.tree_end import TreeWatch
 from longhaul.ports import Clock
 
@@ -29,8 +31,12 @@ if TYPE_CHECKING:
 
 _ITEM: Final = "backfill"
 
+# What the latest command has left is left.
+LATEST: Final = "attribute_not_exists(began_at) OR began_at <= :began_at"
+
 # A command that began after the cancel goes on.
 NOT_CANCELLED: Final = "attribute_not_exists(cancelled_at) OR cancelled_at < :began_at"
+CANCELLED: Final = "cancelled_at >= :began_at"
 
 # Other jobs have such ids, too: a rerun of a success, or what somebody submits.
 HAS_SENT: Final = "contains(sent_values, :value)"
@@ -61,15 +67,22 @@ class DynamoBackfills:
         watches: bool = False,
     ) -> bool:
         # A set: what two commands send at once is there, each once.
-        sets, adds = "unsent = :left, began_at = :began_at, #ttl = :ttl", "sent_values :values"
-        noted = {":left": left, ":values": set(values), ":began_at": milliseconds(began_at)}
+        sets, adds, removes = "#ttl = :ttl", "sent_values :values", ""
+        noted = {":values": set(values), ":began_at": milliseconds(began_at)}
         names, given = {"#ttl": TTL}, serialized(noted) | {":ttl": expiry(now)}
-        if not watches:
-            return self._update_if(NOT_CANCELLED, key, f"SET {sets} ADD {adds}", names, given)
-        # In the write that makes it larger: a sweep may be about to note that its end is told.
-        update = f"SET {sets}, {_WATCHES} REMOVE looked ADD {adds}, ends :one"
-        names, given = names | {"#open": OPEN.name}, given | _of_watch(key)
-        return self._update_if(NOT_CANCELLED, key, update, names, given)
+        if watches:
+            # In the write that makes it larger: a sweep may be about to note that its end is told.
+            sets, adds, removes = f"{sets}, {_WATCHES}", f"{adds}, ends :one", "REMOVE looked"
+            names, given = names | {"#open": OPEN.name}, given | _of_watch(key)
+        is_latest = f"({LATEST}) AND ({NOT_CANCELLED})"
+        update = f"SET {sets}, unsent = :left, began_at = :began_at {removes} ADD {adds}"
+        if self._update_if(is_latest, key, update, names, given | serialized({":left": left})):
+            return True
+        # What was sent is known, whatever became of the backfill meanwhile.
+        for condition in (NOT_CANCELLED, CANCELLED):
+            if self._update_if(condition, key, f"SET {sets} {removes} ADD {adds}", names, given):
+                return condition == NOT_CANCELLED
+        raise ContendedError("a command and a cancel of this backfill overtake each other")
 
     def watch_again(self, key: str, job: str, now: datetime) -> None:
         value = job.removeprefix(f"{key}/")
@@ -146,8 +159,8 @@ def _backfill(item: Item) -> Backfill:
     return Backfill(
         key_of(item),
         tuple(sorted(plain["sent_values"])),
-        plain["unsent"],
-        # A version before did not note when its command began.
-        is_cancelled=plain.get("cancelled_at", -1) >= plain.get("began_at", 0),
+        plain.get("unsent", 0),
+        began_at=time_of(item["began_at"]) if "began_at" in item else None,
+        cancelled_at=time_of(item["cancelled_at"]) if "cancelled_at" in item else None,
         watch=watch,
     )

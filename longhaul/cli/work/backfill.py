@@ -66,7 +66,8 @@ def backfill(  # noqa: PLR0913 - the fields of a request
     out.note(f"status, cancel and retry take its name: {key.partition('#')[2]}")
     _say(out, planned)
     course, said = None, -1
-    at_once = slots or to_stage.slots
+    # Also a number that was set by hand.
+    at_once = slots or target.parts.slots.use(to_stage).slots
     if all(each.step == "skip" for each in planned):
         # What a command before had left is not to be sent any more.
         for _ in target.backfiller.run(to_stage, key, planned, at_once):

@@ -95,8 +95,10 @@ def _told_otherwise(seen: "Seen", root: str, keys: list[str]) -> str | None:
 
 def is_sending(item: Mapping[str, Any]) -> bool:
     """Whether the item of a backfill says that jobs are still to be sent."""
-    began_at, cancelled_at = item["began_at"]["N"], item.get("cancelled_at", {"N": "-1"})["N"]
-    return item["unsent"]["N"] != "0" and int(cancelled_at) < int(began_at)
+    began_at, cancelled_at = (
+        int(item.get(name, {"N": "-1"})["N"]) for name in ("began_at", "cancelled_at")
+    )
+    return item.get("unsent", {"N": "0"})["N"] != "0" and cancelled_at < began_at
 
 
 def _sent_keys(seen: "Seen", root: str, item: Mapping[str, Any]) -> Iterator[str]:
