@@ -10,7 +10,7 @@ from longhaul.config.stages import StageDeployment, check_pipelines
 from longhaul.domain.follow_ons import follow_ons, groups_behind, joined, replaced, with_joins
 from longhaul.domain.lease import CommittedOutput, Lease, State
 from longhaul.domain.lineage import Lineage
-from longhaul.domain.lineage_proof import is_child
+from longhaul.domain.lineage_proof import is_child, is_noted
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.request import read_request
 from longhaul.settings import RuntimeSettings, Stage
@@ -242,8 +242,8 @@ def test_job_of_an_inner_join_takes_the_place_of_its_opener_at_the_outer_one() -
     request = read_request(start.job.body)
     assert request.lineage is not None
     assert request.lineage.groups == groups_behind(month)
-    month = emitting(month, {"days": 0})
-    assert is_child(request.lineage, request.job_id or "", of.stage("month"), month)
+    noted = inner.join.lineage
+    assert is_noted(request.lineage, request.job_id or "", of.stage("month"), noted)
     row = succeeded("month", request.job_id or "", of=of, lineage=request.lineage)
     (last,) = replaced(row, None, of)
     assert last.path == (("months", 1), ("month", 0))
