@@ -38,6 +38,7 @@ T = TypeVar("T")
 _SERVICES = ("dynamodb", "sqs", "s3", "stepfunctions", "ecs")
 _HOUR_S = 3_600.0
 _SMALL_SKEW_S = 30.0
+_REPORTS_OFTEN_S = 600
 _LONGEST_TIMEOUT_S = 604_800  # the most that a request may ask for
 _NEAR = 0.4
 _PIPELINES = 0.35  # of all worlds
@@ -439,9 +440,9 @@ def _pipeline(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
             member = _job(rng, name, round(1 + 600 * rng.random() ** 3, 1), swarm)
             member = _at_limits(rng_of(plan.seed, f"limits of {name}"), member)
             member = replace(member, fan_out=splits.get(name))
-            members.append(
-                replace(member, stall_timeout_s=None) if plan.mix.skew_s > _SMALL_SKEW_S else member
-            )
+            # A long job of a world reports so rarely that it would emit no short stall timeout.
+            is_patient = plan.mix.skew_s > _SMALL_SKEW_S or job.work_s > _REPORTS_OFTEN_S
+            members.append(replace(member, stall_timeout_s=None) if is_patient else member)
             for _ in range(swarm.draws):
                 acts += _more_of_member(rng, member, at_s)
     if rng.random() < 0.05:
