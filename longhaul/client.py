@@ -485,6 +485,7 @@ def _checked(
         # Of the operating system's: processes that were forked would draw the same numbers.
         new_ids(now, SystemRandom(), len(read)),
         now,
+        is_named=stage is not None,
     )
     problems += [each for each in read if isinstance(each, Problem)]
     if problems:

@@ -104,6 +104,8 @@ def submissions(
     max_bytes: int,
     new_id: Callable[[str], str],
     now: datetime,
+    *,
+    is_named: bool = True,
 ) -> tuple[list[Submission], list[Problem]]:
     """The requests that can be sent, and every problem of the others.
 
@@ -114,6 +116,8 @@ def submissions(
         max_bytes: the queue's limit for one message.
         new_id: makes a job id for a request of that job that has none.
         now: in aware UTC.
+        is_named: whether the sender has named the stage. Else it gets no job that another expects,
+            and none beside its own: what follows it would run for nothing.
     """
     good: list[Submission] = []
     problems: list[Problem] = []
@@ -122,6 +126,8 @@ def submissions(
         try:
             each = _submission(document, settings, stage, new_id)
             check_start(each.request, now)
+            if not is_named:
+                _check_expected(each.request.job, settings, stage)
         except InvalidRequestError as error:
             problems += [Problem(document.position, text) for text in error.problems]
             continue
@@ -179,6 +185,20 @@ def _submission(
     return Submission(
         document.position, job_id, json.dumps({**document.fields, "job_id": job_id}), request
     )
+
+
+def _check_expected(job: str | None, settings: RuntimeSettings, stage: Stage) -> None:
+    """Raises InvalidRequestError unless the job is one for the stage that nobody has named."""
+    expecting = [each.name for each in settings.stages if each.job == job and not each.retired]
+    is_open = stage.job is None and not (stage.next and expecting)
+    if job is None or job == stage.job or is_open:
+        return
+    names = expecting or [each.name for each in settings.stages if not each.retired]
+    problem = (
+        f"stage {stage.name} would get it, which does not expect the job {job!r}: name the stage"
+        f" (--stage, or stage=…): {' or '.join(names)}"
+    )
+    raise InvalidRequestError([problem])
 
 
 def _is_json(line: str) -> bool:

@@ -57,10 +57,14 @@ def test_each_stage_has_its_sum_and_what_it_was_spent_on(priced: World) -> None:
     assert stage["by_fate"]["useful"] == pytest.approx(2 * stage["by_fate"]["failed"], rel=0.01)
     assert stage["total"] == pytest.approx(sum(stage["by_fate"].values()))
     done = priced.run("cost")
-    assert done.stdout.split("\t")[:4] == ["main", "2", "2", "0.0803"]
+    heading, row = (line.split("\t") for line in done.stdout.splitlines())
+    assert heading[:4] == ["stage", "jobs", "attempts", "total (USD)"]
+    assert row[:4] == ["main", "2", "2", "0.0803"]
     assert "prices: USD, us-east-1, 2026-09-20, without free tiers and taxes" in done.stderr
     assert "2 of 2 attempts: the task's own times are not known" in done.stderr
-    assert "the stack by itself, jobs or not: about 10.40 in 30 days: pollers 0.26" in done.stderr
+    assert (
+        "the stack by itself, jobs or not: about 10.40 USD in 30 days: pollers 0.26" in done.stderr
+    )
     assert "left out: the stages' own alarms" in done.stderr
 
 
@@ -79,10 +83,11 @@ def test_each_attempt_of_a_job_shows_its_cost_and_whether_it_was_wasted(priced: 
     assert useful["parts"]["cpu"] == pytest.approx(4 * wasted["parts"]["cpu"])
     done = priced.run("cost", "january")
     assert [line.split("\t")[:5] for line in done.stdout.splitlines()] == [
+        ["attempt", "outcome", "went into", "size", "paid"],
         ["1", "out_of_memory", "failed", "small", "about 1h"],
         ["2", "succeeded", "useful", "medium", "about 1h"],
     ]
-    assert "january: 0.250 in all, 0.0534 of it wasted" in done.stderr
+    assert "january: 0.250 USD in all, 0.0534 USD of it wasted" in done.stderr
 
 
 def test_the_storage_of_what_a_job_saved_is_in_its_cost(priced: World) -> None:
@@ -94,14 +99,14 @@ def test_the_storage_of_what_a_job_saved_is_in_its_cost(priced: World) -> None:
     (useful,) = records(priced, "january")
     assert useful["parts"]["saved_work"] == pytest.approx(100 / 30 * 0.023)
     done = priced.run("cost", "january")
-    assert "january: 0.0767 of it for the storage of what it saved" in done.stderr
+    assert "january: 0.0767 USD of it for the storage of what it saved" in done.stderr
 
 
 def test_jobs_are_listed_with_the_most_expensive_first(priced: World) -> None:
     for job_id, hours in (("short", 0.1), ("long", 2), ("usual", 1)):
         ran(priced, job_id, OutcomeClass.SUCCEEDED, hours)
     assert [each["job_id"] for each in records(priced, "--jobs")] == ["long", "usual", "short"]
-    assert priced.run("cost", "--jobs").stdout.splitlines()[0].split("\t")[:4] == [
+    assert priced.run("cost", "--jobs").stdout.splitlines()[1].split("\t")[:4] == [
         "long",
         "main",
         "SUCCEEDED",
@@ -117,7 +122,7 @@ def test_ages_and_the_maximum_select_jobs_and_omissions_are_reported(priced: Wor
     assert {each["job_id"] for each in records(priced, "--jobs")} == {"new", "open"}
     assert {each["job_id"] for each in records(priced, "--jobs", "--older-than", "7d")} == {"old"}
     limited = priced.run("cost", "--jobs", "--most", "1")
-    assert limited.stdout.split("\t")[0] == "open"
+    assert limited.stdout.splitlines()[1].split("\t")[0] == "open"
     assert "there are more than 1 jobs: raise --most" in limited.stderr
 
 

@@ -152,7 +152,10 @@ def test_a_wait_ends_with_the_tree_and_its_exit_code_is_the_trees(tree: World) -
     assert "year: main 1 of 1, clean 0 of 3, total waits for 3" in lines
     assert "year: main 1 of 1, clean 3 of 3, total 0 of 1" in lines
     assert "no room" in done.stderr
-    assert lines[-1] == "year: main 1 of 1, clean 3 of 3, total 0 of 1 (1 DEAD)"
+    assert lines[-2:] == [
+        "year: main 1 of 1, clean 3 of 3, total 0 of 1 (1 DEAD)",
+        "0 of 1 succeeded, with what followed",
+    ]
     assert tree.run("status", "year", "--watch", "--only").exit_code == 0
 
 

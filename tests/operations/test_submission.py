@@ -10,6 +10,7 @@ from longhaul.operations.submission import Submission, batches, documents, submi
 from tests.builders import BODY, NOW, body, settings, stage
 
 KIB = 1024
+JOB_FIELD = '"job": "flights_clean", '
 
 
 def read(text: str, max_bytes: int = 1024 * KIB) -> tuple[list[Submission], list[str]]:
@@ -19,6 +20,35 @@ def read(text: str, max_bytes: int = 1024 * KIB) -> tuple[list[Submission], list
         found, settings(), stage(), max_bytes, lambda job: f"{job}-{next(numbers)}", NOW
     )
     return good, [str(problem) for problem in [*problems, *more]]
+
+
+@pytest.mark.parametrize(
+    ("job", "first", "refused"),
+    [
+        ("sql", {}, 0),
+        ("sql", {"next": ("clean",)}, 0),
+        ("sql", {"job": "sql"}, 0),
+        ("sql", {"job": "daily_delays"}, 1),
+        ("flights_clean", {}, 0),
+        ("flights_clean", {"next": ("clean",)}, 1),
+        (None, {"job": "daily_delays"}, 0),
+    ],
+)
+def test_a_stage_that_nobody_named_gets_only_the_jobs_that_it_expects(
+    job: str | None, first: dict[str, Any], refused: int
+) -> None:
+    known = settings(stages=(stage(**first), stage(name="clean", job="flights_clean")))
+    request = body(job=job, job_id="j") if job else body(job_id="j").replace(JOB_FIELD, "")
+    found, _ = documents(request)
+
+    def ask(*, is_named: bool) -> list[str]:
+        _, problems = submissions(
+            found, known, known.stages[0], 1024 * KIB, lambda job: job, NOW, is_named=is_named
+        )
+        return [each.text for each in problems]
+
+    assert ask(is_named=True) == []
+    assert [f"expect the job {job!r}" in text for text in ask(is_named=False)] == [True] * refused
 
 
 @pytest.mark.parametrize(

@@ -225,8 +225,13 @@ def by_stage(jobs: Iterable[JobCost]) -> Mapping[str, list[JobCost]]:
     return stages
 
 
+_LEAST_SHOWN = 0.0001
+
+
 def money(amount: float) -> str:
     """To the cent, or with three significant digits: most jobs cost less than a cent."""
     if amount <= 0:
         return "0"
+    if amount < _LEAST_SHOWN:
+        return f"<{_LEAST_SHOWN}"
     return f"{amount:.{max(2, 2 - floor(log10(amount)))}f}"

@@ -68,8 +68,14 @@ def wait_for(
     _tell(out, target, final)
     for tree in trees:
         _tell_tree(out, target, tree)
-    is_well = all(each.succeeded for each in final.values())
-    if not is_well or not all(tree.has_succeeded for tree in trees):
+    ended_badly = {tree.key for tree in trees if not tree.has_succeeded}
+    good = sum(each.succeeded and key not in ended_badly for key, each in final.items())
+    is_well = good == len(final)
+    out.note(
+        f"{good} of {len(final)} succeeded{', with what followed' if trees else ''}",
+        style="green" if is_well else "red",
+    )
+    if not is_well:
         raise typer.Exit(ExitStatus.FAILED)
 
 
@@ -175,10 +181,6 @@ def _tell(out: Output, target: Target, standings: Mapping[str, Standing]) -> Non
                 f" {lease.last_error or ''}",
                 style="red",
             )
-    good = sum(each.succeeded for each in standings.values())
-    out.note(
-        f"{good} of {len(standings)} succeeded", style="green" if good == len(standings) else "red"
-    )
 
 
 def _state(standing: Standing) -> str:

@@ -58,10 +58,12 @@ class Output:
             Text(f"longhaul: {printable(text, lines=True)}", style="red"), soft_wrap=True
         )
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Aligned on a terminal; tab-separated and without a heading through a pipe."""
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, always_headed: bool = False
+    ) -> None:
+        """Aligned on a terminal; tab-separated through a pipe, and without a heading by default."""
         if not self.data.is_terminal:
-            for row in rows:
+            for row in [columns, *rows] if always_headed else rows:
                 self.write("\t".join(printable(cell) for cell in row))
             return
         self.data.print(table_of(columns, rows))

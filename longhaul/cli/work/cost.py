@@ -1,5 +1,6 @@
 """What `longhaul cost` does: say what jobs cost, and what part of it was wasted."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ _LEFT_OUT = (
 )
 
 JOBS = ("job", "stage", "state", "attempts", "total", "wasted")
+_AMOUNTS = {"task", "around it", "total", "saved", "wasted", *(each.value for each in SpentOn)}
 
 
 def cost(  # noqa: PLR0913 - filters
@@ -72,11 +74,11 @@ def cost(  # noqa: PLR0913 - filters
         )
     jobs = [pricing.job(lane, now) for lane in lanes]
     if job is not None:
-        _job(out, jobs[0])
+        _job(out, jobs[0], pricing.prices.currency)
     elif by_job:
-        _jobs(out, jobs)
+        _jobs(out, jobs, pricing.prices.currency)
     else:
-        _stages(out, jobs)
+        _stages(out, jobs, pricing.prices.currency)
     for note in _notes(jobs, pricing):
         out.note(note)
     if job is None:
@@ -87,7 +89,8 @@ def cost(  # noqa: PLR0913 - filters
 def _standing(pricing: Pricing) -> str:
     parts = standing(pricing.settings, pricing.prices)
     detail = ", ".join(f"{what} {amount:.2f}" for what, amount in parts.items())
-    return f"the stack by itself, jobs or not: about {sum(parts.values()):.2f} in 30 days: {detail}"
+    total = f"{sum(parts.values()):.2f} {pricing.prices.currency}"
+    return f"the stack by itself, jobs or not: about {total} in 30 days: {detail}"
 
 
 def _pricing(target: Target, file: Path) -> Pricing:
@@ -102,22 +105,28 @@ def _pricing(target: Target, file: Path) -> Pricing:
     return Pricing(prices, target.settings)
 
 
-def _job(out: Output, job: JobCost) -> None:
+def _job(out: Output, job: JobCost, unit: str) -> None:
     if out.as_json:
         for each in job.attempts:
             out.record(_attempt_record(each))
         return
-    out.table(ATTEMPTS, [_attempt_row(each) for each in job.attempts])
+    _table(out, ATTEMPTS, unit, [_attempt_row(each) for each in job.attempts])
     if len(job.attempts) > 1:
         out.note(
-            f"{job.lane.row.job_id}: {money(job.cost.total)} in all, "
-            f"{money(job.wasted)} of it wasted"
+            f"{job.lane.row.job_id}: {money(job.cost.total)} {unit} in all, "
+            f"{money(job.wasted)} {unit} of it wasted"
         )
     if job.cost.saved_work:
         out.note(
-            f"{job.lane.row.job_id}: {money(job.cost.saved_work)} of it for the storage of what it"
-            " saved for its next attempt"
+            f"{job.lane.row.job_id}: {money(job.cost.saved_work)} {unit} of it for the storage of"
+            " what it saved for its next attempt"
         )
+
+
+def _table(out: Output, columns: Sequence[str], unit: str, rows: list[list[str]]) -> None:
+    heading = [f"{each} ({unit})" if each in _AMOUNTS else each for each in columns]
+    if rows:
+        out.table(heading, rows, always_headed=True)
 
 
 def _attempt_row(each: AttemptCost) -> list[str]:
@@ -155,16 +164,17 @@ def _attempt_record(each: AttemptCost) -> dict[str, Any]:
     }
 
 
-def _stages(out: Output, jobs: list[JobCost]) -> None:
+def _stages(out: Output, jobs: list[JobCost], unit: str) -> None:
     found = by_stage(jobs)
     if out.as_json:
         for name, of_stage in found.items():
             out.record({"stage": name, **_sums(of_stage)})
     else:
-        out.table(STAGES, [_stage_row(name, of_stage) for name, of_stage in found.items()])
+        rows = [_stage_row(name, of_stage) for name, of_stage in found.items()]
+        _table(out, STAGES, unit, rows)
 
 
-def _jobs(out: Output, jobs: list[JobCost]) -> None:
+def _jobs(out: Output, jobs: list[JobCost], unit: str) -> None:
     dearest = sorted(jobs, key=lambda each: -each.cost.total)
     if out.as_json:
         for each in dearest:
@@ -178,7 +188,7 @@ def _jobs(out: Output, jobs: list[JobCost]) -> None:
                 }
             )
     else:
-        out.table(JOBS, [_job_row(each) for each in dearest])
+        _table(out, JOBS, unit, [_job_row(each) for each in dearest])
 
 
 def _sums(jobs: list[JobCost]) -> dict[str, Any]:

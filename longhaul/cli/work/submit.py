@@ -93,6 +93,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         target.max_bytes(to_stage),
         new_ids(now, target.parts.rng, len(requests)),
         now,
+        is_named=stage is not None,
     )
     if target.place.embedded:
         more += missing_files(sendable)

@@ -14,6 +14,7 @@ from longhaul.cli.insight.cost import (
     SpentOn,
     amounts_spent,
     by_stage,
+    money,
     spent_on,
 )
 from longhaul.cli.insight.prices import USUAL, Prices, read_prices
@@ -185,3 +186,13 @@ def test_a_cancel_wastes_what_was_saved_too() -> None:
     row = replace(running(), state=State.CANCELLED)
     cancelled = PRICING.job(lane(row, (replace(first, run=row.run),)), NOW + HOUR)
     assert cancelled.wasted == pytest.approx(cancelled.cost.total)
+
+
+def test_what_is_next_to_nothing_is_said_to_be_less() -> None:
+    assert [money(each) for each in (0, 3.07e-8, 0.000123, 0.0803, 1.5)] == [
+        "0",
+        "<0.0001",
+        "0.000123",
+        "0.0803",
+        "1.50",
+    ]
