@@ -15,6 +15,7 @@ from longhaul.cli.target import Target
 from longhaul.config.project_file import VARIABLE
 from longhaul.config.version import version
 from longhaul.domain.lease import Owed, State
+from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.stack import Deployment
 from longhaul.settings import LeaseSettings
 from simulation.aws.service import Call, Proceed, client_error
@@ -126,6 +127,15 @@ def test_other_versions_of_stack_and_project_are_warnings_that_say_what_to_do(
     found = list(versions(target))
     assert [each.level for each in found] == [Level.WARNING] * len(said)
     assert all(words in each.what for words, each in zip(said, found, strict=True))
+
+
+def test_a_letter_whose_job_has_succeeded_since_is_no_problem(bare: World) -> None:
+    bare.bury("a")
+    bare.end(bare.claim("a"), OutcomeClass.SUCCEEDED)
+
+    _, found = examine(bare)
+
+    assert "dead letters: none of stage main" in found["ok"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.target import Target
 from longhaul.config.settings import SWEEP_PERIOD
 from longhaul.domain.durations import format_duration
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, State, job_key
 from longhaul.operations.dead_letters import Which
 from longhaul.settings import LeaseSettings
 
@@ -104,12 +104,14 @@ def stuck(leases: Iterable[Lease], timing: LeaseSettings, now: datetime) -> Stuc
 
 def dead_letters(target: Target) -> Iterator[Finding]:
     for stage in target.settings.stages:
-        now, count = target.parts.clock.now(), 0
-        oldest = now
+        now = target.parts.clock.now()
         with closing(target.dead_letters.look(stage, Which())) as letters:
-            for letter in letters:
-                count += 1
-                oldest = min(oldest, letter.sent_at)
+            found = [(job_key(stage.name, each.job_id or ""), each.sent_at) for each in letters]
+        rows = target.parts.leases.load_many({key for key, _ in found})
+        well = {key for key, row in rows.items() if row.state is State.SUCCEEDED}
+        # A job that has succeeded since needs nobody: its letter only tells what was.
+        waiting = [sent_at for key, sent_at in found if key not in well]
+        count, oldest = len(waiting), min(waiting, default=now)
         lifetime = _LETTERS_LIVE - (now - oldest)
         if not count:
             yield ok(f"dead letters: none of stage {stage.name}")

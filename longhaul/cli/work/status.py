@@ -31,7 +31,7 @@ from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
 from longhaul.operations.stage_waits import waits_in, waits_of_queued
-from longhaul.operations.tree import progress, status_without_row
+from longhaul.operations.tree import progress, status_without_row, unwell
 from longhaul.operations.view import as_json, job_record, request_record
 from longhaul.operations.wait import Awaited
 from longhaul.settings import Stage
@@ -108,7 +108,8 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
         out.fields(page_of(lease, now, target.parts.executions, group, asked, reruns, waits))
         if tree.children:
             out.line("")
-            out.line(progress(tree))
+            # Its root has succeeded, and is green.
+            out.line(progress(tree), style="red" if unwell(tree) else "")
             out.line("")
             out.table(COLUMNS, rows_of(tree, now, limit, queued))
     if watch and not tree.has_succeeded:
