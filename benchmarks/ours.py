@@ -34,7 +34,7 @@ BUCKET: Final = "longhaul-data"
 _TABLE: Final = "leases"
 _JOBS: Final = (
     *("first_line", "first_line_spark", "first_result", "clean_rows", "rows_in_parts"),
-    *("rows_all_first", "rows_of_inputs", "wav_previews", "wav_previews_plain"),
+    *("rows_of_inputs", "wav_previews", "wav_previews_plain"),
 )
 _STAGE: Final = Stage(
     slots=1000, queue_url="https://sqs/jobs", dead_letter_queue_url="https://sqs/dead-letters"

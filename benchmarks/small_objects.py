@@ -122,7 +122,7 @@ def _used(client: str, endpoint: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         stager = stager_of(s3, InputListing(s3, "data"), Path(name), small)
         before, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-        stager.stage({"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")}).bring()
+        stager.stage({"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")})
         wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
     return {
         "user": round(after.ru_utime - before.ru_utime, 3),
@@ -164,7 +164,7 @@ def _listed_mib(objects: int) -> float:
     with tempfile.TemporaryDirectory() as name:
         stager = stager_of(s3, listing, Path(name), Swallowed(s3, lambda: None))
         before = process.memory_info().rss
-        stager.stage({"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")}).bring()
+        stager.stage({"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")})
     return max(most, process.memory_info().rss) / 2**20 - before / 2**20
 
 

@@ -1,8 +1,7 @@
 """One attempt of one job, from its first write to its outcome.
 
-register ──► list inputs ──► run, once Spark has booted ──► upload, pending ──► commit ──► publish
-   │             ├─ download, also beside the job ─┘                           │
-   │             └───── progress every few seconds; the row says when to stop ─┘
+register ──► bring inputs ──► run, once Spark has booted ──► upload, pending ──► commit ──► publish
+   │             └───── progress every few seconds; the row says when to stop ──┘
    └ not ours: exit 73, nothing written
 """
 
@@ -34,7 +33,7 @@ from longhaul.domain.provenance import InputRead, origin
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.results import kept_value, results
 from longhaul.domain.saved import TableRead, Work, job_prefix
-from longhaul.domain.tables import InputPath, input_of
+from longhaul.domain.tables import input_of
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests, SecretValues
 from longhaul.runner import failures, json_logs
@@ -43,7 +42,6 @@ from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.grace import GracePeriod
 from longhaul.runner.io.destinations import OutputUpload, destinations_of
-from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.uploader import Uploader
@@ -69,8 +67,6 @@ if TYPE_CHECKING:
 
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
 _DEADLINE_MARGIN_S: Final = 30
-# For the files of a download that is not needed any more. One that hangs ends with the process.
-_LAST_BYTES_S: Final = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +143,6 @@ class AttemptRunner:
     _mask: Mask = NO_MASK
     _may_be_committed: bool = False
     _step_ended_at: datetime | None = None
-    _incoming: Incoming | None = None
 
     def run(self) -> ExitCode:
         """Do the work.
@@ -246,30 +241,32 @@ class AttemptRunner:
             lambda: digests_of_files(InputListing(self.s3, bucket), inputs),
         )
         listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
-        incoming = self._incoming = self._stage(listing, inputs)
-        if lease.saved_ref is not None:
-            # What is stored counts for these very inputs: none may change when the job goes on.
-            incoming.bring()
-        incoming.begin(self.background, self.clock)
+        staged = self.area.stage(
+            listing,
+            inputs,
+            self.stop,
+            begin=self.progress.expect_input,
+            advance=self.progress.count_input,
+        )
         loaded = loaded or load()
         if not is_plain:
-            self.spark.await_session(sum(each.size_bytes for each in incoming.inputs.values()))
+            self.spark.await_session(sum(each.size_bytes for each in staged.values()))
         self.stop.check()
-        sizes = [each.size_bytes for each in incoming.inputs.values()]
+        sizes = [each.size_bytes for each in staged.values()]
         self._log_step("ready to run", inputs=len(sizes), bytes_staged=sum(sizes))
         self.progress.enter(Phase.RUNNING)
         work = Work(
             lease.fingerprint,
             self.spark.version,
             found.code,
-            reads=_digests(incoming),
+            reads={name: each.digest for name, each in staged.items()},
             tables={str(path): version for path, version in listing.versions.items()},
         )
         saving = self._saving(records, work, _why_nothing(lease, request))
         upload = OutputUpload(self._uploader(), destinations, listing)
         job: RunningJob[Any] = RunningJob(
             loaded.params,
-            incoming,
+            staged,
             self.area.output,
             self.progress.say,
             Emitter(self.settings, stage, lease),
@@ -285,11 +282,7 @@ class AttemptRunner:
             may_add=upload.require_addable,
             variables=variables,
             is_plain=is_plain,
-            waiting=self.progress.waiting_for_input,
         )
-
-        incoming.on_change = partial(saving.read_others, partial(_digests, incoming))
-        incoming.on_change()  # they may have changed before
         self.stop.before_end = GracePeriod(
             job=job,
             saving=saving,
@@ -300,20 +293,17 @@ class AttemptRunner:
             clock=self.clock,
         ).use
         self._run_to_end(loaded, job, reporter)
-        self._commit(upload, job, reads(inputs, incoming.inputs, listing))
+        self._commit(upload, job, reads(inputs, staged, listing))
 
     def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any], reporter: Reporter) -> None:
         """Run the job, and see that it has done all of its work."""
 
         def run(session: "SparkSession", running: RunningJob[Any]) -> None:
-            try:
-                loaded.run(session, running)
-                seen = self.spark.sample()
-                rows = {each.title: each.rows for each in running.written}
-                self._log_step("the job ran", rows_read=seen.rows_read, rows_written=rows)
-                require_closed(running.output_folder)
-            finally:
-                running.incoming.end()  # now: Spark takes a while to end
+            loaded.run(session, running)
+            seen = self.spark.sample()
+            rows = {each.title: each.rows for each in running.written}
+            self._log_step("the job ran", rows_read=seen.rows_read, rows_written=rows)
+            require_closed(running.output_folder)
 
         try:
             self.spark.run(replace(loaded, run=run), job)
@@ -394,8 +384,6 @@ class AttemptRunner:
         return with_stored(request, self.requests.get_inputs(request.lineage.inputs_ref) or {})
 
     def _clear(self) -> None:
-        if self._incoming is not None:
-            self._incoming.end(wait_s=_LAST_BYTES_S)
         shutil.rmtree(self.scratch, ignore_errors=True)
         try:
             self.area.clear()
@@ -404,15 +392,6 @@ class AttemptRunner:
 
     def _fetch(self, job: str) -> Path:
         return fetch_code(self.s3, DataPath.of(job), self.scratch / "code")
-
-    def _stage(self, listing: InputListing, inputs: Mapping[str, InputPath]) -> Incoming:
-        return self.area.stage(
-            listing,
-            inputs,
-            self.stop,
-            begin=self.progress.expect_input,
-            advance=self.progress.count_input,
-        )
 
     def _uploader(self) -> Uploader:
         return Uploader(
@@ -476,8 +455,6 @@ class AttemptRunner:
             )
 
     def _fail(self, error: Exception | SystemExit) -> ExitCode:
-        if self._incoming is not None:
-            self._incoming.end()  # its own error would come too late
         failure = (
             failures.of_stop(self.stop, self._mask)
             if self.stop.requested
@@ -487,7 +464,7 @@ class AttemptRunner:
         logger.error(
             "attempt failed: %s",
             failure.error,
-            exc_info=self.stop.cause or error,
+            exc_info=error,
             extra={"outcome": failure.kind.value, "exit_code": int(failure.exit_code)},
         )
         self.record(failure)
@@ -541,10 +518,6 @@ class AttemptRunner:
             yield reporter
         finally:
             reporter.finish()
-
-
-def _digests(incoming: Incoming) -> dict[str, str]:
-    return {name: each.digest for name, each in incoming.inputs.items()}
 
 
 def _why_nothing(lease: Lease, request: JobRequest) -> str | None:

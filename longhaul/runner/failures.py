@@ -34,7 +34,6 @@ _STOPPED: Final = {
     StopReason.JVM_DIED: (OutcomeClass.FAILED, ExitCode.FAILED),
     StopReason.OUT_OF_MEMORY: (OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
     StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
-    StopReason.INPUT: (OutcomeClass.FAILED, ExitCode.FAILED),  # its cause says more
 }
 
 _OUT_OF_MEMORY: Final = re.compile(
@@ -77,11 +76,9 @@ _LAST_LINE: Final = re.compile(
 
 
 def of_stop(stop: Stop, mask: Mask = NO_MASK) -> Failure:
-    """The failure of an attempt that was stopped; the others as in `of_error`."""
+    """The failure of an attempt that was stopped; `mask` as in `of_error`."""
     if stop.reason is None:
         raise AssertionError("no stop was requested")
-    if stop.cause is not None:
-        return of_error(stop.cause, mask)
     kind, code = _STOPPED[stop.reason]
     return Failure(kind, _shorten(mask(stop.detail)), code)
 

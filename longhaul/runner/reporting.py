@@ -4,8 +4,8 @@ import logging
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -83,7 +83,6 @@ class Progress:
     taken_over: str = ""
     mask: Mask = NO_MASK  # cuts the stage's secrets out of what the job says
     _fraction: float = 0.0
-    _waits: int = 0  # of the job, for inputs
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _process: int = field(default_factory=os.getpid)
     _forked: _Forked = field(default_factory=_Forked)
@@ -102,23 +101,6 @@ class Progress:
         # The download may have had the lock when the job forked: in the child it stays taken.
         return self._lock if os.getpid() == self._process else nullcontext()
 
-    @property
-    def shown_phase(self) -> Phase:
-        """A job that waits for an input is staging still."""
-        is_staging = self.phase is Phase.RUNNING and self._waits > 0
-        return Phase.STAGING if is_staging else self.phase
-
-    @contextmanager
-    def waiting_for_input(self) -> Iterator[None]:
-        """Show that the job waits. Only the bytes that come are progress then."""
-        with self._alone():
-            self._waits += 1
-        try:
-            yield
-        finally:
-            with self._alone():
-                self._waits -= 1
-
     def expect_input(self, total: int) -> None:
         """Note how many bytes of inputs are to come."""
         with self._alone():
@@ -126,7 +108,7 @@ class Progress:
             self.ticks += 1
 
     def count_input(self, amount: int) -> None:
-        """Count bytes of inputs that came, also beside a job that does not wait for them."""
+        """Count bytes of inputs that came."""
         with self._alone():
             self.came += amount
             self.ticks += 1
@@ -178,7 +160,7 @@ class Progress:
 
         It never decreases, even when Spark learns of new stages.
         """
-        phase = self.shown_phase
+        phase = self.phase
         start, end = _SPAN[phase]
         done, total = self._counted(phase, spark)
         within = min(done / total, 1.0) if total else 0.0
@@ -337,9 +319,9 @@ class Reporter:
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
 
     def _phase(self, spark: SparkSample) -> Phase:
-        is_running = self.progress.shown_phase is Phase.RUNNING
+        is_running = self.progress.phase is Phase.RUNNING
         is_waiting = is_running and spark.waits_for_executors
-        return Phase.WAITING if is_waiting else self.progress.shown_phase
+        return Phase.WAITING if is_waiting else self.progress.phase
 
     def _could_not_write(self, now: datetime, error: Exception) -> None:
         """Work on: in an outage of DynamoDB nothing else can tell whether the job is still ours.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -29,8 +29,7 @@ from longhaul.ports import Timer
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.frames import frame_of
 from longhaul.runner.io.frame import Frame, WriteOptions
-from longhaul.runner.io.incoming import Incoming
-from longhaul.runner.io.staged import UNREADABLE, local_path, parted_text
+from longhaul.runner.io.staged import UNREADABLE, StagedInput, local_path, parted_text
 from longhaul.runner.io.text_options import types_lost
 from longhaul.runner.io.written import (
     Dataset,
@@ -91,21 +90,12 @@ class Target:
 
 @dataclass(frozen=True)
 class InputOfJob:
-    """`longhaul.job.Input`, which may still be on its way."""
+    """`longhaul.job.Input`."""
 
     name: str
     extensions: frozenset[str]
     types: Mapping[str, str] = field(hash=False)
-    # Of the job, which is not to be printed with its parameters.
-    path_when_there: Callable[[], str] = field(repr=False, compare=False)
-
-    @property
-    def path(self) -> str:
-        return self.path_when_there()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For another process: the path, once it is there."""
-        return InputOfJob, (self.name, self.extensions, self.types, partial(str, self.path))
+    path: str
 
 
 @dataclass
@@ -113,7 +103,7 @@ class RunningJob(Generic[ParamsT]):
     """One attempt: what `longhaul.job.Job` promises to its job."""
 
     params: ParamsT
-    incoming: Incoming
+    staged: Mapping[str, StagedInput]
     output_folder: Folder
     progress: Callable[..., None]  # `Progress.say`
     emitter: Emitter
@@ -142,8 +132,6 @@ class RunningJob(Generic[ParamsT]):
     metrics: dict[str, float] = field(default_factory=dict)
     is_plain: bool = False  # it has no Spark, and its inputs are paths for `open`
     frame_of: Callable[[Any], Frame] = frame_of
-    # Around the wait for an input.
-    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     _is_stopping: bool = False
     _files: int = field(default=0, init=False)
     _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
@@ -157,34 +145,27 @@ class RunningJob(Generic[ParamsT]):
     @property
     def inputs(self) -> Mapping[str, InputOfJob]:
         return {
-            name: InputOfJob(name, each.extensions, each.types, partial(self.path_of_input, name))
-            for name, each in self.incoming.inputs.items()
+            name: InputOfJob(name, each.extensions, each.types, self.path_of_input(name))
+            for name, each in self.staged.items()
         }
 
     def input(self, name: str) -> str:
-        known = self.incoming.inputs
+        known = self.staged
         if name not in known:
             raise PermanentJobError(
                 f"the job needs an input {name!r}; given: {', '.join(sorted(known)) or 'none'}"
             )
-        self._require_readable(name)
-        path = self.path_of_input(name)
-        self._require_readable(name)  # it may have changed before it came
-        return path
-
-    def _require_readable(self, name: str) -> None:
-        unreadable = sorted(self.incoming.inputs[name].extensions & UNREADABLE)
+        unreadable = sorted(known[name].extensions & UNREADABLE)
         if unreadable and not self.is_plain:
             raise PermanentJobError(
                 f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or"
                 " bz2, or unpacked"
             )
+        return self.path_of_input(name)
 
     def path_of_input(self, name: str) -> str:
-        """Where an input is that the request names, once it is there: the job begins to use it."""
-        with nullcontext() if self.incoming.has(name) else self.waiting():
-            self.incoming.await_input(name)
-        found = self.incoming.inputs[name]
+        """Where an input is that the request names."""
+        found = self.staged[name]
         if self.is_plain:
             return local_path(found.path)
         if len(found.parted_by) > 1:
@@ -198,7 +179,7 @@ class RunningJob(Generic[ParamsT]):
         from longhaul.runner.spark.reading import columns_alone, typed  # noqa: PLC0415 - imports PySpark
 
         frame = columns_alone(reader, self.input(name))
-        return typed(frame, self.incoming.inputs[name].types, name=name)
+        return typed(frame, self.staged[name].types, name=name)
 
     def write(
         self,
@@ -488,13 +469,7 @@ class RunningJob(Generic[ParamsT]):
 
     @cached_property
     def parents(self) -> Mapping[str, Parent]:
-        """Who looks at them uses their inputs: what is known of these is about what is read."""
-        found = self.parents_now()
-        while True:
-            self.incoming.use_as_listed(*found)
-            if (now := self.parents_now()) == found:
-                return found
-            found = now  # they have changed just before
+        return self.parents_now()
 
     @property
     def taken_over(self) -> str:

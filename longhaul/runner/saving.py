@@ -246,11 +246,6 @@ class Saving:
             self._left = frozenset(before.objects.keys() - self._record.objects.keys())
             self._leave("the job's code has changed")
 
-    def read_others(self, reads: Callable[[], Mapping[str, str]]) -> None:
-        """Note the digests of inputs that have changed before the job read them."""
-        with self._alone():  # two threads may call it: the last one notes what is so last
-            self._record = self._record.model_copy(update={"reads": dict(reads())})
-
     def _leave(self, reason: str) -> None:
         logger.warning("what was stored is left: %s", reason)
         self._why_left = reason

@@ -75,14 +75,14 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
 
 
 def _require_inputs(job: RunningJob[ScriptParams]) -> None:
-    """Raises PermanentJobError for an unknown input, before the script waits for another one."""
+    """Raises PermanentJobError for an unknown input."""
     named = [
         match[2] or ""
         for word in job.params.argv
         for match in _PLACE.finditer(word)
         if match[1] == "inputs"
     ]
-    known = job.incoming.inputs
+    known = job.staged
     for name in named:
         if name not in known:
             # Without its braces: the log leaves the values of parameters out.

@@ -41,8 +41,6 @@ class StopReason(StrEnum):
     JVM_DIED = "jvm_died"
     OUT_OF_MEMORY = "out_of_memory"
     UNREPORTABLE = "unreportable"
-    INPUT = "input"  # one cannot be brought
-    OUTPUT = "output"  # what was written can never be published
 
 
 class StopRequestedError(LonghaulError):
@@ -53,8 +51,6 @@ class Stop:
     def __init__(self) -> None:
         self.reason: StopReason | None = None
         self.detail = ""
-        # The error for which the attempt is stopped, which then is its failure.
-        self.cause: Exception | None = None
         self._lock = threading.Lock()
         self._requested = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
@@ -65,7 +61,7 @@ class Stop:
     def requested(self) -> bool:
         return self._requested.is_set()
 
-    def request(self, reason: StopReason, detail: str, *, cause: Exception | None = None) -> None:
+    def request(self, reason: StopReason, detail: str) -> None:
         """Ask for the stop.
 
         Not from a signal handler: it may have interrupted the holder of the lock.
@@ -73,7 +69,7 @@ class Stop:
         with self._lock:
             if self.reason is not None:
                 return
-            self.reason, self.detail, self.cause = reason, detail, cause
+            self.reason, self.detail = reason, detail
             callbacks = list(self._callbacks)
             self._requested.set()
         for callback in callbacks:

@@ -68,7 +68,7 @@ class JobMaker:
         number = next(self._numbers)
         folder = self._folder / f"job-{number}"
         area = DiskArea(_NO_S3, folder, disk_gib={})
-        incoming = area.stage(
+        staged = area.stage(
             InputListing(_NO_S3, "data"),
             # A bracket of a folder's name is no glob.
             {name: DataPath("file", "", escape(str(p.absolute()))) for name, p in inputs.items()},
@@ -79,7 +79,7 @@ class JobMaker:
         saving = _saving(folder, number, after)
         return RunningJob(
             params or Params(),
-            incoming,
+            staged,
             area.output,
             Progress().say,
             emitter or _emitter(stage),

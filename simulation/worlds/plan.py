@@ -56,7 +56,7 @@ class Job:
         engine: What its request asks for; the stage's when empty.
         parts: In how many parts it writes its output, each of which is stored; 0: in none.
         start_s: When it may begin at the earliest, in seconds of the world; 0: at once.
-        late_s: When its input is there, in seconds after it was listed; 0: before it begins.
+        late_s: For how many seconds its input comes, once it is listed.
         saves: What a job in parts stores besides: `checkpoint`, `folder`, or nothing; or
             `datasets`, which share its parts.
     """

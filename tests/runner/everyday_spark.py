@@ -19,7 +19,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from longhaul.catalogue import probe, sql
 from longhaul.job import Params
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
@@ -45,7 +44,7 @@ def job(folder: Path, params: Any, **inputs: Path) -> RunningJob[Any]:
         extensions = {each.suffix[1:] for each in files} or {source.suffix[1:]}
         staged[name] = StagedInput(source.as_uri(), 1, 1, frozenset(extensions))
     return RunningJob(
-        params, Incoming.of(staged), folder, lambda _: None, Emitter(settings(), stage(), running())
+        params, staged, folder, lambda _: None, Emitter(settings(), stage(), running())
     )
 
 

@@ -108,7 +108,7 @@ class SparkLake:
             advance=lambda _: None,
         )
         wanted = TableInput(TablePath(DATABASE, name), None, where)
-        return Path(urlparse(stager.stage({"rows": wanted}).bring()["rows"].path).path)
+        return Path(urlparse(stager.stage({"rows": wanted})["rows"].path).path)
 
     def by_pyiceberg(self, name: str, where: str | BooleanExpression = ALL) -> list[int]:
         found = self.table(name).scan(row_filter=where, selected_fields=("n",)).to_arrow()

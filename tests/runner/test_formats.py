@@ -19,7 +19,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from longhaul.catalogue import sql
 from longhaul.job import Format, Params, PermanentJobError
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.staged import StagedInput, extension_of
 from longhaul.runner.running_job import RunningJob
 from tests.builders import running, settings, stage
@@ -38,7 +37,7 @@ def staged(tmp_path: Path) -> Any:
         rows = StagedInput(folder.as_uri(), len(files), sum(map(len, files.values())), extensions)
         return RunningJob(
             params,
-            Incoming.of({"rows": rows}),
+            {"rows": rows},
             tmp_path / "output",
             lambda _: None,
             Emitter(settings(), stage(), running()),
@@ -151,7 +150,7 @@ def test_each_format_is_written_in_partitions_and_read_back(
 ) -> None:
     job = RunningJob(
         Params(),
-        Incoming.of({}),
+        {},
         tmp_path / "output",
         lambda _: None,
         Emitter(settings(), stage(), running()),

@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import boto3
 import pytest
@@ -117,7 +117,7 @@ def fetch(server: Server, tmp_path: Path) -> Fetch:
     """Brings objects by the native client alone; returns what it leaves."""
 
     def fetch_(*keys: str, **given: Any) -> list[Placed]:
-        given = {"stop": Stop(), "advance": lambda _: None, "arrive": lambda _: None, **given}
+        given = {"stop": Stop(), "advance": lambda _: None, **given}
         credentials = given.pop("credentials", lambda: Credentials("key", "secret"))
         small = SmallObjects(s3_of(server), credentials)
         return list(small.left_of(placed(tmp_path, keys), **given))
@@ -178,11 +178,11 @@ def test_after_a_failure_without_an_answer_all_the_rest_is_left(
 def test_silent_call_is_left_when_it_has_lasted_as_long_as_boto3_waits(
     fetch: Fetch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def arrive(_: Path) -> None:
+    def advance(_: int) -> None:
         # Only now: on a busy machine the other object may take as long.
         monkeypatch.setattr(small_objects, "_PATIENCE_S", 0.5)
 
-    left = fetch("silent", "fine", arrive=arrive)
+    left = fetch("silent", "fine", advance=advance)
     assert [source.key for _, source in left] == ["silent"]
 
 
@@ -313,7 +313,7 @@ def staged_bytes(folder: Path, objects: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(stager, "_check_disk", lambda _: None)
     tracemalloc.start()
     try:
-        staged = stager.stage({"raw": DataPath("s3", "landing", "raw/")}).bring()
+        staged = stager.stage({"raw": DataPath("s3", "landing", "raw/")})
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -337,21 +337,3 @@ def test_digest_does_not_depend_on_the_order_of_the_objects() -> None:
     assert digest_of(sources) == digest_of(sources[::-1]) != digest_of(sources[:2])
     # As checkpoints of earlier versions name it.
     assert digest_of(sources) == "5fef9d324775ae65dc7f7653592f58ce"
-
-
-def test_a_file_has_arrived_before_its_request_counts_as_ended(tmp_path: Path) -> None:
-    """After the last end the folder of an input may be deleted, and the input be listed again."""
-
-    class AtOnce:
-        def make_request(self, **given: Any) -> None:
-            given["on_done"](error=None, status_code=200)
-
-    were_ended: list[bool] = []
-    window = small_objects._Window(
-        cast("Any", AtOnce()),
-        lambda _: urlsplit("http://s3/"),
-        lambda _: None,
-        lambda _: were_ended.append(not window._ends.empty()),
-    )
-    window.get(tmp_path / "a", Source("data", "a", 1))
-    assert were_ended == [False]

@@ -2,8 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -19,7 +17,6 @@ from longhaul.catalogue._select_only import require_select, restricted_session
 from longhaul.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
 from longhaul.catalogue.sql import Params
 from longhaul.domain.errors import PermanentJobError
-from longhaul.runner.io.incoming import Incoming
 from tests.local.support import eventually
 from tests.runner.sql_corpus import CALL, CALLS, HARMLESS, PLACES, hostile
 
@@ -350,26 +347,6 @@ def test_an_input_that_spark_cannot_make_a_view_of_ends_the_job_at_once(
     job = make_job({"rows": rows}, Params(query="SELECT * FROM rows"))
     with pytest.raises(PermanentJobError, match=r"^input 'rows': \[COLUMN_ALREADY_EXISTS"):
         sql.run(spark, job)
-
-
-def test_an_input_that_is_replaced_on_its_way_is_read_in_the_format_that_it_has_then(
-    spark: SparkSession, make_job: Any, written: Any, csv: Path, tmp_path: Path
-) -> None:
-    rows = tmp_path / "trips.json"
-    rows.write_text('{"city": "Oslo", "km": 3}\n{"city": "Rome", "km": 4}\n')
-    job = make_job({"trips": csv}, Params(query="SELECT count(*) AS n, sum(km) AS km FROM trips"))
-    later = make_job({"trips": rows}, Params(query="SELECT 1")).incoming.inputs["trips"]
-    job.incoming = Incoming(job.incoming.inputs)
-
-    @contextmanager
-    def replaced() -> Iterator[None]:
-        job.incoming.replace({"trips": replace(later, digest="later")}, lambda: None)
-        job.incoming.arrive("trips")
-        yield
-
-    job.waiting = replaced
-    sql.run(spark, job)
-    assert [(row["n"], row["km"]) for row in written(job)] == [(2, 7)]
 
 
 def test_inputs_that_differ_in_case_alone_are_refused(

@@ -2,7 +2,7 @@
 
 import gzip
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,7 +23,7 @@ from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
 from longhaul.runner.io import staging
 from longhaul.runner.io.listing import InputListing, NoInputError, UnnamedFileError
-from longhaul.runner.io.small_objects import Placed, SmallObjects
+from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
 from longhaul.runner.io.transfer import InputChangingError
@@ -95,7 +95,7 @@ def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., 
         )
         paths = {"flights": path, **more}
         inputs = {name: parse_input(each, POLICY) for name, each in paths.items()}
-        staged = stager.stage(inputs).bring()["flights"]
+        staged = stager.stage(inputs)["flights"]
         folder = Path(urlparse(staged.path).path)
         return Staged(
             staged,
@@ -521,22 +521,6 @@ class Replaced:
         return self.s3.get_object(**arguments)
 
 
-def test_what_a_job_has_on_the_disk_when_an_input_is_read_again_is_not_hopeless(
-    stage: Callable[..., Staged], s3: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(s3, "clean/", "old.csv")
-    s3.delete_object(Bucket=BUCKET, Key="clean/old.csv")
-    replaced = Replaced(s3)
-
-    def usage(_: object) -> Any:
-        used = 10 * GIB if replaced.reads < 2 else 120 * GIB  # most of it the job's own
-        return shutil._ntuple_diskusage(120 * GIB, used, 120 * GIB - used)
-
-    monkeypatch.setattr(shutil, "disk_usage", usage)
-    with pytest.raises(OutOfDiskError, match="of which 0 MiB are free"):
-        stage(f"s3://{BUCKET}/clean/", client=replaced)
-
-
 def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(
     stage: Callable[..., Staged], s3: Any
 ) -> None:
@@ -589,22 +573,3 @@ def publish(s3: Any, prefix: str, *paths: str, size: int = 1) -> None:
         s3.put_object(Bucket=BUCKET, Key=prefix + file.path, Body=b"x")
     manifest = Manifest(key="main#x", run=1, attempt=1, files=tuple(files))
     s3.put_object(Bucket=BUCKET, Key=f"{prefix}_SUCCESS", Body=manifest.model_dump_json().encode())
-
-
-def test_small_inputs_come_first_and_those_of_about_a_size_as_the_request_names_them(
-    put: Callable[..., None],
-    stage: Callable[..., Staged],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    put("a", body=bytes(1_020))
-    put("b", body=bytes(1_000))
-    put("c", body=bytes(100))
-    order: list[str] = []
-
-    def download(_: Stager, placed: Iterable[Placed], *_more: object) -> None:
-        order.extend(source.key for _, source in placed)
-
-    monkeypatch.setattr(Stager, "_download", download)
-    stage(f"s3://{BUCKET}/a", more=f"s3://{BUCKET}/b", table=f"s3://{BUCKET}/c")
-
-    assert order == ["c", "a", "b"]

@@ -100,9 +100,7 @@ class World:
             advance=lambda size: self.moved.append(("advance", size)),
         )
         asked = {"events": text, **more}
-        return stager.stage({name: input_of(each) for name, each in asked.items()}).bring()[
-            "events"
-        ]
+        return stager.stage({name: input_of(each) for name, each in asked.items()})["events"]
 
     def refusal(self, text: str = str(PATH)) -> str:
         with pytest.raises(PermanentJobError) as raised:

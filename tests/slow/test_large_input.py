@@ -33,7 +33,7 @@ stager = Stager(
     s3, InputListing(s3, "data"), Path(sys.argv[2]), Stop(),
     disk_gib={}, begin=lambda _: None, advance=lambda _: None,
 )
-print(stager.stage({"large": DataPath("s3", "landing", "large.csv")}).bring()["large"].size_bytes)
+print(stager.stage({"large": DataPath("s3", "landing", "large.csv")})["large"].size_bytes)
 # Not ru_maxrss: it includes the memory of the parent process.
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024)
 """

@@ -123,16 +123,6 @@ class InputListing:
         self.tables: dict[str, PlannedTable] = {}
         """The inputs that are tables, as they were planned last, by name."""
 
-    def anew(self) -> "InputListing":
-        """One that has found nothing yet."""
-        return InputListing(self._s3, self._data_bucket, self._planner)
-
-    def follow(self, later: "InputListing") -> None:
-        """Take over what a later listing of the same paths has found."""
-        self.manifests = later.manifests
-        self.versions |= later.versions
-        self.tables = later.tables or self.tables
-
     def tables_of(self, inputs: Mapping[str, TableInput]) -> "dict[str, PlannedTable]":
         """The files of each table.
 

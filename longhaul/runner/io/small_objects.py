@@ -62,11 +62,8 @@ class SmallObjects:
         *,
         stop: Stop,
         advance: Callable[[int], None],
-        arrive: Callable[[Path], None],
     ) -> Generator[Placed]:
         """Bring the small ones to their places, and yield those that are not brought.
-
-        `arrive` is called for each place that is whole, by any thread.
 
         Raises:
             StopRequestedError: the attempt has to stop.
@@ -80,7 +77,7 @@ class SmallObjects:
             yield from files
             return
         address = cache(partial(address_of, self.client))
-        with closing(_Window(native, address, advance, arrive)) as window:
+        with closing(_Window(native, address, advance)) as window:
             for place, source in files:
                 stop.check()
                 if _is_small(source):
@@ -148,7 +145,6 @@ class _Window:
     native: "NativeClient"
     address: Callable[[str], SplitResult]
     advance: Callable[[int], None]
-    arrive: Callable[[Path], None]
     is_in_trouble: bool = False
     """Whether a request had no answer that S3 meant for it: a throttle, or no connection."""
     _open: "dict[Path, tuple[Source, S3Request]]" = field(default_factory=dict)
@@ -166,12 +162,7 @@ class _Window:
         from awscrt import http, s3  # noqa: PLC0415 - as above
 
         def done(error: Exception | None, status_code: int | None, **_: object) -> None:
-            try:
-                if error is None:
-                    # Now: the next look at the ends may come after a large file.
-                    self.arrive(place)
-            finally:  # behind it: after the last end the folder may be deleted
-                self._ends.put((place, error is None, status_code))
+            self._ends.put((place, error is None, status_code))
 
         address = self.address(source.bucket)
         headers = http.HttpHeaders([("Host", address.netloc)])

@@ -7,11 +7,9 @@ native client, as far as it brings them (decision 0028).
 import errno
 import logging
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, closing
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,9 +18,7 @@ from boto3.s3.transfer import TransferConfig
 from s3transfer.subscribers import BaseSubscriber
 
 from longhaul.domain.errors import LonghaulError, PermanentJobError
-from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
-from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, Source, find, parted, staged_at
 from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
 from longhaul.runner.io.staged import StagedInput, staged_folder, staged_name
@@ -45,8 +41,6 @@ _GIB: Final = 1024 * _MIB
 _TRANSFER: Final = TransferConfig(
     multipart_threshold=32 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=16
 )
-# What is on its way: beyond it, what the job asks for next may come before the rest.
-_WINDOW_BYTES: Final = 512 * _MIB
 # Left free for shuffle and output: the errors of a full disk do not name it as the reason.
 _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
@@ -88,119 +82,54 @@ class Stager:
         self._begin = begin
         self._advance = advance
         self._small = small
-        # Before the first byte: what the image takes of the disk; and the bytes of the tables.
-        self._used_before = self._table_bytes = 0
 
-    def stage(self, inputs: Mapping[str, InputPath]) -> Incoming:
-        """List every input, and bring those that are tables.
-
-        A file of a table may have to be written again, which takes memory that a job needs. What
-        is returned brings the rest, and raises the same.
+    def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+        """List every input, and bring it.
 
         Raises:
-            PermanentJobError: an input is missing or empty, a table cannot be read, or no size has
-                a disk for them.
+            PermanentJobError: an input is missing, empty or archived, a table cannot be read, or no
+                size has a disk for them.
             OutOfDiskError: the disk is too small.
             InputChangingError: files vanished while they were read, twice.
             StopRequestedError: the attempt has to stop.
         """
         return look_twice(lambda: self._stage(inputs), lambda: self._stage_again(inputs))
 
-    def _stage_again(self, inputs: Mapping[str, InputPath]) -> Incoming:
+    def _stage_again(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
         shutil.rmtree(self._folder, ignore_errors=True)
         return self._stage(inputs)
 
-    def _stage(self, inputs: Mapping[str, InputPath]) -> Incoming:
+    def _stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
         paths, table_inputs = parted(inputs)
         sources = find(self._listing, paths)
         tables = self._listing.tables_of(table_inputs)
         self._stop.check()
         staged = {name: self._staged_table(name, table) for name, table in tables.items()}
         of_tables = [each for table in staged.values() for each in table.downloads()]
-        size = _size_of(sources)
-        self._table_bytes = sum(source.size for _, source in of_tables)
+        size = _size_of(sources) + sum(source.size for _, source in of_tables)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._used_before = shutil.disk_usage(self._folder).used
-        self._check_disk(size + self._table_bytes)
-        if of_tables:
-            self._begin(self._table_bytes)
-            small = count_small(source for _, source in of_tables)
-            self._download(_in_folders(of_tables), small, self._stop)
-            self._make_plain([file for each in staged.values() for file in each.files])
-        if size or not of_tables:
-            self._begin(size)
-        known = {name: each.as_input() for name, each in staged.items()} | self._known(sources)
-        incoming = Incoming(known, self._stop, partial(self._bring_twice, paths, sources))
-        incoming.arrive(*staged, *self._link(sources))
-        return incoming
-
-    def _known(self, sources: Mapping[str, list[Source]]) -> dict[str, StagedInput]:
-        return {
+        self._check_disk(size)
+        self._begin(size)
+        remote = self._link(sources)
+        places = (self._places(name, files) for name, files in remote.items())
+        small = count_small(chain((each for _, each in of_tables), *remote.values()))
+        self._download(chain(_in_folders(of_tables), *places), small)
+        self._make_plain([file for each in staged.values() for file in each.files])
+        return {name: each.as_input() for name, each in staged.items()} | {
             name: staged_at((self._folder / name).as_uri(), files)
             for name, files in sources.items()
         }
 
-    def _link(self, sources: Mapping[str, list[Source]]) -> list[str]:
-        """Link the files of those that are on this machine; returns their names."""
-        local = [name for name, files in sources.items() if not files[0].bucket]
-        for name in local:
-            for place, source in self._places(name, sources[name]):
+    def _link(self, sources: Mapping[str, list[Source]]) -> dict[str, list[Source]]:
+        """Link the files of those that are on this machine; returns the others."""
+        remote = {}
+        for name, files in sources.items():
+            if files[0].bucket:
+                remote[name] = files
+                continue
+            for place, source in self._places(name, files):
                 place.symlink_to(source.key)
-        return local
-
-    def _bring_twice(
-        self, paths: Mapping[str, DataPath], sources: Mapping[str, list[Source]], incoming: Incoming
-    ) -> None:
-        def again() -> None:
-            listing = self._listing.anew()
-            found = find(listing, paths)
-            # What the job uses stays, and has to be the same.
-            names = incoming.replace(self._known(found), lambda: self._listing.follow(listing))
-            changed = {name: found[name] for name in names}
-            for name in changed:
-                shutil.rmtree(self._folder / name, ignore_errors=True)
-            size = _size_of(changed)
-            self._check_disk(size, of=_size_of(found) + self._table_bytes)
-            self._begin(size)
-            incoming.arrive(*self._link(changed))
-            self._bring(changed, incoming)
-
-        look_twice(lambda: self._bring(sources, incoming), again)
-
-    def _bring(self, sources: Mapping[str, list[Source]], incoming: Incoming) -> None:
-        coming = {name: files for name, files in sources.items() if not incoming.has(name)}
-        if not coming:
-            return
-        left = {name: len(files) for name, files in coming.items()}
-        lock = threading.Lock()
-
-        def arrive(place: Path) -> None:
-            name = place.relative_to(self._folder).parts[0]
-            with lock:
-                left[name] -= 1
-                is_whole = not left[name]
-            if is_whole:
-                incoming.arrive(name)
-
-        small = count_small(chain.from_iterable(coming.values()))
-        self._download(self._in_turn(coming, incoming), small, incoming.halt, arrive)
-
-    def _in_turn(self, sources: Mapping[str, list[Source]], incoming: Incoming) -> Iterator[Placed]:
-        """Where each file goes: what the job waits for comes first, and small inputs early.
-
-        Those of about the same size (within a power of two) come as the request names them, which
-        most often is how the job reads them. A file gets its path when it is its turn: a million
-        paths are half a gigabyte.
-        """
-        names = sorted(sources, key=lambda name: _size_of({name: sources[name]}).bit_length())
-        left = {name: self._places(name, sources[name]) for name in names}
-        while left:
-            name = incoming.next_of(left)
-            placed = next(left[name], None)
-            if placed is None:
-                del left[name]
-            else:
-                yield placed
+        return remote
 
     def _staged_table(self, name: str, table: "PlannedTable") -> "StagedTable":
         from longhaul.runner.io.table_rows import StagedTable  # noqa: PLC0415 - takes a third of a second
@@ -241,11 +170,8 @@ class Stager:
         )
         return _in_folders(zip(places, sources, strict=True))
 
-    def _check_disk(self, size: int, of: int | None = None) -> None:
-        """Before the first byte: a disk that fills up half-way fails whatever writes next.
-
-        `of` all inputs, if others are there already, and files of a job that goes on.
-        """
+    def _check_disk(self, size: int) -> None:
+        """Before the first byte: a disk that fills up half-way fails whatever writes next."""
         disk = shutil.disk_usage(self._folder)
         needed = _with_reserve(size)
         if disk.free >= needed:
@@ -254,7 +180,7 @@ class Stager:
             f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of"
             f" which {disk.free / _MIB:.0f} MiB are free"
         )
-        whole_gib = (_with_reserve(of or size) + self._used_before) / _GIB
+        whole_gib = (needed + disk.used) / _GIB
         name, gib = max(self._disk_gib.items(), key=lambda each: each[1], default=("", 0))
         if name and gib < whole_gib:
             raise PermanentJobError(
@@ -263,17 +189,11 @@ class Stager:
             )
         raise OutOfDiskError(text)
 
-    def _download(
-        self,
-        files: Iterator[Placed],
-        small: int,
-        stop: Stop,
-        arrive: Callable[[Path], None] = lambda _: None,
-    ) -> None:
+    def _download(self, files: Iterator[Placed], small: int) -> None:
         """Bring the files, of which `small` are small objects."""
         with ExitStack() as ends:
             if self._small and small >= FEW:
-                left = self._small.left_of(files, stop=stop, advance=self._advance, arrive=arrive)
+                left = self._small.left_of(files, stop=self._stop, advance=self._advance)
                 # Also after an error: from then on it writes no file any more.
                 files = ends.enter_context(closing(left))
             transfer(
@@ -286,10 +206,8 @@ class Stager:
                     str(place),
                     subscribers=[*subscribers, _AsListed(source)],
                 ),
-                stop=stop,
+                stop=self._stop,
                 advance=self._advance,
-                arrive=arrive,
-                window_bytes=_WINDOW_BYTES,
             )
 
 

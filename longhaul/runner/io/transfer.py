@@ -1,12 +1,9 @@
 """What all staging does: move many objects at once, heed a stop, retry a changed input."""
 
 import logging
-import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
@@ -31,10 +28,6 @@ PlaceT = TypeVar("PlaceT")
 _AT_ONCE: Final = 1_000
 
 logger = logging.getLogger(__name__)
-
-
-def _no_one(_: object) -> None:
-    """Nothing waits for a file."""
 
 
 class InputChangingError(LonghaulError):
@@ -78,13 +71,8 @@ def transfer(
     *,
     stop: Stop,
     advance: Callable[[int], None],
-    arrive: Callable[[PlaceT], None] = _no_one,
-    window_bytes: float = math.inf,
 ) -> None:
     """Move each source to its place, many at once; `begin` starts one.
-
-    `arrive` is called for each place that is whole, by any thread. Sources of more than
-    `window_bytes` together are not begun before the first of them are done.
 
     Raises:
         VanishedError: a source is gone, or was replaced.
@@ -93,15 +81,12 @@ def transfer(
     """
     watched = _Advance(advance, stop)
     begun: deque[tuple[Source, TransferFuture]] = deque()
-    held = 0
     try:
         with create_transfer_manager(client, config) as manager:
             for place, source in places:
-                while begun and (len(begun) == _AT_ONCE or held + source.size > window_bytes):
-                    held -= begun[0][0].size
+                if len(begun) == _AT_ONCE:
                     _finish(*begun.popleft())
-                held += source.size
-                subscribers = [_Known(source, config), watched, _Whole(partial(arrive, place))]
+                subscribers: list[BaseSubscriber] = [_Known(source, config), watched]
                 begun.append((source, begin(manager, source, place, subscribers)))
             while begun:
                 _finish(*begun.popleft())
@@ -165,15 +150,3 @@ class _Advance(BaseSubscriber):
     def on_progress(self, future: "TransferFuture", bytes_transferred: int, **_: object) -> None:  # noqa: ARG002 - its caller names it
         self._advance_by(bytes_transferred)
         self._stop.check()
-
-
-class _Whole(BaseSubscriber):
-    """Called by s3transfer at the end of a file, before those that were begun earlier may end."""
-
-    def __init__(self, arrive: Callable[[], None]) -> None:
-        self._arrive = arrive
-
-    def on_done(self, future: "TransferFuture", **_: object) -> None:
-        with suppress(Exception, CancelledError):  # `_finish` raises it
-            future.result()
-            self._arrive()

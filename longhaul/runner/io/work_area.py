@@ -13,10 +13,10 @@ from longhaul.domain.lease import AttemptId, folder_name
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
 from longhaul.runner.io.cluster_staging import ClusterStager
-from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.saved_files import BucketFiles, DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.small_objects import SmallObjects
+from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.written import Folder, S3Folder
 from longhaul.runner.stopping import Stop
@@ -42,8 +42,8 @@ class WorkArea(Protocol):
         *,
         begin: Callable[[int], None],
         advance: Callable[[int], None],
-    ) -> Incoming:
-        """List the inputs, and check whether Spark could read them.
+    ) -> Mapping[str, StagedInput]:
+        """List the inputs, and bring them to where the job reads them.
 
         `begin` gets the bytes to move, `advance` the bytes that were moved.
         """
@@ -83,7 +83,7 @@ class DiskArea:
         *,
         begin: Callable[[int], None],
         advance: Callable[[int], None],
-    ) -> Incoming:
+    ) -> Mapping[str, StagedInput]:
         return Stager(
             self._s3,
             listing,
@@ -122,12 +122,10 @@ class BucketArea:
         *,
         begin: Callable[[int], None],
         advance: Callable[[int], None],
-    ) -> Incoming:
-        stager = ClusterStager(
+    ) -> Mapping[str, StagedInput]:
+        return ClusterStager(
             self._s3, listing, self._folder / "inputs", stop, begin=begin, advance=advance
-        )
-        # Copies inside S3 are there soon, and a cluster takes a minute to come.
-        return Incoming.of(stager.stage(inputs))
+        ).stage(inputs)
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
         return BucketFiles(self._s3, objects.bucket, objects.prefix)

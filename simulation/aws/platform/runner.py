@@ -27,7 +27,6 @@ from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.runner.effort import Effort
-from longhaul.runner.io.incoming import Incoming
 from longhaul.runner.io.listing import InputListing, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
@@ -157,47 +156,36 @@ class PlannedArea:
         *,
         begin: Callable[[int], None],
         advance: Callable[[int], None],
-    ) -> Incoming:
+    ) -> Mapping[str, StagedInput]:
         del begin, advance
+        return look_twice(
+            lambda: self._stage(listing, inputs, stop), lambda: self._stage(listing, inputs, stop)
+        )
+
+    def _stage(
+        self, listing: InputListing, inputs: Mapping[str, InputPath], stop: Stop
+    ) -> Mapping[str, StagedInput]:
         # The first compaction finds nothing; a real one would fail for good.
         container, own = self._container, inputs.get(OWN_OUTPUT)
-        digests = dict.fromkeys(inputs, self._version())
+        version = self._version()
+        digests = dict.fromkeys(inputs, version)
         if isinstance(own, DataPath) and (sources := listing.sources_of(own)):
             container.read_own_at = container.host.timeline.clock.now()
             digests[OWN_OUTPUT] = digest_of(sources)
         container.reads = json.dumps(digests, sort_keys=True)
-        staged = {
+        if self._cluster is None and container.job.late_s:
+            HostClock(container.around.timeline).sleep(container.job.late_s)
+            stop.check()
+            if version != self._version():
+                raise VanishedError("an input")
+        return {
             name: StagedInput(str(path), 1, 1, frozenset(), digests[name])
             for name, path in inputs.items()
         }
-        if self._cluster is not None or not container.job.late_s:
-            return Incoming.of(staged)
-        incoming = Incoming(staged, stop, self._bring)
-        incoming.arrive(*inputs.keys() & {OWN_OUTPUT})
-        return incoming
 
     def _version(self) -> str:
         container = self._container
         return str(container.around.versions.get(("inputs", container.job.name), 0))
-
-    def _bring(self, incoming: Incoming) -> None:
-        """Let the inputs come, as they are by then."""
-        look_twice(lambda: self._bring_once(incoming), lambda: self._bring_again(incoming))
-
-    def _bring_once(self, incoming: Incoming) -> None:
-        HostClock(self._container.around.timeline).sleep(self._container.job.late_s)
-        incoming.halt.check()
-        for name, each in incoming.inputs.items():
-            if not incoming.has(name):
-                if each.digest != self._version():
-                    raise VanishedError(name)
-                incoming.arrive(name)
-
-    def _bring_again(self, incoming: Incoming) -> None:
-        left = {name: each for name, each in incoming.inputs.items() if not incoming.has(name)}
-        now = self._version()
-        incoming.replace({name: replace(each, digest=now) for name, each in left.items()}, _nothing)
-        self._bring_once(incoming)
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
         if self._cluster is not None:
@@ -362,11 +350,7 @@ class PlannedSpark:
         self._go_through(replace(ending, after_s=max(0.0, left_s)), seconds)
 
     def _read(self, job: RunningJob[Any]) -> None:
-        for name in job.incoming.inputs:
-            job.path_of_input(name)
-            if not job.incoming.has(name):
-                raise AssertionError(f"a job reads {name}, which has not come")
-        digests = {name: each.digest for name, each in job.incoming.inputs.items()}
+        digests = {name: each.digest for name, each in job.staged.items()}
         self._container.reads = json.dumps(digests, sort_keys=True)
 
     def _write(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
