@@ -19,7 +19,6 @@ LIMIT_S = 900
     [
         ["-m", "benchmarks.spark_start", "--runs", "1"],
         ["-m", "benchmarks.spark_throughput", "--runs", "1", "--mb", "2"],
-        ["-m", "benchmarks.overlap", "--runs", "1", "--mb", "2", "--inputs", "2"],
         ["-m", "benchmarks.parts", "--runs", "1", "--mb", "2", "--parts", "2"],
         ["-m", "benchmarks.plain_python", "--runs", "1", "--files", "1", "--mb", "1"],
     ],

@@ -113,7 +113,8 @@ class Stager:
         remote = self._link(sources)
         places = (self._places(name, files) for name, files in remote.items())
         small = count_small(chain((each for _, each in of_tables), *remote.values()))
-        self._download(chain(_in_folders(of_tables), *places), small)
+        if remote or of_tables:
+            self._download(chain(_in_folders(of_tables), *places), small)
         self._make_plain([file for each in staged.values() for file in each.files])
         return {name: each.as_input() for name, each in staged.items()} | {
             name: staged_at((self._folder / name).as_uri(), files)
