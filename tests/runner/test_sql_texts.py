@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from longhaul.catalogue import sql
 from longhaul.job import PermanentJobError
-from longhaul.runner.io.incoming import Incoming
 
 Read = Callable[..., list[tuple[Any, ...]]]
 
@@ -207,8 +206,8 @@ def test_job_read_gives_columns_the_types_that_their_job_wrote(
     job = make_job({})
     job.write(frame, partition_by=["zip", "n", "at"])
     following = make_job({"rows": job.written[0].folder})
-    known = following.incoming.inputs["rows"]
-    following.incoming = Incoming.of({"rows": replace(known, types=job.written[0].types)})
+    known = following.staged["rows"]
+    following.staged = {"rows": replace(known, types=job.written[0].types)}
 
     read = following.read("rows", spark.read.format("parquet"))
 
