@@ -133,7 +133,9 @@ class Messages:
         if not message.wears_out(self.context.timing, self.context.clock.now()):
             return False
         self._keep_proof(message)
-        copy = renewal(message.content, message.chain, message.key, message.first_sent_at)
+        copy = renewal(
+            message.content, message.chain, message.key, message.first_sent_at, message.again
+        )
         self.context.queue.send(batch.stage.queue_url, copy)
         batch.kept.discard(message.message_id)
         logger.info(
@@ -154,7 +156,7 @@ class Messages:
         openers = (group.of for group in lineage.groups if group.opens)  # they prove joins to come
         for key in dict.fromkeys((lineage.parent, *openers)):
             self.context.leases.keep(key, self.context.clock.now())
-        ref = joined_ref(message.key)
+        ref = joined_ref(message.key, lineage.run)
         if (
             lineage.inputs_ref == ref
             and (inputs := self.context.requests.get_inputs(ref)) is not None

@@ -342,11 +342,12 @@ class Client:
         size: str | None = None,
         tree: bool = False,
         afresh: bool = False,
+        only: bool = False,
     ) -> SubmittedJob:
-        """Run a job that has ended again, with its request or a changed one.
+        """Run a job that has ended again in its place, with its request or a changed one.
 
-        One that died or was cancelled starts a new run of its id. One that has succeeded runs as
-        another job, such as `flights-rerun-1`, whose `rerun_of` is the old id.
+        It starts a new run of its id, and what follows from it runs again in its place, too: also
+        the joins behind it, with the outputs of all their members.
 
         Args:
             job: What `submit` returned, or a job id.
@@ -355,9 +356,10 @@ class Client:
             size: The task's size, in the place of the request's.
             tree: Whether to run again all that began with the first job of its pipeline.
             afresh: Whether it leaves what it has stored in its last run.
+            only: Whether what followed from it is left alone.
 
         Raises:
-            NotRetriableError: It has not ended, its last rerun has not, or its request is no longer
+            NotRetriableError: It, or what it led to, has not ended, or its request is no longer
                 kept.
             InvalidRequestError: With these changes it can never run. Nothing was sent.
             NotSentError: SQS did not take it.
@@ -374,7 +376,8 @@ class Client:
             if tree:
                 row = stack.rerunner.root(row)
             stack.open_stage(row.stage)
-            return stack.rerunner.plan(row, params=params or {}, size=size, afresh=afresh)
+            given = params or {}
+            return stack.rerunner.plan(row, params=given, size=size, afresh=afresh, only=only)
 
         rerun = self._fresh(planned)
         message_id = self._stack.rerunner.send(rerun)

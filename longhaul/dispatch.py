@@ -35,7 +35,12 @@ from longhaul.domain.claim import (
     first_receive,
 )
 from longhaul.domain.dead_letter import refusal
-from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnprovenError
+from longhaul.domain.errors import (
+    InvalidRequestError,
+    LeaseChangedError,
+    SupersededError,
+    UnprovenError,
+)
 from longhaul.domain.lease import Lease, job_key, with_handle
 from longhaul.domain.message import Delivery, JobMessage, id_of, read, receive_of, require_room
 from longhaul.domain.outcome import cancel_waiting
@@ -283,6 +288,11 @@ class Dispatcher:
             require_room(message.content)
             check_policy(request, self.context.settings, batch.stage)
             check_start(request, self.context.clock.now(), batch.room.planned)
+        except SupersededError as error:
+            # The later run leads to this job again, if it does.
+            logger.info("superseded: deleted", extra={"lease": message.key, "why": str(error)})
+            batch.kept.discard(message.message_id)
+            return False
         except InvalidRequestError as error:
             reason = refusal(INVALID, str(error), message.sent_at, message.key, message.request)
             if isinstance(error, UnprovenError):

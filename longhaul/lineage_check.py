@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from longhaul.context import Context
-from longhaul.domain.errors import InvalidRequestError, UnprovenError
+from longhaul.domain.errors import InvalidRequestError, SupersededError, UnprovenError
 from longhaul.domain.follow_ons import join_key, with_stored
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage, fan_out_problem, is_child_id
@@ -27,6 +27,7 @@ class LineageCheck:
         """A message's request, with the inputs of a join, if its lineage may enter the job's row.
 
         Raises:
+            SupersededError: what led to it has run again since, and leads to it once more.
             UnprovenError: nothing led to this job, or the id is kept for a job that follows.
             InvalidRequestError: too many fan-outs led to it, or inputs of the join are no longer
                 known.
@@ -69,16 +70,17 @@ class LineageCheck:
 
     def _is_noted(self, lineage: Lineage, job_id: str, stage: Stage) -> bool:
         """Whether a join's job was noted with its opener."""
-        if not lineage.groups:
+        noted = self.context.joins.noted_lineage(join_key(stage.name, lineage.parent))
+        if noted is None or not lineage.groups:
             return False
-        key = join_key(stage.name, lineage.parent, lineage.groups[-1].run)
-        noted = self.context.joins.noted_lineage(key)
-        return noted is not None and is_noted(lineage, job_id, stage, noted)
+        _require_latest(lineage.groups[-1].run, noted.groups[-1].run)
+        return is_noted(lineage, job_id, stage, noted)
 
     def _is_child(self, lineage: Lineage, job_id: str, stage: Stage) -> bool:
         parent = self.context.leases.load(lineage.parent)
         if parent is None or not self._may_lead_to(parent, stage):
             return False
+        _require_latest(lineage.run, parent.run)
         return is_child(lineage, job_id, stage, parent)
 
     def _may_lead_to(self, parent: Lease, stage: Stage) -> bool:
@@ -90,3 +92,9 @@ class LineageCheck:
         known = self.context.settings.stages
         now = next((each.next for each in known if each.name == parent.stage), ())
         return stage.name in {*now, *(parent.leads_to or ()), *(parent.may_emit_to or ())}
+
+
+def _require_latest(run: int, latest: int) -> None:
+    """Raises SupersededError if the run that led to a job is not the latest of its parent."""
+    if run < latest:
+        raise SupersededError(["lineage: the job that led to this one has run again since"])

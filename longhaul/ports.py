@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeVar
 
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import UnreadableRowError
-from longhaul.domain.follow_ons import Complete, Emitted, Replaced
+from longhaul.domain.follow_ons import Complete, Emitted, JoinStanding, Replaced
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import (
     AttemptId,
@@ -207,7 +207,7 @@ class Joins(Protocol):
         """Put what a job led to in its place among those for which a join waits; repeatable.
 
         What the join gets, once nothing is left to wait for, else None. A later run of a job
-        replaces the earlier one, and all that descends from it, until the join has started. A job
+        replaces the earlier one, and all that descends from it; the join starts again then. A job
         that the join does not wait for changes nothing: a deploy has changed what leads there, or
         a later run has replaced the one that it descends from.
         """
@@ -218,6 +218,9 @@ class Joins(Protocol):
         None: the opener has not succeeded.
         """
 
+    def standings(self, join_keys: Iterable[str]) -> Mapping[str, JoinStanding]:
+        """How joins stand, by key; strongly consistent. Not of those whose opener has not ended."""
+
 
 class Troubles(Protocol):
     def counts(self, error: Exception) -> bool:
@@ -225,19 +228,6 @@ class Troubles(Protocol):
 
     def is_hopeless(self, key: str, place: str, error: Exception, now: datetime) -> bool:
         """Count an error at a place of a job's life, if it `counts`; whether it was the last."""
-
-
-class Reruns(Protocol):
-    """Which request was sent to run a job again, until its run begins."""
-
-    def take_place(
-        self, key: str, run: int, fingerprint: str, now: datetime, cancelled_at: datetime | None
-    ) -> bool:
-        """Note that a request is sent under the key; False if another one waits there.
-
-        `run`: the run that it replaces, 0 of a job without a row. `cancelled_at`: when what waits
-        was last cancelled.
-        """
 
 
 class Backfills(Protocol):

@@ -170,7 +170,7 @@ class TreeEnds:
 
     def _trees(self) -> Trees:
         found = self.context
-        return Trees(found.settings, found.leases)
+        return Trees(found.settings, found.leases, found.joins)
 
     def _is_over(self, until: datetime | None) -> bool:
         return until is not None and self.context.clock.now() >= until

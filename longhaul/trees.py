@@ -7,16 +7,18 @@ that is still queued is known, and nothing waits for an index that lags.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import TimeUpError
+from longhaul.domain.follow_ons import join_key
 from longhaul.domain.job_state import QUEUED, JobState, shown_state
 from longhaul.domain.lease import Lease, Receive, State, job_key
 from longhaul.domain.lineage import child_id
 from longhaul.domain.pipeline import Pipeline
-from longhaul.ports import Leases
+from longhaul.ports import Joins, Leases
 from longhaul.settings import RuntimeSettings
 
 _NONE: Mapping[str, Lease] = MappingProxyType({})
@@ -37,6 +39,10 @@ class TreeJob:
         waits_for: Of a join without a row: for how many jobs it waits, as far as they are known.
         collects: Of such a join: how many it collects, those that it has among them.
         is_join: Whether it collects what descends from the job above it.
+        since: The run of the parent that has led to it; of a join the changes that it is to have
+            seen. A row that follows from an earlier one is still to run again.
+        led_at: When the parent had succeeded; a cancel since then ends what was to run again.
+        is_kept: Whether the parent was run again alone: what it has led to once stays as it is.
         is_job: False of the top of a backfill's jobs.
         children: The jobs that its success has led to, in the order of their places.
     """
@@ -46,6 +52,9 @@ class TreeJob:
     waits_for: int = 0
     collects: int = 0
     is_join: bool = False
+    since: int = 0
+    led_at: datetime | None = None
+    is_kept: bool = False
     is_job: bool = True
     children: "list[TreeJob]" = field(default_factory=list)
 
@@ -71,11 +80,13 @@ class TreeJob:
     @property
     def is_open(self) -> bool:
         """Whether something is still to come of it by itself."""
+        if self.is_kept and self.lease is None:
+            return False
         return self.state == QUEUED or (self.lease is not None and not self.lease.is_finished)
 
     def all(self) -> "Iterator[TreeJob]":
         """This job and everything below it."""
-        if self.is_job:
+        if self.is_job and not (self.is_kept and self.lease is None):
             yield self
         for child in self.children:
             yield from child.all()
@@ -114,11 +125,13 @@ class Trees:
 
     settings: RuntimeSettings
     leases: Leases
+    joins: Joins
 
     def walk(self, lease: Lease, known: Mapping[str, Lease] = _NONE) -> TreeJob:
         """The tree from a job downwards, as its rows are now.
 
-        Rows in `known`, by key, are not read again: of successes, which stay as they are.
+        Rows in `known`, by key, are not read again: of successes, until what led there runs
+        again.
         """
         top = TreeJob(lease.key, lease)
         self._grow([top], known)
@@ -200,24 +213,29 @@ class Trees:
 
         The jobs of a backfill are known without a row.
         """
-        below = []
+        below, joins = [], dict[str, TreeJob]()
         for job in level:
             if not job.is_job:
                 below += job.children
                 continue
-            opens = job.lease.opens if job.lease else ()
             for key in self._follow(job.lease):
-                child = TreeJob(key, None)
-                child.is_join = child.stage in opens
+                child = _led_to(job.lease, key)
+                if job.lease and child.stage in job.lease.opens:
+                    child.is_join, child.since = True, 0
+                    joins[join_key(child.stage, job.key)] = child
                 job.children.append(child)
                 below.append(child)
+        for key, standing in self.joins.standings(joins).items():
+            joins[key].since = standing.changes
         return below
 
     def read_rows(self, jobs: Sequence[TreeJob], known: Mapping[str, Lease] = _NONE) -> None:
         """Read their rows."""
-        rows = self.leases.load_many(job.key for job in jobs if job.key not in known)
         for job in jobs:
-            job.lease = known.get(job.key) or rows.get(job.key)
+            job.lease = _standing(job, known.get(job.key))
+        rows = self.leases.load_many(job.key for job in jobs if job.lease is None)
+        for job in jobs:
+            job.lease = job.lease or _standing(job, rows.get(job.key))
 
     def _count_waits(self, top: TreeJob) -> None:
         """Note for how many jobs the joins wait that have no row."""
@@ -285,8 +303,22 @@ def _moment(job: TreeJob) -> tuple[Any, ...] | None:
     return (row.id, row.state, row.owed) if row else None
 
 
+def _led_to(parent: Lease | None, key: str) -> TreeJob:
+    """The job of that key, without a row, to which a success led."""
+    if parent is None or parent.only:
+        return TreeJob(key, None, is_kept=True)
+    return TreeJob(key, None, since=parent.run, led_at=parent.ended_at)
+
+
+def _standing(job: TreeJob, row: Lease | None) -> Lease | None:
+    """The row, unless an earlier run of its parent has led to it, and the later one will."""
+    if row is None or row.lineage is None or row.lineage.run >= job.since:
+        return row
+    return row if job.led_at and row.cancels(job.led_at) else None
+
+
 def _child(lease: Lease, stage: str, n: int | str) -> str:
-    return job_key(stage, child_id(lease.root, stage, lease.key, lease.run, n))
+    return job_key(stage, child_id(lease.root, stage, lease.key, n))
 
 
 def _waits(job: TreeJob, join: str, pipeline: Pipeline) -> tuple[int, int]:

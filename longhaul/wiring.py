@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from longhaul.adapters.dynamodb.index import DynamoIndex
     from longhaul.adapters.dynamodb.joins import DynamoJoins
     from longhaul.adapters.dynamodb.leases import DynamoLeases
-    from longhaul.adapters.dynamodb.reruns import DynamoReruns
     from longhaul.adapters.dynamodb.slots import DynamoSlots
     from longhaul.adapters.dynamodb.troubles import DynamoTroubles
     from longhaul.adapters.dynamodb.untold import DynamoUntold
@@ -193,12 +192,6 @@ class Wiring:
 
         table, most = self.settings.leases_table, self._most_rows
         return DynamoBackfills(self._dynamodb, table, self.clock, self.rng, most)
-
-    @cached_property
-    def reruns(self) -> "DynamoReruns":
-        from longhaul.adapters.dynamodb.reruns import DynamoReruns
-
-        return DynamoReruns(self._dynamodb, self.settings.leases_table)
 
     @cached_property
     def context(self) -> "Context":

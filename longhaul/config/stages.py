@@ -186,7 +186,7 @@ def check_pipelines(stages: Sequence[StageDeployment]) -> None:
     for name in pipeline.joins:
         _check_join(by_name[name], pipeline, by_name)
     for name in by_name:
-        if (count := len(list(pipeline.opened_by(name, is_first=True)))) > MAX_OPENED:
+        if (count := len(pipeline.opened_by(name))) > MAX_OPENED:
             raise ValueError(
                 f"{count} joins may belong to the jobs of stage {name!r}; at most {MAX_OPENED}"
             )

@@ -30,6 +30,12 @@ a schedule's firing: its time.
 RENEWS = "longhaul_renews"
 """On a copy: the id of the first message of its chain."""
 
+AGAIN = "longhaul_again"
+"""On a request that is sent to run an ended job again: the run that it replaces.
+
+So a repeat is a duplicate. With `/only` behind it nothing follows from the new run.
+"""
+
 EXPLANATION = "longhaul"
 """On a dead letter: why it is there, as JSON. For people and tools; no rule reads it."""
 
@@ -38,7 +44,7 @@ MOVED = "moved_attributes"
 
 MAX_ATTRIBUTES = 10
 
-_OURS = frozenset({FIRST_SENT, RENEWS, EXPLANATION, MOVED})
+_OURS = frozenset({FIRST_SENT, RENEWS, AGAIN, EXPLANATION, MOVED})
 
 # SQS's rules for what it takes. What came as an attribute follows them; what was packed into one
 # may be anything, because a producer can send that attribute too.

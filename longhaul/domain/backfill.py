@@ -67,8 +67,7 @@ def backfill_of(row: Lease) -> str | None:
     """Key of the backfill that has sent a job, as its id and its tag say."""
     key = may_be_of(row.key)
     is_named = key is not None and row.tags.get("backfill") == key.partition("#")[2]
-    # A rerun of a success has the tags of that job, and was not sent by the backfill.
-    return key if is_named and row.rerun_of is None else None
+    return key if is_named else None
 
 
 def may_be_of(key: str) -> str | None:

@@ -21,7 +21,7 @@ from longhaul.domain.lease import (
     request_ref,
 )
 from longhaul.domain.lineage import is_child_id
-from longhaul.domain.message import JobMessage
+from longhaul.domain.message import Again, JobMessage
 from longhaul.domain.request import JobRequest
 from longhaul.domain.saved import goes_on
 from longhaul.engines.aws_lambda import ends as aws_lambda
@@ -143,16 +143,24 @@ def decide_claim(
         return Cancelled()
     if lease.is_cancel_open:
         return Postpone(now + _STOPPING)
-    if message.is_follow_on and message.request.lineage == lease.lineage:
-        # Sent twice; the second time may come when its job has ended, or has been corrected. A
-        # correction keeps the lineage. A row without it came from a request by hand, which took the
-        # id before the follow-on was claimed.
-        return Duplicate()
+    return _decide_other(lease, message, stage, timing, now)
+
+
+def _decide_other(
+    lease: Lease, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+) -> Decision:
+    """Of a message that is not the row's own, and which no cancel covers."""
+    if message.again is not None:
+        return _decide_again(lease, message, message.again, stage, timing, now)
+    if message.is_follow_on and lease.lineage and message.request.lineage:
+        # Sent twice, the second comes when its job has ended, or has been corrected, which keeps
+        # the lineage. A row without one came from a request by hand, which took the id before.
+        if message.request.lineage.run <= lease.lineage.run:
+            return Duplicate()
+        return _decide_later(lease, message, stage, timing, now)
     if lease.was_over(message.first_sent_at):
         # The new run replaces the row, so what the old run owes is done first.
-        return (
-            Finish(lease, own=False) if lease.owed else _begin(lease, message, stage, timing, now)
-        )
+        return _begin_again(lease, message, stage, timing, now)
     fingerprint = message.request.fingerprint()
     if lease.has_outlived(fingerprint, message.first_sent_at):
         # Its run has a dead letter. The row may be of a correction since: no conflict with that.
@@ -171,6 +179,43 @@ def _begin(
     if start_at is not None and now < start_at:
         return PlanRun(_planned(old, message, stage, timing, now, start_at), replaces=old)
     return Claim(new_run(old, message, stage, timing, now), replaces=old)
+
+
+def _begin_again(
+    old: Lease, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+) -> Finish | Claim | PlanRun:
+    """A new run replaces the row, so what the old run owes is done first."""
+    return Finish(old, own=False) if old.owed else _begin(old, message, stage, timing, now)
+
+
+def _decide_again(
+    lease: Lease,
+    message: JobMessage,
+    again: Again,
+    stage: Stage,
+    timing: LeaseSettings,
+    now: datetime,
+) -> Decision:
+    """A request to run an ended job again starts one run, whatever the end was.
+
+    Of two for the same run with different changes, one runs, and the other is a conflict.
+    """
+    if again.run >= lease.run and lease.state.is_terminal:
+        return _begin_again(lease, message, stage, timing, now)
+    is_same = message.request.fingerprint() == lease.fingerprint
+    return Duplicate() if is_same or again.run >= lease.run else Conflict(lease)
+
+
+def _decide_later(
+    lease: Lease, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+) -> Decision:
+    """What a later run of its parent leads to runs in the place of what the earlier one led to.
+
+    Behind a run that goes on it waits, and looks the more rarely the longer that takes.
+    """
+    if lease.state is State.RUNNING:
+        return Postpone(now + max(_STOPPING, (now - message.first_sent_at) / 10))
+    return _begin_again(lease, message, stage, timing, now)
 
 
 def _planned(
@@ -303,10 +348,12 @@ def new_run(
         tags=request.tags or (old.tags if old else {}),
         places=request.where_outputs_go,
         lineage=request.lineage or (old.lineage if old else None),
-        rerun_of=request.rerun_of or (old.rerun_of if old else None),
+        again=old is not None and (old.again or old.is_begun),
+        only=message.again is not None and message.again.only,
         settled_attempt=old.settled_attempt if old else 0,
         cancelled_at=old.cancelled_at if old else None,
         tree_cancelled_at=old.tree_cancelled_at if old else None,
+        tree=old.tree if old else None,  # its ends are counted on
         dead_runs=_dead_runs(old) if old else (),
     )
     return _resuming(row, old) if old and _goes_on(old, request, now) else row
@@ -470,7 +517,6 @@ def refused(
         label=request.label,
         tags=request.tags,
         lineage=request.lineage,
-        rerun_of=request.rerun_of,
     )
 
 

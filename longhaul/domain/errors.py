@@ -48,6 +48,10 @@ class InvalidRequestError(PermanentError):
         self.problems = problems
 
 
+class SupersededError(InvalidRequestError):
+    """A message was sent by a run of its parent that another has replaced."""
+
+
 class UnprovenError(InvalidRequestError):
     """A request has the id of a job that follows from another, and nothing shows that it is that.
 

@@ -40,19 +40,18 @@ class Join:
 
     stage: str
     of: str  # key of the job that the join belongs to
-    run: int
     lineage: Lineage  # of the job to start
     upstream: str
 
     @property
     def key(self) -> str:
         """Partition key of the join's items."""
-        return join_key(self.stage, self.of, self.run)
+        return join_key(self.stage, self.of)
 
 
-def join_key(stage: str, of: str, run: int) -> str:
-    """Partition key of the items of the join that belongs to a run of the job `of`."""
-    return f"join#{stage}#{of}@{run}"
+def join_key(stage: str, of: str) -> str:
+    """Partition key of the items of the join that belongs to the job `of`."""
+    return f"join#{stage}#{of}"
 
 
 @dataclass(frozen=True)
@@ -83,11 +82,19 @@ class Replaced:
 
 
 @dataclass(frozen=True)
+class JoinStanding:
+    """For how many jobs a join waits, and how often a later run has changed what it waits for."""
+
+    waits_for: int
+    changes: int
+
+
+@dataclass(frozen=True)
 class Complete:
     """A join that waits for nothing more.
 
     `outputs`: by branch, each in the order in which its jobs were emitted. `lineage`: of its job,
-    without `inputs_ref`, as it was noted with the opener.
+    without `inputs_ref`.
     """
 
     outputs: Sequence[str]
@@ -170,7 +177,7 @@ def replaced(
                 seal=None if path else seal_of(lease),
             )
             yield Replaced(
-                Join(name, opener.of, opener.run, lineage, upstream=at),
+                Join(name, opener.of, lineage, upstream=at),
                 path,
                 by,
                 output.prefix if is_last else None,
@@ -190,16 +197,17 @@ def joined(
     input, named after the first. They are stored beside the request, which names them: thousands of
     paths do not fit into a message.
     """
-    job_id = child_id(join.lineage.root, join.stage, join.of, join.run, "join")
+    job_id = child_id(join.lineage.root, join.stage, join.of, "join")
     key = job_key(join.stage, job_id)
     name = _input_name(join.upstream)
     # From the last to the first, so that the first one stays.
     first = {output: n for n, output in reversed([*enumerate(outputs)])}
     inputs = {f"{name}_{n:05}": output for output, n in sorted(first.items(), key=itemgetter(1))}
     request = named_after(opener, {}) if opener is not None else {}
-    lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key)})
+    inputs_ref = joined_ref(key, join.lineage.run)
+    lineage = join.lineage.model_copy(update={"inputs_ref": inputs_ref})
     job = _sent(settings.stage_or_removed(join.stage), job_id, request, lineage, settings)
-    return Joined(job, key, joined_ref(key), inputs)
+    return Joined(job, key, inputs_ref, inputs)
 
 
 def with_stored(request: JobRequest, stored: Mapping[str, str]) -> JobRequest:
@@ -252,9 +260,8 @@ def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
 
     None belongs to it that a job before it has opened.
     """
-    is_first = lease.lineage is None
     before = {name for group in groups_of(lease) for name in group.opens or ()}
-    found = Pipeline(settings.stages).opened_by(lease.stage, is_first=is_first)
+    found = Pipeline(settings.stages).opened_by(lease.stage)
     return replace(lease, opens=tuple(name for name in found if name not in before))
 
 
@@ -313,8 +320,10 @@ def _follow_on(
     request: Mapping[str, Any],
     settings: RuntimeSettings,
 ) -> FollowOn:
-    job_id = child_id(lease.root, target.name, lease.key, lease.run, n)
-    lineage = Lineage(root=lease.root, parent=lease.key, groups=groups, seal=seal_of(lease))
+    job_id = child_id(lease.root, target.name, lease.key, n)
+    lineage = Lineage(
+        root=lease.root, parent=lease.key, run=lease.run, groups=groups, seal=seal_of(lease)
+    )
     return _sent(target, job_id, named_after(lease, request), lineage, settings)
 
 

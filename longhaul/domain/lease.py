@@ -8,8 +8,8 @@ One row per job key, one attempt at a time, and a fencing token (`attempt`) that
                   claim  │   ▼                            another message with   │
                         RELEASED ◄── the back-off passes    this key: DEAD and   │
                          ▲                                  CANCELLED start a    │
-                         │                                  new run              │
-                         └──────────────────────── claim ◄───────────────────────┘
+                         │                                  new run, a rerun     │
+                         └──────────────────────── claim ◄─ does after any end ──┘
 
 What a received message means for a row is in `domain.claim`, what a beat does in `domain.beat`,
 how an attempt ends in `domain.settlement`: all pure. `domain.transitions` has each write.
@@ -311,8 +311,10 @@ class Lease:
     # task may not write it.
     places: dict[str, str] = field(default_factory=dict)
     lineage: Lineage | None = None  # None: submitted by a producer
-    # Id of the job of this stage whose request this one runs again, under its own id.
-    rerun_of: str | None = None
+    # Whether an earlier run of the job was begun: an append replaces what that had added.
+    again: bool = False
+    # Whether its success leads to nothing: what followed from the run before stays as it is.
+    only: bool = False
     # The joins that belong to this run: each waits for all that descends from it.
     opens: tuple[str, ...] = ()
     # The stages to which its success leads by one job each, if it emits none: as the settings say
@@ -424,7 +426,7 @@ class Lease:
     @property
     def may_have_ended_before(self) -> bool:
         """Whether an earlier run, or a cancel before its claim, may have ended it."""
-        return bool(self.dead_runs) or self.cancelled_at is not None
+        return self.again or bool(self.dead_runs) or self.cancelled_at is not None
 
     @property
     def is_watched(self) -> bool:
@@ -594,9 +596,12 @@ def emitted_ref(attempt: AttemptId) -> str:
     return f"{INTERNAL_PREFIX}emitted/{folder}/{attempt.run}-{attempt.attempt}.json"
 
 
-def joined_ref(key: str) -> str:
-    """Key of the object in the data bucket with the inputs of a job that joins a fan-out."""
-    return f"{JOINED_PREFIX}{key_hash(key)}.json"
+def joined_ref(key: str, run: int) -> str:
+    """Key of the object in the data bucket with the inputs of a job that joins a fan-out.
+
+    `run`: of its lineage. What it joins when that has changed is another object.
+    """
+    return f"{JOINED_PREFIX}{key_hash(key)}-{run}.json"
 
 
 def request_ref(key: str, message_id: str) -> str:

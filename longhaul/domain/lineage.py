@@ -69,6 +69,9 @@ class Group(_Carried):
 class Lineage(_Carried):
     root: JobKey  # of the job with which it began
     parent: JobKey
+    # Of the parent, whose success led here; of a join: how often what it waits for has changed. A
+    # later one starts a later run of this job.
+    run: Annotated[int, Field(ge=0, le=_MAX_RUN)] = 0
     # Outermost first. At the first wrong one validation ends: a message has room for 300,000, and
     # their problems would fill the dispatcher's memory.
     groups: Annotated[tuple[Group, ...], Field(max_length=_MAX_CARRIED, fail_fast=True)] = ()
@@ -95,13 +98,14 @@ def fan_out_problem(groups: Sequence[Group]) -> str | None:
     return None
 
 
-def child_id(root: str, stage: str, parent: str, run: int, n: int | str) -> str:
-    """The id of a job that follows: the same for the same cause, so a repeat is a duplicate.
+def child_id(root: str, stage: str, parent: str, n: int | str) -> str:
+    """The id of a job that follows: the same for the same place, in each run of its parent.
 
-    `root` and `parent` are keys. The root's own id comes first, cut and plain enough for a path, so
+    So a repeat is a duplicate, and what a later run leads to runs again in its place. `root` and
+    `parent` are keys. The root's own id comes first, cut and plain enough for a path, so
     that people see which jobs belong together.
     """
-    digest = hashlib.sha256(f"{parent}\n{run}\n{n}".encode()).hexdigest()[:_DIGEST_CHARS]
+    digest = hashlib.sha256(f"{parent}\n{n}".encode()).hexdigest()[:_DIGEST_CHARS]
     return f"{_NOT_PLAIN.sub('-', root.partition('#')[2])[:_MAX_ROOT_CHARS]}/{stage}/{digest}"
 
 

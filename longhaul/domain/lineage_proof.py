@@ -30,9 +30,11 @@ def is_child(lineage: Lineage, job_id: str, stage: Stage, parent: Lease) -> bool
     if parent.state is not State.SUCCEEDED or output is None:
         return False
 
-    def follows(n: int | str, groups: tuple[Group, ...]) -> bool:
-        true = Lineage(root=parent.root, parent=parent.key, groups=groups, seal=output.seal)
-        made = child_id(parent.root, stage.name, parent.key, parent.run, n)
+    def follows(n: int, groups: tuple[Group, ...]) -> bool:
+        true = Lineage(
+            root=parent.root, parent=parent.key, run=parent.run, groups=groups, seal=output.seal
+        )
+        made = child_id(parent.root, stage.name, parent.key, n)
         return (lineage, job_id) == (true, made)
 
     # A deploy may have made its stage one that joins: what is sealed was sent before.
@@ -52,7 +54,7 @@ def is_noted(lineage: Lineage, job_id: str, stage: Stage, noted: Lineage) -> boo
 
     The note outlives the opener's row: a member may be corrected months after the opener ended.
     """
-    run = lineage.groups[-1].run
-    made = child_id(noted.root, stage.name, noted.parent, run, "join")
-    inputs_ref = joined_ref(job_key(stage.name, job_id))
-    return (lineage, job_id) == (noted.model_copy(update={"inputs_ref": inputs_ref}), made)
+    made = child_id(noted.root, stage.name, noted.parent, "join")
+    inputs_ref = joined_ref(job_key(stage.name, job_id), lineage.run)
+    true = noted.model_copy(update={"run": lineage.run, "inputs_ref": inputs_ref})
+    return lineage == true and job_id == made

@@ -3,7 +3,7 @@
 A publication removes what it replaces and adds its own files; what others added meanwhile stays:
 
     overwrite   replaces what the manifest named when its job had ended
-    append      replaces nothing
+    append      replaces what an earlier run of the same job had added, and nothing else
     error       replaces nothing, and there must be nothing
 
 So of two appends none is lost, and an overwrite keeps an append that it never saw.
@@ -94,6 +94,13 @@ def carries_token(path: str) -> bool:
 def _token_of(path: str) -> str | None:
     found = _TOKEN.search(path.rpartition("/")[2])
     return found[0] if found else None
+
+
+def is_of_earlier_run(path: str, token: str) -> bool:
+    """Whether an earlier run of the job of that attempt wrote a file."""
+    key_hash, run, _ = token.split("-")
+    found = (each.split("-") for each in _TOKEN.findall(path))
+    return any(each[0] == key_hash and int(each[1]) < int(run) for each in found)
 
 
 # A list may be forged, too. At the first wrong item validation ends: there is room for millions.
@@ -197,7 +204,7 @@ class PendingOutput(Model):
     prefix: Text
     mode: Mode = "overwrite"
     # What an overwrite saw when its job had ended: the base and files of our manifest, or the ETag
-    # of a `_SUCCESS` that is not ours.
+    # of a `_SUCCESS` that is not ours. What an append saw of earlier runs of its own job.
     replaces_base: Text | None = None
     replaces_etag: Text | None = None
     replaces: Annotated[tuple[RelativePath, ...], _OF_FILES] = ()
@@ -244,6 +251,7 @@ class Switch(Enum):
     DUE = auto()  # put the merged manifest
     DONE = auto()  # it was put
     # Another overwrite of the same manifest came first: this one counts as the earlier of the two.
+    # Or a later run of the same job has appended.
     REPLACED = auto()
     # It cannot become visible: something is there already (error), or something that no manifest of
     # ours lists (append).
@@ -264,12 +272,20 @@ def decide_switch(pending: PendingOutput, current: Manifest | None, etag: str | 
             raise AssertionError("a mode of tables alone")
         case "error":
             return Switch.OCCUPIED
+        case "append" if current is not None and _was_run_again(current, pending.token):
+            return Switch.REPLACED
         case "append":
             return Switch.DUE if current is not None else Switch.OCCUPIED
         case "overwrite" if current is None:
             return Switch.DUE if etag == pending.replaces_etag else Switch.REPLACED
         case "overwrite":
             return Switch.DUE if current.base == pending.replaces_base else Switch.REPLACED
+
+
+def _was_run_again(current: Manifest, token: str) -> bool:
+    """Whether the files of a later run of the same job are there."""
+    tokens = (_token_of(file.path) for file in current.files)
+    return any(each is not None and is_of_earlier_run(token, each) for each in tokens)
 
 
 def merged(pending: PendingOutput, current: Manifest | None) -> Manifest:

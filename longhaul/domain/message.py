@@ -28,6 +28,8 @@ A dead letter is a message, the reason (attribute `longhaul`, at most 8 KiB) and
 
 _MAX_EXPLANATION = "x" * 8_192
 _MAX_JOB_ID = "x" * 128
+_MAX_RUN_DIGITS = 15
+_ONLY = "only"
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 T = TypeVar("T")
@@ -55,6 +57,28 @@ class Delivery:
 
 
 @dataclass(frozen=True)
+class Again:
+    """That an ended job is to run again: the run that the new one replaces.
+
+    `only`: nothing follows from the new run.
+    """
+
+    run: int
+    only: bool = False
+
+    @classmethod
+    def read(cls, text: str | None) -> "Again | None":
+        """Of an attribute. Untrusted input: another text says nothing."""
+        run, _, only = (text or "").partition("/")
+        if not (run.isascii() and run.isdecimal() and len(run) <= _MAX_RUN_DIGITS):
+            return None
+        return cls(int(run), only == _ONLY)
+
+    def __str__(self) -> str:
+        return f"{self.run}/{_ONLY}" if self.only else str(self.run)
+
+
+@dataclass(frozen=True)
 class JobMessage:
     """One receive of a message that holds a request, and the job that it asks for."""
 
@@ -70,6 +94,7 @@ class JobMessage:
     key: str
     renews: str | None = None  # of a copy: id of the first message of its chain
     is_follow_on: bool = False  # sent because another job succeeded
+    again: Again | None = None  # of one that is sent to run an ended job again
     sender: str | None = None  # of a message that no copy and no follow-on is
 
     @property
@@ -138,6 +163,7 @@ def read(
         key=job_key(stage.name, job_id),
         renews=renews,
         is_follow_on=is_follow_on,
+        again=Again.read(attributes.value_of(given, attributes.AGAIN)),
         sender=None if renews or is_follow_on else delivery.sender,
     )
 
@@ -183,9 +209,16 @@ def _first_sent_at(delivery: Delivery) -> datetime:
     return min(max(asked_at, _EPOCH), delivery.sent_at)
 
 
-def renewal(content: Message, chain: str, key: str, first_sent_at: datetime) -> Message:
+def renewal(
+    content: Message,
+    chain: str,
+    key: str,
+    first_sent_at: datetime,
+    again: Again | None = None,
+) -> Message:
     """The copy that replaces a message before SQS drops it: at 1000 receives, or for its age."""
     ours = {
+        **({attributes.AGAIN: str(again)} if again else {}),
         attributes.JOB_ID: key.partition("#")[2],
         attributes.FIRST_SENT: first_sent_at.isoformat(),
         attributes.RENEWS: chain,
@@ -211,6 +244,7 @@ def size_problem(content: Message, max_bytes: int = MAX_JOB_BYTES) -> str | None
             attributes.JOB_ID: _MAX_JOB_ID,
             attributes.FIRST_SENT: _EPOCH.replace(microsecond=1).isoformat(),
             attributes.RENEWS: "x" * _MAX_MESSAGE_ID,
+            attributes.AGAIN: f"{'0' * _MAX_RUN_DIGITS}/{_ONLY}",
         },
     )
     dead = attributes.with_ours(

@@ -9,7 +9,7 @@ and none from the stage before it:
       └──────────────────────────────► delays      here: delays follows from plan
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from longhaul.settings import Stage, StageSettings
 
@@ -53,20 +53,27 @@ class Pipeline:
             return False
         return stage in self._upstream(self.collected(join))
 
-    def opened_by(self, stage: str, *, is_first: bool) -> Iterator[str]:
-        """The joins that belong to a job of this stage, each behind those that lead to it.
+    def opened_by(self, stage: str) -> Sequence[str]:
+        """The joins that belong to a job of this stage, each behind those that lead to it."""
+        return [
+            join
+            for join, opener in self._openers.items()
+            if opener == stage and self.leads(stage, join)
+        ]
 
-        The first job of a pipeline may have been sent to a stage behind the opener: it stands in,
-        also at the joins behind those that it opens.
+    def not_opened_from(self, stage: str) -> Sequence[str]:
+        """The joins behind a stage that nothing starts which is sent there by hand.
+
+        It belongs to no job of their openers.
         """
-        found: list[str] = []
-        for join, opener in self._openers.items():
-            ways = (stage, *found) if is_first else (stage,)
-            leads = any(self.leads(each, join) for each in ways)
-            comes_first = any(each == opener or self._reaches(each, opener) for each in ways)
-            if leads and (opener == stage or (is_first and not comes_first)):
-                found.append(join)
-                yield join
+        return [
+            join
+            for join, opener in self._openers.items()
+            if join != stage
+            and self.is_behind(join, stage)
+            and opener != stage
+            and not self._reaches(stage, opener)
+        ]
 
     def is_behind(self, stage: str, join: str) -> bool:
         """Whether the stage is the join, or one to which that leads."""

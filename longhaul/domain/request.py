@@ -177,8 +177,6 @@ class JobRequest(Model):
     # What people call the job. A follow-on that has none gets its parent's.
     label: Label | None = None
     tags: Tags = Field(default_factory=dict)
-    # Written by a rerun: the job of this stage whose request is sent again under another id.
-    rerun_of: JobId | None = None
     # Written by Longhaul on what a job's success sends; never by producers.
     lineage: Lineage | None = None
     # Written by triggers. It is in the inputs, the output and the job_id by then.
@@ -232,7 +230,7 @@ class JobRequest(Model):
         between two deliveries of one message does not make it another request. Without what names
         the work and does not describe it, and without `afresh`, which is about its way.
         """
-        named = {"job_id", "label", "tags", "lineage", "rerun_of"}
+        named = {"job_id", "label", "tags", "lineage"}
         asked = self.model_dump(exclude={*named, "afresh"}, exclude_defaults=True)
         return hashlib.sha256(
             json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()
@@ -340,9 +338,7 @@ def _sentences(errors: list[ErrorDetails]) -> list[str]:
 def _reason(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         known = ", ".join(
-            name
-            for name in JobRequest.model_fields
-            if name not in ("lineage", "object", "rerun_of")
+            name for name in JobRequest.model_fields if name not in ("lineage", "object")
         )
         return f"unknown field; known: {known}"
     if error["type"] == "missing":

@@ -117,7 +117,7 @@ def after_verdict(
         has_emitted = lease.attempt.output is not None and lease.attempt.output.emitted is not None
         # Where its stage leads nowhere any more, joins that wait for the job must still hear of it.
         is_followed = stage.next or lease.leads_to or has_emitted or has_joins(lease)
-        follow_ons = (Owed.FOLLOW_ONS,) if is_followed else ()
+        follow_ons = (Owed.FOLLOW_ONS,) if is_followed and not lease.only else ()
         owed = (*publish, *follow_ons, Owed.DELETE)
         return Settlement(replace(row, state=State.SUCCEEDED, owed=owed, last_error=None), verdict)
     if verdict.kind is OutcomeClass.CANCELLED or lease.cancel_requested_at:

@@ -206,6 +206,8 @@ class PendingTable(Model):
     # at that time.
     replaces_snapshot: int | None = None
     replaces_base: str | None = None
+    # Whether an earlier run of the job may have added rows, which an append replaces.
+    again: bool = False
     files: Annotated[tuple[TableFile, ...], Field(fail_fast=True)] = ()
 
     @property

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import State
+from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.tables import is_table
 from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.submission import Document, Position, Problem, Submission
@@ -92,6 +93,20 @@ class Value:
         if _PLAIN.fullmatch(self.text):
             return self.text
         return hashlib.sha256(self.text.encode()).hexdigest()[:20]
+
+
+def behind_opener(stage: Stage, stages: Sequence[Stage]) -> str | None:
+    """Why no backfill can be sent to a stage, in words: its jobs would not start their join."""
+    pipeline = Pipeline(stages)
+    joins = pipeline.not_opened_from(stage.name)
+    if not joins:
+        return None
+    opener = pipeline.opener(joins[0])
+    return (
+        f"stage {stage.name} is behind {opener}, and the join {joins[0]} starts for jobs of"
+        f" {opener} alone: backfill {opener} (--stage {opener}), or run jobs of {stage.name} again"
+        " in their place (longhaul rerun JOB)"
+    )
 
 
 @dataclass(frozen=True)

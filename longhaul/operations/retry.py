@@ -1,13 +1,14 @@
-"""Run a dead or cancelled job again.
+"""Run an ended job again.
 
-Its stored request is sent once more, and the dispatcher starts a new run under the old key.
+Its stored request is sent once more, and says which run it replaces: the dispatcher starts a new
+run under the old key.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longhaul.domain import attributes
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.message import Message
+from longhaul.domain.message import Again, Message
 from longhaul.domain.request import sent_again
 from longhaul.operations.errors import NotRetriableError
 from longhaul.ports import JobQueue, Requests
@@ -32,14 +33,18 @@ class Retrier:
         if problem := why_not(lease):
             raise NotRetriableError(problem)
         content = kept_request(lease, self.requests)
-        # A body without an id took the id of its message, and the new message has another.
-        ours = {attributes.JOB_ID: lease.job_id}
-        again = Message(
-            sent_again(content.body, afresh=afresh),
-            attributes.with_ours(content.attributes, ours),
-            content.group_id,
-        )
-        self.queue.send(stage_of(lease, self.settings).queue_url, again)
+        message = again(lease, content, sent_again(content.body, afresh=afresh))
+        self.queue.send(stage_of(lease, self.settings).queue_url, message)
+
+
+def again(lease: Lease, content: Message, body: str, *, only: bool = False) -> Message:
+    """The message that starts a new run of an ended job; `only`: nothing follows from it.
+
+    A body without an id took the id of its message, and the new message has another.
+    """
+    which = str(Again(lease.run, only))
+    ours = {attributes.JOB_ID: lease.job_id, attributes.AGAIN: which}
+    return replace(content, body=body, attributes=attributes.with_ours(content.attributes, ours))
 
 
 def kept_request(lease: Lease, requests: Requests) -> Message:
@@ -84,8 +89,5 @@ def why_not(lease: Lease) -> str | None:
     if lease.state is State.RELEASED:
         return "it is between attempts and will be tried again by itself"
     if lease.state is State.SUCCEEDED:
-        return (
-            "it has succeeded, and the same work under the same key is a duplicate: "
-            "`longhaul rerun` runs it again, as another job"
-        )
+        return "it has succeeded: `longhaul rerun` runs it again"
     return None

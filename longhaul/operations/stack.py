@@ -225,12 +225,10 @@ class Stack:
         parts = self.parts
         return Rerunner(
             settings=self.settings,
-            clock=parts.clock,
             leases=parts.leases,
             trees=self.trees,
             queue=parts.queue,
             requests=parts.requests,
-            sent=parts.reruns,
         )
 
     @cached_property
@@ -238,7 +236,7 @@ class Stack:
         from longhaul.trees import Trees
 
         parts = self.parts
-        return Trees(self.settings, parts.leases)
+        return Trees(self.settings, parts.leases, parts.joins)
 
     @cached_property
     def tree_canceller(self) -> "TreeCanceller":

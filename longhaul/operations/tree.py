@@ -1,16 +1,18 @@
 """What people do with a job and all that descends from it, and how they see it."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.job_state import QUEUED, shown_state
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.waiting import Wait
 from longhaul.operations.view import JobStatus
 from longhaul.ports import Backfills
+from longhaul.settings import Stage
 from longhaul.trees import WAITS, TreeJob, Trees
 
 if TYPE_CHECKING:
@@ -31,6 +33,19 @@ def status_without_row(job: TreeJob, root: str, wait: Wait | None = None) -> Job
         state=QUEUED,
         root=root,
         waits_for=wait.what if wait else None,
+    )
+
+
+def not_started(lease: Lease, stages: Sequence[Stage]) -> str | None:
+    """Which joins behind a job do not start, in words: it was sent there by hand."""
+    pipeline = Pipeline(stages)
+    joins = pipeline.not_opened_from(lease.stage) if lease.lineage is None else ()
+    if not joins:
+        return None
+    openers = dict.fromkeys(pipeline.opener(join) for join in joins)
+    return (
+        f"{', '.join(joins)} will not start: a join belongs to a job of {' or '.join(openers)},"
+        f" and this one was sent to {lease.stage} by hand"
     )
 
 

@@ -33,7 +33,6 @@ class JobStatus:
             session. None of what Longhaul has sent.
         root: Id of the first job of its pipeline: its own, unless another job led to it.
         parent: Id of the job whose success led to it.
-        rerun_of: Id of the job whose request it runs again.
         run: Epoch milliseconds of the first claim, or of a deliberate re-run.
         attempt: The number of its latest attempt; 0 before the first.
         failures: Attempts that failed, of `max_attempts`.
@@ -89,7 +88,6 @@ class JobStatus:
     sender: str | None = None
     root: str | None = None
     parent: str | None = None
-    rerun_of: str | None = None
     run: int | None = None
     attempt: int = 0
     failures: int = 0
@@ -158,7 +156,6 @@ def job_status(
         sender=lease.receive.sender,
         root=lease.root.partition("#")[2],
         parent=lease.lineage.parent.partition("#")[2] if lease.lineage else None,
-        rerun_of=lease.rerun_of,
         run=lease.run,
         attempt=lease.attempt.number,
         failures=lease.failures,

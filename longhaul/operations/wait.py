@@ -21,12 +21,14 @@ class Awaited:
     """One submission.
 
     `before` is the row before it was sent: only a newer row is about this message. Without a
-    fingerprint it is of any work under that key.
+    fingerprint it is of any work under that key. `again`: it starts a new run whatever the end of
+    the one before was.
     """
 
     key: str
     fingerprint: str | None
     before: Lease | None
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,11 @@ def standing(awaited: Awaited, row: Lease | None) -> Standing:
     before = awaited.before
     if row is None:
         return Standing(awaited.key, None, done=False)
-    if before is not None and row.run == before.run and _is_to_be_rerun(before, row):
+    if (
+        before is not None
+        and row.run == before.run
+        and (awaited.again or _is_to_be_rerun(before, row))
+    ):
         # Still the old run. The new one is queued, unless a cancel has covered its message: then
         # the row stays as it is.
         return Standing(awaited.key, None, done=row.cancelled_at != before.cancelled_at)

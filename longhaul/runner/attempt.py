@@ -218,7 +218,9 @@ class AttemptRunner:
         # The run's claim has checked it: a deploy since may allow less.
         with needed_by_each_job("its request"):
             request = self._request(lease)
-        destinations = destinations_of(request, stage, self.id, self.s3, self.tables)
+        destinations = destinations_of(
+            request, stage, self.id, self.s3, self.tables, again=lease.again
+        )
         for each in destinations.values():
             each.require_room()
         variables = self._take_variables(lease.stage)

@@ -22,7 +22,8 @@ class Families:
     A request by hand names no parent, and takes the place of the job that it corrects.
 
     Attributes:
-        followed: The first message of each, by parent, place and key.
+        followed: The first message of each in the latest run of its parent, by parent, place and
+            key.
     """
 
     def __init__(self, seen: "Seen") -> None:
@@ -36,7 +37,9 @@ class Families:
     def note(self, sent: Sent) -> None:
         if sent.parent is not None:
             place = self.place_of(sent)
-            self.followed[sent.parent][place].setdefault(sent.key, sent)
+            before = self.followed[sent.parent][place].setdefault(sent.key, sent)
+            if before.led_by < sent.led_by:
+                self.followed[sent.parent][place][sent.key] = sent
             self._place.setdefault(sent.key, (sent.parent, place))
 
     def place_of(self, sent: Sent) -> Place:
@@ -47,6 +50,12 @@ class Families:
 
     def keys_at(self, parent: str, place: Place) -> list[str]:
         return list(self.followed[parent][place]) if parent in self.followed else []
+
+    def latest(self) -> Iterator[Sent]:
+        """Of each that follows the first message in the latest run of its parent."""
+        for places in self.followed.values():
+            for sent in places.values():
+                yield from sent.values()
 
     def places(self, key: str) -> Sequence[int]:
         """The places of what follows in the next stage, as planned; none where that joins."""
@@ -68,12 +77,15 @@ class Families:
     def collected(self, opener: str, join: str) -> Iterator[str | None]:
         """All jobs behind one that lead to its join, the first place first.
 
-        None for one that has not succeeded, or was not sent: what follows from it is not known.
+        None for one that has not succeeded, or was not sent, in the latest run of what led to it:
+        what follows from it is not known.
         """
         yield from self._collected(opener, join)
 
-    def _collected(self, key: str, join: str) -> Iterator[str | None]:
-        if self._seen.success_of(key) is None or self._is_cut_off(key):
+    def _collected(self, key: str, join: str, led_by: int = 0) -> Iterator[str | None]:
+        success = self._seen.success_of(key)
+        is_old = success and self._seen.led_by.get(success[:2], 0) < led_by
+        if success is None or is_old or self._is_cut_off(key):
             yield None
             return
         stage = _stage(key)
@@ -85,9 +97,17 @@ class Families:
         for place in inner or self.places(key):
             sent = self.keys_at(key, place)
             if sent:
-                yield from self._collected(sent[0], join)
+                yield from self._collected(sent[0], join, 0 if place in inner else success.run)
             else:
                 yield None
+
+    def _is_sent_since(self, opener: str, join: str) -> bool:
+        """Whether the join was sent since the latest success of all that it waits for."""
+        sent = self.followed.get(opener, {}).get(join, {})
+        keys = (opener, *filter(None, self.collected(opener, join)))
+        latest = (self._seen.success_of(key) for key in keys)
+        since = max(self._seen.committed[each] for each in latest if each is not None)
+        return any(each.at >= since for each in sent.values())
 
     def _is_between(self, inner: str, stage: str, join: str) -> bool:
         line = self._shape.line
@@ -129,7 +149,15 @@ class Families:
         is_asked_for = settings.stage_or_removed(stage).next and not self._seen.was_retired
         if not is_sent and not is_asked_for:
             return None
-        missing = [place for place in self.places(key) if not self.keys_at(key, place)]
+        success = self._seen.success_of(key)
+        missing = [
+            place
+            for place in self.places(key)
+            if not any(
+                success is None or sent.led_by >= success.run
+                for sent in self.followed.get(key, {}).get(place, {}).values()
+            )
+        ]
         if missing:
             return f"what follows from {key} at {missing} was not sent"
         for join in self._shape.openers:
@@ -138,7 +166,7 @@ class Families:
                 continue
             if None in self.collected(opener, join):
                 continue
-            if self.keys_at(opener, join) or self.is_incomplete(opener):
+            if self._is_sent_since(opener, join) or self.is_incomplete(opener):
                 continue
             if once_finished and self._is_about_to_send(opener, key):
                 continue

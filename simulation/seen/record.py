@@ -17,7 +17,6 @@ from simulation.seen.asked import Asked
 from simulation.seen.families import Families
 from simulation.seen.invariants.table import Moment, Violated, violated_by
 from simulation.seen.lake import Lake
-from simulation.seen.reruns import Reruns
 from simulation.seen.sightings import DeadLetter, SeenAttempt, SeenAttempts, Sent, Token
 from simulation.seen.stored import Stored
 from simulation.seen.trace import Row, moment_text
@@ -110,8 +109,14 @@ class Seen:
         return Stored(self)
 
     @cached_property
-    def reruns(self) -> Reruns:
-        return Reruns(self)
+    def reruns(self) -> dict[str, Sent]:
+        """The messages that were sent to run an ended job again, by id."""
+        return {}
+
+    @cached_property
+    def led_by(self) -> dict[tuple[str, int], int]:
+        """The run of the parent that each run of a job followed from, by the job's key and run."""
+        return {}
 
     @cached_property
     def lake(self) -> Lake:

@@ -39,7 +39,12 @@ class Sent:
 
     def is_follow_on_like(self, other: "Sent") -> bool:
         """Whether both are sends of one follow-on."""
-        return self.is_follow_on and self.key == other.key
+        return self.is_follow_on and (self.key, self.led_by) == (other.key, other.led_by)
+
+    @property
+    def led_by(self) -> int:
+        """The run of its parent that has led to it; of a join how often that has changed."""
+        return int(self.request["lineage"]["run"]) if self.parent is not None else 0
 
     @property
     def parent(self) -> str | None:

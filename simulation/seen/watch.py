@@ -123,7 +123,8 @@ class Watch:
             parent = self.world.label_of(sent.parent)
             self.seen.labels.setdefault(key, f"{parent}.{job.rpartition('.')[2]}")
         self.seen.families.note(sent)
-        self.seen.reruns.note(sent)
+        if attributes.AGAIN in names:
+            self.seen.reruns[message.id] = sent
         self.seen.check("message added", sent)
 
     def _asked(self, stage: str, request: Mapping[str, Any]) -> tuple[str, int | None]:
@@ -233,11 +234,17 @@ class Watch:
         if "retry_at" in item and "receipt_handle" in item:
             released = Token(key[0], int(item["run"]["N"]), int(item["attempt"]["N"]))
             self.seen.retry_at[released] = _time_of(item["retry_at"], self.seen.now)
+        self._note_led_by(key[0], item)
         self._note_message(key[0], before, item)
         self._note_end(key[0], item)
         self._note_owed(key[0], is_owed="owed" in item)
         self.seen.stored.note_row(before, item)
         self.seen.check("row written", (before, item))
+
+    def _note_led_by(self, key: str, item: Row) -> None:
+        if "lineage" in item:
+            led_by = json.loads(item["lineage"]["S"])["run"]
+            self.seen.led_by[key, int(item["run"]["N"])] = led_by
 
     def _note_message(self, key: str, before: Row | None, item: Row) -> None:
         """A delivery may come so late that its message was deleted, for good reason, meanwhile."""

@@ -174,19 +174,27 @@ class _OneByOne(Submitter):
 
 def rerun_tree(world: "World", act: Act) -> None:
     """An operator runs again all that began with a job: `work` is a parameter's new value."""
+    _rerun(world, act, of_tree=True)
+
+
+def rerun(world: "World", act: Act) -> None:
+    """An operator runs a job again in its place: a member, an opener or a join."""
+    _rerun(world, act, of_tree=False)
+
+
+def _rerun(world: "World", act: Act, *, of_tree: bool) -> None:
     parts = wiring()
     rerunner = Rerunner(
         settings=parts.settings,
-        clock=parts.clock,
         leases=parts.leases,
         trees=_trees(),
         queue=parts.queue,
         requests=parts.requests,
-        sent=parts.reruns,
     )
     for row in _rows_of(world, act):
         params = {"work": act.work} if act.work else {}
-        rerunner.send(rerunner.plan(rerunner.root(row), params=params))
+        wanted = rerunner.root(row) if of_tree else row
+        rerunner.send(rerunner.plan(wanted, params=params))
 
 
 class _NotingCanceller(Canceller):
@@ -212,7 +220,7 @@ def _rows_of(world: "World", act: Act) -> list[Lease]:
 
 def _trees() -> Trees:
     parts = wiring()
-    return Trees(parts.settings, parts.leases)
+    return Trees(parts.settings, parts.leases, parts.joins)
 
 
 def stop_execution(world: "World", act: Act) -> None:
@@ -430,6 +438,7 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "cancel_backfill": cancel_backfill,
     "retry_backfill": retry_backfill,
     "rerun_tree": rerun_tree,
+    "rerun": rerun,
     "stop_execution": stop_execution,
     "cancel_job_run": cancel_job_run,
     "redrive_execution": redrive_execution,

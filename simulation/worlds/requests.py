@@ -100,23 +100,23 @@ def forged_of(job: Job, variant: int, row: Any, bucket: str) -> tuple[str, str]:
     key, run = row["key"]["S"], int(row["run"]["N"])
     size = job.fan_out or 0
     opens = [join["S"] for join in row.get("opens", {"L": []})["L"]]
-    lineage: dict[str, Any] = {"root": key, "parent": key}
+    lineage: dict[str, Any] = {"root": key, "parent": key, "run": run}
     stage, n, inputs_ref = _FORGED[variant % len(_FORGED)]
     if stage == SUM and opens:
         (stage, *_) = opens
     place = {"size": size, "beyond": size}.get(str(n), n)
-    digest = sha256(f"{key}\n{run}\n{place}".encode()).hexdigest()[:20]
+    digest = sha256(f"{key}\n{place}".encode()).hexdigest()[:20]
     job_id = f"{key.partition('#')[2]}/{stage}/{digest}"
     group = {"of": key, "run": run, "n": 0, "size": 1}
     if stage not in JOINS:
         group |= {"n": place, "size": size + (1 if n == "beyond" else 0) or 1}
     if opens:
-        group["opens"], lineage["counts"] = opens, True
+        group["opens"] = opens
     if opens or stage not in JOINS:
         lineage["groups"] = [group]
     if inputs_ref:
         digest = sha256(f"{stage}#{job_id}".encode()).hexdigest()[:20]
-        lineage["inputs_ref"] = f"longhaul/joined/{digest}.json"
+        lineage |= {"run": 0, "inputs_ref": f"longhaul/joined/{digest}-0.json"}
     if variant == SEALED:
         lineage["seal"] = json.loads(row["output"]["S"])["seal"]
     request = {

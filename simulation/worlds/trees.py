@@ -1,10 +1,11 @@
 """Trees as one thing: their end is told, and people cancel them and run again what died of them."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
+from simulation.worlds.stages import jobs_of
 from simulation.worlds.swarm import Swarm
 
 _TOLD = 0.7  # of the pipelines that tell of ends
@@ -14,6 +15,7 @@ _LATE_S = 2_400.0
 _RERUN = 0.12  # of all worlds
 _OF_TOLD_RERUN = 0.5
 _AGAIN = 0.4
+_OF_ONE = 0.6
 _AT_ONCE_S = 3.0
 _LONGEST_WORK_S = 3_600.0
 _AROUND_WORK_S = 150.0
@@ -38,7 +40,10 @@ def with_trees(rng: random.Random, plan: Plan) -> Plan:
 
 
 def with_reruns(rng: random.Random, plan: Plan, swarm: Swarm, chance: float | None = None) -> Plan:
-    """The plan; or with it people who run trees again: now and then two at once, or too early."""
+    """The plan; or with it people who run jobs again: now and then two at once, or too early.
+
+    A whole tree, or a member, an opener or a join of it.
+    """
     likely = chance if chance is not None else _OF_TOLD_RERUN if plan.trees else _RERUN
     if rng.random() >= likely or not swarm.has("rerun_tree"):
         return plan
@@ -50,16 +55,20 @@ def with_reruns(rng: random.Random, plan: Plan, swarm: Swarm, chance: float | No
         if job is None or not is_first or "." in job.name or job.work_s > _LONGEST_WORK_S:
             continue
         at_s = act.at_s + levels * (_AROUND_WORK_S + job.work_s) + _LATE_S * rng.random() ** 2
-        acts.append(_rerun(rng, at_s, job))
-        if rng.random() < _AGAIN:
+        below = [each for each in jobs_of(plan) if each.startswith(f"{job.name}.")]
+        acts.append(_rerun(rng, at_s, job, below))
+        while rng.random() < _AGAIN:
             soon = rng.random() < _AGAIN
             at_s += rng.random() * (_AT_ONCE_S if soon else _LATE_S)
-            acts.append(_rerun(rng, at_s, job))
+            acts.append(_rerun(rng, at_s, job, below))
     return replace(plan, acts=tuple(sorted(acts, key=lambda act: act.at_s)))
 
 
-def _rerun(rng: random.Random, at_s: float, job: Job) -> Act:
-    return Act(round(at_s, 1), "rerun_tree", job.name, work=rng.choice((0, 0, 4, 5)))
+def _rerun(rng: random.Random, at_s: float, job: Job, below: Sequence[str]) -> Act:
+    if below and rng.random() < _OF_ONE:
+        return Act(round(at_s, 1), "rerun", rng.choice(below))
+    kind = rng.choice(("rerun", "rerun_tree"))
+    return Act(round(at_s, 1), kind, job.name, work=rng.choice((0, 0, 4, 5)))
 
 
 def _plan(
@@ -146,6 +155,23 @@ TREE_WORLDS: Mapping[str, Plan] = {
         Act(1_205.0, "cancel_tree", "j0"),
         Act(1_300.0, "correct", "j0", work=1),
         Act(2_400.0, "rerun_tree", "j0"),
+    ),
+    "a member runs again, its join, and the member once more": _plan(
+        Act(1_200.0, "rerun", "j0.1"),
+        Act(1_800.0, "rerun", "j0.sum"),
+        Act(2_400.0, "rerun", "j0.1"),
+        Act(2_400.0, "rerun", "j0.0"),
+    ),
+    "a member runs again while its join runs": _plan(
+        Act(230.0, "rerun", "j0.1"), Act(260.0, "rerun", "j0.0"), Act(1_200.0, "rerun_tree", "j0")
+    ),
+    "an append runs again": replace(
+        _plan(Act(600.0, "rerun", "j0"), Act(601.0, "submit", "j1"), Act(1_200.0, "rerun", "j0")),
+        jobs=tuple(
+            Job(name, work_s=9.0, files=2, output="log", mode="append") for name in ("j0", "j1")
+        ),
+        clean_slots=0,
+        trees=False,
     ),
     "a tree whose root has died is run again": _plan(
         Act(1_200.0, "rerun_tree", "j0"), root=(Ending("permanent", 2.0),)

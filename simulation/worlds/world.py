@@ -183,16 +183,15 @@ class World:
         """The lease keys of a job.
 
         They come from its job_id, or without one from the ids of its messages. A follow-on has the
-        keys under which it was sent. Those of its reruns come last.
+        keys under which it was sent.
         """
         seen = self.seen
         if "." in job:
             return [key for key, name in seen.names.items() if name == job]
-        reruns = [key for key in seen.reruns.of if seen.names[key] == job]
         if self.jobs[job].named:
-            return [f"{MAIN}#{job}", *reruns]
-        ids = [each for each in seen.message_ids_of(job) if seen.sent[each].key not in reruns]
-        return [*(f"{MAIN}#{each}" for each in ids), *reruns]
+            return [f"{MAIN}#{job}"]
+        ids = [each for each in seen.message_ids_of(job) if each not in seen.reruns]
+        return [f"{MAIN}#{each}" for each in ids]
 
     def executions_of(self, job: str) -> list[Execution]:
         keys = set(self.keys_of(job))

@@ -357,8 +357,8 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     root = world.end(
         world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
     )
-    lineage = Lineage(root=root.key, parent=root.key)
-    members = [child_id(root.key, "clean", root.key, root.run, n) for n in range(40)]
+    lineage = Lineage(root=root.key, parent=root.key, run=root.run)
+    members = [child_id(root.key, "clean", root.key, n) for n in range(40)]
     first, second, _ = (world.claim(each, of=clean, lineage=lineage) for each in members[:3])
     world.end(first, OutcomeClass.SUCCEEDED)
     world.end(second, OutcomeClass.PERMANENT, "no such column: month")

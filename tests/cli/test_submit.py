@@ -88,7 +88,7 @@ def test_every_field_of_a_request_has_an_option(world: World) -> None:
     options = {option for parameter in submit.params for option in parameter.opts}
     singular = {"inputs": "input", "outputs": "output", "params": "param", "tags": "tag"}
     singular["start_at"] = "at"
-    for field in JobRequest.model_fields.keys() - {"version", "lineage", "object", "rerun_of"}:
+    for field in JobRequest.model_fields.keys() - {"version", "lineage", "object"}:
         assert f"--{singular.get(field, field.replace('_', '-'))}" in options
     done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")
     assert done.exit_code == 0, done.stderr

@@ -104,7 +104,7 @@ def _run_what_was_sent(world: World) -> None:
 def _end_the_tree(world: World) -> None:
     root = world.parts.leases.load(job_key("main", ROOT_JOB))
     assert root is not None
-    lineage = Lineage(root=root.key, parent=root.key)
+    lineage = Lineage(root=root.key, parent=root.key, run=root.run)
     for n in range(BEGUN, JOBS):
         member = world.claim(member_id(root, n), world.settings.stages[1], lineage=lineage)
         world.end(member, OutcomeClass.SUCCEEDED)

@@ -9,7 +9,7 @@ from longhaul.domain import transitions
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.lineage import Lineage, child_id
 from longhaul.domain.verdict import OutcomeClass
-from tests.builders import BODY, OUTPUT, stage
+from tests.builders import BODY, BUCKET, OUTPUT, stage
 from tests.cli.conftest import World
 
 CLEAN = stage(name="clean")
@@ -41,11 +41,12 @@ def reread(world: World, row: Lease) -> Lease:
 def child(world: World, n: int | str, name: str = "clean") -> str:
     root = world.parts.leases.load("main#year")
     assert root is not None
-    return child_id(root.key, name, root.key, root.run, n)
+    return child_id(root.key, name, root.key, n)
 
 
 def member(world: World, n: int) -> Lease:
-    lineage = Lineage(root="main#year", parent="main#year")
+    root = world.parts.leases.load("main#year")
+    lineage = Lineage(root="main#year", parent="main#year", run=root.run if root else 0)
     return world.claim(child(world, n), CLEAN, lineage=lineage)
 
 
@@ -57,7 +58,7 @@ def test_status_says_how_far_the_tree_is(tree: World) -> None:
     assert told not in tree.run("status", "year", "--only").stdout
 
 
-def test_a_tree_runs_again_from_its_root_once_it_and_its_reruns_have_ended(tree: World) -> None:
+def test_a_tree_runs_again_from_its_root_once_it_has_ended(tree: World) -> None:
     def refused(job_id: str) -> str:
         done = tree.run("rerun", "year", "--tree")
         assert (done.exit_code, job_id in done.stderr) == (1, True)
@@ -70,15 +71,7 @@ def test_a_tree_runs_again_from_its_root_once_it_and_its_reruns_have_ended(tree:
     members.append(member(tree, 2))
     refused(child(tree, 2))
     tree.end(members[2])
-    assert tree.run("rerun", members[0].job_id, "--tree").stdout == "year-rerun-1\n"
-
-    again = tree.claim("year-rerun-1", opens=("total",), rerun_of="year")
-    succeed(tree, again, emits=1)
-    of_again = child_id(again.key, "clean", again.key, again.run, 0)
-    assert "of the tree of year-rerun-1 has not ended" in refused(of_again)
-    lineage = Lineage(root=again.key, parent=again.key)
-    tree.end(tree.claim(of_again, CLEAN, lineage=lineage))
-    assert tree.run("rerun", "year", "--tree").stdout == "year-rerun-2\n"
+    assert tree.run("rerun", members[0].job_id, "--tree").stdout == "year\n"
 
 
 def test_a_cancel_of_a_success_cancels_what_descends_from_it(tree: World) -> None:
@@ -114,7 +107,7 @@ def test_a_cancel_of_a_tree_covers_what_a_member_led_to_meanwhile(tree: World) -
         ends = Ends()
         patch.setattr(leases, "request_cancel", lambda _, key, name: ends(key, name))
         done = tree.run("cancel", "year")
-    below = child_id("main#year", "clean", first.key, first.run, 0)
+    below = child_id("main#year", "clean", first.key, 0)
     assert f"{below}: not claimed yet: it ends when its message comes" in done.stdout
 
 
@@ -168,8 +161,9 @@ def test_a_submission_waits_for_its_tree_unless_for_the_job_only(tree: World) ->
     def below() -> None:
         found = tree.parts.leases.load("main#month")
         assert found is not None
-        key = child_id(found.key, "clean", found.key, found.run, 0)
-        succeed(tree, tree.claim(key, CLEAN, lineage=Lineage(root=found.key, parent=found.key)))
+        key = child_id(found.key, "clean", found.key, 0)
+        lineage = Lineage(root=found.key, parent=found.key, run=found.run)
+        succeed(tree, tree.claim(key, CLEAN, lineage=lineage))
 
     tree.clock.meanwhile.extend([root, below])
     done = tree.run("submit", "--wait", "--json", input=request)
@@ -253,3 +247,15 @@ def test_queued_jobs_of_a_tree_say_what_they_wait_for(tree: World) -> None:
         json.loads(line) for line in tree.run("status", "year", "--json").stdout.splitlines()
     ]
     assert [each["waits_for"] for each in records if each["state"] == "QUEUED"] == ["pause"] * 2
+
+
+def test_what_is_sent_behind_an_opener_by_hand_starts_no_join_and_says_so(tree: World) -> None:
+    tree.end(tree.claim("by-hand", CLEAN), OutcomeClass.SUCCEEDED)
+    said = "total will not start: a join belongs to a job of main"
+    assert said in tree.run("status", "by-hand", "--stage", "clean").stdout
+    assert said not in tree.run("status", "year").stdout
+
+    over = ("--over", "day=1,2", "--input", f"flights=s3://{BUCKET}/raw/{{day}}.csv")
+    output = ("--output", f"s3://{BUCKET}/clean/{{day}}/")
+    done = tree.run("backfill", "--stage", "clean", "--name", "oct", *over, *output)
+    assert (done.exit_code, "backfill main (--stage main)" in done.stderr) == (2, True)

@@ -38,6 +38,8 @@ _SPARK = {
 COLUMNS = {"n": "long", "p": "string"}
 
 Rows = Sequence[tuple[Any, ...]]
+RUN = 1_767_323_045_000
+"""The first run of a job that runs again."""
 
 
 @dataclass
@@ -54,7 +56,7 @@ class Lake:
         self.glue.create_database(DatabaseInput={"Name": DATABASE})
         self.tables = Tables(lambda: self.glue, self.s3, BUCKET)
 
-    def upload(
+    def upload(  # noqa: PLR0913 - what may differ
         self,
         job: str,
         rows: Rows,
@@ -65,10 +67,13 @@ class Lake:
         columns: dict[str, str] | None = None,
         datasets: Sequence[str] = (".",),
         path: TablePath = PATH,
+        run: int = 1,
     ) -> AttemptId:
         """An output whose upload has ended, as an attempt would commit it to its lease."""
-        attempt_id = AttemptId(f"main#{job}", 1, attempt)
-        destination = TableDestination(self.tables, path, mode, attempt_id, lambda _: None)
+        attempt_id = AttemptId(f"main#{job}", run, attempt)
+        destination = TableDestination(
+            self.tables, path, mode, attempt_id, lambda _: None, again=run > RUN
+        )
         written = [
             self.written(destination, attempt_id, name, rows, by, columns or COLUMNS)
             for name in datasets

@@ -3,14 +3,13 @@
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.dynamodb.joins import DynamoJoins
-from longhaul.domain.follow_ons import Join, Replaced
+from longhaul.domain.follow_ons import Join, JoinStanding, Replaced
 from longhaul.domain.lineage import Lineage
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
@@ -29,7 +28,7 @@ def of(client: Any, table: str) -> DynamoJoins:
     return DynamoJoins(client, table, VirtualClock(NOW), random.Random(0))
 
 
-JOIN = Join("delays", "months#1", 5, Lineage(root="months#1", parent="months#1"), "clean")
+JOIN = Join("delays", "months#1", Lineage(root="months#1", parent="months#1"), "clean")
 
 
 def success(
@@ -90,16 +89,6 @@ def test_job_that_nothing_counted_led_to_changes_nothing(joins: DynamoJoins) -> 
     assert noted(joins, success(("clean", 0), output="s3://b/0/")) == ["s3://b/0/"]
 
 
-def test_joins_of_two_runs_are_counted_apart(joins: DynamoJoins) -> None:
-    noted(joins, success(clean=2))
-    again = replace(JOIN, run=6)
-    noted(joins, success(clean=1, join=again))
-
-    found = noted(joins, success(("clean", 0), output="s3://b/0/", join=again))
-
-    assert found == ["s3://b/0/"]
-
-
 def test_what_a_join_waits_for_outlives_the_rows_by_years(fake: FakeAws) -> None:
     table = create_leases_table(fake.dynamodb)
     of(fake.dynamodb, table).note_success(success(clean=1), NOW)
@@ -142,13 +131,36 @@ def test_later_run_that_leads_to_none_completes_the_join_without_the_earlier_one
     assert noted(joins, success(("clean", 0), days=2)) is None  # the earlier run, late
 
 
-def test_later_run_of_a_job_does_not_change_a_join_that_has_started(joins: DynamoJoins) -> None:
-    noted(joins, success(clean=1))
-    assert noted(joins, success(("clean", 0), output="s3://b/0/")) == ["s3://b/0/"]
+def test_join_that_has_started_starts_again_with_all_outputs_when_a_job_runs_again(
+    joins: DynamoJoins,
+) -> None:
+    noted(joins, success(clean=2))
+    noted(joins, success(("clean", 0), output="s3://b/0/"))
+    first = joins.note_success(success(("clean", 1), output="s3://b/1/"), NOW)
 
-    assert noted(joins, success(("clean", 0), output="s3://b/new/", run=8)) is None
+    second = joins.note_success(success(("clean", 0), output="s3://b/new/", run=8), NOW)
+    late = joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW)
 
-    assert noted(joins, success(("clean", 0), output="s3://b/0/")) == ["s3://b/0/"]
+    assert first is not None
+    assert second is not None
+    assert late is None
+    assert (first.outputs, first.lineage.run) == (["s3://b/0/", "s3://b/1/"], 0)
+    assert (second.outputs, second.lineage.run) == (["s3://b/new/", "s3://b/1/"], 1)
+    assert joins.standings([JOIN.key, "join#other#months#1"]) == {JOIN.key: JoinStanding(0, 1)}
+
+
+def test_later_run_of_the_opener_replaces_all_that_the_earlier_one_led_to(
+    joins: DynamoJoins,
+) -> None:
+    noted(joins, success(clean=2))
+    for n in range(2):
+        noted(joins, success(("clean", n), output=f"s3://b/{n}/"))
+
+    assert noted(joins, success(clean=1, run=8)) is None
+    assert noted(joins, success(("clean", 1), output="s3://b/1/")) is None
+
+    found = noted(joins, success(("clean", 0), output="s3://b/new/", of=8, run=9))
+    assert found == ["s3://b/new/"]
 
 
 @pytest.mark.parametrize("at", range(12))
@@ -224,7 +236,6 @@ def test_drawn_runs_complete_a_join_once_all_of_the_latest_has_arrived(
     led_to: dict[int, tuple[int, int]] = {}  # by place: the run that was counted, and its number
     arrived: set[tuple[int, int, int]] = set()  # place, run, number
     sent: list[tuple[int, int, int]] = []
-    started: Sequence[str] | None = None
     noted(joins, success(a=width))
     for _ in range(60):
         place = rng.randrange(width)
@@ -239,14 +250,12 @@ def test_drawn_runs_complete_a_join_once_all_of_the_latest_has_arrived(
             count = led_to[place][1] if place in led_to and run == led_to[place][0] else None
             count = rng.randint(0, 3) if count is None else count
             found = noted(joins, success(("a", place), run=run, clean=count))
-            if started is None or run == led_to[place][0]:
-                led_to[place] = run, count
-                sent += [(place, run, n) for n in range(count)]
+            led_to[place] = run, count
+            sent += [(place, run, n) for n in range(count)]
         wanted = [(each, *led_to.get(each, (0, 0))) for each in range(width)]
         all_of = [(each, run, n) for each, run, count in wanted for n in range(count)]
         is_complete = len(led_to) == width and arrived.issuperset(all_of)
-        if started is None and is_complete:
-            started = [f"s3://b/{each}-{run}-{n}/" for each, run, n in all_of]
-            assert found == started
-        else:
-            assert found in (None, started)
+        outputs = [f"s3://b/{each}-{run}-{n}/" for each, run, n in all_of]
+        assert found in ((outputs,) if is_complete and found is not None else (None,))
+        is_latest = led_to.get(place, (0, 0))[0] == run
+        assert not (is_complete and is_latest) or found == outputs

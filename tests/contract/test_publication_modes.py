@@ -49,22 +49,33 @@ class Writer:
     tmp_path: Path
 
     def upload(
-        self, s3: Any, job: str, files: dict[str, bytes], mode: Mode, attempt: int = 1
+        self,
+        s3: Any,
+        job: str,
+        files: dict[str, bytes],
+        mode: Mode,
+        attempt: int = 1,
+        run: int = RUN,
     ) -> AttemptId:
-        folder = self.tmp_path / f"{job}-{attempt}"
+        folder = self.tmp_path / f"{job}-{run}-{attempt}"
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
-        id_ = AttemptId(f"main#{job}", RUN, attempt)
+        id_ = AttemptId(f"main#{job}", run, attempt)
         require_room(s3, OUTPUT, mode, id_)
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
         uploader.send(uploader.plan(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode))
         return id_
 
     def write(
-        self, s3: Any, job: str, files: dict[str, bytes], mode: Mode = "overwrite"
+        self,
+        s3: Any,
+        job: str,
+        files: dict[str, bytes],
+        mode: Mode = "overwrite",
+        run: int = RUN,
     ) -> AttemptId:
-        output = self.upload(s3, job, files, mode)
+        output = self.upload(s3, job, files, mode, run=run)
         publisher(s3).publish(output)
         return output
 
@@ -100,6 +111,24 @@ def test_append_published_twice_does_not_double_its_rows(s3: Any, writer: Writer
     writer.write(s3, "second", ROWS, "append")
     publisher(s3).publish(first)
     assert contents(s3) == both(OLD, ROWS)
+
+
+def test_append_of_a_later_run_replaces_what_the_earlier_one_of_its_job_had_added(
+    s3: Any, writer: Writer
+) -> None:
+    first = writer.write(s3, "first", OLD, "append")
+    writer.write(s3, "second", ROWS, "append")
+    new = dict.fromkeys(OLD, b"again")
+    again = writer.write(s3, "first", new, "append", run=RUN + 1)
+    for output in (first, again):  # by publishers that are late
+        publisher(s3).publish(output)
+
+    assert contents(s3) == both(new, ROWS)
+    manifest, _ = read_manifest(s3, BUCKET, PREFIX)
+    named = {PREFIX + file.path for file in (manifest.files if manifest else ())}
+    there = s3.list_objects_v2(Bucket=BUCKET, Prefix=PREFIX)["Contents"]
+    left = {each["Key"] for each in there}
+    assert left == {*named, PREFIX + MANIFEST}
 
 
 def test_append_replaced_by_an_overwrite_does_not_come_back(s3: Any, writer: Writer) -> None:

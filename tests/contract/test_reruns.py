@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 import pytest
-
 from longhaul.adapters.dynamodb.reruns import DynamoReruns
+
 from tests.builders import NOW
 from tests.contract.conftest import Aws
 

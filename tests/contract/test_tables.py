@@ -25,7 +25,7 @@ from longhaul.wiring import Wiring
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.builders import settings
-from tests.contract.lake import BUCKET, PATH, Glue, Lake, at_once
+from tests.contract.lake import BUCKET, PATH, RUN, Glue, Lake, at_once
 from tests.contract.moto_account import moto_account
 
 
@@ -91,6 +91,16 @@ def test_appends_at_once_lose_none(lake: Lake) -> None:
 
     assert at_once([lambda output=output: lake.publish(output) for output in outputs]) == []
     assert lake.rows() == [(n, "x") for n in range(5)]
+
+
+def test_append_of_a_later_run_replaces_the_rows_of_the_earlier_one_of_its_job(lake: Lake) -> None:
+    first = lake.add("a", [(1, "x"), (2, "x")], run=RUN)
+    lake.add("b", [(3, "y")], run=RUN)
+    again = lake.add("a", [(1, "new")], run=RUN + 1)
+    for output in (first, again):  # by publishers that are late
+        lake.publish(output)
+
+    assert lake.rows() == [(1, "new"), (3, "y")]
 
 
 def test_publishers_of_one_output_at_once_add_it_once(lake: Lake) -> None:

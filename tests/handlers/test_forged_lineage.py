@@ -52,12 +52,13 @@ def parent(pipeline: Stack, context: Context) -> Lease:
 
 
 def member_id(parent: Lease, n: int, stage: str = "clean") -> str:
-    return child_id(parent.root, stage, parent.key, parent.run, n)
+    return child_id(parent.root, stage, parent.key, n)
 
 
 def lineage(parent: Lease, **group: Any) -> dict[str, Any]:
     place = {"of": parent.key, "run": parent.run, "n": 0, "size": 3, "opens": parent.opens}
-    return {"root": parent.key, "parent": parent.key, "groups": [place | group]}
+    of = {"root": parent.key, "parent": parent.key, "run": parent.run}
+    return {**of, "groups": [place | group]}
 
 
 def letters_of(stack: Stack, url: str) -> list[dict[str, Any]]:
@@ -207,7 +208,7 @@ def test_the_id_of_a_job_that_is_still_to_come_is_kept_for_it(
     pipeline: Stack, context: Context, stage: Any, n: int | str
 ) -> None:
     parent = pipeline.claim()
-    kept = child_id(parent.root, stage.name, parent.key, parent.run, n)
+    kept = child_id(parent.root, stage.name, parent.key, n)
 
     send(pipeline, stage.queue_url, job_id=kept)
 
@@ -218,13 +219,13 @@ def test_the_id_of_a_job_that_is_still_to_come_is_kept_for_it(
 
 
 def test_a_forged_join_never_starts(pipeline: Stack, parent: Lease, context: Context) -> None:
-    join_id = child_id(parent.root, "delays", parent.key, parent.run, "join")
+    join_id = child_id(parent.root, "delays", parent.key, "join")
     forged = {"root": parent.key, "parent": parent.key}
     inputs = {"clean_00000": f"s3://{BUCKET}/raw/forged.csv"}
     send(pipeline, DELAYS.queue_url, job_id=join_id, lineage=forged, inputs=inputs)
     assert is_refused(pipeline, context, DELAYS)
     # With the right reference: the members have not arrived.
-    forged |= {"inputs_ref": joined_ref(f"delays#{join_id}")}
+    forged |= {"inputs_ref": joined_ref(f"delays#{join_id}", 0)}
     send(pipeline, DELAYS.queue_url, job_id=join_id, lineage=forged, inputs=inputs)
     assert is_refused(pipeline, context, DELAYS)
 
@@ -259,9 +260,9 @@ def test_a_join_gets_the_outputs_of_its_members_whatever_its_message_says(
     (only,) = dispatched(pipeline, CLEAN, context)
     commit(pipeline, only)
     settled(only, context)
-    join_id = child_id(parent.root, "delays", parent.key, parent.run, "join")
+    join_id = child_id(parent.root, "delays", parent.key, "join")
     key = f"delays#{join_id}"
-    stored = pipeline.parts.requests.get_inputs(joined_ref(key))
+    stored = pipeline.parts.requests.get_inputs(joined_ref(key, 0))
     assert stored == {"clean_00000": only.places[""]}
 
 

@@ -295,22 +295,6 @@ def test_emission_of_none_before_the_opener_starts_no_join(context: Context) -> 
         assert jobs_in(stack, stages[3]) == []
 
 
-@pytest.mark.parametrize("begin", ["years", "months", "days", "month"])
-def test_job_sent_by_hand_stands_in_for_each_opener_that_it_skips(
-    context: Context, begin: str
-) -> None:
-    with deployed(check=True, stages=NESTED) as stack:
-        by_hand = body(job_id="by-hand")
-        stack.sqs.send_message(QueueUrl=stack.settings.stage(begin).queue_url, MessageBody=by_hand)
-        (row,) = dispatched(stack, stack.settings.stage(begin), context)
-        commit(stack, row, seal="5ea1")
-        settled(row, context)
-
-        names = [each.name for each in NESTED]
-        for name in names[names.index(begin) + 1 :]:
-            assert len(run_all(stack, name, context)) == 1, name
-
-
 @pytest.mark.parametrize("emitted", [None, {}])
 def test_join_hears_of_a_job_whose_stage_leads_nowhere_since_a_deploy(
     context: Context, emitted: Any

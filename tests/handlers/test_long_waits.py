@@ -108,6 +108,6 @@ def receive_dead(stack: Stack, stage: Stage) -> list[object]:
 
 
 def stored_at(stack: Stack, key: str) -> datetime:
-    found = stack.aws.s3.head_object(Bucket=BUCKET, Key=joined_ref(key))["LastModified"]
+    found = stack.aws.s3.head_object(Bucket=BUCKET, Key=joined_ref(key, 0))["LastModified"]
     assert isinstance(found, datetime)
     return found

@@ -8,7 +8,6 @@ from functions import settle
 from longhaul.cli.display.job import cancelled_as, is_stopped
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.message import Message
 from longhaul.domain.request import read_request
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.rerun import Rerunner
@@ -31,7 +30,7 @@ def walked(stack: Stack, root: Lease) -> TreeJob:
 
 def trees_of(stack: Stack) -> Trees:
     parts = stack.parts
-    return Trees(stack.settings, parts.leases)
+    return Trees(stack.settings, parts.leases, parts.joins)
 
 
 def cancelled(stack: Stack, root: Lease) -> list[Lease]:
@@ -52,12 +51,10 @@ def rerunner(stack: Stack) -> Rerunner:
     parts = stack.parts
     return Rerunner(
         settings=stack.settings,
-        clock=parts.clock,
         leases=parts.leases,
         trees=trees_of(stack),
         queue=parts.queue,
         requests=parts.requests,
-        sent=parts.reruns,
     )
 
 
@@ -118,34 +115,6 @@ def test_a_tree_has_ended_when_its_join_waits_for_none_but_the_cancelled(context
         tree = walked(stack, root)
         assert (tree.has_ended, tree.has_succeeded) == (True, False)
         assert progress(tree) == "main 1 of 1, fetch 1 of 2 (1 CANCELLED), delays waits for 1"
-
-
-def test_a_rerun_that_is_sent_twice_runs_once_and_begins_a_tree_of_its_own(
-    context: Context,
-) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        root = begun(stack, context, {"fetch": requests(2)})
-        for name in ("fetch", "clean", "delays"):
-            run_all(stack, name, context)
-        old = stack.parts.leases.load(root.key)
-        assert old is not None
-        stack.parts.requests.put(old.request_ref, Message(body(), {}))
-        stack.aws.clock.advance(1)
-        planned = rerunner(stack).plan(old, params={"again": True})
-        rerunner(stack).send(planned)
-        rerunner(stack).send(planned)
-
-        (row,) = dispatched(stack, stack.settings.stages[0], context)
-
-        assert (row.job_id, row.rerun_of) == (f"{root.job_id}-rerun-1", root.job_id)
-        commit(stack, row, {"fetch": requests(2)}, seal="5ea1")
-        settled(row, context)
-        assert progress(walked(stack, row)) == "main 1 of 1, fetch 0 of 2, delays waits for 2"
-        for name in ("fetch", "clean", "delays"):
-            run_all(stack, name, context)
-        assert walked(stack, row).has_succeeded
-        assert walked(stack, root).has_succeeded
-        assert stack.parts.leases.load(root.key) == old
 
 
 def test_a_dead_member_that_is_rerun_with_another_size_completes_its_tree(

@@ -90,7 +90,9 @@ def test_a_follow_on_of_a_newer_version_runs(context: Context) -> None:
         stack.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=json.dumps(request))
         (row,) = dispatched(stack, STAGES[1], context)
         group = Group(of=parent.key, run=parent.run, n=0, size=1, opens=parent.opens)
-        assert row.lineage == Lineage(root=parent.key, parent=parent.key, groups=(group,))
+        assert row.lineage == Lineage(
+            root=parent.key, parent=parent.key, run=parent.run, groups=(group,)
+        )
 
 
 def test_the_message_of_an_unreadable_row_waits_and_holds_up_no_other(life: Life) -> None:

@@ -293,7 +293,7 @@ def test_objects_and_executions_of_a_job_are_named_after_its_key() -> None:
     assert len(digest) == 20
     assert attempt.token == attempt.execution_name == f"{digest}-5-2"
     assert emitted_ref(attempt) == "longhaul/emitted/main!january/5-2.json"
-    assert joined_ref("main#january") == f"longhaul/joined/{digest}.json"
+    assert joined_ref("main#january", 2) == f"longhaul/joined/{digest}-2.json"
     assert request_ref("main#january", "m-1") == "longhaul/requests/main!january/m-1.json"
 
 

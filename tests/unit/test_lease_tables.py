@@ -25,7 +25,8 @@ from longhaul.domain.claim import (
     decide_claim,
 )
 from longhaul.domain.lease import CommittedOutput, DeadRun, Lease, Owed, State
-from longhaul.domain.message import JobMessage
+from longhaul.domain.lineage import Lineage
+from longhaul.domain.message import Again, JobMessage
 from longhaul.domain.pending import decide_pending
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings
@@ -48,6 +49,7 @@ BASE = changed(
     renews="m-0",
     cancelled_at=EARLIER_CANCEL,
     dead_runs=(DeadRun(OTHER_WORK.fingerprint(), DIED_AT),),
+    lineage=Lineage(root="main#a", parent="main#b", run=5),
 )
 MARK = {"cancel_requested_at": NOW, "cancelled_at": NOW}
 RELEASED = replace(BASE, state=State.RELEASED, settled_attempt=1, failures=1, retry_at=NOW)
@@ -81,12 +83,22 @@ def sent(at: datetime, **changes: Any) -> JobMessage:
     return message(**{"message_id": "m-9", "sent_at": at, "first_sent_at": at, **changes})
 
 
+def follow_on(run: int, at: datetime) -> JobMessage:
+    """By a run of the row's parent."""
+    lineage = {"root": "main#a", "parent": "main#b", "run": run}
+    request = JobRequest.model_validate({**BODY, "lineage": lineage})
+    return sent(SOON, first_sent_at=at, is_follow_on=True, request=request)
+
+
 MESSAGES: dict[str, JobMessage] = {
     "own message": message(receive_count=2, renews="m-0"),
     "copy": message(message_id="m-2", renews="m-0", sent_at=SOON),
     "replaced": message(message_id="m-0", sent_at=NOW - timedelta(hours=2)),
     "cancelled": sent(EARLIER_CANCEL - timedelta(milliseconds=1), request=OTHER_WORK),
-    "follow-on": sent(SOON, first_sent_at=NOW - timedelta(minutes=1), is_follow_on=True),
+    "follow-on": follow_on(5, NOW - timedelta(minutes=1)),
+    "later follow-on": follow_on(6, SOON),
+    "again": sent(SOON, again=Again(BASE.run)),
+    "again, too late": sent(SOON, again=Again(BASE.run - 1)),
     "outlived": sent(DIED_AT - timedelta(milliseconds=1), request=OTHER_WORK),
     "same work": sent(SOON),
     "other work": sent(SOON, request=OTHER_WORK),

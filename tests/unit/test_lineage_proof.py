@@ -33,14 +33,14 @@ def parent(emitted: dict[str, int] | None = None, **changes: Any) -> Lease:
 
 def emitted_place(n: int, size: int, seal: str | None = "secret") -> Lineage:
     group = Group(of="months#2013", run=5, n=n, size=size)
-    return Lineage(root="years#all", parent="months#2013", groups=(*OUTER, group), seal=seal)
+    return Lineage(root="years#all", parent="months#2013", run=5, groups=(*OUTER, group), seal=seal)
 
 
 def id_of(n: int | str, stage_name: str = "clean") -> str:
-    return child_id("years#all", stage_name, "months#2013", 5, n)
+    return child_id("years#all", stage_name, "months#2013", n)
 
 
-UNEMITTED = Lineage(root="years#all", parent="months#2013", groups=OUTER, seal="secret")
+UNEMITTED = Lineage(root="years#all", parent="months#2013", run=5, groups=OUTER, seal="secret")
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,7 @@ UNEMITTED = Lineage(root="years#all", parent="months#2013", groups=OUTER, seal="
         (UNEMITTED, id_of(0), None, True),
         (UNEMITTED, id_of(0), {"clean": 1}, False),
         (UNEMITTED, id_of(1), None, False),
+        (UNEMITTED.model_copy(update={"run": 6}), id_of(0), None, False),
         (UNEMITTED.model_copy(update={"groups": ()}), id_of(0), None, False),
         (UNEMITTED.model_copy(update={"groups": ()}), id_of(0), {"clean": 1}, False),
         (UNEMITTED.model_copy(update={"seal": None}), id_of(0), None, False),
@@ -75,10 +76,10 @@ def test_nothing_follows_from_a_parent_that_did_not_succeed() -> None:
 def test_join_is_proved_by_its_id_and_by_where_its_inputs_are() -> None:
     noted = emitted_place(0, 1)
     job_id = id_of("join", "delays")
-    proved = noted.model_copy(update={"inputs_ref": joined_ref(job_key("delays", job_id))})
+    proved = noted.model_copy(update={"inputs_ref": joined_ref(job_key("delays", job_id), 5)})
 
     assert is_noted(proved, job_id, DELAYS, noted)
-    elsewhere = {"inputs_ref": joined_ref(job_key("clean", job_id))}
+    elsewhere = {"inputs_ref": joined_ref(job_key("clean", job_id), 5)}
     assert not is_noted(proved.model_copy(update=elsewhere), job_id, DELAYS, noted)
     assert not is_noted(proved.model_copy(update={"seal": "guess"}), job_id, DELAYS, noted)
     assert not is_noted(proved, id_of(0, "delays"), DELAYS, noted)
@@ -132,7 +133,7 @@ def test_lineage_that_a_sender_wrote_is_bounded(
 
 
 def test_id_of_a_follow_on_begins_with_its_roots_cut_and_made_plain() -> None:
-    made = child_id("main#2013/01:x" + "y" * 100, "clean", "main#p", 1, 0)
+    made = child_id("main#2013/01:x" + "y" * 100, "clean", "main#p", 0)
 
     root, stage_name, digest = made.split("/")
     assert root == ("2013-01-x" + "y" * 100)[:60]
@@ -157,12 +158,11 @@ def test_the_form_of_their_ids_is_known() -> None:
     assert not is_child_id(id_of(0), "delays")
 
 
-def test_ids_of_follow_ons_differ_by_parent_run_and_place() -> None:
+def test_ids_of_follow_ons_differ_by_parent_and_place() -> None:
     made = {
-        child_id("main#r", "clean", parent_key, run, n)
+        child_id("main#r", "clean", parent_key, n)
         for parent_key in ("main#p", "main#q")
-        for run in (1, 2)
         for n in (0, "join")
     }
 
-    assert len(made) == 8
+    assert len(made) == 4

@@ -188,7 +188,7 @@ def test_weight_in_a_call_counts_attributes_as_json() -> None:
 
 
 # What a copy gets: job_id of 128, first_sent of 32, renews of 100, with names and types.
-COPYS_OWN = 6 + 128 + 6 + 19 + 32 + 6 + 15 + 100 + 6
+COPYS_OWN = 6 + 128 + 6 + 19 + 32 + 6 + 15 + 100 + 6 + len("longhaul_again") + 6 + 15 + 5
 # What a dead letter gets: an explanation of 8 KiB, and job_id.
 LETTERS_OWN = 8 + 8_192 + 6 + 6 + 128 + 6
 

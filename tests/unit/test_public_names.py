@@ -62,7 +62,7 @@ def test_what_a_producer_imports() -> None:
         "JobIdConflictError": "",
         "JobResult": "status output files value rows metrics outputs",
         "JobStatus": (
-            "job_id stage state label tags job sent_at sender root parent rerun_of run attempt "
+            "job_id stage state label tags job sent_at sender root parent run attempt "
             "failures max_attempts interruptions run_began attempt_began seconds size engine "
             "timeout_s progress progress_at beats lease_expires_at kind error settled_at "
             "retry_at waits_for waits_until cancel_requested_at "

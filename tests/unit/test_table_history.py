@@ -21,9 +21,11 @@ from pyiceberg.typedef import Record
 from longhaul.adapters.iceberg.catalog import OccupiedError
 from longhaul.adapters.iceberg.history import (
     MODE,
+    PUBLISHED,
     TOKEN,
     ChangedError,
     ReplacedError,
+    added_before,
     is_published,
     place_of,
     to_replace,
@@ -107,6 +109,7 @@ class Table:
         removed: Sequence[DataFile] = (),
         *,
         mode: str = "append",
+        token: str = "",
         operation: Operation | None = Operation.APPEND,
         row_deletes: Sequence[DataFile] = (),
         removed_deletes: Sequence[DataFile] = (),
@@ -125,7 +128,7 @@ class Table:
         deletes = [entry(ADDED, new, each) for each in row_deletes]
         deletes += [entry(DELETED, new, each) for each in removed_deletes]
         kept += [Manifest(new, data), Manifest(new, deletes, ManifestContent.DELETES), *extra]
-        summary = None if operation is None else Summary(operation, **{MODE: mode})
+        summary = None if operation is None else Summary(operation, **{MODE: mode, TOKEN: token})
         parent = before.snapshot_id if before else None
         self.snapshots.append(Snapshot(new, parent, summary, kept))
         return new
@@ -412,3 +415,49 @@ def test_a_compaction_leaves_the_rows_to_the_snapshot_that_brought_them() -> Non
     # Where it has expired, all that is known is the compaction.
     del table.snapshots[wrote - 1]
     assert written_by(table.metadata, latest) is latest
+
+
+def of_run(run: int, job: str = "a", attempt: int = 1) -> str:
+    return f"{job * 20}-{1_767_323_045_000 + run}-{attempt}"
+
+
+def replaced_again(table: Table) -> set[str]:
+    stand_in: Any = table
+    return {each.file_path for each in added_before(stand_in, of_run(5))}
+
+
+def test_append_that_runs_again_replaces_what_earlier_runs_of_its_job_added() -> None:
+    table = Table()
+    for run, job in ((1, "a"), (1, "b"), (3, "a")):
+        table.commit([file(f"data/{of_run(run, job)}/1.parquet")], token=of_run(run, job))
+
+    assert replaced_again(table) == {f"data/{of_run(run)}/1.parquet" for run in (1, 3)}
+    del table.snapshots[0]  # it has expired
+    assert len(replaced_again(table)) == 2
+
+
+def test_append_that_runs_again_replaces_its_rows_where_a_compaction_has_put_them() -> None:
+    table = Table()
+    table.commit([old := file(f"data/{of_run(1)}/1.parquet")], token=of_run(1))
+    table.commit([other := file("other")])
+    table.commit([new := file("compacted")], [old], operation=Operation.REPLACE)
+    assert replaced_again(table) == {"compacted"}
+
+    table.commit([file("mixed", rows=2)], [new, other], operation=Operation.REPLACE)
+    with pytest.raises(ChangedError, match="mixed"):
+        replaced_again(table)
+
+
+def test_append_of_an_earlier_run_never_comes_after_that_of_a_later_one() -> None:
+    table = Table()
+    table.commit([file(f"data/{of_run(6)}/1.parquet")], token=of_run(6))
+    with pytest.raises(ReplacedError):
+        replaced_again(table)
+
+
+def test_append_whose_earlier_rows_cannot_be_told_any_more_does_not_run_again() -> None:
+    table = Table(properties={PUBLISHED: f"{of_run(1, 'b')} {of_run(1)}"})
+    table.commit([file("rewritten")])
+
+    with pytest.raises(OccupiedError, match="cannot be told from others"):
+        replaced_again(table)

@@ -6,36 +6,38 @@ run, and led to it. Each write is small, however many jobs there are; the output
 the job that completes them.
 
 A later run of a job that was counted takes the place of the earlier one, with all that descends
-from it, unless the join has started:
+from it, also when the join has started:
 
-    close      the item of the job, and each below it: nothing more is counted there
+    close      the item of the job, and each below it that led on: nothing more is counted there
     replace    one transaction: the job's item, and the number without what the earlier run had left
-               to wait for, and with what the later one leads to
+               to wait for, and with what the later one leads to; the changes are counted, too
 
-What is left below the job names another run of the job before it, and so does not count.
+What is left below the job names another run of the job before it, and so does not count. Once
+nothing is left to wait for the join starts again, with all outputs: after another number of
+changes, which tells a later start from an earlier one.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
-from botocore.exceptions import ClientError
 
 from longhaul.adapters.dynamodb.item import (
     Item,
     deserialize,
     expiry,
+    key_of,
     primary_key,
     serialize,
     serialized,
 )
+from longhaul.adapters.dynamodb.reads import BATCH_GET, Reads
 from longhaul.adapters.dynamodb.table import PARTITION_KEY, SORT_KEY, TTL
 from longhaul.adapters.dynamodb.writes import Conflicts, has_failed
-from longhaul.adapters.errors import code_of
-from longhaul.domain.follow_ons import Complete, Replaced
+from longhaul.domain.follow_ons import Complete, JoinStanding, Replaced
 from longhaul.domain.lineage import Lineage
 from longhaul.ports import Clock
 
@@ -59,8 +61,6 @@ LED_HERE = "#to > :n"  # a place to which the job before did not lead
 SAME_RUN = "#run = :run"  # what descends from a run that another has replaced
 OPEN = "attribute_not_exists(closed)"  # what a later run of a job before is about to replace
 CLOSED = "attribute_exists(closed)"  # nothing is replaced of which more may still be counted
-NOT_STARTED = "attribute_not_exists(started)"  # a join that has started keeps its inputs
-NONE_LEFT = "#jobs = :none"  # a join never starts while it waits for something
 
 Path = tuple[tuple[str, int], ...]
 
@@ -74,6 +74,7 @@ class DynamoJoins:
         self._client = client
         self._table = table
         self._conflicts = Conflicts(clock, rng)
+        self._reads = Reads(client, table, clock, rng, BATCH_GET)
 
     def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:
         """See `ports.Joins`."""
@@ -81,18 +82,31 @@ class DynamoJoins:
         if not self._note(replaced, ttl):
             logger.info("a join does not wait for this job", extra={"join": key})
             return None
-        answer = self._client.get_item(
-            TableName=self._table, Key=primary_key(key, _WAITS), ConsistentRead=True
-        )
-        if deserialize(answer["Item"]["jobs"]) != 0 or not self._start(key):
+        standing = self._standing(key)
+        if standing.waits_for:
             return None
         items = self._items(key, _DONE)
+        if self._standing(key) != standing:
+            # A later run took a place meanwhile. The function that noted it looks once more.
+            return None
         outputs = [
             deserialize(item["output"])
             for _, item in _items_that_count((), items)
             if "output" in item
         ]
-        return Complete(outputs, _lineage_in(items[_done_key(())]))
+        noted = _lineage_in(items[_done_key(())])
+        return Complete(outputs, noted.model_copy(update={"run": standing.changes}))
+
+    def standings(self, join_keys: Iterable[str]) -> Mapping[str, JoinStanding]:
+        """See `ports.Joins`."""
+        found = self._reads.many(primary_key(key, _WAITS) for key in join_keys)
+        return {key_of(item): _standing_in(item) for item in found}
+
+    def _standing(self, key: str) -> JoinStanding:
+        answer = self._client.get_item(
+            TableName=self._table, Key=primary_key(key, _WAITS), ConsistentRead=True
+        )
+        return _standing_in(answer["Item"])
 
     def noted_lineage(self, join_key: str) -> Lineage | None:
         """See `ports.Joins`."""
@@ -126,21 +140,24 @@ class DynamoJoins:
         above = _done_key(replaced.path).rpartition("#")[0]
         while True:
             found = dict(_items_that_count(replaced.path, self._items(replaced.join.key, above)))
-            left = [path for path, item in found.items() if "closed" not in item]
+            left = [
+                path
+                for path, item in found.items()
+                if "closed" not in item and (path == replaced.path or _led_to(item))
+            ]
             if not left:
                 break
             for path in left:  # the job's own first
                 reasons = self._close(replaced, path, run)
-                if reasons is not None:
-                    # Another function was first, or the join has started.
-                    return has_failed(reasons[0]) and self._note(replaced, ttl)
+                if reasons is not None:  # another function was first
+                    return self._note(replaced, ttl)
         waits = 1 + sum(_led_to(item) - 1 for item in found.values())
         of_run = f"{SAME_RUN} AND {CLOSED}"
         reasons = self._conflicts.transact(
             self._client,
             [
                 self._put(replaced, ttl, of_run, {"#run": "run"}, {":run": run}),
-                self._add(replaced, sum(replaced.by.values()) - waits, ttl, NOT_STARTED),
+                self._add(replaced, sum(replaced.by.values()) - waits, ttl, replaces=1),
                 *self._before(replaced),
             ],
         )
@@ -152,34 +169,26 @@ class DynamoJoins:
     def _close(
         self, replaced: Replaced, path: Path, run: int
     ) -> Sequence[Mapping[str, Any]] | None:
-        """Count nothing more below a place; the reasons when a condition has failed.
-
-        The first is about the job that is replaced, the second about the join.
-        """
+        """Count nothing more below a place; the reasons when it is no longer of that run."""
         close: dict[str, Any] = {
             "TableName": self._table,
             "Key": primary_key(replaced.join.key, _done_key(path)),
             "UpdateExpression": "SET closed = :closed",
         }
         closed = {":closed": serialize(1)}
-        of_run: dict[str, Any] = {
-            "ExpressionAttributeNames": {"#run": "run"},
-            "ExpressionAttributeValues": {":run": serialize(run)},
-        }
+        names, values = {"#run": "run"}, {":run": serialize(run)}
         if path == replaced.path:
-            values = closed | of_run["ExpressionAttributeValues"]
-            update: dict[str, Any] = close | of_run
-            update["ExpressionAttributeValues"] = values
-            writes: list[Any] = [{"Update": update | {"ConditionExpression": SAME_RUN}}]
-        else:
-            of_job = self._check(
-                replaced, _done_key(replaced.path), f"{SAME_RUN} AND {CLOSED}", of_run
-            )
-            writes = [of_job, {"Update": close | {"ExpressionAttributeValues": closed}}]
-        return self._conflicts.transact(
-            self._client,
-            [writes[0], self._check(replaced, _WAITS, NOT_STARTED), *writes[1:]],
-        )
+            update: dict[str, Any] = close | {
+                "ConditionExpression": SAME_RUN,
+                "ExpressionAttributeNames": names,
+                "ExpressionAttributeValues": values | closed,
+            }
+            return self._conflicts.transact(self._client, [{"Update": update}])
+        placeholders = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+        of_run = f"{SAME_RUN} AND {CLOSED}"
+        check = self._check(replaced, _done_key(replaced.path), of_run, placeholders)
+        below: Any = close | {"ExpressionAttributeValues": closed}
+        return self._conflicts.transact(self._client, [check, {"Update": below}])
 
     def _put(
         self,
@@ -210,21 +219,22 @@ class DynamoJoins:
         }
 
     def _add(
-        self, replaced: Replaced, change: int, ttl: dict[str, Any], condition: str | None = None
+        self, replaced: Replaced, change: int, ttl: dict[str, Any], replaces: int = 0
     ) -> dict[str, Any]:
         """Change the number of jobs for which the join waits; at first it is the opener alone."""
-        only_if = {"ConditionExpression": condition} if condition else {}
         return {
             "Update": {
                 "TableName": self._table,
                 "Key": primary_key(replaced.join.key, _WAITS),
                 "UpdateExpression": (
                     "SET #jobs = if_not_exists(#jobs, :itself) + :change, #ttl = :ttl"
+                    " ADD changes :replaces"
                 ),
                 "ExpressionAttributeNames": {"#jobs": "jobs", "#ttl": TTL},
-                "ExpressionAttributeValues": serialized({":itself": 1, ":change": change})
+                "ExpressionAttributeValues": serialized(
+                    {":itself": 1, ":change": change, ":replaces": replaces}
+                )
                 | {":ttl": ttl},
-                **only_if,
             }
         }
 
@@ -246,39 +256,16 @@ class DynamoJoins:
         ]
 
     def _check(
-        self,
-        replaced: Replaced,
-        item: str,
-        condition: str,
-        placeholders: Mapping[str, Any] | None = None,
+        self, replaced: Replaced, item: str, condition: str, placeholders: Mapping[str, Any]
     ) -> dict[str, Any]:
         return {
             "ConditionCheck": {
                 "TableName": self._table,
                 "Key": primary_key(replaced.join.key, item),
                 "ConditionExpression": condition,
-                **(placeholders or {}),
+                **placeholders,
             }
         }
-
-    def _start(self, key: str) -> bool:
-        """From now on nothing is replaced; False when something was, and is waited for again."""
-        try:
-            self._conflicts.outlast(
-                lambda: self._client.update_item(
-                    TableName=self._table,
-                    Key=primary_key(key, _WAITS),
-                    UpdateExpression="SET started = :started",
-                    ConditionExpression=NONE_LEFT,
-                    ExpressionAttributeNames={"#jobs": "jobs"},
-                    ExpressionAttributeValues=serialized({":started": 1, ":none": 0}),
-                )
-            )
-        except ClientError as error:
-            if code_of(error) != "ConditionalCheckFailedException":
-                raise
-            return False
-        return True
 
     def _items(self, join_key: str, prefix: str) -> Mapping[str, Item]:
         """By sort key, in its order."""
@@ -311,6 +298,10 @@ def _items_that_count(path: Path, items: Mapping[str, Item]) -> Iterator[tuple[P
 
 def _led_to(item: Item) -> int:
     return sum(deserialize(value) for name, value in item.items() if name.startswith(_TO))
+
+
+def _standing_in(item: Item) -> JoinStanding:
+    return JoinStanding(deserialize(item["jobs"]), deserialize(item["changes"]))
 
 
 def _lineage_in(item: Item) -> Lineage:

@@ -35,6 +35,7 @@ from longhaul.adapters.iceberg.history import (
     PUBLISHED,
     TOKEN,
     ReplacedError,
+    added_before,
     is_published,
     place_of,
     to_replace,
@@ -118,7 +119,7 @@ class TablePublisher:
             try:
                 table, is_due = self._look(token, each)
                 if is_due:
-                    TableChange(self._tables, table, each).check()
+                    TableChange(self._tables, table, each, token).check()
                     due.append(each)
             except ReplacedError:
                 logger.warning("another run has replaced the output of %s", token)
@@ -174,7 +175,7 @@ class TablePublisher:
             if not is_due:
                 return
             try:
-                TableChange(self._tables, table, pending).commit(attempt, marks)
+                TableChange(self._tables, table, pending, token).commit(attempt, marks)
             except ReplacedError:
                 logger.warning("another run has replaced the output of %s", token)
                 return
@@ -188,11 +189,12 @@ class TablePublisher:
 
 @dataclass
 class TableChange:
-    """What a publication does to its table, as that is now; None: it creates it."""
+    """What the publication of an attempt does to its table, as that is now; None: it creates it."""
 
     tables: Tables
     table: Table | None
     pending: PendingTable
+    token: str
 
     def check(self) -> None:
         """Raises OccupiedError or ReplacedError if it must not be done."""
@@ -207,8 +209,7 @@ class TableChange:
         """
         transaction, files, doomed = self._begin_transaction()
         metadata = transaction.table_metadata
-        token = attempt.token
-        summary = {**marks, TOKEN: token, JOB: attempt.key, MODE: self.pending.mode}
+        summary = {**marks, TOKEN: self.token, JOB: attempt.key, MODE: self.pending.mode}
         snapshot = (
             Overwrite(Operation.OVERWRITE, transaction, self.table.io, snapshot_properties=summary)
             if self.table is not None and doomed
@@ -220,9 +221,9 @@ class TableChange:
             for file in files:
                 snapshot.append_data_file(file)
         published = metadata.properties.get(PUBLISHED, "").split()
-        properties = {PUBLISHED: " ".join([*published, token][-_PUBLISHED_KEPT:])}
+        properties = {PUBLISHED: " ".join([*published, self.token][-_PUBLISHED_KEPT:])}
         if self.pending.mode == "overwrite":
-            properties[BASE] = token
+            properties[BASE] = self.token
         transaction.set_properties(properties)
         commit_once(self.tables, self.table, transaction)
 
@@ -267,12 +268,10 @@ class TableChange:
         }
 
     def _doomed(self, files: Sequence[DataFile]) -> set[DataFile]:
-        if (
-            self.table is None
-            or self.table.current_snapshot() is None
-            or self.pending.mode == "append"
-        ):
+        if self.table is None or self.table.current_snapshot() is None:
             return set()
+        if self.pending.mode == "append":
+            return added_before(self.table, self.token) if self.pending.again else set()
         since = self.pending.replaces_snapshot
         match self.pending.mode:
             case "error":

@@ -3,7 +3,7 @@
 Read from manifests. A rewrite of other files (a compaction) is followed: the rows stay the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from longhaul.adapters.iceberg.catalog import OccupiedError
+from longhaul.domain.manifest import is_of_earlier_run
 
 TOKEN: Final = "longhaul.token"  # noqa: S105 - a property's name
 """In a snapshot's summary: the attempt whose output it added."""
@@ -22,6 +23,12 @@ PUBLISHED: Final = "longhaul.published"
 """A property of the table: the latest tokens, for when their snapshots have expired."""
 BASE: Final = "longhaul.base"
 """A property of the table: the token of the latest overwrite of the whole table by Longhaul."""
+
+_UNTOLD: Final = (
+    "an earlier run of this job has added rows, which cannot be told from others any more: its"
+    " snapshot has expired, and its files were rewritten. Delete these rows, and submit the request"
+    " under another job_id"
+)
 
 Place = tuple[int, tuple[Any, ...]]
 """A partition: the id of its spec, and its values in the order of that spec."""
@@ -124,6 +131,55 @@ def to_replace(table: Table, since: int | None, partitions: set[Place] | None) -
         elif touched or any(_may_concern(deletes, files) for deletes in change.row_deletes):
             raise ChangedError("rows that this output would replace have changed")
     return files
+
+
+def added_before(table: Table, token: str) -> set[DataFile]:
+    """The files that hold, now, the rows that earlier runs of the attempt's job have added.
+
+    Their names say whose they are. A compaction since is followed, as far as snapshots are kept.
+
+    Raises:
+        ReplacedError: a later run of the job has added its rows.
+        OccupiedError: their rows were mixed with others in a compaction, or cannot be told any
+            more.
+    """
+    tokens = [summary_of(each).get(TOKEN) for each in table.metadata.snapshots]
+    if any(each and is_of_earlier_run(token, each) for each in tokens):
+        raise ReplacedError
+    files: set[DataFile] = set()
+    ancestors = _ancestors(table)
+    for snapshot in ancestors:
+        is_own = is_of_earlier_run(summary_of(snapshot).get(TOKEN, ""), token)
+        if not (is_own or files):
+            continue
+        change = _change_of(table, snapshot)
+        touched = files & change.removed
+        files -= touched
+        if is_own:
+            files |= change.added
+        elif change.is_compaction and touched:
+            files |= _rewritten(touched, change)
+    live = _live_files(table, _current(table))
+    found = files & live | {each for each in live if is_of_earlier_run(each.file_path, token)}
+    kept = {summary_of(each).get(TOKEN) for each in ancestors}
+    published = table.metadata.properties.get(PUBLISHED, "").split()
+    if not found and any(is_of_earlier_run(each, token) for each in {*published} - kept):
+        raise OccupiedError(_UNTOLD)
+    return found
+
+
+def _ancestors(table: Table) -> Sequence[Snapshot]:
+    """The snapshots that led to the present one, as far as they are kept; oldest first."""
+    found: list[Snapshot] = []
+    at = _current(table)
+    while at is not None:
+        found.append(at)
+        at = table.metadata.snapshot_by_id(at.parent_snapshot_id or -1)
+    return found[::-1]
+
+
+def _current(table: Table) -> Snapshot | None:
+    return table.metadata.snapshot_by_id(table.metadata.current_snapshot_id or -1)
 
 
 def _live_files(table: Table, snapshot: Snapshot | None) -> set[DataFile]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from longhaul.cli.terminal.declaring import on_target
-from longhaul.cli.terminal.options import Afresh, AsJson, StageOption, params_option
+from longhaul.cli.terminal.options import Afresh, AsJson, Only, StageOption, params_option
 
 
 @on_target
@@ -20,15 +20,16 @@ def rerun(
         bool, typer.Option("--tree", help="Run again all that began with the job's root.")
     ] = False,
     afresh: Afresh = False,
+    only: Only = False,
     stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a job that has ended again, with its request or a changed one.
+    """Run a job that has ended again in its place, with its request or a changed one.
 
-    One that died or was cancelled starts a new run of its id, and keeps its place in its pipeline.
-    One that has succeeded runs as another job, `JOB-rerun-1`, which begins a tree of its own: what
-    follows from it follows again. Each names the other in `longhaul status`. Prints the id.
-    --param takes the place of the request's parameter of that name.
+    It starts a new run of its id, and what it led to runs again, each in its place. A join behind
+    it waits for what is new, and runs again with the outputs of all its members. With --only what
+    followed is left alone. An output that it appended to gets the new rows in the place of the old.
+    Prints the id. --param takes the place of the request's parameter of that name.
 
     Example: longhaul rerun flights-2013-01 --size large
 

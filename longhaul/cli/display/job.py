@@ -1,7 +1,7 @@
 """A job on a line, and a job on a page."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from longhaul.cli.display.text import age, moment_text, size_text
@@ -163,13 +163,11 @@ def page_of(
     executions: Executions,
     log_group: str,
     request: JobRequest | None = None,
-    reruns: Sequence[Lease] = (),
     waits: Waits | None = None,
 ) -> list[tuple[str, str]]:
     """Everything that helps to understand the job: names and values, none of them empty.
 
-    `request`: where it could be read. What looks like a secret in it is cut. `reruns`: the jobs
-    that ran it again.
+    `request`: where it could be read. What looks like a secret in it is cut.
     """
     if lease.is_mark:
         return list(_mark(lease, now))
@@ -180,7 +178,6 @@ def page_of(
         ("stage", lease.stage),
         *asked_for(lease, request, now),
         ("follows", _origin(lease)),
-        ("rerun of", lease.rerun_of or ""),
         ("state", shown_state(lease)),
         ("progress", progress_of(lease)),
         (
@@ -218,7 +215,6 @@ def page_of(
         ("outputs", _outputs(lease)),
         ("published", _ago(lease.attempt.published_at, now)),
         *(lease.results.texts if lease.results else ()),
-        ("rerun as", ", ".join(f"{each.job_id} ({shown_state(each)})" for each in reruns)),
         ("execution", executions.arn(lease.id.execution_name) if lease.is_begun else ""),
         ("log", f"{log_group}:{stream}" if stream else ""),
     ]

@@ -127,14 +127,14 @@ class Actions:
         self._sent.add((row.key, row.run))
 
     def rerun(self, stage: str, job_id: str) -> Notice:
-        """Run an ended job again with its request, a success as another job."""
+        """Run an ended job again with its request, and what followed from it."""
         lease = self._target.parts.leases.load(job_key(stage, job_id))
         if lease is None:
             return Notice(f"nothing is known of job {job_id}", good=False)
         self._target.open_stage(stage)
         planned = self._target.rerunner.plan(lease, params={})
         self._target.rerunner.send(planned)
-        return Notice(f"{job_id} runs again as {planned.submission.job_id}")
+        return Notice(f"{job_id} runs again")
 
     def redrive(self, stage: str, message_ids: Sequence[str]) -> Notice:
         """Send back exactly these letters; later ones are left alone."""

@@ -16,7 +16,14 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import job_key
-from longhaul.operations.backfill import MAX_ITEM, Planned, documents, over, shared_outputs
+from longhaul.operations.backfill import (
+    MAX_ITEM,
+    Planned,
+    behind_opener,
+    documents,
+    over,
+    shared_outputs,
+)
 from longhaul.operations.submission import Submission, submissions
 from longhaul.operations.wait import conflicting
 from longhaul.settings import Stage
@@ -107,6 +114,8 @@ def _plan(
     Raises:
         InvalidRequestError: nothing is sent, for these reasons.
     """
+    if problem := behind_opener(stage, target.settings.stages):
+        raise InvalidRequestError([problem])
     given = {key: value for key, value in template.items() if value is not None}
     which = over(values, _read)
     if which.left_out:

@@ -12,7 +12,7 @@ from longhaul.domain.lease import State
 from longhaul.operations.rerun import Rerun
 
 
-def rerun(
+def rerun(  # noqa: PLR0913 - what changes
     target: Target,
     *,
     job: str,
@@ -20,6 +20,7 @@ def rerun(
     size: str | None,
     tree: bool,
     afresh: bool,
+    only: bool,
     stage: str | None,
     as_json: bool,
 ) -> None:
@@ -29,7 +30,7 @@ def rerun(
     if tree:
         lease = target.rerunner.root(lease)
     try:
-        planned = target.rerunner.plan(lease, params=given, size=size, afresh=afresh)
+        planned = target.rerunner.plan(lease, params=given, size=size, afresh=afresh, only=only)
     except InvalidRequestError as error:
         raise CommandError("\n".join(error.problems), ExitStatus.USAGE) from None
     target.open_stage(planned.stage.name)
@@ -42,14 +43,11 @@ def rerun(
                 "job_id": planned.submission.job_id,
                 "stage": lease.stage,
                 "message_id": message_id,
-                "rerun_of": lease.job_id,
                 "run_before": lease.run,
             }
         )
     else:
         out.line(planned.submission.job_id)
-    if planned.is_new_job and planned.submission.request.mode == "append":
-        out.note(f"its mode is append: what {lease.job_id} added stays beside it", style="yellow")
     if lease.state is State.DEAD:
         out.note(
             "its dead letter stays in the queue: `longhaul dlq drop JOB` once it has succeeded"

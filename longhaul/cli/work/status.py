@@ -31,7 +31,7 @@ from longhaul.operations.asked import request_of
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
 from longhaul.operations.stage_waits import waits_in, waits_of_queued
-from longhaul.operations.tree import progress, status_without_row, unwell
+from longhaul.operations.tree import not_started, progress, status_without_row, unwell
 from longhaul.operations.view import as_json, job_record, request_record
 from longhaul.operations.wait import Awaited
 from longhaul.settings import Stage
@@ -102,10 +102,11 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool, 
             out.record(record)
     else:
         asked = request_of(lease, target.parts.requests)
-        succeeded = lease.state is State.SUCCEEDED
-        reruns = target.rerunner.reruns(lease) if succeeded else []
         group = target.settings.job_log_group
-        out.fields(page_of(lease, now, target.parts.executions, group, asked, reruns, waits))
+        out.fields(page_of(lease, now, target.parts.executions, group, asked, waits))
+        if problem := not_started(lease, target.settings.stages):
+            out.line("")
+            out.line(problem)
         if tree.children:
             out.line("")
             # Its root has succeeded, and is green.

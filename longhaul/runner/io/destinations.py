@@ -93,10 +93,13 @@ def destinations_of(
     attempt: AttemptId,
     s3: "S3Client",
     tables: "Callable[[], Tables] | None",
+    *,
+    again: bool = False,
 ) -> dict[str, Destination]:
     """Where each output goes, by its name; that of the main one is empty.
 
-    `tables` is None on an engine that writes to prefixes alone.
+    `tables` is None on an engine that writes to prefixes alone. `again`: whether the job was run
+    before.
 
     Raises:
         PermanentJobError: an output goes to a table there.
@@ -119,6 +122,7 @@ def destinations_of(
             # The claim has checked the table. Only the job knows which others it writes beside it.
             lambda table: require_writable(table, stage),
             [TableInput.of(each) for each in request.inputs.values() if is_table(each)],
+            again=again,
         )
 
     places = {"": request.output, **request.outputs}

@@ -46,6 +46,8 @@ class TableDestination:
         attempt: AttemptId,
         require_writable: Callable[[str], None],
         reads: Collection[TableInput] = (),
+        *,
+        again: bool = False,
     ) -> None:
         """Nothing is looked at before a method is called.
 
@@ -56,6 +58,7 @@ class TableDestination:
             attempt: whose output it is.
             require_writable: raises ValueError for a place that the job may not write to.
             reads: the job's inputs that are tables.
+            again: whether an earlier run of the job may have added rows.
         """
         self._require_writable = require_writable
         self._tables = tables
@@ -63,6 +66,7 @@ class TableDestination:
         self._mode = mode
         self._attempt = attempt
         self._reads = reads
+        self._again = again
 
     @property
     def table(self) -> "TableDestination":
@@ -162,11 +166,12 @@ class TableDestination:
             partition_by=by,
             replaces_snapshot=replaced.snapshot,
             replaces_base=replaced.base,
+            again=self._again,
             files=tuple(entry for _, entry in described),
         )
         try:
             # As the publisher will, so that a conflict is found before the commit.
-            TableChange(self._tables, table, pending).check()
+            TableChange(self._tables, table, pending, self._attempt.token).check()
         except ReplacedError:
             pass  # by an overwrite that began later and came first: the publisher says so
         except ChangedError as error:

@@ -19,6 +19,7 @@ from longhaul.domain.manifest import (
     Part,
     PendingOutput,
     Upload,
+    is_of_earlier_run,
     relative,
 )
 from longhaul.domain.paths import DataPath
@@ -110,7 +111,8 @@ class Uploader:
         """What to upload for an output to a prefix: every file of the datasets.
 
         An overwrite replaces what is there now. A job that read its own output replaces the
-        manifest that `was_read`: what was appended since is not in its result, and stays.
+        manifest that `was_read`: what was appended since is not in its result, and stays. An append
+        replaces what an earlier run of the same job has added.
 
         Raises:
             NoOutputError: a script wrote nothing.
@@ -130,13 +132,18 @@ class Uploader:
             _require_same_ways(there, files)
         require_few(len(files) + (len(there.files) if there else 0))
         replaced = (was_read or current) if mode == "overwrite" else None
+        seen = replaced or there
         pending = PendingOutput(
             token=attempt.token,
             prefix=prefix,
             mode=mode,
             replaces_base=replaced.base if replaced else None,
             replaces_etag=etag if mode == "overwrite" else None,
-            replaces=tuple(file.path for file in replaced.files) if replaced else (),
+            replaces=tuple(
+                file.path
+                for file in (seen.files if seen else ())
+                if replaced or is_of_earlier_run(file.path, attempt.token)
+            ),
         )
         return UploadPlan(attempt, prefix, pending, files, datasets)
 

@@ -116,6 +116,23 @@ def everything_follows(seen: "Seen", _: None) -> str | None:
     )
 
 
+@invariant(
+    "L17",
+    "the end",
+    "what follows from a success has run for its latest run, and a join for all that it waits for",
+)
+def follows_the_latest(seen: "Seen", _: None) -> str | None:
+    excused = seen.purged_keys | seen.expired | seen.lost
+    for sent in seen.families.latest():
+        row = seen.rows.get(sent.key)
+        if row is None or sent.key in excused or seen.letters_of(sent):
+            continue
+        led_by = seen.led_by.get((sent.key, int(row["run"]["N"])), 0)
+        if led_by < sent.led_by and not seen.asked.is_cancelled(sent):
+            return f"{sent.key} follows from run {sent.led_by}, and has run for {led_by}"
+    return None
+
+
 def _output(seen: "Seen", key: str) -> str:
     success = seen.success_of(key)
     return seen.output_of(success) if success else ""

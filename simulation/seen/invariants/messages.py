@@ -130,7 +130,9 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
         return None
     # AWS may have kept it waiting until its end, as it stored what it had done.
     is_kept = kind == "timed_out" and job.parts and seen.world.injector.fired
-    if is_kept or any("permanent" in each.faults_of_job for each in faults):
+    # Others have rewritten what it had appended, and let the snapshots expire.
+    is_untold = "cannot be told from others" in letter.reason["reason"]
+    if is_kept or is_untold or any("permanent" in each.faults_of_job for each in faults):
         return None
     placed_n = sum(each.token.run == run and each.is_placed for each in seen.attempts.of(key))
     is_given_up = kind in ("refused", "not_placed") and _has_waited_for_a_week(seen, key, run)

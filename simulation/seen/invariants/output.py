@@ -191,6 +191,8 @@ def appended_stays(seen: "Seen", put: "tuple[Token, str]") -> str | None:
     lost = seen.named.get(prefix, frozenset()) - {each["path"] for each in manifest["files"]}
     for path in sorted(lost):
         owner = seen.token_in(path)
+        if owner is not None and owner.key == token.key and owner.run < token.run:
+            continue  # it runs again in its place
         if seen.mode_of(token) == "append":
             return f"{token} appends to {prefix}, and {path} of {owner} is gone"
         if (
@@ -200,6 +202,15 @@ def appended_stays(seen: "Seen", put: "tuple[Token, str]") -> str | None:
         ):
             return f"{token} took away {path} of {owner}, which came later"
     return None
+
+
+@invariant("S4", "manifest put", "a manifest names the files of one run of each job")
+def one_run_of_each(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, prefix = put
+    manifest = seen.manifest_at(prefix) or {"files": ()}
+    owners = {seen.token_in(each["path"]) for each in manifest["files"]}
+    runs = sorted({each[:2] for each in owners if each and each.key == token.key})
+    return f"{token} put files of {runs} under {prefix}" if len(runs) > 1 else None
 
 
 def _put_at(seen: "Seen", token: "Token", prefix: str) -> datetime:

@@ -43,7 +43,8 @@ def one_output_comes_once(seen: "Seen", change: "TableChange") -> str | None:
 @invariant(
     "S18",
     "table changed",
-    "an append takes no row away; an overwrite those that were there before it, and no later ones",
+    "an append takes away the rows of earlier runs of its job alone; an overwrite those that were"
+    " there before it, and no later ones",
 )
 def no_other_rows_go(seen: "Seen", change: "TableChange") -> str | None:
     tokens = tokens_of(seen, change.added)
@@ -52,15 +53,21 @@ def no_other_rows_go(seen: "Seen", change: "TableChange") -> str | None:
     (token,) = tokens
     came_at = seen.lake.came_at
     if seen.mode_of(token) == "append":
-        late, left = sorted(change.removed), []
+        late = sorted(row for row in change.removed if not _is_of_earlier_run(seen, row, token))
+        left = sorted(row for row in change.after if _is_of_earlier_run(seen, row, token))
     else:
         late = sorted(row for row in change.removed if came_at[row] > seen.lake.listed_at[token])
         began_at = seen.attempts[token].started_at
-        kept = change.after - change.added
-        left = sorted(row for row in kept if came_at[row] < began_at)
+        rest = change.after - change.added
+        left = sorted(row for row in rest if came_at[row] < began_at)
     if late:
         return f"{token} takes {late[0]} away from {change.output}"
     return f"{token} replaces the rows of {change.output}, and {left[0]} stays" if left else None
+
+
+def _is_of_earlier_run(seen: "Seen", row: str, token: "Token") -> bool:
+    owner = seen.token_in(row)
+    return owner is not None and owner.key == token.key and owner.run < token.run
 
 
 @invariant("S18", "row written", "a job whose output is called published has its rows in the table")

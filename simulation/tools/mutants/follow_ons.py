@@ -4,6 +4,7 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
+_CLAIM: Final = "longhaul/domain/claim.py"
 _FINISH: Final = "longhaul/finish.py"
 _FOLLOW_ONS: Final = "longhaul/domain/follow_ons.py"
 _JOINS: Final = "longhaul/adapters/dynamodb/joins.py"
@@ -12,7 +13,7 @@ FOLLOW_ONS: Final = (
     Mutant(
         "a repeated follow-on gets another job id",
         "longhaul/domain/lineage.py",
-        'hashlib.sha256(f"{parent}\\n{run}\\n{n}".encode())',
+        'hashlib.sha256(f"{parent}\\n{n}".encode())',
         'hashlib.sha256(__import__("os").urandom(20))',
     ),
     Mutant(
@@ -24,14 +25,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "the join starts with one member missing",
         _JOINS,
-        'deserialize(answer["Item"]["jobs"]) != 0',
-        'deserialize(answer["Item"]["jobs"]) > 1',
-        also=Mutant(
-            "also where it is checked once more",
-            _JOINS,
-            'NONE_LEFT = "#jobs = :none"',
-            'NONE_LEFT = "#jobs >= :none"',
-        ),
+        "if standing.waits_for:",
+        "if standing.waits_for > 1:",
     ),
     Mutant(
         "a repeated success counts twice",
@@ -74,5 +69,23 @@ FOLLOW_ONS: Final = (
         "longhaul/lineage_check.py",
         "if stored is None:\n    raise InvalidRequestError([_FORGED])",
         "if stored is None:\n    return request",
+    ),
+    Mutant(
+        "a job that runs again changes nothing at its join",
+        _JOINS,
+        "if noted == replaced.run:",
+        "if noted <= replaced.run:",
+    ),
+    Mutant(
+        "what a later run leads to is a duplicate",
+        _CLAIM,
+        "if message.request.lineage.run <= lease.lineage.run:",
+        "if message.request.lineage.run <= lease.lineage.run or lease.run:",
+    ),
+    Mutant(
+        "an append that runs again leaves its old rows beside the new ones",
+        "longhaul/runner/io/uploader.py",
+        "if replaced or is_of_earlier_run(file.path, attempt.token)",
+        "if replaced",
     ),
 )

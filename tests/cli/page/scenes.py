@@ -95,7 +95,7 @@ def three_stages(world: World) -> None:
 
 
 def member_id(root: Lease, n: int) -> str:
-    return child_id(root.key, "clean", root.key, root.run, n)
+    return child_id(root.key, "clean", root.key, n)
 
 
 def tree(
@@ -107,7 +107,7 @@ def tree(
     root = world.end(
         world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
     )
-    lineage = Lineage(root=root.key, parent=root.key)
+    lineage = Lineage(root=root.key, parent=root.key, run=root.run)
     for n in range(begun):
         of = world.settings.stages[1]
         member = world.claim(member_id(root, n), of, lineage=lineage, label=label)

@@ -66,7 +66,7 @@ def test_successes_are_read_once(world: World, pipeline: Visitor) -> None:
     world.clock.advance(2)
     world.aws.gate.counts.clear()
     pipeline.read("/job", stage="main", id="year")
-    assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 1  # the open ones
+    assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 2  # the open ones, and joins
 
 
 def test_a_tree_is_cancelled_and_what_died_is_retried(world: World, pipeline: Visitor) -> None:
