@@ -18,7 +18,6 @@ from tests.handlers.test_stages import (
     dispatched,
     emitting,
     jobs_in,
-    output_of,
     receive,
     settled,
 )
@@ -122,7 +121,7 @@ def test_whole_tree_runs_again_in_its_place(
     assert len(after) == members
     assert len({row.key for row in before} & {row.key for row in after}) == min(2, members)
     assert join.key == first.key
-    assert inputs_of(pipeline, join) == [output_of(pipeline, row) for row in _in_order(after)]
+    assert inputs_of(pipeline, join) == [row.places[""] for row in _in_order(after)]
     tree = trees_of(pipeline).walk(pipeline.row())
     assert sum(states.total() for states in tree.counts().values()) == members + 2
     assert tree.has_succeeded

@@ -79,7 +79,8 @@ def join_is_whole(seen: "Seen", sent: "Sent") -> str | None:
     if sent.parent is None or sent.stage not in JOINS:
         return None
     families, shape = seen.families, SHAPES[seen.world.plan.shape]
-    if not families.opens(sent.parent, sent.stage):
+    # A person may run it again while a job that it waits for does.
+    if not families.opens(sent.parent, sent.stage) or sent.message.id in seen.reruns:
         return None
     if families.opener_of(sent.parent, sent.stage) != sent.parent:
         return f"{sent.key} joins {sent.parent}, which is no {shape.openers[sent.stage]}"
