@@ -72,7 +72,7 @@ preflight: .venv/.set-up ## Check what `make deploy` needs, and build nothing
 	@$(BIN)/longhaul preflight $(CDK_ARGS)
 
 .PHONY: rehearse
-rehearse: .venv/.set-up ## Ask AWS itself about a deployment, and create nothing that stays
+rehearse: .venv/.set-up ## Ask CloudFormation about a deployment, by a change set that is removed
 	@$(BIN)/longhaul rehearse $(CDK_ARGS)
 
 .PHONY: pin-base

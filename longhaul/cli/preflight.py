@@ -109,7 +109,7 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
 
 
 def account_checks(plan: Plan) -> Iterator[tuple[str, Check]]:
-    """What is asked of the account, by name; `longhaul rehearse` asks it too."""
+    """What is asked of the account, by name."""
     yield "bootstrap", partial(_bootstrap, plan)
     yield "roles", partial(deploying.boundary, plan)
     yield "ecs", partial(deploying.service_role, plan.target)

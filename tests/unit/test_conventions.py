@@ -166,7 +166,7 @@ CLI_ARROWS: dict[str, set[str]] = {
     "local": {"terminal"},
     "page": {"display", "insight", "terminal"},
     "acceptance": {"display", "insight", "tables"},
-    "rehearsal": {"checks", "display", "terminal"},
+    "rehearsal": {"checks", "terminal"},
     "commands": {"terminal"},
     # Imported by `terminal.declaring`, when the command of its name runs.
     "work": {

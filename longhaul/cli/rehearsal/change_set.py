@@ -17,26 +17,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from longhaul.adapters.errors import code_of, message_of
-from longhaul.cli.rehearsal.answer import Answer, bad, good, odd, unasked
-from longhaul.cli.rehearsal.template import Template
+from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.sentences import is_denied
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.signals import signals_ignored
 from longhaul.ports import Clock
-
-CALLS: Final = (
-    "cloudformation:CreateChangeSet",
-    "cloudformation:DescribeChangeSet",
-    "cloudformation:DescribeChangeSetHooks",
-    "cloudformation:DescribeEvents",
-    "cloudformation:DescribeStacks",
-    "cloudformation:DeleteChangeSet",
-    "cloudformation:DeleteStack",
-    "s3:PutObject",
-    "s3:ListBucketVersions",
-    "s3:DeleteObjectVersion",
-    "ssm:GetParameters",
-)
 
 # CreateChangeSet takes a template of so many bytes in its call; a larger one from S3.
 _INLINE: Final = 51_200
@@ -49,6 +34,16 @@ _RUNNING: Final = ("CREATE_PENDING", "CREATE_IN_PROGRESS")
 _NEW: Final = ("ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
 _GONE: Final = ("ChangeSetNotFound", "ChangeSetNotFoundException", "ValidationError")
 _UNCHANGED: Final = ("didn't contain changes", "No updates are to be performed")
+
+
+@dataclass(frozen=True)
+class Template:
+    """A synthesized one, of this stack."""
+
+    content: Mapping[str, Any]
+    stack: str
+    region: str
+    partition: str
 
 
 @dataclass
@@ -145,7 +140,7 @@ def checked(
     token: str,
     clock: Clock,
     warn: Callable[[str], None],
-) -> Iterator[Answer]:
+) -> Iterator[Finding]:
     """Make a change set, report what CloudFormation says of it, and remove it.
 
     Args:
@@ -159,28 +154,24 @@ def checked(
     client = target.client("cloudformation")
     status = _status(client, template.stack)
     if status is not None and status not in _NEW and not status.endswith("_COMPLETE"):
-        yield unasked(
-            f"stack {template.stack}",
-            f"it is {status}: a change set cannot be made now",
-            "wait, or look at its events in CloudFormation",
-        )
+        yield skipped(f"stack {template.stack}: it is {status}: a change set cannot be made now")
         return
     is_new = status is None or status in _NEW
     stack = f"{template.stack}-rehearsal-{token}" if is_new else template.stack
     remains = Remains(target, clock, stack, f"rehearsal-{token}", is_new, warn)
-    answers: list[Answer] = []
+    found: list[Finding] = []
     failure: Exception | None = None
     with _removed(remains):
         # All of it here: a generator that is left halfway would be closed at some later time.
         try:
-            answers.extend(_asked(client, remains, template, bucket))
+            found.extend(_asked(client, remains, template, bucket))
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             failure = error
-    yield from answers
+    yield from found
     if remains.left:
-        yield bad("removal", "something could not be removed", "; ".join(remains.left))
+        yield problem("removal: something could not be removed", "; ".join(remains.left))
     else:
-        yield good("removal", "nothing of it is left")
+        yield ok("removal: nothing of it is left")
     if failure is not None:
         raise failure
 
@@ -199,7 +190,7 @@ def _asked(
     remains: Remains,
     template: Template,
     bucket: str,
-) -> Iterator[Answer]:
+) -> Iterator[Finding]:
     place = _placed(remains, template, bucket)
     remains.may_exist = True
     try:
@@ -215,14 +206,15 @@ def _asked(
         remains.may_exist = not is_denied(error)
         if code_of(error) != "ValidationError":
             raise
-        yield bad("change set", message_of(error), "correct the template, or report it to Longhaul")
+        way_out = "correct the template, or report it to Longhaul"
+        yield problem(f"change set: {message_of(error)}", way_out)
         return
     change_set = created["Id"]
     described = _described(client, change_set, remains.clock)
     if described is None:
-        yield unasked("change set", f"it was not done after {_PATIENCE_S} s", "try again")
+        yield skipped(f"change set: it was not done after {_PATIENCE_S} s")
         return
-    yield from _status_answer(described, remains)
+    yield from _status_findings(described, remains)
     yield from _events(client, change_set)
     if described["Status"] == "CREATE_COMPLETE":
         yield from _hooks(client, change_set)
@@ -256,31 +248,30 @@ def _described(client: Any, change_set: str, clock: Clock) -> dict[str, Any] | N
         clock.sleep(_PAUSE_S)
 
 
-def _status_answer(described: Mapping[str, Any], remains: Remains) -> Iterator[Answer]:
+def _status_findings(described: Mapping[str, Any], remains: Remains) -> Iterator[Finding]:
     status, why = described["Status"], described.get("StatusReason", "")
     if status == "FAILED" and any(each in why for each in _UNCHANGED):
-        yield good("change set", "the stack is deployed as it is: nothing would change")
+        yield ok("change set: the stack is deployed as it is: nothing would change")
         return
     if status != "CREATE_COMPLETE":
-        yield bad("change set", f"{status}: {why}", "correct what CloudFormation names")
+        yield problem(f"change set: {status}: {why}", "correct what CloudFormation names")
         return
     changes = [each["ResourceChange"] for each in described["Changes"] if "ResourceChange" in each]
     if remains.is_new:
-        yield good("change set", f"CREATE_COMPLETE: {len(changes)} resources could be made")
+        yield ok(f"change set: CREATE_COMPLETE: {len(changes)} resources could be made")
         return
-    yield good("change set", f"CREATE_COMPLETE: {len(changes)} resources would change")
+    yield ok(f"change set: CREATE_COMPLETE: {len(changes)} resources would change")
     for each in changes:
         lost = each["Action"] == "Remove" or each.get("Replacement") == "True"
         if lost:
             what = "removed" if each["Action"] == "Remove" else "replaced"
-            yield odd(
-                f"resource {each['LogicalResourceId']}",
-                f"{each['ResourceType']} would be {what}",
+            yield warning(
+                f"resource {each['LogicalResourceId']}: {each['ResourceType']} would be {what}",
                 "docs/operations.md says what a deployment over running jobs does",
             )
 
 
-def _events(client: Any, change_set: str) -> Iterator[Answer]:  # noqa: ANN401
+def _events(client: Any, change_set: str) -> Iterator[Finding]:  # noqa: ANN401
     """What CloudFormation's checks and hooks have found."""
     pages = client.get_paginator("describe_events").paginate(ChangeSetName=change_set)
     for page in pages:
@@ -291,20 +282,20 @@ def _events(client: Any, change_set: str) -> Iterator[Answer]:  # noqa: ANN401
                 why = each.get("ValidationStatusReason", "")
                 place = f" ({each['ValidationPath']})" if each.get("ValidationPath") else ""
                 if each.get("ValidationStatus") == "SKIPPED":
-                    yield unasked(f"{name} of {where}", f"CloudFormation skipped it: {why}")
+                    yield skipped(f"{name} of {where}: CloudFormation skipped it: {why}")
                     continue
-                said = odd if each.get("ValidationFailureMode") == "WARN" else bad
-                yield said(f"{name} of {where}", f"{why}{place}", "correct it before you deploy")
+                said = warning if each.get("ValidationFailureMode") == "WARN" else problem
+                yield said(f"{name} of {where}: {why}{place}", "correct it before you deploy")
             elif each.get("EventType") == "HOOK_INVOCATION_ERROR":
-                said = odd if each.get("HookFailureMode") == "WARN" else bad
+                said = warning if each.get("HookFailureMode") == "WARN" else problem
+                why = each.get("HookStatusReason", each.get("HookStatus", ""))
                 yield said(
-                    f"hook {each.get('HookType')} of {where}",
-                    each.get("HookStatusReason", each.get("HookStatus", "")),
+                    f"hook {each.get('HookType')} of {where}: {why}",
                     "ask the account's platform team what it wants of this resource",
                 )
 
 
-def _hooks(client: Any, change_set: str) -> Iterator[Answer]:  # noqa: ANN401
+def _hooks(client: Any, change_set: str) -> Iterator[Finding]:  # noqa: ANN401
     """The hooks that the deployment would meet. They judge then, not now."""
     names: dict[str, str] = {}
     given: dict[str, str] = {"ChangeSetName": change_set}
@@ -315,13 +306,12 @@ def _hooks(client: Any, change_set: str) -> Iterator[Answer]:  # noqa: ANN401
             break
         given["NextToken"] = page["NextToken"]
     for name, mode in sorted(names.items()):
-        yield odd(
-            f"hook {name}",
-            f"is asked at the deployment (failure mode {mode})",
+        yield warning(
+            f"hook {name}: is asked at the deployment (failure mode {mode})",
             "ask the account's platform team what it wants",
         )
     if not names:
-        yield good("hooks", "no hook judges these resources at the deployment")
+        yield ok("hooks: no hook judges these resources at the deployment")
 
 
 def _status(client: Any, stack: str) -> str | None:  # noqa: ANN401

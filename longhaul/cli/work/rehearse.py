@@ -5,54 +5,35 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from longhaul.adapters.clock import SystemClock
 from longhaul.cli import preflight
 from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.checks.finding import Level
-from longhaul.cli.display.text import counted
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.extras import require
-from longhaul.cli.rehearsal.answer import Answer, Question
-from longhaul.cli.rehearsal.rehearse import answers, questions, read
-from longhaul.cli.rehearsal.report import VERDICTS, Report, record
+from longhaul.cli.rehearsal.change_set import Template, checked
+from longhaul.cli.sentences import translated
 from longhaul.cli.synth import synth
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import stop_signals
 from longhaul.cli.work.deploy import checked_project
 from longhaul.config.settings import Settings
-from longhaul.config.version import version
-
-_STYLES = {
-    Level.OK: "green",
-    Level.WARNING: "yellow",
-    Level.PROBLEM: "red",
-    Level.SKIPPED: "dim",
-}
 
 
-def rehearse(*, profile: str | None, context: list[str] | None, file: Path, as_json: bool) -> None:
+def rehearse(*, profile: str | None, context: list[str] | None) -> None:
     require("deploy")
-    if not file.parent.is_dir():
-        raise CommandError(f"there is no folder {file.parent}", ExitStatus.USAGE)
-    out = Output(as_json=as_json)
     settings = preflight.given_settings(context or ())
     plan = _plan(settings, profile)
     with stop_signals(), tempfile.TemporaryDirectory(prefix="longhaul-rehearsal-") as folder:
         _synthesize(Path(folder), context or ())
-        report = _asked(out, plan, Path(folder))
-    file.write_text(report.html(), encoding="utf-8")
-    beside = file.with_suffix(".json")
-    beside.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
-    counts = report.counts
-    out.note(
-        f"{counted(counts[Level.PROBLEM], 'problem')}, {counts[Level.WARNING]} to look at, "
-        f"{counts[Level.OK]} ok, {counts[Level.SKIPPED]} not asked"
-    )
-    out.note(f"page: {file}; JSON: {beside}")
-    if counts[Level.PROBLEM]:
+        problems = _asked(Output(), plan, Path(folder))
+    if problems:
         raise typer.Exit(ExitStatus.FAILED)
 
 
@@ -74,32 +55,43 @@ def _synthesize(folder: Path, context: Sequence[str]) -> None:
     synth(folder, profile=None, context=given, project=project.folder if project else None)
 
 
-def _asked(out: Output, plan: Plan, folder: Path) -> Report:
+def _asked(out: Output, plan: Plan, folder: Path) -> int:
+    """Make the change set, say what CloudFormation finds, and return the number of problems."""
     identity = plan.target.client("sts").get_caller_identity()
-    assembly = read(folder, plan, identity)
-    clock = SystemClock()
-    begun_at = clock.now()
-    out.say_where(plan.target)
+    stack, region = plan.settings.stack_name, plan.target.region
+    partition = identity["Arn"].split(":")[1]
+    content = json.loads((folder / f"{stack}.template.json").read_text())
     token = secrets.token_hex(3)
-    asked = list(questions(plan, assembly, token=token, clock=clock, warn=out.problem))
-    for each in asked:
-        if each.passing:
-            out.note(f"it makes, and removes again: {each.passing}", style="yellow")
-    found: list[tuple[Question, Answer]] = []
-    for question in asked:
-        out.note(f"{question.name}: {', '.join(question.calls)}")
-        for answer in answers(question):
-            found.append((question, answer))
-            _tell(out, question, answer)
-    return Report(version(), plan.target.region, assembly.template.partition, begun_at, found)
+    out.say_where(plan.target)
+    out.note(
+        "it makes, and removes again: a change set, which is never executed; of a stack that is not"
+        f" deployed, a stack without resources, {stack}-rehearsal-{token}; and the template in the"
+        " bucket of the CDK's bootstrap, if it is too large for a call",
+        style="yellow",
+    )
+    try:
+        return preflight.tell(
+            checked(
+                plan.target,
+                Template(content, stack, region, partition),
+                bucket=_bucket(folder / f"{stack}.assets.json", identity["Account"], plan),
+                token=token,
+                clock=SystemClock(),
+                warn=out.problem,
+            )
+        )
+    except (ClientError, BotoCoreError) as error:
+        raise CommandError(str(translated(error, on_aws=True))) from error
+    except ResponseParserError as error:
+        # No botocore error: a proxy between, or an endpoint that is not AWS.
+        raise CommandError(f"the answer could not be read: {error}") from error
 
 
-def _tell(out: Output, question: Question, answer: Answer) -> None:
-    if out.as_json:
-        out.record(record(question, answer))
-        return
-    verdict = VERDICTS[answer.level]
-    line = f"{verdict:<10}  {question.name}: {answer.asked}: {answer.answer}"
-    out.line(line, style=_STYLES[answer.level])
-    if answer.do:
-        out.line(f"            → {answer.do}")
+def _bucket(assets: Path, account: str, plan: Plan) -> str:
+    """The bucket of the stack's assets."""
+    files: Any = json.loads(assets.read_text())["files"].values()
+    destinations = [each for asset in files for each in asset["destinations"].values()]
+    bucket = str(destinations[0]["bucketName"])
+    return bucket.replace("${AWS::AccountId}", account).replace(
+        "${AWS::Region}", plan.target.region
+    )

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,11 @@ from botocore.awsrequest import AWSResponse
 from botocore.model import ListShape, MapShape, OperationModel, Shape, StructureShape
 from botocore.validate import validate_parameters
 
-from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.place import Place
-from longhaul.cli.rehearsal.template import Template
+from longhaul.cli.rehearsal.change_set import Template
 from longhaul.cli.target import Target
-from longhaul.config.cdk_context import load
 from simulation.aws.clock import VirtualClock
-from tests.cdk.conftest import VARIED
-from tests.cdk.synthesis import as_list, synthesize
+from tests.cdk.synthesis import synthesize
 from tests.synthesized import once
 
 _session: Any = boto3.Session()  # the tests replace the class
@@ -112,13 +108,14 @@ def synthesized(factory: pytest.TempPathFactory, name: str, settings: dict[str, 
     """As the caller's account would get it."""
     made = once(factory, name, lambda folder: synthesize(folder, settings))
     content = json.loads((Path(made) / "Longhaul.template.json").read_text())
-    return Template(content, "Longhaul", ACCOUNT, REGION, "aws")
+    return Template(content, "Longhaul", REGION, "aws")
 
 
 @pytest.fixture
 def stubs(monkeypatch: pytest.MonkeyPatch, cloudformation: "CloudFormation") -> Stubs:
     """An account in which all is well."""
-    stubs = Stubs(answers=all_well() | cloudformation.answers())
+    identity: Answers = {"sts.GetCallerIdentity": lambda _: IDENTITY}
+    stubs = Stubs(answers=identity | cloudformation.answers())
     monkeypatch.setattr(boto3, "Session", lambda **_: stubs)
     return stubs
 
@@ -139,181 +136,10 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def plan_of(target: Target, **settings: Any) -> Plan:
-    return Plan(target, load(None, settings))
-
-
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """The usual stack."""
     return synthesized(tmp_path_factory, "rehearsed-usual", {})
-
-
-@pytest.fixture(scope="session")
-def with_all(tmp_path_factory: pytest.TempPathFactory) -> Template:
-    """A stack with both engines, keys, a schedule and a rule for objects."""
-    # As in tests/cdk/test_grants.py, which may have synthesized it.
-    settings = {**VARIED, "emr_serverless": {"max_vcpu": 64}, "sizes": {}}
-    return synthesized(tmp_path_factory, "with-keys", settings)
-
-
-def all_well() -> Answers:
-    """Answers of an account in which a deployment would work."""
-    everybody = {
-        "Principal": {"DataLakePrincipalIdentifier": "IAM_ALLOWED_PRINCIPALS"},
-        "Permissions": ["ALL"],
-    }
-    return {
-        "sts.GetCallerIdentity": lambda _: IDENTITY,
-        "ssm.GetParameter": lambda _: {"Parameter": {"Value": "30"}},
-        "iam.GetPolicy": lambda _: {"Policy": {"DefaultVersionId": "v1"}},
-        "iam.GetRole": lambda given: {"Role": role(given["RoleName"])},
-        "service-quotas.ListServiceQuotas": lambda given: {"Quotas": QUOTAS[given["ServiceCode"]]},
-        "lambda.GetAccountSettings": lambda _: {
-            "AccountLimit": {"UnreservedConcurrentExecutions": 1000}
-        },
-        "sqs.GetQueueUrl": lambda _: fail("AWS.SimpleQueueService.NonExistentQueue"),
-        "glue.GetDatabase": lambda _: fail("EntityNotFoundException"),
-        "lakeformation.GetDataLakeSettings": lambda _: {
-            "DataLakeSettings": {
-                "CreateDatabaseDefaultPermissions": [everybody],
-                "CreateTableDefaultPermissions": [everybody],
-            }
-        },
-        "lakeformation.ListPermissions": lambda _: {
-            "PrincipalResourcePermissions": [
-                {**everybody, "Permissions": ["CREATE_DATABASE"]},
-            ]
-        },
-        "glue.GetDataCatalogEncryptionSettings": lambda _: {
-            "DataCatalogEncryptionSettings": {
-                "EncryptionAtRest": {"CatalogEncryptionMode": "DISABLED"}
-            }
-        },
-        "ecs.ListAccountSettings": lambda _: {
-            "settings": [{"name": "guardDutyActivate", "value": "off"}]
-        },
-        "ec2.DescribeVpcs": lambda _: {"Vpcs": [{"VpcId": "vpc-1"}]},
-        "ec2.DescribeVpcEndpoints": lambda _: {"VpcEndpoints": []},
-        "ec2.DescribeNetworkInterfaces": lambda _: {"NetworkInterfaces": []},
-        "ec2.DescribeRouteTables": lambda _: {"RouteTables": []},
-        "ec2.DescribeInternetGateways": lambda _: {
-            "InternetGateways": [{"InternetGatewayId": "igw-1"}]
-        },
-        "emr.ListReleaseLabels": lambda given: {"ReleaseLabels": [given["Filters"]["Prefix"]]},
-        "config.DescribeConfigurationRecorders": lambda _: {"ConfigurationRecorders": []},
-        "config.DescribeConfigurationRecorderStatus": lambda _: {
-            "ConfigurationRecordersStatus": []
-        },
-        "accessanalyzer.ValidatePolicy": lambda _: {"findings": []},
-        "iam.SimulateCustomPolicy": judged,
-        "stepfunctions.ValidateStateMachineDefinition": lambda _: {
-            "result": "OK",
-            "diagnostics": [],
-        },
-        "stepfunctions.TestState": test_of_state,
-        "events.TestEventPattern": lambda given: {
-            "Result": json.loads(given["Event"])["source"]
-            in json.loads(given["EventPattern"])["source"]
-        },
-    }
-
-
-QUOTAS = {
-    "fargate": [
-        {"QuotaName": f"Fargate {kind} vCPU resource count", "Value": 100.0}
-        for kind in ("On-Demand", "Spot")
-    ],
-    "vpc": [
-        {"QuotaName": name, "Value": value}
-        for name, value in (
-            ("VPCs per Region", 5.0),
-            ("Internet gateways per Region", 5.0),
-            ("Gateway VPC endpoints per Region", 5.0),
-            ("Network interfaces per Region", 5_000.0),
-        )
-    ],
-    "emr-serverless": [{"QuotaName": "Max concurrent vCPUs per account", "Value": 100.0}],
-}
-
-
-def fail(code: str) -> Any:
-    raise AwsError(code)
-
-
-def role(name: str) -> dict[str, Any]:
-    return {
-        "Path": "/",
-        "RoleName": name,
-        "RoleId": "AROAEXAMPLE123456",
-        "Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}",
-        "CreateDate": datetime(2026, 1, 1, tzinfo=UTC),
-    }
-
-
-def judged(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The simulator where each statement does what it says: a denial goes before."""
-    statements = [
-        each for text in given["PolicyInputList"] for each in json.loads(text)["Statement"]
-    ]
-    resources = given.get("ResourceArns", ["*"])
-    results = []
-    for action in given["ActionNames"]:
-        decisions = {each: _decision(statements, action, each) for each in resources}
-        results.append(
-            {
-                "EvalActionName": action,
-                "EvalResourceName": "form",
-                "EvalDecision": next(iter(decisions.values())),
-                "ResourceSpecificResults": [
-                    {"EvalResourceName": each, "EvalResourceDecision": decision}
-                    for each, decision in decisions.items()
-                ],
-            }
-        )
-    return {"EvaluationResults": results, "IsTruncated": False}
-
-
-def _decision(statements: list[Any], action: str, resource: str) -> str:
-    effects = {
-        each["Effect"]
-        for each in statements
-        if action in as_list(each["Action"])
-        and any(fnmatchcase(resource, one) for one in as_list(each["Resource"]))
-    }
-    if "Deny" in effects:
-        return "explicitDeny"
-    return "allowed" if effects else "implicitDeny"
-
-
-def test_of_state(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the Amazon States Language says of one state with a mock."""
-    state, data = json.loads(given["definition"]), json.loads(given["input"])
-    mock = given.get("mock", {})
-    if state["Type"] in ("Task", "Parallel") and not mock:
-        fail("InvalidDefinition")
-    if state["Type"] not in ("Task", "Parallel") and mock:
-        fail("ValidationException")
-    if state["Type"] == "Fail":
-        return {"status": "FAILED", "error": state["Error"]}
-    if state["Type"] == "Choice":
-        for each in state["Choices"]:
-            value = data
-            for part in each["Variable"].split(".")[1:]:
-                value = value[part]
-            if value == each["StringEquals"]:
-                return {"status": "SUCCEEDED", "nextState": each["Next"]}
-        return {"status": "SUCCEEDED", "nextState": state["Default"]}
-    if (error := mock.get("errorOutput", {}).get("error")) is not None:
-        tried = given.get("stateConfiguration", {}).get("retrierRetryCount", 0)
-        if tried < sum(each["MaxAttempts"] for each in state.get("Retry", ())):
-            return {"status": "RETRIABLE", "error": error}
-        for each in state.get("Catch", ()):
-            if {error, "States.ALL"} & {*each["ErrorEquals"]}:
-                return {"status": "CAUGHT_ERROR", "nextState": each["Next"], "error": error}
-        return {"status": "FAILED", "error": error}
-    following = {"nextState": state["Next"]} if "Next" in state else {}
-    return {"status": "SUCCEEDED", **following}
 
 
 @dataclass

@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.cli.checks.finding import Level
+from longhaul.cli.checks.finding import Finding, Level
 from longhaul.cli.rehearsal import change_set
-from longhaul.cli.rehearsal.answer import Answer
-from longhaul.cli.rehearsal.template import Template
+from longhaul.cli.rehearsal.change_set import Template
 from longhaul.cli.target import Target
 from simulation.aws.clock import VirtualClock
 from tests.cli.rehearsal.conftest import AwsError, CloudFormation, Stubs
 
 Warn = Callable[[str], None]
-SMALL = Template({"Resources": {}}, "Longhaul", "123456789012", "eu-central-1", "aws")
+SMALL = Template({"Resources": {}}, "Longhaul", "eu-central-1", "aws")
 
 
 def checked(
     target: Target, template: Template, clock: VirtualClock, warn: Warn = pytest.fail
-) -> list[Answer]:
+) -> list[Finding]:
     return list(
         change_set.checked(
             target, template, bucket="cdk-assets", token="abc123", clock=clock, warn=warn
@@ -30,8 +29,8 @@ def checked(
     )
 
 
-def of(found: list[Answer], level: Level) -> list[str]:
-    return [f"{each.asked}: {each.answer}" for each in found if each.level is level]
+def of(found: list[Finding], level: Level) -> list[str]:
+    return [each.what for each in found if each.level is level]
 
 
 def test_a_change_set_of_a_new_stack_has_a_stack_of_its_own_and_leaves_nothing(
@@ -248,7 +247,7 @@ def test_what_was_answered_before_a_right_is_missing_is_reported(
         target, SMALL, bucket="cdk-assets", token="abc123", clock=clock, warn=pytest.fail
     )
 
-    assert [next(answers).asked for _ in range(2)] == ["change set", "removal"]
+    assert [next(answers).what.partition(":")[0] for _ in range(2)] == ["change set", "removal"]
     with pytest.raises(ClientError):
         next(answers)
 
