@@ -31,8 +31,8 @@ WHEN_SENT: Final = (
     Mutant(
         "a cancel covers what is sent after it",
         _LEASE,
-        "return cancelled_at is not None and sent_at < cancelled_at",
-        "return cancelled_at is not None",
+        "return self.cancelled_at is not None and sent_at < self.cancelled_at",
+        "return self.cancelled_at is not None",
     ),
     Mutant(
         "a dead job runs again for what was sent before its end",
