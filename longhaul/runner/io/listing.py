@@ -235,7 +235,7 @@ class InputListing:
             if named := self._sources_in_manifest(bucket, place, prefix, read):
                 return _parted(named, prefix)
         is_inside = any(map(read, _around(prefix)))
-        listed = list(self._list(bucket, prefix))
+        listed = _parted(self._list(bucket, prefix), prefix)
         outputs: dict[str, Manifest] = {}
         for source in listed:
             place = source.key.removesuffix(MANIFEST)
@@ -247,15 +247,18 @@ class InputListing:
                 and (manifest := read(place)) is not None
             ):
                 outputs[place] = manifest
-        found = {
-            source.key: source
+        found = [
+            source
             for source in listed
             if outputs.keys().isdisjoint(_around(source.key))
             and _is_data(source, source.key[len(prefix) :], is_inside=is_inside)
-        }
-        for place, manifest in outputs.items():
-            found |= {each.key: each for each in self._main_of(bucket, place, manifest)}
-        return _parted((found[key] for key in sorted(found)), prefix)
+        ]
+        if outputs:  # else in their order: a million files leave little memory
+            for place, manifest in outputs.items():
+                found += self._main_of(bucket, place, manifest)
+            by_key = {source.key: source for source in found}
+            found = [by_key[key] for key in sorted(by_key)]
+        return _parted(found, prefix)
 
     def _main_of(self, bucket: str, prefix: str, manifest: Manifest) -> list[Source]:
         """The files of an output's main dataset."""

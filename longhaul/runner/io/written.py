@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import stat
+import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
@@ -29,6 +30,7 @@ _MIN_PART: Final = 8 * _MIB
 _MIN_COPIED_PART: Final = 128 * _MIB
 _MAX_PARTS: Final = 10_000  # S3's limit
 _OPENED: Final = Path("/proc/self/fd")
+_LOOK_S = 5.0  # a look at all objects of a process takes a tenth of it, on busy cores too
 # Empty objects that S3's console and some of Hadoop's file systems make for folders.
 _FOLDER_MARKS: Final = ("/", "_$folder$")
 
@@ -287,7 +289,7 @@ def require_closed(folder: Folder) -> None:
     if not isinstance(folder, Path):
         return
     # Held over the collection, which would close a text's buffer before its last lines are in it.
-    held = [each for each in gc.get_objects() if issubclass(type(each), io.IOBase)]
+    held = _open_objects()
     gc.collect()
     del held
     for opened in _OPENED.glob("*"):
@@ -302,6 +304,19 @@ def require_closed(folder: Folder) -> None:
                 f"output: {file.name} is still open for writing when the job has ended: close it,"
                 " as `with open(…)` does, or what was written last would be missing"
             )
+
+
+def _open_objects() -> list[io.IOBase]:
+    """Whatever this process reads from or writes to.
+
+    No other thread runs meanwhile: one that is building a tuple may not find it referenced by us.
+    """
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(_LOOK_S)
+    try:
+        return [each for each in gc.get_objects() if issubclass(type(each), io.IOBase)]
+    finally:
+        sys.setswitchinterval(interval_s)
 
 
 def content_version(status: os.stat_result) -> Hashable:
