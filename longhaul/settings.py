@@ -73,27 +73,23 @@ class Model(BaseModel):
 class LeaseSettings(Model):
     """The timing of the lease. The defaults are for AWS; the local profile uses seconds."""
 
-    # One wait is a tenth of what could be lost: recovery from an unseen crash stays in proportion
-    # to the work.
+    # One wait is a tenth of what could be lost by an unseen crash.
     beat_fraction: float = Field(default=0.10, gt=0, le=0.5)
     # The first wait, and the shortest. A claim extends its message where the queue's visibility
     # (120 s) would not last until then.
     beat_floor_s: int = Field(default=15, ge=1, le=300)
-    # 5 min keeps a 12 h job under 200 beats, and the history of a 7 d job under 25,000 events (9 a
-    # beat). Beats that fail are retried no less often.
+    # Keeps a 12 h job under 200 beats, and the history of a 7 d job under 25,000 events.
     beat_ceiling_s: int = Field(default=300, ge=1, le=3600)
-    # A beat may come a quarter late, plus a minute for Lambda cold starts and retries, before the
-    # message shows.
+    # A beat may come a quarter late, plus a minute, before the message shows.
     visibility_factor: float = Field(default=1.25, ge=1)
     # On top of the wait times `visibility_factor`.
     visibility_margin_s: int = Field(default=60, ge=1, le=600)
-    # Half an hour before SQS's cap: room for several failed beats before the message is visible
-    # by itself.
+    # Half an hour before SQS's cap: room for several failed beats.
     hand_over_age_s: int = Field(default=41_400, ge=1, le=SQS_VISIBILITY_CAP_S - 300)
     # Fargate starts in 30-90 s; after ten minutes without a first report a task never starts.
     start_timeout_s: int = Field(default=600, ge=1)
-    # Full jitter over base * 2 ** failures, see `domain.backoff.back_off_s`. A first interruption
-    # is tried again at once; with 0, everything is.
+    # Full jitter over base * 2 ** failures. A first interruption is tried again at once; with 0,
+    # everything is.
     backoff_base_s: int = Field(default=10, ge=0)
     # The longest back-off, however many attempts have failed.
     backoff_cap_s: int = Field(default=900, ge=1, le=43_200)
@@ -102,34 +98,26 @@ class LeaseSettings(Model):
     # On top of stop_timeout_s before a stopped attempt's successor may start.
     stop_margin_s: int = Field(default=30, ge=0)
     # A message without a free slot is hidden for a twentieth of its likely wait, within these
-    # bounds, see `domain.pace`. The least bounds what one waiting message costs, to six looks a
-    # minute. The most is how late a message can learn that its stage has got more slots.
+    # bounds: what one waiting message costs, and how late it can learn of more slots.
     defer_min_s: int = Field(default=15, ge=1)
     # See `defer_min_s`.
     defer_max_s: int = Field(default=1_800, ge=1, le=21_600)
     # Attempts that the platform ended (Spot, infrastructure) do not count as failures, but not
     # without end.
     max_interruptions: int = Field(default=20, ge=1)
-    # Attempts for which AWS had no room (capacity, quotas, throttles) count as nothing. A job that
-    # finds none for this long is dead-lettered: 7 days, of which the alarm about long waits rings
-    # for six.
+    # A job for which AWS has no room for this long is dead-lettered.
     max_unplaced_s: int = Field(default=604_800, ge=1)
-    # After so many interruptions, or start_timeout_s without a place, a job runs on demand: it has
-    # waited enough.
+    # After so many interruptions, or start_timeout_s without a place, a job runs on demand.
     spot_interruptions: int = Field(default=2, ge=1)
-    # How often the runner looks at its job, and its shortest wait between two reports. In their
-    # answers it sees a cancel or a lost lease. The wait is `beat_fraction` of the attempt's age,
-    # three times that where nothing is new, and 15 s or this at most.
+    # How often the runner looks at its job, and its shortest wait between two reports, in whose
+    # answers it sees a cancel or a lost lease.
     progress_period_s: float = Field(default=5, gt=0, le=60)
-    # A message is replaced by a copy before SQS gives up on it: well below maxReceiveCount (1000),
-    # and at half of the queue's retention (14 days). A million waiting messages are received within
-    # hours, a running job's at the next hand-over, half a day later. So a message that gets much
-    # older is in trouble, and people have six days.
+    # A message is replaced by a copy well below maxReceiveCount (1000), and at half of the queue's
+    # retention: one that gets much older is in trouble, and people have six days.
     renew_receives: int = Field(default=900, ge=1, le=990)
     # As `renew_receives`, by the age of the message.
     renew_age_s: int = Field(default=7 * 86_400, ge=1)
-    # A released job whose message has not come this long after its back-off has lost it (a purged
-    # queue): the sweeper sends a copy.
+    # A released job whose message has not come this long after its back-off gets a copy.
     missing_after_s: int = Field(default=6 * 3_600, ge=1)
 
     @model_validator(mode="after")
@@ -160,7 +148,7 @@ class RequestLimits(Model):
 
     # Out of memory also grows a job to this size and no further.
     max_size: SizeName = "xlarge"
-    # A day: above the default timeout of 6 h, and a forgotten job still ends. Longer jobs raise it.
+    # A forgotten job still ends. Longer jobs raise it.
     max_timeout_s: int = Field(default=86_400, ge=1, le=604_800)
     # A job that hangs holds its slot for this long.
     max_stall_timeout_s: int = Field(default=21_600, ge=1, le=604_800)
@@ -196,10 +184,9 @@ class StageSettings(Model):
     engine: EngineName = "fargate"
     # vCPU, memory and disk: see the sizes.
     size: SizeName = "small"
-    # Fargate Spot: about a third of the price, and the platform may end a task with two minutes'
-    # notice.
+    # Fargate Spot: about a third of the price, and two minutes' notice.
     spot: bool = False
-    # At most 7 days: beats every 5 min then stay below Step Functions' 25,000 history events.
+    # At most 7 days: Step Functions' history has 25,000 events.
     timeout_s: int = Field(default=21_600, ge=1, le=604_800)
     # Without progress for this long a job is stopped and retried.
     stall_timeout_s: int = Field(default=900, ge=1, le=604_800)

@@ -93,7 +93,7 @@ class NetworkSettings(Model):
 class Settings(Model):
     # Part of every task family's name, and a name in CloudFormation.
     stack_name: str = Field(default="Longhaul", pattern=r"^[A-Za-z][A-Za-z0-9-]{0,59}$")
-    # None: the template fits every account and region, and the CDK CLI decides at deploy.
+    # None: the CDK CLI decides at deploy.
     account: Annotated[str, Field(pattern=r"^\d{12}$")] | None = None
     # As `account`.
     region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] | None = None
@@ -116,40 +116,33 @@ class Settings(Model):
     # Glue databases of the account whose tables jobs may write and read, beside the stack's own,
     # which is named after the stack: `Longhaul-b` has `longhaul_b`.
     table_databases: tuple[DatabaseName, ...] = ()
-    # False: the stack makes no database of its own, and tables go to those of table_databases, or
-    # nowhere. For a lake in which the deploying role may make none (docs/tables.md).
+    # False: tables go to those of table_databases, or nowhere (docs/tables.md).
     own_database: bool = True
-    # Grant the roles what they need in Lake Formation, in each of these databases. CloudFormation's
-    # role must be an administrator of the lake (docs/tables.md).
+    # Grant the roles what they need in Lake Formation. CloudFormation's role must be an
+    # administrator of the lake (docs/tables.md).
     lake_formation: bool = False
-    # The customer's KMS key with which the account encrypts its Glue catalog: the roles that use
-    # tables need it. None: the catalog has a key of AWS, a service role, or no encryption.
+    # The customer's KMS key of the account's Glue catalog: the roles that use tables need it.
     catalog_key: KeyArn | None = None
-    # Tables of the stack's own database that Glue compacts, and frees of old snapshots (7 days) and
-    # of files that no snapshot has (14 days). A table has to exist when it is named here: run its
-    # first job before.
+    # Tables of the stack's own database that Glue compacts and cleans up. A table has to exist when
+    # it is named here.
     optimized_tables: tuple[TableName, ...] = ()
     # Where a message may take a job's code from: `s3://our-code/production/`, or `jobs/` in the
-    # data bucket. Who can write there can run code under a stage's role. Empty: only the catalogue
-    # runs.
+    # data bucket. Who can write there can run code under a stage's role.
     job_prefixes: tuple[Prefix, ...] = ()
-    # Bucket → the customer's KMS keys with which its objects are encrypted: those of today, and of
-    # objects that are older.
+    # Bucket → the customer's KMS keys of its objects, older ones too.
     kms_keys: dict[BucketName, Annotated[tuple[KeyArn, ...], Field(min_length=1)]] = Field(
         default_factory=dict
     )
     # A customer's KMS key for the data bucket, all logs and the alarms' topic. Its policy must let
-    # CloudWatch use it (docs/security.md). None: AWS's keys, and none for the topic.
+    # CloudWatch use it (docs/security.md).
     kms_key: KeyArn | None = None
-    # For so long the data bucket keeps what was deleted or overwritten. None: it keeps none of it.
+    # For so long the data bucket keeps what was deleted or overwritten. None: not at all.
     versions_days: int | None = Field(default=None, ge=1)
     # A bucket of the account that gets the data bucket's access logs, below `<stack>/data/`.
     access_log_bucket: BucketName | None = None
-    # A managed policy that bounds every role, by its name or ARN: for an account in which
-    # iam:CreateRole is allowed with one alone (docs/deploy.md).
+    # A managed policy that bounds every role, by its name or ARN (docs/deploy.md).
     permissions_boundary: PolicyName | None = None
-    # How the name of every role begins, where an account allows no others. The names then end with
-    # the region: roles are the whole account's. None: CloudFormation names them after the stack.
+    # How the name of every role begins, where an account allows no others.
     role_name_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9+=,.@_-]{1,30}$")] | None = None
     # The path of every role, where an account asks for one.
     role_path: Annotated[str, Field(pattern=r"^/([A-Za-z0-9._+=,@-]+/)*$", max_length=512)] = "/"
@@ -161,23 +154,20 @@ class Settings(Model):
     sizes: Sizes = Sizes()
     # Where tasks run.
     network: NetworkSettings = NetworkSettings()
-    # Let the functions run in the subnets of tasks, where an organization demands it. The VPC must
-    # be one of yours: a function has no public IP there, and needs a NAT or the endpoints of all
-    # services that it calls (docs/deploy.md).
+    # Let the functions run in the subnets of tasks. The VPC must be one of yours, with a NAT or all
+    # endpoints (docs/deploy.md).
     functions_in_vpc: bool = False
-    # A code signing configuration of Lambda, which functions must then pass: who signs the archives
-    # of the CDK's assets is the pipeline that deploys. A function made of an image has none.
+    # A code signing configuration of Lambda, which functions must then pass. The pipeline that
+    # deploys signs.
     code_signing: CodeSigningArn | None = None
     # None: the template holds nothing of this engine.
     emr_serverless: EmrSettings | None = None
-    # How the image's layers are packed. `zstd` unpacks faster at each start, and needs BuildKit and
-    # an image store that keeps what BuildKit wrote (docs/containers.md).
+    # `zstd` unpacks faster, and needs BuildKit and containerd's image store (docs/containers.md).
     image_compression: Literal["gzip", "zstd"] = "gzip"
-    # The base of the job's image: Debian or a relative of it, with `python`. None: what
-    # longhaul/runner/Dockerfile names.
+    # The base of the job's image: Debian or a relative of it, with `python`.
     python_image: Annotated[str, Field(min_length=1)] | None = None
-    # Where pip takes packages from when the image is built; the locks' hashes hold there too.
-    # Without a password, which the image would show. None: PyPI.
+    # Where pip takes packages from when the image is built. Without a password, which the image
+    # would show.
     pip_index: Annotated[str, Field(pattern=r"^https?://[^\s@]+$")] | None = None
 
     @model_validator(mode="after")

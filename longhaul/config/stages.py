@@ -48,7 +48,7 @@ class StageDeployment(StageSettings):
 
     # The most that a request may ask for.
     limits: StageLimits = StageLimits()
-    # A job that waits longer raises an alarm. A day by default: only its producers know better.
+    # A job that waits longer raises an alarm.
     max_wait_s: int = Field(default=86_400, ge=300)
     # A job that recurs.
     schedule: Schedule | None = None
@@ -59,24 +59,22 @@ class StageDeployment(StageSettings):
     # What its jobs may do beside what its limits open to them: statements in IAM's own words
     # (docs/stages.md#rights).
     policies: tuple[Statement, ...] = ()
-    # For the same, managed policies: of the account by name, AWS's own by ARN.
-    # A role has ten, and with a higher quota of the account twenty.
+    # For the same, managed policies: of the account by name, AWS's own by ARN. A role has ten, or
+    # twenty.
     managed_policies: Annotated[tuple[PolicyName, ...], Field(max_length=20)] = ()
-    # The ARN of a role of yours, in the place of the one that the stack makes for the stage. What
-    # it must allow and whom it must trust: docs/stages.md#a-role-of-your-own.
+    # The ARN of a role of yours, in the place of the stack's (docs/stages.md#a-role-of-your-own).
     role: RoleArn | None = None
     # Variables of the environment in which its jobs run. Not for secrets: the template shows them.
     environment: Annotated[dict[VariableName, VariableValue], Field(max_length=MAX_VARIABLES)] = (
         Field(default_factory=dict)
     )
-    # Variables that each attempt reads when it begins, with the stage's role: by name, the ARN of
-    # a secret of Secrets Manager, or of a parameter of SSM. `:KEY::` after the ARN of a secret is
-    # one key of its JSON (docs/secrets.md).
+    # Variables that each attempt reads when it begins: by name, the ARN of a secret or of a
+    # parameter of SSM (docs/secrets.md).
     secrets: Annotated[dict[VariableName, SecretArn], Field(max_length=MAX_VARIABLES)] = Field(
         default_factory=dict
     )
-    # How the names of its queues begin, where that is not `<stack>-<stage>`. A stage with a hyphen
-    # in its name needs it: `a-b` of the stack `c` and `b` of the stack `c-a` would share queues.
+    # How the names of its queues begin. A stage with a hyphen in its name needs it: `a-b` of the
+    # stack `c` and `b` of the stack `c-a` would share queues.
     queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
 
     @field_validator("name")
