@@ -175,7 +175,6 @@ OF_WORK = {
     "new_job": 92,
     "pause": 88,
     "rehearse": 150,
-    "report": 104,
     "rerun": 124,
     "retry": 97,
     "run_tests": 99,

@@ -233,35 +233,35 @@ def test_a_result_has_the_files_that_the_manifest_names(world: World, client: Cl
     files = (ManifestFile(path="a.parquet", size=7), ManifestFile(path="b/c", size=1, dataset="b"))
     manifest = Manifest(key=row.key, run=row.run, attempt=1, files=files)
     world.aws.s3.put_object(
-        Bucket=BUCKET, Key="out/_SUCCESS", Body=manifest.model_dump_json().encode()
+        Bucket=BUCKET, Key="clean/2013-01/_SUCCESS", Body=manifest.model_dump_json().encode()
     )
     world.clock.meanwhile.append(lambda: succeed(world, row))
 
     result = client.result(job)
 
     assert (result.output, result.status.state, result.status.attempt) == (
-        f"s3://{BUCKET}/out/",
+        f"s3://{BUCKET}/clean/2013-01/",
         "SUCCEEDED",
         1,
     )
     assert result.files == (
-        OutputFile(f"s3://{BUCKET}/out/a.parquet", 7, "."),
-        OutputFile(f"s3://{BUCKET}/out/b/c", 1, "b"),
+        OutputFile(f"s3://{BUCKET}/clean/2013-01/a.parquet", 7, "."),
+        OutputFile(f"s3://{BUCKET}/clean/2013-01/b/c", 1, "b"),
     )
     assert client.result(job.job_id) == result
-    world.aws.s3.delete_object(Bucket=BUCKET, Key="out/_SUCCESS")
+    world.aws.s3.delete_object(Bucket=BUCKET, Key="clean/2013-01/_SUCCESS")
     assert client.result(job).files == ()
 
 
 def test_a_result_has_the_files_of_each_further_output(world: World, client: Client) -> None:
     job = client.submit(BODY)
-    row = run(world, job)
+    report, daily = f"s3://{BUCKET}/report/", "table://lake/daily"
+    row = run(world, job, places={"": OUTPUT.prefix, "report": report, "daily": daily})
     files = (ManifestFile(path="a.csv", size=7),)
     manifest = Manifest(key=row.key, run=row.run, attempt=1, files=files)
     world.aws.s3.put_object(
         Bucket=BUCKET, Key="report/_SUCCESS", Body=manifest.model_dump_json().encode()
     )
-    report, daily = f"s3://{BUCKET}/report/", "table://lake/daily"
     beside = (NamedOutput("report", report, 1, 7), NamedOutput("daily", daily, 1, 7))
     succeed(world, row, replace(OUTPUT, beside=beside))
 

@@ -16,7 +16,7 @@ def listing_of(*places: str) -> InputListing:
 
 def writers_of(text: str, listing: InputListing, etag: str = "") -> list[str]:
     inputs: dict[str, InputPath] = {"a": input_of(text)}
-    staged = {"a": StagedInput("path", 1, 1, frozenset(), "ab12", etag)}
+    staged = {"a": StagedInput("path", 1, 1, frozenset(), digest="ab12", etag=etag)}
     (read,) = reads(inputs, staged, listing)
     return [each.key for each in read.writers]
 

@@ -22,7 +22,7 @@ def test_what_a_job_imports() -> None:
     assert members(longhaul.job) == {
         "ArrowStream": "",
         "Format": "",
-        "Input": "path extensions",
+        "Input": "path extensions types",
         "Job": (
             "params inputs parents input read write checkpoint folder state save on_stop"
             " is_stopping id run attempt key deadline files progress quiet metric emit"

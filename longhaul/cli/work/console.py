@@ -1,6 +1,7 @@
 """What `longhaul console` does."""
 
 from pathlib import Path
+from typing import Literal
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
@@ -8,7 +9,9 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import stop_signals
 
 
-def console(target: Target, *, port: int, export: Path | None, within: str) -> None:
+def console(
+    target: Target, *, port: int, export: Path | None, within: Literal["1h", "6h", "1d", "7d"]
+) -> None:
     out = Output()
     if export is not None:
         _export(target, export, within)

@@ -20,7 +20,7 @@ MESSAGES: Final = (
         "an adoption keeps the old receipt handle",
         _TRANSITIONS,
         '"receipt_handle": after.receipt_handle',
-        '"receipt_handle": before.receipt_handle',
+        '"receipt_handle": before.receipt_handle or after.receipt_handle',
     ),
     Mutant(
         "the 12 hour limit of SQS is ignored",
