@@ -13,7 +13,7 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.outcome import reopened
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.cloud import FakeAws
-from tests.builders import NOW, OUTPUT, changed, message, running, stage
+from tests.builders import NOW, OUTPUT, message, running, stage
 from tests.contract.conftest import Aws, create_leases_table
 from tests.contract.leases import NUMBERS, STAGE, after
 
@@ -130,24 +130,7 @@ def test_latest_attempts_replace_the_earliest_in_the_history(
     )
 
 
-def test_history_of_an_old_row_without_one_is_its_latest_attempt(
-    leases: DynamoLeases,
-) -> None:
-    old = changed(
-        running(),
-        state=State.DEAD,
-        settled_attempt=3,
-        attempt=3,
-        last_class="failed",
-        settled_at=NOW,
-    )
-    (only,) = leases.history([old])[old.key]
-    assert (only.attempt.number, only.kind, only.ended_at, only.state) == (
-        3,
-        "failed",
-        NOW,
-        State.DEAD,
-    )
+def test_a_job_that_never_began_has_no_history(leases: DynamoLeases) -> None:
     assert leases.history([cancelled_before_claim("main#x", "main", NOW)]) == {"main#x": []}
 
 
