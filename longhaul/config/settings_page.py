@@ -102,7 +102,7 @@ def _comments_in(source: str) -> dict[str, str]:
 
 def _default(name: str, field: FieldInfo) -> str:
     if field.is_required():
-        return "none: it must be given"
+        return "required"
     value = field.get_default(call_default_factory=True)
     if value is PydanticUndefined or isinstance(value, BaseModel):
         return "see below"
@@ -154,18 +154,18 @@ def _choices(kind: Any) -> Iterator[str]:  # noqa: ANN401 - any annotation
 def _type(kind: Any) -> str:  # noqa: ANN401 - any annotation
     text = re.sub(r"^typing\.|[a-z_]+\.(?=[A-Z])", "", str(kind))
     names = {
-        bool: "true or false", int: "a whole number", str: "a text", float: "a number",
+        bool: "true, false", int: "integer", str: "text", float: "number",
     }  # fmt: skip
     if kind in names:
         return names[kind]
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return "an object"
+        return "object"
     if get_origin(kind) is tuple or "tuple" in text:
-        return "a list"
+        return "list"
     if get_origin(kind) is dict:
-        return "an object"
+        return "object"
     inner = (each for each in get_args(kind) if isinstance(each, type))
-    return "an object" if any(issubclass(each, BaseModel) for each in inner) else "a text"
+    return "object" if any(issubclass(each, BaseModel) for each in inner) else "text"
 
 
 def page(before: str) -> str:
