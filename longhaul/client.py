@@ -179,8 +179,8 @@ class Client:
         """Check a request, and send it.
 
         Args:
-            request: The fields of a message's body (docs/requests.md). Without a `job_id` it gets
-                one. With one it can be submitted again: the same work runs once.
+            request: The fields of a message's body (docs/reference/requests.md). Without a `job_id`
+                it gets one. With one it can be submitted again: the same work runs once.
             stage: Whose queue it goes to; by default the first.
             group: The tenant whose request it is: SQS's message group, for a fair queue.
 

@@ -1,9 +1,9 @@
-"""The tables of `docs/lease.md`, for the tests that compare the code with them."""
+"""The tables of `docs/internals/lease.md`, for the tests that compare the code with them."""
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "lease.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "internals" / "lease.md"
 
 
 def table(title: str, page: Path = PAGE) -> list[dict[str, str]]:

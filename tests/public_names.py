@@ -30,7 +30,7 @@ def undocumented(module: ModuleType) -> list[str]:
 
 def _members(value: Any) -> list[str]:
     if not inspect.isclass(value) or issubclass(value, BaseModel):
-        return []  # docs/settings.md has the fields of settings
+        return []  # docs/reference/settings.md has the fields of settings
     own = [each.name for each in fields(value)] if is_dataclass(value) else []
     code = (name for name, each in vars(value).items() if _is_code(each))
     return [*own, *(name for name in code if not name.startswith("_") and name not in own)]

@@ -107,7 +107,7 @@ class PythonFunction(lambda_.Function):
         # A role of our own: the default one gets a managed policy that may write every log group of
         # the account.
         # No aws:SourceAccount: AWS does not say that Lambda passes it whenever it assumes the
-        # role, as to poll a queue, and then the role could not be assumed (docs/security.md).
+        # role, as to poll a queue, and then the role could not be assumed.
         role = iam.Role(
             scope, f"{id_}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")
         )

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """Documented in `longhaul --help` and docs/cli.md: scripts rely on them."""
+    """Documented in `longhaul --help` and docs/reference/cli.md: scripts rely on them."""
 
     OK = 0
     FAILED = 1

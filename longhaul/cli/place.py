@@ -37,7 +37,7 @@ def locate(
     environment: Mapping[str, str],
     work_dir: Path,
 ) -> Place:
-    """Choose the place: `docs/cli.md` has the order in which these count.
+    """Choose the place: `docs/reference/cli.md` has the order in which these count.
 
     Raises:
         CommandError: an endpoint is configured for a single service.

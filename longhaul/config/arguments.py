@@ -38,7 +38,7 @@ OWN_ARGUMENTS: Final = (*OF_THE_CONSTRUCT, "notify", "project", "vpc", "vpc_subn
 class SettingsArguments(TypedDict, total=False):
     """The settings of `longhaul.toml`, as typed arguments: all but those of the two above.
 
-    `docs/settings.md` says what each is for, its default, and what is allowed.
+    `docs/reference/settings.md` says what each is for, its default, and what is allowed.
     """
 
     stack_name: str

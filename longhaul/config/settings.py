@@ -134,7 +134,7 @@ class Settings(Model):
         default_factory=dict
     )
     # A customer's KMS key for the data bucket, all logs and the alarms' topic. Its policy must let
-    # CloudWatch use it (docs/security.md).
+    # CloudWatch use it (docs/internals/security.md).
     kms_key: KeyArn | None = None
     # For so long the data bucket keeps what was deleted or overwritten. None: not at all.
     versions_days: int | None = Field(default=None, ge=1)
@@ -162,7 +162,8 @@ class Settings(Model):
     code_signing: CodeSigningArn | None = None
     # None: the template holds nothing of this engine.
     emr_serverless: EmrSettings | None = None
-    # `zstd` unpacks faster, and needs BuildKit and containerd's image store (docs/containers.md).
+    # `zstd` unpacks faster, and needs BuildKit and containerd's image store
+    # (docs/internals/containers.md).
     image_compression: Literal["gzip", "zstd"] = "gzip"
     # The base of the job's image: Debian or a relative of it, with `python`.
     python_image: Annotated[str, Field(min_length=1)] | None = None

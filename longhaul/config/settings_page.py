@@ -1,4 +1,4 @@
-"""The tables of docs/settings.md: `python -m longhaul.config.settings_page` writes them.
+"""The tables of docs/reference/settings.md: `python -m longhaul.config.settings_page` writes them.
 
 Names, defaults and ranges come from the models, the reasons from the comments above the fields. A
 field without a comment is an error, so that none goes without a reason. Imports no CDK.
@@ -27,7 +27,7 @@ from longhaul.config.trigger import Trigger
 from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.settings import FollowOnSettings, LeaseSettings
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
 BEGIN: Final = "<!-- From here on `python -m longhaul.config.settings_page` writes the page. -->"
 SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "The stack": Settings,

@@ -1,6 +1,6 @@
 """What a received message means for its job: decided from a row and a message. Pure.
 
-`docs/lease.md` has every case as a table, which the tests read.
+`docs/internals/lease.md` has every case as a table, which the tests read.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """What people call a job: a label and tags. Pure.
 
 They name work and do not describe it: no rule reads them, and a request with other ones asks for
-the same work (`docs/decisions/0022-labels-name-work.md`).
+the same work (`docs/internals/decisions/0022-labels-name-work.md`).
 """
 
 import re

@@ -6,7 +6,8 @@
     anyone   remove all that the job has stored, when its run has ended
 
 Only what the pointer reaches exists. A zombie's objects and records are orphans: nothing names
-them, and they go with the rest when the run ends. `docs/lease.md` has the write as a table.
+them, and they go with the rest when the run ends. `docs/internals/lease.md` has the write as a
+table.
 """
 
 import re

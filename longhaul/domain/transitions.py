@@ -1,7 +1,7 @@
 """The transitions of a row, as values: each is one conditional write. Pure.
 
-`docs/lease.md` has the protocol as tables. What decides on a transition is in `domain.claim`,
-`domain.beat` and `domain.settlement`.
+`docs/internals/lease.md` has the protocol as tables. What decides on a transition is in
+`domain.claim`, `domain.beat` and `domain.settlement`.
 
 time ───────────────────────────────────────────────────────────────────────────────►
 attempt 1   claim ── register ── progress ──x (stalls; settled; released)

@@ -49,7 +49,7 @@ class JobStatus:
         beats: Heartbeats of the latest attempt.
         lease_expires_at: Of a running job: when its lease ends unless it is renewed.
         kind: What the end of its latest attempt meant, such as `failed`, `permanent` or
-            `timed_out`: docs/architecture.md has the table.
+            `timed_out`: docs/internals/architecture.md has the table.
         error: Why, in a sentence.
         settled_at: When its latest attempt was settled.
         retry_at: Of a released job: the earliest start of its next attempt.

@@ -15,7 +15,7 @@ class Violation:
     """An invariant that did not hold.
 
     Attributes:
-        code: As in docs/reliability.md, such as S8.
+        code: As in docs/internals/reliability.md, such as S8.
         text: What should hold, and what was seen instead.
         plan: Names every fault that fired by its place, so it replays the same world.
     """

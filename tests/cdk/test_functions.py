@@ -120,7 +120,7 @@ def test_the_docs_say_how_many_dispatchers_a_stage_may_have(usual: Synthesis) ->
     mapping = usual.only("AWS::Lambda::EventSourceMapping")
     number = {5: "five"}[mapping["ScalingConfig"]["MaximumConcurrency"]]
 
-    page = (ROOT / "docs" / "security.md").read_text()
+    page = (ROOT / "docs" / "internals" / "security.md").read_text()
 
     assert f"The mapping bounds the dispatchers of a stage to {number} at a time" in page
 

@@ -1,4 +1,4 @@
-"""docs/settings.md: each field of each model, with its default, its range and its reason."""
+"""docs/reference/settings.md: each field of each model, with default, range and reason."""
 
 import re
 import typing
@@ -44,7 +44,7 @@ def test_every_field_is_on_the_page_with_its_reason(model: type[BaseModel]) -> N
 def test_the_pages_name_no_time_of_the_lease_that_does_not_exist() -> None:
     named = {
         name
-        for page in settings_page.PAGE.parent.rglob("*.md")
+        for page in settings_page.PAGE.parents[1].rglob("*.md")
         for name in re.findall(r"`lease\.(\w+)`", page.read_text("utf-8"))
     }
     assert named

@@ -1,4 +1,4 @@
-"""docs/cli.md has every command and option of the help, and no other."""
+"""docs/reference/cli.md has every command and option of the help, and no other."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from longhaul.cli.errors import ExitStatus
 from longhaul.config.version import version
 from tests.cli.conftest import World
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
 WHERE = {"--profile", "--region", "--stack"}
 COMMON = {"--help", "--install-completion", "--project", "--show-completion", "--version"}
 

@@ -1,4 +1,4 @@
-"""The tables of effects in `docs/lease.md`, each cell tried with the real handlers.
+"""The tables of effects in `docs/internals/lease.md`, each cell tried with the real handlers.
 
 `tests/unit/test_lease_tables.py` tries the tables of decisions.
 """

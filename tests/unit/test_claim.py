@@ -1,4 +1,4 @@
-"""What a claim writes. Which row and message lead to one is in the table of `docs/lease.md`."""
+"""What a claim writes. Which row and message lead to one: `docs/internals/lease.md`."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The tables of decisions in `docs/lease.md`, tried cell by cell.
+"""The tables of decisions in `docs/internals/lease.md`, tried cell by cell.
 
 The tables of effects are tried in `tests/handlers`.
 """

@@ -68,14 +68,14 @@ def test_readme_has_at_most_900_words() -> None:
 
 
 def test_every_decision_is_listed_and_their_numbers_have_no_holes() -> None:
-    folder = ROOT / "docs" / "decisions"
+    folder = ROOT / "docs" / "internals" / "decisions"
     pages = sorted(page.name for page in folder.glob("0*.md"))
     assert LINK.findall((folder / "README.md").read_text()) == pages
     assert [int(page[:4]) for page in pages] == list(range(1, len(pages) + 1))
 
 
 def test_every_decision_that_the_code_names_exists() -> None:
-    numbers = {page.name[:4] for page in (ROOT / "docs" / "decisions").glob("0*.md")}
+    numbers = {page.name[:4] for page in (ROOT / "docs" / "internals" / "decisions").glob("0*.md")}
     for package in (
         "examples",
         "functions",

@@ -1,6 +1,6 @@
 """The names of lists of pending uploads.
 
-When a list is kept, struck off or aborted is in the table of `docs/lease.md`.
+When a list is kept, struck off or aborted is in the table of `docs/internals/lease.md`.
 """
 
 from dataclasses import replace

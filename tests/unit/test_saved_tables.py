@@ -1,4 +1,4 @@
-"""What outlives an attempt, by the tables of `docs/lease.md`."""
+"""What outlives an attempt, by the tables of `docs/internals/lease.md`."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How attempts are settled: the table in `docs/architecture.md`, and what decides beside it."""
+"""How attempts are settled: the table in `docs/internals/architecture.md`, and more."""
 
 import json
 import random
@@ -17,7 +17,7 @@ from tests.builders import NOW, OUTPUT, changed, running, settings, stage
 from tests.layers import ROOT
 from tests.lease_page import table
 
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "internals" / "architecture.md"
 LATER = NOW + timedelta(hours=1)
 TASK = "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/t"
 STARTED = changed(running(), progress_at=NOW, task_arn=TASK)

@@ -70,7 +70,7 @@ def permissions(target: Target) -> Iterator[Finding]:
     if denied:
         yield problem(
             f"permissions: not allowed: {'; '.join(denied)}",
-            f"let {principal} do so (docs/cli.md lists what the commands need)",
+            f"let {principal} do so (docs/reference/cli.md lists what the commands need)",
         )
     else:
         yield ok("permissions: all that the commands need, by simulation")

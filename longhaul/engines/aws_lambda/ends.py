@@ -31,7 +31,7 @@ MAX_TIMEOUT_S: Final = 840
 """The longest timeout of a job: a minute is left for the runner to end and to say why."""
 
 CLOCK_RIGHT_WITHIN: Final = timedelta(minutes=2)
-"""How wrong the clock may be that names an invocation's end: docs/reliability.md assumes it."""
+"""How wrong the clock may be that names an invocation's end (docs/internals/reliability.md)."""
 
 ENDED: Final = "JobEnded"
 """The error that the function raises when its job ended with another exit code than 0."""

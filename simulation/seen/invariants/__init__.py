@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S25 and L1 to L15 of docs/reliability.md.
+"""What must hold in every world: S1 to S25 and L1 to L15 of docs/internals/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """

@@ -47,7 +47,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S25, L1 to L15
+    code: str  # as in docs/internals/reliability.md: S1 to S25, L1 to L15
     says: str
     holds: Check
 
