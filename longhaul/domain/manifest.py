@@ -92,15 +92,19 @@ def carries_token(path: str) -> bool:
 
 
 def _token_of(path: str) -> str | None:
-    found = _TOKEN.search(path.rpartition("/")[2])
-    return found[0] if found else None
+    return _last_token(path.rpartition("/")[2])
+
+
+def _last_token(path: str) -> str | None:
+    """That of the attempt that wrote it: a file that came with another's token keeps it."""
+    return next(reversed(_TOKEN.findall(path)), None)
 
 
 def is_of_earlier_run(path: str, token: str) -> bool:
     """Whether an earlier run of the job of that attempt wrote a file."""
     key_hash, run, _ = token.split("-")
-    found = (each.split("-") for each in _TOKEN.findall(path))
-    return any(each[0] == key_hash and int(each[1]) < int(run) for each in found)
+    found = (_last_token(path) or "--").split("-")
+    return found[0] == key_hash and int(found[1]) < int(run)
 
 
 # A list may be forged, too. At the first wrong item validation ends: there is room for millions.

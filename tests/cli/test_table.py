@@ -188,6 +188,11 @@ def test_what_json_cannot_write_as_a_number_is_a_text(world: World) -> None:
     }
 
 
+def test_a_column_of_any_name_is_a_field_of_its_rows_object(world: World) -> None:
+    record = world.run("query", "SELECT 'yes' AS answer, 1 AS n", "--json").stdout
+    assert json.loads(record) == {"answer": "yes", "n": 1}
+
+
 def test_a_limit_says_that_there_is_more(world: World) -> None:
     world.flights(*((n, "JFK", n) for n in range(5)))
 

@@ -3,7 +3,15 @@
 import pytest
 
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MAIN, Manifest, ManifestFile, PendingOutput, Upload, merged
+from longhaul.domain.manifest import (
+    MAIN,
+    Manifest,
+    ManifestFile,
+    PendingOutput,
+    Upload,
+    is_of_earlier_run,
+    merged,
+)
 from longhaul.domain.manifest import carries_token as has_token
 from longhaul.domain.paths import DataPath, has_controls, parse_input, parse_job, parse_output
 from longhaul.domain.request import name_of
@@ -159,6 +167,16 @@ def test_a_publication_counts_as_done_while_its_files_are_there() -> None:
 
     assert manifest(2, f"day=1/part-0-{ours}.parquet", published=others).tells_of(ours)
     assert not manifest(2, f"day=1/part-0-{ours}1.parquet", published=others).tells_of(ours)
+
+
+def test_a_file_is_of_the_attempt_whose_token_its_name_has_last() -> None:
+    first, again = (AttemptId("main#a", 1767323045000 + run, 1).token for run in range(2))
+    ours = AttemptId("main#b", 1767323045000, 1).token
+
+    kept = manifest(2, f"photo-{first}-{ours}.jpg")
+    assert kept.tells_of(ours)
+    assert not kept.tells_of(first)
+    assert not is_of_earlier_run(kept.files[0].path, again)
 
 
 def test_manifest_of_a_version_without_a_list_of_publications_begins_one() -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.tables.reader import TableReader
@@ -50,9 +51,11 @@ def query(reader: TableReader, text: str, limit: int, *, as_json: bool) -> Answe
                 left_out += _bring(connection, reader, database, name)
             if reader.databases:
                 connection.execute(f"SET schema = {_literal(reader.databases[0])}")
-            shown = "to_json(answer)" if as_json else "COLUMNS(*)"
+            # By a name that no column has: a column of that name would be taken for the row.
+            row = f"row_{uuid4().hex}"
+            shown = f"to_json({row})" if as_json else "COLUMNS(*)"
             done = connection.execute(
-                f"SELECT {shown}::VARCHAR FROM ({select}) AS answer LIMIT {limit}"  # noqa: S608 - one SELECT of the user's, as DuckDB wrote it again
+                f"SELECT {shown}::VARCHAR FROM ({select}) AS {row} LIMIT {limit}"  # noqa: S608 - one SELECT of the user's, as DuckDB wrote it again
             )
             columns = [column[0] for column in done.description or ()]
             return Answer(columns, done.fetchall(), left_out)
