@@ -115,9 +115,13 @@ class Claimer:
         return self._uncancelled(found[:most])
 
     def _uncancelled(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Without those whose tree was cancelled: their messages end them."""
+        """Without those whose tree was cancelled: their messages end them.
+
+        And without those of whose tree that is not known, as its root cannot be read.
+        """
         roots = self.context.leases.load_many({each.lease.root for each in claims})
-        return [each for each in claims if not _is_of_cancelled_tree(each.lease, roots)]
+        known = (each for each in claims if each.lease.root not in roots.unreadable)
+        return [each for each in known if not _is_of_cancelled_tree(each.lease, roots)]
 
     def put_back(self, batch: Batch) -> None:
         """Hide the messages without a slot until they are to be looked at again."""

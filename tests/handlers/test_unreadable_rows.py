@@ -12,10 +12,18 @@ from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.lease import RecordedResult, State
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.transitions import Change, Clause
-from tests.builders import changed
+from tests.builders import BUCKET, body, changed, stage
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life
-from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, receive, settled
+from tests.handlers.test_stages import (
+    STAGES,
+    commit,
+    dispatched,
+    emitting,
+    queued,
+    receive,
+    settled,
+)
 
 DAY_S = 86_400
 
@@ -149,6 +157,28 @@ def test_a_sweep_repairs_the_others_counts_the_row_and_spares_what_belongs_to_it
     assert life.pending_lists()
     assert "stopped" not in report
     assert task.arn not in life.stack.stopped_tasks
+
+
+def test_an_unreadable_root_keeps_its_retry_back_and_no_other_job(
+    context: Context, output: Path
+) -> None:
+    clean = queued("clean", job="flights_clean", slots=1)
+    with deployed(stages=(stage(next=("clean",)), clean)) as stack:
+        root = stack.claim()
+        commit(stack, root, {"clean": [{"output": f"s3://{BUCKET}/c/"}]})
+        settled(root, context)
+        (child,) = dispatched(stack, clean, context)
+        life = Life(stack, output, context)
+        life.settle(child, "exit-1")
+        make_unreadable(stack, root.job_id)
+        stack.sqs.purge_queue(QueueUrl=clean.queue_url)  # its message is far behind
+        stack.aws.clock.advance(3_600)
+        for n in range(2):
+            asked = body(job_id=f"other-{n}", output=f"s3://{BUCKET}/{n}/")
+            stack.sqs.send_message(QueueUrl=clean.queue_url, MessageBody=asked)
+        dispatched(stack, clean, context)
+        rows = stack.parts.leases.load_many([f"clean#other-{n}" for n in range(2)])
+        assert [row.state for row in rows.values()] == [State.RUNNING]
 
 
 def test_a_row_that_cannot_be_read_is_not_taken_for_absent(life: Life) -> None:
