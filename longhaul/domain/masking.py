@@ -7,7 +7,7 @@ variable.
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
@@ -45,16 +45,31 @@ class Mask:
                     names.setdefault(form, f"[{what}]")
         for form in sorted(names, key=len, reverse=True):
             self._begun.setdefault(form[:LEAST], []).append((form, names[form]))
+        self._begins = re.compile(_any_of(self._begun)).search
+        self.longest = max(map(len, names), default=0)
+        """Characters of the longest form that is looked for."""
 
     def __call__(self, text: str) -> str:
+        return "".join(self.split(text, len(text)))
+
+    def split(self, text: str, end: int) -> tuple[str, str]:
+        """The text up to `end` without secrets, and the rest as it is.
+
+        A secret that begins before `end` is cut out whole; one to which more of what is to come may
+        belong is left to the rest.
+        """
         shown, at, parts = 0, 0, list[str]()
-        while self._begun and at <= len(text) - LEAST:
+        while self._begun and (begin := self._begins(text, at, end + LEAST - 1)):
+            at = begin.start()
             size, name = self._found(text, at)
-            if size:
+            if at + size > end > at > len(text) - self.longest:
+                end = at
+            elif size:
                 parts += [text[shown:at], name]
                 shown = at + size
             at += size or 1
-        return "".join([*parts, text[shown:]]) if parts else text
+        end = max(shown, end)
+        return "".join([*parts, text[shown:end]]), text[end:]
 
     def document(self, value: JsonValue) -> JsonValue:
         """The document, with secrets cut out of its texts and keys. Numbers stay."""
@@ -76,6 +91,16 @@ class Mask:
             if len(form) > _BEGINNING and text.startswith(form[:_BEGINNING], at):
                 best = max(best, (_alike(form, text[at : at + len(form)]), name))
         return best
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern of words of one length. By first characters: else each place is tried with all."""
+    rests: dict[str, list[str]] = {}
+    for word in words:
+        rests.setdefault(word[:1], []).append(word[1:])
+    if "" in rests:
+        return ""
+    return f"(?:{'|'.join(re.escape(c) + _any_of(rest) for c, rest in rests.items())})"
 
 
 NO_MASK: Final = Mask({})

@@ -14,9 +14,8 @@ from typing import Final
 
 from longhaul.domain.masking import Mask
 
-# A line that does not end is written after so many bytes, or when nothing came for so long.
+# A line that does not end is written after so much of it, but for what may be half a secret.
 _MAX_LINE: Final = 65_536
-_QUIET_S: Final = 1.0
 # Of the end: what reads our output may hang.
 _MAX_DRAIN_S: Final = 5.0
 
@@ -62,19 +61,16 @@ class MaskedOutput:
         self._thread.join(_MAX_DRAIN_S)
 
     def _run(self) -> None:
-        while True:
-            ready = {key.fd for key, _ in self._selector.select(_QUIET_S)}
-            for reading, stream in self._streams.items():
-                if reading in ready:
-                    self._read(reading, stream)
-                elif not ready:
-                    self._write(stream, whole=True)
-            if self._ended in ready:
-                break
+        ready = set[int]()
+        while self._ended not in ready:
+            ready = {key.fd for key, _ in self._selector.select()}
+            for reading in ready & self._streams.keys():
+                self._read(reading, self._streams[reading])
         for reading, stream in self._streams.items():
             while self._read(reading, stream):
                 pass
-            self._write(stream, whole=True)
+            said = stream.rest.decode(errors="surrogateescape")
+            self._write(stream, said, len(said))
 
     def _read(self, reading: int, stream: _Stream) -> bool:
         """Whether anything was there."""
@@ -82,27 +78,22 @@ class MaskedOutput:
             found = os.read(reading, _MAX_LINE)
         except BlockingIOError:
             return False
-        stream.rest += found
-        self._write(stream, whole=len(stream.rest) > _MAX_LINE)
+        said = (stream.rest + found).decode(errors="surrogateescape")
+        end = said.rfind("\n") + 1
+        if len(said) - end > _MAX_LINE:
+            # Of a secret that begins before, all has come.
+            end = max(end, len(said) - self._mask.longest + 1)
+        self._write(stream, said, end)
         return bool(found)
 
-    def _write(self, stream: _Stream, *, whole: bool) -> None:
-        """Write on what has come: its whole lines, or all of it."""
-        lines, end, rest = stream.rest.rpartition(b"\n")
-        masked = self._masked(lines + end)
-        if whole:
-            masked, rest = self._masked(stream.rest), b""
-        elif masked + self._masked(rest) != self._masked(stream.rest):
-            return  # a secret of several lines, of which the last one has not ended
-        stream.rest = rest
-        left = memoryview(masked)
+    def _write(self, stream: _Stream, said: str, end: int) -> None:
+        """Write on what has come up to this place; the rest waits."""
+        masked, rest = self._mask.split(said, end)
+        stream.rest = rest.encode(errors="surrogateescape")
+        left = memoryview(masked.encode(errors="surrogateescape"))
         with suppress(OSError):  # its reader is gone: the job goes on
             while left:
                 left = left[os.write(stream.real, left) :]
-
-    def _masked(self, said: bytes) -> bytes:
-        text = said.decode(errors="surrogateescape")
-        return self._mask(text).encode(errors="surrogateescape")
 
 
 _begun: list[MaskedOutput] = []

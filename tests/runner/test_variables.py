@@ -202,6 +202,25 @@ def test_nothing_that_a_process_or_its_children_print_has_a_secret_or_is_lost(en
     assert ("ValueError: [A]" in done.stderr) == ("raise" in end)
 
 
+# A line above all that is read at once, and one with a pause within the secret.
+SLOW = """
+import os, time
+from longhaul.domain.masking import Mask
+from longhaul.runner.variables import give_to_process
+
+give_to_process({}, Mask({"A": "hunter22 correct horse"}))
+os.write(1, b"hunter22 correct horse," * 20_000)
+os.write(1, b"\\nhunter22 cor")
+time.sleep(1.2)
+os.write(1, b"rect horse")
+"""
+
+
+def test_a_secret_in_a_long_line_or_around_a_pause_is_cut_out_whole() -> None:
+    done = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, check=True)
+    assert done.stdout == "[A]," * 20_000 + "\n[A]"
+
+
 def test_a_jvm_that_is_started_late_has_no_secret_in_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

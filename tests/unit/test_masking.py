@@ -1,6 +1,7 @@
 """Secrets in what a task says."""
 
 import json
+import sys
 from base64 import b64encode
 from urllib.parse import quote, quote_plus
 
@@ -92,6 +93,28 @@ def test_a_document_loses_secrets_in_texts_and_keys_and_keeps_its_numbers() -> N
     mask = Mask({"TOKEN": "hunter22", "PIN": "20131231"})
     document = {"hunter22": [{"a": "x hunter22"}, 20131231, None, True, 1.5]}
     assert mask.document(document) == {"[TOKEN]": [{"a": "x [TOKEN]"}, 20131231, None, True, 1.5]}
+
+
+def test_ordinary_text_costs_no_step_of_python_for_each_character() -> None:
+    calls: list[str] = []
+    mask = Mask({"KEY": KEY})
+    sys.setprofile(lambda _frame, event, _what: calls.append(event))
+    try:
+        mask("of an ordinary log\n" * 100)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 100
+
+
+@given(st.lists(st.sampled_from([*"abc\n", "abcabcabc", "abcab"])))
+def test_a_text_in_pieces_is_masked_as_the_whole_is(pieces: list[str]) -> None:
+    mask = Mask({"LONG": "abcabcabcabcabcabc", "SHORT": "abcab", "LINES": "abcabcabcabcabcab\nc"})
+    shown = rest = ""
+    for piece in pieces:
+        rest += piece
+        masked, rest = mask.split(rest, max(0, len(rest) - mask.longest + 1))
+        shown += masked
+    assert shown + mask(rest) == mask("".join(pieces))
 
 
 @given(st.text(min_size=LEAST), st.text(), st.text())
