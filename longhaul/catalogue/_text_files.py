@@ -43,7 +43,8 @@ _PACKED: Final = {
 }
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _MALFORMED: Final = re.compile(r"\[MALFORMED_|com\.univocity\.parsers")
-_CSV_PARSER: Final = "com.univocity.parsers"
+# What looks for the columns, and names no file.
+_INFERRING: Final = {"csv": "com.univocity.parsers", "json": "JsonInferSchema"}
 
 T = TypeVar("T")
 
@@ -130,12 +131,12 @@ def _problem(
         place = f"input {name!r}"
         if file in by_file and by_file[file].format == "csv":
             line = _look(spark, name, file, partial(_line_of, column=column, value=value))
-            place += f": {sent_name(file)}: line {line}"
+            place += f": {sent_name(file)}" + (f": line {line}" if line else "")
         return PermanentJobError(f"{place}: a value of column {column} is no {type_}")
     failed = _FAILED_READ.search(message)
     doubtful = [failed[1]] if failed else []
-    if _CSV_PARSER in message and not failed:  # it has looked for the header
-        doubtful = [file for file, of in by_file.items() if of.format == "csv"]
+    if not failed:
+        doubtful = [file for file, of in by_file.items() if _INFERRING[of.format] in message]
     for file in doubtful:
         if of := by_file.get(file):
             try:
@@ -226,8 +227,23 @@ def _rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _header(lines: Iterator[str]) -> list[str]:
-    found = (row for _, row in _rows(lines) if any(map(str.strip, row)))
-    return [column.lower() for column in next(found, [])]
+    ends: list[str] = []
+
+    def seen() -> Iterator[str]:
+        for line in lines:
+            ends.append(_end_of(line))
+            yield line
+
+    found = (row for _, row in _rows(seen()) if any(map(str.strip, row)))
+    header = [column.lower() for column in next(found, [])]
+    # Spark goes by the first end of a line, even within quotes.
+    if ends and ends[-1] not in ("", ends[0]):
+        raise _BrokenError(f"line 1 ends with {ends[0]!r}, and the header with {ends[-1]!r}")
+    return header
+
+
+def _end_of(line: str) -> str:
+    return line[len(line.rstrip("\r\n")) :]
 
 
 def _require_csv(lines: Iterator[str]) -> None:
@@ -242,7 +258,7 @@ def _require_csv(lines: Iterator[str]) -> None:
         expected = expected or len(row)
         if len(row) != expected:
             raise _BrokenError(f"line {begins} has {len(row)} values, and the header {expected}")
-        end = last[len(last.rstrip("\r\n")) :]
+        end = _end_of(last)
         ends = ends or end
         if end not in ("", ends):
             raise _BrokenError(f"line {begins} ends with {end!r}, and the header with {ends!r}")
@@ -258,17 +274,19 @@ def _require_ends(lines: Iterator[str]) -> None:
 def _require_json(lines: Iterator[str]) -> None:
     for number, line in enumerate(lines, 1):
         try:
-            json.loads(line.strip() or "0")
+            value = json.loads(line.strip() or "{}")
         except json.JSONDecodeError as error:
             raise _BrokenError(
                 f"line {number} is not one JSON value: write each object on a line of its own"
             ) from error
         except RecursionError:  # Spark may read it
             continue
+        if not isinstance(value, dict | list | None):
+            raise _BrokenError(f"line {number} is no JSON object")
 
 
 def _line_of(lines: Iterator[str], column: str, value: str) -> int | None:
-    """The first line in which a column has this value."""
+    """The first line in which a column has this value; none if it has another name in the file."""
     rows = _rows(lines)
     _, header = next(rows)
     places = [n for n, each in enumerate(header) if each.lower() == column.lower()]

@@ -121,7 +121,8 @@ def read(
     reader, texts = spark.read.format(format_), None
     if format_ in ("csv", "json"):
         texts = whole_texts(spark, name, path, format_)
-        reader = reader.option("mode", "FAILFAST")
+        corrupt = "columnNameOfCorruptRecord"
+        reader = reader.options(mode="FAILFAST", **{corrupt: READ_CSV[corrupt]})
     if texts and format_ == "csv":
         require_one_header(spark, texts)
         reader = reader.options(**READ_CSV)

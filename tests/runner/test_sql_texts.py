@@ -68,7 +68,20 @@ def test_a_request_says_the_types_of_columns(read: Read) -> None:
         ("T10:00", "timestamp"),
         ("10:00:00", "timestamp_ntz"),
         ("1.239", "decimal(9,2)"),
+        ("1.5e-05", "decimal(9,2)"),
+        ("12345e-4", "decimal(9,2)"),
+        ("1e-99999999999", "decimal(9,2)"),
+        ("1e400", "double"),
+        ("-1e39", "float"),
+        ("1e-400", "double"),
         ("2013-02-30", "date"),
+        ("201301", "date"),
+        ("2013", "date"),
+        ("2013-01-05 23:59 lunch", "date"),
+        ("2013-01-06Tgarbage", "date"),
+        ("201301", "timestamp"),
+        ("2013-01-05 10:00:00.1234567", "timestamp"),
+        ("2013-01-05T10:00:00+02:00", "timestamp_ntz"),
         ("3000000000", "int"),
     ],
 )
@@ -85,6 +98,45 @@ def test_a_value_that_does_not_fit_is_named_by_file_line_and_column(
 
     problem = f"input 't': b é.csv: line 5: a value of column x is no {type_}"
     assert str(refused.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "column"),
+    [
+        ("a.csv", b",n\nx,1\n", "_c0"),
+        ("a.csv", b"id,id\n1,x\n", "id1"),
+        ("day=x/a.csv", b"n\n1\n", "day"),
+    ],
+)
+def test_a_value_whose_column_is_not_in_the_header_is_named_without_a_line(
+    read: Read, file: str, text: bytes, column: str
+) -> None:
+    with pytest.raises(PermanentJobError) as refused:
+        read({file: text}, columns={"t": f"{column} INT"})
+
+    assert str(refused.value) == f"input 't': a.csv: a value of column {column} is no int"
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "found"),
+    [
+        ("1.500", "decimal(9,2)", "1.50"),
+        ("15E-1", "decimal(9,2)", "1.50"),
+        ("0E-18", "decimal(38,18)", "0.000000000000000000"),
+        ("0e5", "double", "0.0"),
+        ("-inf", "double", "-Infinity"),
+        ("+12000-1-5", "date", "+12000-01-05"),
+        ("2013-1-5", "timestamp", "2013-01-05 00:00:00"),
+        ("2013-01-05 10:00:00.123456000", "timestamp", "2013-01-05 10:00:00.123456"),
+        ("2013-01-05 10:00:00 Europe/Berlin", "timestamp", "2013-01-05 09:00:00"),
+    ],
+)
+def test_a_value_that_loses_nothing_fits(read: Read, value: str, type_: str, found: str) -> None:
+    query = "SELECT string(x) FROM t"
+
+    assert read({"a.csv": f"x\n{value}\n".encode()}, query, columns={"t": f"x {type_}"}) == [
+        (found,)
+    ]
 
 
 def test_a_folder_that_does_not_fit_is_named(read: Read) -> None:
@@ -125,6 +177,9 @@ MANY = b"".join(b"%d,y\n" % n for n in range(1_000))
         ("a.csv", b'a,b\n1,2\n3,"x', "the row of line 3 has a quote that never ends"),
         ("a.csv", b'a,b\n2,"x" y\n', "the row of line 2 has a quote within a value"),
         ("a.csv", b'a,b\n"1\r\n",2\n3,4\r\n', "line 4 ends with '\\r\\n', and the header"),
+        ("a.csv", b'"a\n",b\r\n1,2\r\n', "line 1 ends with '\\n', and the header with '\\r\\n'"),
+        ("a.csv", b'"a\r\n",b\n1,2\n', "line 1 ends with '\\r\\n', and the header with '\\n'"),
+        ("a.csv", b'"a\r",b\n1,2\n', "line 1 ends with '\\r', and the header with '\\n'"),
         ("a.csv", b"a,b\r\n1,2\n3,4", "line 2 ends with '\\n', and the header with '\\r\\n'"),
         ("a.csv", "a,b\n1,Müller\n".encode("cp1252"), "line 2 is no UTF-8"),
         ("a.csv", "a,b\n1,x\n".encode("utf-16"), "it is in UTF-16"),
@@ -143,6 +198,9 @@ MANY = b"".join(b"%d,y\n" % n for n in range(1_000))
         ("a.json", b'{"a":1},{"a":2}\n', "line 1 is not one JSON value"),
         ("a.json", b'{"a":1}\n\n{"a":3', "line 3 is not one JSON value"),
         ("a.json", b'[\n {"a":1},\n {"a":2}\n]\n', "line 1 is not one JSON value"),
+        ("a.json", b'{"a":1}\n{"a":"x\ty"}\n', "line 2 is not one JSON value"),
+        ("a.json", b'{"a":1}\n5\n', "line 2 is no JSON object"),
+        ("a.json", b'{"a":1}\n"x"\n', "line 2 is no JSON object"),
         ("a.json", '{"a":"é"}\n'.encode("latin-1"), "line 1 is no UTF-8"),
         ("a.json", '{"a":1}\n'.encode("utf-16"), "it is in UTF-16"),
         ("a.json", gzip.compress(b'{"a":1}\n', mtime=0), "it is gzip: give it the extension"),
@@ -175,6 +233,7 @@ def test_a_broken_file_is_refused_by_its_name_whatever_the_query_takes(
         ),
         ("a.json", b'\xef\xbb\xbf{"a":1}\r\n \n{"a":2}', [(1,), (2,)]),
         ("a.json", b'[{"a":1},{"a":2}]\n', [(1,), (2,)]),
+        ("a.json", b'{"_corrupt_record":"{bad","n":1}\n', [("{bad", 1)]),
         ("a.json", b"{'a':NaN}\n", [(float("inf"),)]),
     ],
 )
