@@ -21,11 +21,19 @@ MISFIT_PARTS: Final = ("input", "file", "column", "type", "value")
 LONGEST_SHOWN: Final = 1_000
 """Characters of such a value: it may be the rest of a file."""
 
-# Of a fraction that a decimal would round.
+# Spark's casts take more, and lose it: a time after a date, a year of six digits, an offset, digits
+# of a fraction, and `12D` for a double.
+_DAY: Final = r"([0-9]{4}|[+-][0-9]{4,7})-[0-9]{1,2}-[0-9]{1,2}"
+_TIME: Final = r"[T ][0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}(\.[0-9]{1,6}0*)?)?"
+_NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|[+-]?inf(inity)?)"
+_SHAPES: Final = {
+    "date": _DAY,
+    "timestamp": rf"{_DAY}({_TIME}( ?[A-Za-z+-]\S*)?)?",
+    "timestamp_ntz": rf"{_DAY}({_TIME})?",
+    "double": _NUMBER,
+    "float": _NUMBER,
+}
 _DECIMAL: Final = re.compile(r"decimal\(\d+,\s*(\d+)\)")
-# Spark takes `12D` for a double, and `10:00` for a time of today.
-_NO_NUMBER: Final = r"[0-9.][dDfF]\s*$"
-_NO_TIME: Final = r"^\s*T?[0-9]{1,2}:"
 
 
 def typed(
@@ -58,12 +66,17 @@ def typed(
 def _fitted(name: str, file: Column, column: str, type_: str) -> Column:
     text = F.col(quoted(column))
     value = text.try_cast(type_)
-    if scale := _DECIMAL.fullmatch(type_):
-        value = F.when(~text.rlike(rf"\.[0-9]{{{scale[1]}}}[0-9]*[1-9]"), value)
-    elif type_ in ("double", "float"):
-        value = F.when(~text.rlike(_NO_NUMBER), value)
-    elif type_.startswith("timestamp"):
-        value = F.when(~text.rlike(_NO_TIME), value)
+    if shape := _SHAPES.get(type_):
+        value = F.when(text.rlike(rf"^\s*({shape})\s*$"), value)
+    if type_ in ("double", "float"):
+        is_infinite = value.isin(float("inf"), float("-inf")) & text.rlike("[0-9]")
+        is_lost = (value == 0) & text.rlike("^[^eE]*[1-9]")
+        value = F.when(~(is_infinite | is_lost), value)
+    elif scale := _DECIMAL.fullmatch(type_):
+        number = F.concat(text, F.lit("e0"))
+        places = F.length(F.regexp_extract(number, r"\.([0-9]*?)0*\s*[eE]", 1))
+        exponent = F.regexp_extract(number, "[eE]([+-]?[0-9]+)", 1).try_cast("int")
+        value = F.when(places - exponent <= int(scale[1]), value)
     parts = (
         F.lit(name),
         file,
