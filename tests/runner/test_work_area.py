@@ -65,7 +65,7 @@ def stage(s3: Any, area: BucketArea) -> Callable[[str], StagedInput]:
         inputs = {"x": DataPath("s3", "data", key)}
         return area.stage(
             InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
-        ).inputs["x"]
+        )["x"]
 
     return stage
 
@@ -166,9 +166,7 @@ def test_an_output_that_is_replaced_while_it_is_copied_is_copied_again(
     monkeypatch.setattr(listing, "sources_of", replaced_meanwhile)
     inputs = {"x": DataPath("s3", "data", "clean/")}
 
-    staged = area.stage(
-        listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None
-    ).inputs["x"]
+    staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)["x"]
 
     assert staged.path == f"s3://data/{PREFIX}inputs/again/x/"
     assert keys(s3, staged.path.removeprefix("s3://data/")) == [
@@ -194,7 +192,7 @@ def test_a_manifest_that_is_gone_when_its_output_is_looked_at_again_does_not_cou
 
     staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)
 
-    assert staged.inputs["x"].path == "s3://data/clean/"
+    assert staged["x"].path == "s3://data/clean/"
     assert listing.manifests == {}  # no parent, and no output to be replaced
 
 
@@ -226,7 +224,7 @@ def test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then(
 
     staged = area.stage(
         InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
-    ).inputs["x"]
+    )["x"]
 
     assert staged.etag == s3.head_object(Bucket="data", Key="raw/a/one.csv")["ETag"]
 
