@@ -163,10 +163,10 @@ class TreeEnds:
         self.announcer.tree_ended(root, _end(tree, _watch(root), unsent), stage, until)
 
     def _open(self, keys: Sequence[str | None]) -> set[str]:
-        """Those of the jobs that have not ended."""
+        """Those of the jobs that have not ended, or cannot be read."""
         jobs = [TreeJob(key, None) for key in dict.fromkeys(keys) if key is not None]
         self._trees().read_rows(jobs)
-        return {job.key for job in jobs if job.is_open}
+        return {job.key for job in jobs if job.may_go_on}
 
     def _trees(self) -> Trees:
         found = self.context

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import TimeUpError
 from longhaul.domain.follow_ons import join_key
-from longhaul.domain.job_state import QUEUED, JobState, shown_state
+from longhaul.domain.job_state import QUEUED, UNREADABLE, JobState, shown_state
 from longhaul.domain.lease import Lease, Receive, State, job_key
 from longhaul.domain.lineage import child_id
 from longhaul.domain.pipeline import Pipeline
@@ -35,7 +35,7 @@ class TreeJob:
 
     Attributes:
         key: `stage#job_id`.
-        lease: Its row; None while it is queued, or a join that waits.
+        lease: Its row; None while it is queued, or a join that waits, or if it is unreadable.
         waits_for: Of a join without a row: for how many jobs it waits, as far as they are known.
         collects: Of such a join: how many it collects, those that it has among them.
         is_join: Whether it collects what descends from the job above it.
@@ -44,6 +44,7 @@ class TreeJob:
         led_at: When the parent had succeeded; a cancel since then ends what was to run again.
         is_kept: Whether the parent was run again alone: what it has led to once stays as it is.
         is_job: False of the top of a backfill's jobs.
+        is_unreadable: Whether its row cannot be read by this version.
         children: The jobs that its success has led to, in the order of their places.
     """
 
@@ -56,6 +57,7 @@ class TreeJob:
     led_at: datetime | None = None
     is_kept: bool = False
     is_job: bool = True
+    is_unreadable: bool = False
     children: "list[TreeJob]" = field(default_factory=list)
 
     @property
@@ -73,6 +75,8 @@ class TreeJob:
 
     @property
     def state(self) -> JobState | Literal["WAITS"]:
+        if self.is_unreadable:
+            return UNREADABLE
         if self.lease is not None:
             return shown_state(self.lease)
         return WAITS if self.waits_for else QUEUED
@@ -83,6 +87,11 @@ class TreeJob:
         if self.is_kept and self.lease is None:
             return False
         return self.state == QUEUED or (self.lease is not None and not self.lease.is_finished)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether it is open, as far as is known: the end of its tree is not to be told."""
+        return self.is_open or self.is_unreadable
 
     def all(self) -> "Iterator[TreeJob]":
         """This job and everything below it."""
@@ -202,10 +211,10 @@ class Trees:
                 for job in reversed(page):
                     job.lease = job.lease and _lean(job.lease)
                     # Whether a join waits is known once all before it are.
-                    if job.is_open and not (job.lease is None and job.is_join):
+                    if job.may_go_on and not (job.lease is None and job.is_join):
                         return job.key
         self._count_waits(top)
-        going = next((job.key for job in top.all() if job.is_open), None)
+        going = next((job.key for job in top.all() if job.may_go_on), None)
         return going or self._changed(top)
 
     def _below(self, level: Iterable[TreeJob]) -> list[TreeJob]:
@@ -235,7 +244,9 @@ class Trees:
             job.lease = _standing(job, known.get(job.key))
         rows = self.leases.load_many(job.key for job in jobs if job.lease is None)
         for job in jobs:
-            job.lease = job.lease or _standing(job, rows.get(job.key))
+            job.is_unreadable = job.key in rows.unreadable
+            if job.lease is None and not job.is_unreadable:
+                job.lease = _standing(job, rows.get(job.key))
 
     def _count_waits(self, top: TreeJob) -> None:
         """Note for how many jobs the joins wait that have no row."""

@@ -95,7 +95,7 @@ class Jobs:
             reverse=True,
         )
         while page := list(islice(ends, _PAGE)):
-            rows = self.leases.load_many(key for _, key in page)
+            rows = dict(self.leases.load_many(key for _, key in page))
             for at, key in page:
                 row = rows.get(key)
                 if row is not None and row.state in states and has_ended_at(row, at):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from longhaul.domain.backfill import Backfill
-from longhaul.domain.job_state import QUEUED, shown_state
+from longhaul.domain.job_state import QUEUED, UNREADABLE, shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.waiting import Wait
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def status_without_row(job: TreeJob, root: str, wait: Wait | None = None) -> JobStatus:
-    """How a job without a row stands.
+    """How a job without a row, or with an unreadable one, stands.
 
     Args:
         job: The job.
@@ -30,7 +30,7 @@ def status_without_row(job: TreeJob, root: str, wait: Wait | None = None) -> Job
     return JobStatus(
         job_id=job.job_id,
         stage=job.stage,
-        state=QUEUED,
+        state=UNREADABLE if job.is_unreadable else QUEUED,
         root=root,
         waits_for=wait.what if wait else None,
     )
@@ -69,11 +69,14 @@ def progress(tree: TreeJob) -> str:
     return ", ".join(_of_stage(name, each, waiting[name]) for name, each in tree.counts().items())
 
 
+_NAMED = (State.DEAD, State.CANCELLED, UNREADABLE)
+
+
 def _of_stage(name: str, states: Counter[str], waits_for: int) -> str:
     if states[WAITS] == states.total() == 1:
         return f"{name} waits for {waits_for:,}"
     good = states[State.SUCCEEDED]
-    rest = [f"{states[each]:,} {each}" for each in (State.DEAD, State.CANCELLED) if states[each]]
+    rest = [f"{states[each]:,} {each}" for each in _NAMED if states[each]]
     return f"{name} {good:,} of {states.total():,}" + (f" ({', '.join(rest)})" if rest else "")
 
 

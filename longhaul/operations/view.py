@@ -24,7 +24,8 @@ class JobStatus:
         job_id: Its id, which is unique in its stage.
         stage: The stage whose queue it came through.
         state: `QUEUED`, `RUNNING`, `RELEASED` (it waits for its next attempt), `CANCELLING`, or
-            how it ended: `SUCCEEDED`, `DEAD`, `CANCELLED`.
+            how it ended: `SUCCEEDED`, `DEAD`, `CANCELLED`. `UNREADABLE` if another version wrote
+            its row, or its task something that is none.
         label: What people call it.
         tags: Names and values to find it by.
         job: The job's name, or the path of its code.

@@ -14,7 +14,7 @@ from longhaul.trees import TreeJob
 _NONE: Mapping[str, Wait] = MappingProxyType({})
 
 # Jobs that need attention are shown before others.
-_URGENCY = ("DEAD", "CANCELLING", "RUNNING", "RELEASED", "CANCELLED", "SUCCEEDED")
+_URGENCY = ("DEAD", "UNREADABLE", "CANCELLING", "RUNNING", "RELEASED", "CANCELLED", "SUCCEEDED")
 
 
 def rows_of(

@@ -11,7 +11,17 @@ from longhaul.trees import WAITS, TreeJob
 MAX_LISTED = 100
 """The most jobs of a stage that are listed: those that need attention first."""
 
-ORDER = ("DEAD", "CANCELLING", "RUNNING", "RELEASED", "QUEUED", "CANCELLED", "SUCCEEDED", WAITS)
+ORDER = (
+    "DEAD",
+    "UNREADABLE",
+    "CANCELLING",
+    "RUNNING",
+    "RELEASED",
+    "QUEUED",
+    "CANCELLED",
+    "SUCCEEDED",
+    WAITS,
+)
 """The states, those that need attention first."""
 
 

@@ -18,6 +18,7 @@ STYLES = {
     "RUNNING": "cyan",
     "RELEASED": "yellow",
     "CANCELLING": "magenta",
+    "UNREADABLE": "red",
     "SUCCEEDED": "green",
     "DEAD": "red",
     "CANCELLED": "magenta",
