@@ -281,6 +281,28 @@ def test_job_read_gives_columns_the_types_that_their_job_wrote(
     assert "PartitionFilters: [" in plan.replace("PartitionFilters: []", "")
 
 
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"compression": "gzip", "maxRecordsPerFile": "5"}, {"at": "date", "n": "integer"}),
+        ({"dateFormat": "yyyy-dd-MM"}, {"n": "integer"}),
+    ],
+)
+def test_csv_that_a_job_wrote_in_a_way_of_its_own_has_texts(
+    spark: SparkSession, make_job: Any, options: dict[str, str], kept: dict[str, str]
+) -> None:
+    job = make_job({})
+
+    job.write(
+        spark.sql("SELECT date'2020-02-01' at, 7 n"),
+        format="csv",
+        partition_by=["n"],
+        options=options,
+    )
+
+    assert job.written[0].types == kept
+
+
 def test_the_error_of_a_query_opens_no_file_that_it_names(read: Read, tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.write_text("a\nsecret\n")

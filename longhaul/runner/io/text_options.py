@@ -45,6 +45,9 @@ READ_CSV: Final = {
     "unescapedQuoteHandling": "RAISE_ERROR",
 }
 
+# A writer's own options that change no text.
+_CHANGE_NO_TEXT: Final = {"compression", "codec", "maxrecordsperfile"}
+
 
 def writing(format_: str, columns: Sequence[str]) -> Mapping[str, str]:
     """Options of Spark's writer for files that have these columns."""
@@ -64,13 +67,14 @@ def writing(format_: str, columns: Sequence[str]) -> Mapping[str, str]:
 def types_lost(columns: str, how: WriteOptions) -> dict[str, str]:
     """The types that files do not tell: of CSV those of all columns, and those of folders.
 
+    CSV that a job wrote in a way of its own has texts: another format of dates would be misread.
     `columns` is Spark's schema as JSON.
     """
+    is_ours = how.format == "csv" and {key.lower() for key in how.options} <= _CHANGE_NO_TEXT
     parted = {column.lower() for column in how.partition_by}
     lost = {
         field["name"]: field["type"]
         for field in json.loads(columns)["fields"]
-        if (how.format == "csv" or field["name"].lower() in parted)
-        and is_typed(field["name"], field["type"])
+        if (is_ours or field["name"].lower() in parted) and is_typed(field["name"], field["type"])
     }
     return lost if len(lost) <= MAX_TYPED else {}
