@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from longhaul.adapters.dynamodb.item import lease_key
 from longhaul.domain import transitions
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.lineage import Lineage, child_id
@@ -56,6 +57,21 @@ def test_status_says_how_far_the_tree_is(tree: World) -> None:
     told = "main 1 of 1, clean 1 of 3 (1 DEAD), total waits for 2"
     assert f"\n\n{told}\n\n" in tree.run("status", "year").stdout
     assert told not in tree.run("status", "year", "--only").stdout
+
+
+def test_an_unreadable_job_is_shown_as_that_and_the_others_go_on(tree: World) -> None:
+    unread, running = member(tree, 0), member(tree, 1)
+    tree.aws.dynamodb.update_item(
+        TableName=tree.settings.leases_table,
+        Key=lease_key(unread.key),
+        UpdateExpression="SET progress = :no_form",
+        ExpressionAttributeValues={":no_form": {"S": "[]"}},
+    )
+    assert "clean 0 of 3 (1 UNREADABLE)" in tree.run("status", "year").stdout
+    records = map(json.loads, tree.run("status", "year", "--json").stdout.splitlines())
+    assert {each["job_id"]: each["state"] for each in records}[unread.job_id] == "UNREADABLE"
+    assert tree.run("cancel", "year").exit_code == 0
+    assert reread(tree, running).cancel_requested_at is not None
 
 
 def test_a_tree_runs_again_from_its_root_once_it_has_ended(tree: World) -> None:

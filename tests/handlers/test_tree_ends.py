@@ -26,10 +26,8 @@ from tests.handlers.test_stages import begun, commit, dispatched, settled
 from tests.handlers.test_trees import rerunner, trees_of
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
-STAGES = tuple(
-    each.model_copy(update={"notify": TOPIC, "tree_ended": True} if each.name == "main" else {})
-    for each in BY_DATE
-)
+TELLS = {"notify": TOPIC, "tree_ended": True}
+STAGES = tuple(each.model_copy(update=TELLS if each.name == "main" else {}) for each in BY_DATE)
 
 
 @contextmanager

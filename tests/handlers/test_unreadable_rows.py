@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.adapters.dynamodb.item import lease_key
+from longhaul.adapters.dynamodb.item import key_of
 from longhaul.domain import transitions
 from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.lease import RecordedResult, State
@@ -24,6 +24,7 @@ from tests.handlers.test_stages import (
     receive,
     settled,
 )
+from tests.handlers.test_tree_ends import TELLS, swept, telling
 
 DAY_S = 86_400
 
@@ -38,7 +39,7 @@ def item(stack: Stack, job_id: str) -> dict[str, Any]:
     (found,) = (
         row.item
         for row in table.rows.values()
-        if row.item and row.item.items() >= lease_key(f"main#{job_id}").items()
+        if row.item and row.item["item"]["S"] == "lease" and key_of(row.item).endswith(f"#{job_id}")
     )
     return dict(found)
 
@@ -179,6 +180,26 @@ def test_an_unreadable_root_keeps_its_retry_back_and_no_other_job(
         dispatched(stack, clean, context)
         rows = stack.parts.leases.load_many([f"clean#other-{n}" for n in range(2)])
         assert [row.state for row in rows.values()] == [State.RUNNING]
+
+
+def test_an_unreadable_job_keeps_the_end_of_its_own_tree_back_and_of_no_other(
+    context: Context, output: Path
+) -> None:
+    clean = STAGES[1].model_copy(update={"next": ()})
+    with telling((stage(next=("clean",), **TELLS), clean)) as stack:
+        life = Life(stack, output, context)
+        below = []
+        for job_id in ("newer", "other"):
+            life.send(job_id)
+            life.deliver()
+            commit(stack, life.row(job_id), emitting(1))
+            settled(life.row(job_id), context)
+            below += dispatched(stack, clean, context)
+            assert swept(stack, context) == []  # a look that met it
+        make_unreadable(stack, below[0].job_id, "progress")
+        commit(stack, below[-1])
+        settled(below[-1], context)
+        assert [each["job_id"] for each in swept(stack, context)] == ["other"]
 
 
 def test_a_row_that_cannot_be_read_is_not_taken_for_absent(life: Life) -> None:

@@ -105,6 +105,15 @@ def test_a_save_of_a_file_that_changes_is_late(
     assert job.saving.save() is True
 
 
+def test_lines_that_wait_in_a_file_that_is_open_are_stored_too(folder: Folder) -> None:
+    with (folder.disk / "w").open("a") as text, (folder.disk / "b").open("ab") as content:
+        text.write("line")
+        content.write(b"bytes")
+        assert folder.saved(1) == {"b": "bytes", "w": "line"}
+        text.write("s")
+        assert folder.saved(2) == {"b": "bytes", "w": "lines"}
+
+
 def test_a_write_within_the_clocks_tick_is_seen(folder: Folder) -> None:
     file = folder.disk / "w"
     file.write_text("one")

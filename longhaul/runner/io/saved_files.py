@@ -22,7 +22,7 @@ from longhaul.domain.saved import MAX_FOLDER_FILES, FolderFile, SavedFile
 from longhaul.ports import Background
 from longhaul.runner.io.listing import is_hidden
 from longhaul.runner.io.staging import OutOfDiskError
-from longhaul.runner.io.written import Folder, S3Folder, regular_files, stored_files
+from longhaul.runner.io.written import Folder, S3Folder, flush_below, regular_files, stored_files
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -187,6 +187,8 @@ class JobFolder:
             NotAFileError: there is something besides regular files and folders.
             PermanentJobError: there are too many files, or one has a name that cannot be stored.
         """
+        # Beside a cursor that says a line is done, the line must not be in a buffer yet.
+        flush_below(self.folder)
         seen: dict[str, _Seen] = {}
         changed: dict[str, Path] = {}
         files = [file for file, _ in regular_files(self.folder, "the job's folder")]

@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -292,6 +293,30 @@ def require_closed(folder: Folder) -> None:
     held = _open_objects()
     gc.collect()
     del held
+    for _, file in _open_below(folder):
+        raise ChangedFileError(
+            f"output: {file.name} is still open for writing when the job has ended: close it,"
+            " as `with open(…)` does, or what was written last would be missing"
+        )
+
+
+def flush_below(folder: Path) -> None:
+    """Write out the last lines of what this process has open for writing below a local folder.
+
+    What other libraries, a compressor's among them, hold back stays there.
+    """
+    # The look at all objects takes time, and rarely is a file open.
+    if not (numbers := {number for number, _ in _open_below(folder)}):
+        return
+    for each in _open_objects():
+        if isinstance(each, io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
+            with suppress(io.UnsupportedOperation):  # of no file
+                if not each.closed and each.fileno() in numbers:
+                    each.flush()
+
+
+def _open_below(folder: Path) -> Iterator[tuple[int, Path]]:
+    """What this process has open for writing below a local folder, with its descriptors."""
     for opened in _OPENED.glob("*"):
         try:
             file = opened.readlink()
@@ -300,10 +325,7 @@ def require_closed(folder: Folder) -> None:
             continue
         is_written = int(flags.partition("flags:")[2].split()[0], 8) & os.O_ACCMODE
         if is_written and file.is_relative_to(folder.resolve()) and file.exists():
-            raise ChangedFileError(
-                f"output: {file.name} is still open for writing when the job has ended: close it,"
-                " as `with open(…)` does, or what was written last would be missing"
-            )
+            yield int(opened.name), file
 
 
 def _open_objects() -> list[io.IOBase]:
