@@ -1,6 +1,5 @@
 """One Spark for all tests of jobs, on the gateway that the runner uses."""
 
-import json
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from longhaul.domain.claim import Claim
 from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
+from longhaul.domain.request import JobRequest
 from longhaul.local.moto_repairs import dynamodb_atomic, glue_versions
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.attempt import AttemptRunner
@@ -63,11 +63,10 @@ class Cloud:
 
     def claim(self, **request: Any) -> Lease:
         """A job with this request, claimed; its message is where the runner looks for it."""
-        job = json.loads(body(**request))["job"]
-        lease = running()
-        lease = replace(
-            lease, execution_input=lease.input.model_copy(update={"job": job}).model_dump_json()
-        )
+        asked = JobRequest.model_validate_json(body(**request))
+        lease = running(places=asked.where_outputs_go)
+        given = lease.input.model_copy(update={"job": asked.job})
+        lease = replace(lease, execution_input=given.model_dump_json())
         S3Requests(self.s3, BUCKET).put(lease.request_ref, Message(body(**request), {}))
         self.leases.apply(transitions.claim(Claim(lease, replaces=None), stage()))
         return lease

@@ -858,7 +858,7 @@ def test_a_broken_deploy_leaves_what_is_stored(attempts: Attempts, tmp_path: Pat
             stop.check()
 
     def broken(_session: SparkSession, _job: Job[Any]) -> None:
-        raise ImportError("No module named 'numpy'")
+        raise AttributeError("module 'numpy' has no attribute 'sum'")
 
     attempts.run(run, stop=stop)
     for _ in range(2):

@@ -26,7 +26,7 @@ def check(spark):
     spark.sql("SELECT nothing")
 
 def run(spark, job):
-    look_up({}, "a-key-that-is-long")
+    look_up({}, "a")
 """
 
 
@@ -44,19 +44,18 @@ def test_a_failure_is_logged_with_its_rows_message_and_the_jobs_own_frames(
     flights: ModuleType,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cloud.claim(inputs={}, params={"key": "a-key-that-is-long"})
+    cloud.claim(inputs={})
     attempt = make_attempt(find_job=lambda *_: found_job(flights.run))
 
     assert attempt.run() is ExitCode.FAILED
 
     (failed,) = (each for each in caplog.records if each.levelname == "ERROR")
     line = json_logs.JsonFormatter({}).format(failed)
-    assert '"message": "attempt failed: RuntimeError: no key a-ke\\u2026 in the table"' in line
+    assert '"message": "attempt failed: RuntimeError: no key a in the table"' in line
     assert (
         '"stack": ["flights.py:4 look_up", "KeyError, and then:", "flights.py:12 run",'
         ' "flights.py:6 look_up"]' in line
     )
-    assert "a-key-that-is-long" not in line
 
 
 def test_an_error_without_frames_of_the_job_ends_with_its_cause(flights: ModuleType) -> None:

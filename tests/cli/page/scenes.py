@@ -64,9 +64,7 @@ def works(world: World, lease: Lease, seconds: float) -> Lease:
 def succeeded(world: World, job_id: str, seconds: float) -> Lease:
     row = started(world, world.claim(job_id), 1.0)
     works(world, row, seconds)
-    output = CommittedOutput(
-        row.attempt.number, 12, 3_400_000, prefix=f"s3://longhaul-data/clean/{job_id}/"
-    )
+    output = CommittedOutput(row.attempt.number, 12, 3_400_000)
     return world.end(
         world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED, ""
     )

@@ -40,7 +40,7 @@ def test_it_shows_request_attempts_errors_log_and_output(world: World, visitor: 
 def test_an_output_is_shown_with_its_size(world: World, visitor: Visitor) -> None:
     succeeded(world, "job", 5)
     shown = words(visitor.read("/job", stage="main", id="job"))
-    assert "output s3://longhaul-data/clean/job/" in shown
+    assert "output s3://longhaul-data/clean/2013-01/" in shown
     assert "files 12, 3.2 MiB" in shown
 
 
