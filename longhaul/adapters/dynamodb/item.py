@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
+from math import isfinite
 from operator import attrgetter
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -31,7 +32,7 @@ from longhaul.domain.lease import (
     RecordedResult,
     State,
 )
-from longhaul.domain.lineage import Lineage
+from longhaul.domain.lineage import MAX_GROUP, Lineage
 from longhaul.domain.results import Results, read_results
 from longhaul.domain.tree_end import TreeWatch
 
@@ -45,6 +46,10 @@ TERMINAL_TTL = timedelta(days=120)
 """Longer than Step Functions remembers execution names (90 days) and SQS keeps a message (14)."""
 
 _MAX_NUMBER = 2**63
+_MAX_COUNT = 2**53
+_MAX_STEP_S = 10**6
+_MAX_TIME = 253_370_764_800_000
+"""Begin of the year 9999: what adds a time to live, or a day, stays in the calendar."""
 _LEASE = "lease"
 _ATTEMPT = "attempt#"
 
@@ -107,9 +112,9 @@ def mine(attempt: AttemptId) -> dict[str, Any]:
     return serialized({":run": attempt.run, ":attempt": attempt.attempt})
 
 
-def expiry(last_sign: datetime) -> dict[str, Any]:
-    """The time to live of an item whose job last showed a sign of life then."""
-    return serialize(int((last_sign + TERMINAL_TTL).timestamp()))
+def expiry(end: datetime) -> dict[str, Any]:
+    """The time to live of an item whose job ended then, by the clock of a function."""
+    return serialize(int((end + TERMINAL_TTL).timestamp()))
 
 
 class Codec(NamedTuple):
@@ -150,11 +155,56 @@ def _steps(ages: Sequence[int]) -> str:
 
 
 def _ages(steps: str) -> tuple[int, ...]:
-    return tuple(accumulate(map(int, steps.split(","))))
+    return tuple(accumulate(_whole(step, _MAX_STEP_S) for step in steps.split(",")))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
     return value
+
+
+def _whole(plain: str, end: int) -> int:
+    """Raises ValueError: the digits are those of no whole number below the end."""
+    # Also `1_000` is a number for `int`.
+    if not plain.isdecimal() or (found := int(plain)) >= end:
+        raise ValueError("no whole number, or too large a one")
+    return found
+
+
+def _count(plain: str) -> int:
+    return _whole(plain, _MAX_COUNT)
+
+
+def _run(plain: str) -> int:
+    return _whole(plain, _MAX_TIME)
+
+
+def _flag(plain: str) -> bool:
+    return bool(_count(plain))
+
+
+def _moment(plain: str) -> datetime:
+    return datetime.fromtimestamp(_run(plain) / 1000, UTC)
+
+
+_OF_NUMBERS = frozenset((_count, _run, _flag, _moment))
+"""What reads DynamoDB's type of number, and no text."""
+
+
+def _finite(text: str) -> float:
+    if not isfinite(found := float(text)):
+        raise ValueError("no finite number")
+    return found
+
+
+def _small(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+def _report(plain: str) -> dict[str, Any]:
+    """What a runner reported last: its numbers are finite, or it is none."""
+    found = json.loads(plain, parse_float=_finite, parse_int=_small, parse_constant=_finite)
+    return dict(_required(found, dict[str, Any]))
 
 
 def _required(value: Any, hint: Any) -> Any:  # noqa: ANN401 - a value of JSON, and its type
@@ -221,18 +271,29 @@ def _of_json(hint: Any) -> Codec:  # noqa: ANN401 - a type
 
 _TEXT = Codec(_plain, lambda plain: _required(plain, str))
 _WATCH = _nested(TreeWatch)
-_TIME = Codec(milliseconds, lambda plain: datetime.fromtimestamp(int(plain) / 1000, UTC))
+_OUTPUT = _nested(CommittedOutput)
+
+
+def _output(plain: str) -> CommittedOutput:
+    """Raises ValueError: it emitted more than a job may, and a look at its tree would not end."""
+    output: CommittedOutput = _OUTPUT.from_plain(plain)
+    if any(not 0 <= size <= MAX_GROUP for size in (output.emitted or {}).values()):
+        raise ValueError("emitted")
+    return output
+
+
+_TIME = Codec(milliseconds, _moment)
 _BY_TYPE: dict[Any, Codec] = {
     str: _TEXT,
     str | None: _TEXT,
-    int: Codec(_plain, int),
-    bool: Codec(int, lambda plain: bool(int(plain))),
+    int: Codec(_plain, _count),
+    bool: Codec(int, _flag),
     datetime: _TIME,
     datetime | None: _TIME,
     tuple[str, ...]: Codec(list, tuple),
     tuple[str, ...] | None: Codec(list, tuple),
     tuple[int, ...]: Codec(_steps, _ages),
-    dict[str, Any]: _of_json(dict[str, Any]),
+    dict[str, Any]: Codec(_json, _report),
     dict[str, str]: _of_json(dict[str, str]),
     State: Codec(lambda state: state.value, State),
     tuple[Owed, ...]: Codec(
@@ -242,13 +303,13 @@ _BY_TYPE: dict[Any, Codec] = {
     tuple[DeadRun, ...]: Codec(
         lambda runs: _json([(run.fingerprint, milliseconds(run.ended_at)) for run in runs]),
         lambda plain: tuple(
-            DeadRun(fingerprint, _TIME.from_plain(ended_at))
+            DeadRun(fingerprint, _moment(str(ended_at)))
             for fingerprint, ended_at, *_ in json.loads(plain)
         ),
     ),
     Lineage | None: Codec(lambda lineage: lineage.model_dump_json(), Lineage.model_validate_json),
     RecordedResult | None: _nested(RecordedResult),
-    CommittedOutput | None: _nested(CommittedOutput),
+    CommittedOutput | None: Codec(_OUTPUT.to_plain, _output),
     TreeWatch | None: Codec(
         lambda watch: watch.stored or _WATCH.to_plain(watch),
         lambda plain: replace(_WATCH.from_plain(plain), stored=plain),
@@ -283,9 +344,8 @@ def _columns(kind: type, part: str | None = None) -> Iterable[_Column]:
         else:
             get = attrgetter(f"{part}.{name}" if part else name)
             attribute = _RENAMED.get((kind, name), name)
-            yield _Column(
-                attribute, part, name, get, _BY_TYPE[hint], hint == tuple[str, ...] | None
-            )
+            codec = Codec(_plain, _run) if name == "run" else _BY_TYPE[hint]
+            yield _Column(attribute, part, name, get, codec, hint == tuple[str, ...] | None)
 
 
 _LEASE_COLUMNS = tuple(_columns(Lease))
@@ -406,7 +466,7 @@ def _derived(lease: Lease) -> dict[str, Any]:
         found[OPEN.name] = serialize(f"{lease.stage}#{kind}")
     if not lease.open_kind:
         # Also of a watched row: a tree that waits for a lost message would keep it for ever.
-        found[TTL] = expiry(lease.attempt.progress_at or lease.attempt.claimed_at)
+        found[TTL] = expiry(lease.ended_at)
     return found
 
 
@@ -425,6 +485,8 @@ def _decoded(item: Item, readers: _Readers) -> dict[str | None, dict[str, Any]]:
         if reader := readers.get(name):
             part, field, from_plain = reader
             ((kind, content),) = value.items()
+            if (kind == "N") is not (from_plain in _OF_NUMBERS):
+                raise TypeError(kind)
             # The codec of a number reads its digits: each row has a dozen of them.
             plain = content if kind in ("S", "N") else deserialize(value)
             found[part][field] = from_plain(plain)
