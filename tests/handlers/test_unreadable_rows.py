@@ -210,6 +210,7 @@ def test_an_unreadable_job_keeps_the_end_of_its_own_tree_back_and_of_no_other(
         ("attempt", {"S": "9" * 4_300}),
         ("saved_bytes", {"S": "9" * 400}),
         ("saved_bytes", {"N": f"{2**53}"}),
+        ("beat_ages_s", {"S": ",".join(["999999999"] * 500)}),
         ("progress_at", {"N": "253402300799000"}),
         ("progress", {"S": f'{{"fraction": {10**400}}}'}),
         ("progress", {"S": '{"fraction": NaN}'}),
@@ -222,6 +223,12 @@ def test_a_number_that_none_of_ours_can_be_is_unreadable(
     row = stack.claim()
     write(stack, item(stack, row.job_id) | {attribute: value})
     assert stack.parts.leases.load_many([row.key]).unreadable == {row.key}
+
+
+def test_beats_of_two_clocks_out_of_their_order_are_read(stack: Stack) -> None:
+    row = changed(stack.claim(), beat_ages_s=(2_000_000, 2_000_100, 2_000_040))
+    stack.parts.leases.apply(Change(before=stack.row(), after=row, requires={Clause.MINE: row.id}))
+    assert stack.row() == row
 
 
 def test_no_clock_of_a_task_says_when_its_row_expires(life: Life) -> None:

@@ -47,7 +47,7 @@ TERMINAL_TTL = timedelta(days=120)
 
 _MAX_NUMBER = 2**63
 _MAX_COUNT = 2**53
-_MAX_STEP_S = 10**6
+_MAX_AGE_S = 10**9  # 31 years
 _MAX_TIME = 253_370_764_800_000
 """Begin of the year 9999: what adds a time to live, or a day, stays in the calendar."""
 _LEASE = "lease"
@@ -155,7 +155,16 @@ def _steps(ages: Sequence[int]) -> str:
 
 
 def _ages(steps: str) -> tuple[int, ...]:
-    return tuple(accumulate(_whole(step, _MAX_STEP_S) for step in steps.split(",")))
+    ages = tuple(accumulate(map(_step, steps.split(","))))
+    if max(ages) >= _MAX_AGE_S:
+        raise ValueError("too old")
+    return ages
+
+
+def _step(text: str) -> int:
+    """Below zero where a heartbeat with a later clock wrote before one with an earlier."""
+    size = _whole(text.removeprefix("-"), _MAX_AGE_S)
+    return -size if text.startswith("-") else size
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
