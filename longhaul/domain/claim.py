@@ -152,9 +152,10 @@ def _decide_other(
     """Of a message that is not the row's own, and which no cancel covers."""
     if message.again is not None:
         return _decide_again(lease, message, message.again, stage, timing, now)
-    if message.is_follow_on and lease.lineage and message.request.lineage:
+    if message.is_follow_on and lease.lineage and message.request.lineage and not lease.is_refused:
         # Sent twice, the second comes when its job has ended, or has been corrected, which keeps
-        # the lineage. A row without one came from a request by hand, which took the id before.
+        # the lineage. A row without one came from a request by hand, which took the id before. What
+        # was refused under the id may have been anybody's.
         if message.request.lineage.run <= lease.lineage.run:
             return Duplicate()
         return _decide_later(lease, message, stage, timing, now)

@@ -131,16 +131,18 @@ class Backlog:
             return
         self.seen.batches += 1
         self.seen.looks += len(messages)
-        for message in messages:
-            self._look(queue.messages[message["MessageId"]], now)
+        # Looked up now: a message that is refused is deleted with its dead letter.
+        received = [queue.messages[message["MessageId"]] for message in messages]
+        for one in received:
+            self._look(one, now)
         letters = len(self._dead_letters.messages)
         event = {"Records": [record_of(message, queue.arn) for message in messages]}
         kept = items_to_keep(
             dispatcher.handle(event, self._dispatcher), [each["MessageId"] for each in messages]
         )
         if len(self._dead_letters.messages) > letters:
-            (only,) = messages
-            self.seen.dead_lettered_after_s.append(now - queue.messages[only["MessageId"]].sent_at)
+            (only,) = received
+            self.seen.dead_lettered_after_s.append(now - only.sent_at)
         for message in messages:
             if message["MessageId"] not in kept:
                 self.seen.renewed += 1

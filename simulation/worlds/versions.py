@@ -17,7 +17,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "weights": {"M": {"a": {"L": [{"N": "1"}]}}},
 }
 # Objects whose names are data: a field more would be a dataset, a column or a stage more.
-_BY_NAME = frozenset({"rows", "columns", "emitted"})
+_BY_NAME = frozenset({"rows", "columns", "types", "emitted"})
 # Step Functions compares it byte for byte with what the execution was started with. The names of
 # tags and of outputs are data.
 _NEVER_REWRITTEN = frozenset({"execution_input", "tags", "places"})
