@@ -189,6 +189,10 @@ mutants: .venv/.set-up-dev ## Put seeded bugs into the code; the simulation must
 walks: .venv/.set-up-dev ## Follow one message through the files of the code, over the fakes
 	@$(BIN)/python -m simulation.tools.walks
 
+.PHONY: size
+size: .venv/.set-up-dev ## Say how large each room is, in statements, beside its ceiling
+	@$(BIN)/python -m tests.size
+
 .PHONY: bench
 bench: .venv/.set-up ## Compare with plain Spark; needs a quiet machine and half an hour
 	@$(BIN)/python -m longhaul.runner.spark.aot_training
