@@ -23,7 +23,7 @@ from longhaul.runner.frames import frame_of
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET
 from tests.layers import ROOT
-from tests.runner.conftest import Cloud
+from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import Attempts, DiesError, plain_job
 
 ROWS = {"n": [1, 2], "text": ["a", None]}
@@ -69,12 +69,14 @@ def test_a_frame_is_written_in_parts_to_a_prefix(
 @LIBRARIES
 def test_a_frame_is_written_in_parts_to_a_table(
     cloud: Cloud,
-    attempts: Attempts,
+    make_attempt: MakeAttempt,
     tables: Tables,
+    tmp_path: Path,
     frame: Callable[..., Any],
 ) -> None:
     path = TablePath("lake", "rows")
     cloud.claim(inputs={}, output=str(path), mode="append")
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
     attempts.parts = {
         "tables": lambda: tables,
         "publisher": S3Publisher(
