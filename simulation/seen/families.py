@@ -96,10 +96,16 @@ class Families:
         inner = [each for each in self._shape.openers if self._is_between(each, stage, join)]
         for place in inner or self.places(key):
             sent = self.keys_at(key, place)
-            if sent:
-                yield from self._collected(sent[0], join, 0 if place in inner else success.run)
-            else:
+            if not sent or (place in inner and self._runs_again(key, place, sent[0])):
                 yield None
+            else:
+                yield from self._collected(sent[0], join, 0 if place in inner else success.run)
+
+    def _runs_again(self, parent: str, place: Place, join: str) -> bool:
+        """Whether a join was sent since its latest success."""
+        success = self._seen.success_of(join)
+        sent = self.followed[parent][place][join]
+        return success is not None and self._seen.committed[success] < sent.at
 
     def _is_sent_since(self, opener: str, join: str) -> bool:
         """Whether the join was sent since the latest success of all that it waits for."""
