@@ -15,6 +15,7 @@ from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Room
+from longhaul.ports import Rows
 from longhaul.settings import LeaseSettings
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, changed, message, running, stage
@@ -161,7 +162,7 @@ def test_a_retry_that_another_dispatcher_started_stops_no_other(
     ]
     index, leases, starter = Mock(), Mock(), Mock()
     index.open_keys.return_value = iter([row.key for row in rows])
-    leases.load_many.return_value = {row.key: row for row in rows}
+    leases.load_many.return_value = Rows({row.key: row for row in rows})
     refusals = {"main#slot": NoFreeSlotError(), "main#row": LeaseChangedError(None)}
     started: list[str] = []
 
