@@ -460,6 +460,7 @@ class Longhaul(Construct):
         for function in (dispatcher, settle, sweeper):
             role = function.execution_role
             grants.hold_leases(role, table)
+            grants.survey_leases(role, table)
             grants.join_leases(role, table)
             grants.finish_messages(role, queues)
             self._grant_notices(role)
@@ -471,7 +472,6 @@ class Longhaul(Construct):
 
         grants.receive_jobs(dispatcher.execution_role, queues)
         for function in (dispatcher, sweeper):
-            grants.survey_leases(function.execution_role, table)
             grants.start_executions(function.execution_role, machine)
             grants.describe_executions(function.execution_role, machine)
             grants.find_open_leases(function.execution_role, table)

@@ -46,6 +46,7 @@ WRITES_TABLES: Final = {
 FINISHES: Final = {
     **TRACES,
     **HOLDS_LEASES,
+    "dynamodb:BatchGetItem": TABLE,
     "dynamodb:ConditionCheckItem": TABLE,
     "dynamodb:Query": TABLE,
     **WRITES_OBJECTS,
@@ -57,7 +58,6 @@ FINISHES: Final = {
     "ecs:DescribeTasks": TASKS,
 }
 STARTS: Final = {
-    "dynamodb:BatchGetItem": TABLE,
     "states:StartExecution": MACHINE,
     "states:DescribeExecution": EXECUTIONS,
 }

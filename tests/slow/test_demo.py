@@ -27,5 +27,5 @@ def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
     report = (tmp_path / "report.html").read_text()
     assert f"report: {tmp_path / 'report.html'}" in done.stdout
     assert "interrupted" in report or "failed" in report
-    assert report.count("<li ") == 15  # the year, 12 months, the bad rows, the join
+    assert report.count("<li ") == 16  # year, 12 months, bad rows, join, invalid body
     assert "\x1b[" not in done.stdout
