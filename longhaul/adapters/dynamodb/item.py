@@ -434,11 +434,6 @@ def _read(item: Item, read: Callable[[], T]) -> T:
         raise UnreadableRowError(key_of(item)) from None
 
 
-def attributes_of(lease: Lease, names: Iterable[str]) -> dict[str, Any]:
-    """Typed values of these attributes of a row. None of them may be None."""
-    return {name: _BY_ATTRIBUTE[name].encode(lease) for name in names}
-
-
 def attributes(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same for values without a row."""
     return {
