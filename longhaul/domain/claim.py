@@ -152,13 +152,16 @@ def _decide_other(
     """Of a message that is not the row's own, and which no cancel covers."""
     if message.again is not None:
         return _decide_again(lease, message, message.again, stage, timing, now)
-    if message.is_follow_on and lease.lineage and message.request.lineage and not lease.is_refused:
-        # Sent twice, the second comes when its job has ended, or has been corrected, which keeps
-        # the lineage. A row without one came from a request by hand, which took the id before. What
-        # was refused under the id may have been anybody's.
-        if message.request.lineage.run <= lease.lineage.run:
+    led_by = message.request.lineage
+    # A row without a lineage came from a request by hand, which took the id before. What was
+    # refused under the id may have been anybody's.
+    if led_by and lease.lineage and not lease.is_refused:
+        if led_by.run > lease.lineage.run:  # also a copy, which waited behind the earlier run
+            return _decide_later(lease, message, stage, timing, now)
+        if message.is_follow_on:
+            # Sent twice, the second comes when its job has ended, or has been corrected, which
+            # keeps the lineage.
             return Duplicate()
-        return _decide_later(lease, message, stage, timing, now)
     if lease.was_over(message.first_sent_at):
         # The new run replaces the row, so what the old run owes is done first.
         return _begin_again(lease, message, stage, timing, now)

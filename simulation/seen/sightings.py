@@ -41,6 +41,13 @@ class Sent:
         """Whether both are sends of one follow-on."""
         return self.is_follow_on and (self.key, self.led_by) == (other.key, other.led_by)
 
+    def leads_on_from(self, other: "Sent") -> bool:
+        """Whether a later run of its parent has sent this one, which so runs in the other's place.
+
+        What follows from one job is one chain of runs, of which the last has to end.
+        """
+        return self.is_follow_on and other.parent is not None and self.led_by > other.led_by
+
     @property
     def led_by(self) -> int:
         """The run of its parent that has led to it; of a join how often that has changed."""

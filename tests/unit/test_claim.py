@@ -236,6 +236,20 @@ def test_follow_on_sent_again_is_a_duplicate_of_whatever_row_there_is(state: Sta
     assert decide(row, again) == Duplicate()
 
 
+@pytest.mark.parametrize("state", [State.RUNNING, State.SUCCEEDED, State.DEAD, State.RELEASED])
+def test_copy_of_what_a_later_run_leads_to_is_decided_as_the_follow_on_itself(state: State) -> None:
+    """It waited behind the run that it replaces until it was renewed."""
+    later = LINEAGE.model_copy(update={"run": LINEAGE.run + 1})
+    request = OTHER_WORK.model_copy(update={"lineage": later})
+    row = replace(ended(state), retry_at=NOW, lineage=LINEAGE)
+    first, copy = (
+        sent(LATER, first_sent_at=NOW, request=request, **changes)
+        for changes in ({"is_follow_on": True}, {"renews": "m-5"})
+    )
+    of_first, of_copy = decide(row, first), decide(row, copy)
+    assert type(of_first) is type(of_copy) is (Postpone if state is State.RUNNING else Claim)
+
+
 def test_follow_on_whose_id_a_request_by_hand_took_is_no_duplicate_of_that() -> None:
     request = OTHER_WORK.model_copy(update={"lineage": LINEAGE})
     follow_on = sent(LATER, first_sent_at=NOW, is_follow_on=True, request=request)

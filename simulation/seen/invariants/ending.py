@@ -135,7 +135,8 @@ def every_job_has_ended(seen: "Seen", _: None) -> str | None:
     for sent in seen.sent.values():
         if sent.work is None or seen.asked.is_cancelled(sent) or sent.key in seen.purged_keys:
             continue
-        if not seen.is_published(sent.key, sent.work) and not seen.letters_of(sent):
+        is_led_on = any(each.leads_on_from(sent) for each in seen.sent_by_key[sent.key])
+        if not (seen.is_published(sent.key, sent.work) or seen.letters_of(sent) or is_led_on):
             return f"{_described(seen, sent.message.id)} came to nothing"
     return None
 

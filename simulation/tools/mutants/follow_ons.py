@@ -79,8 +79,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "what a later run leads to is a duplicate",
         _CLAIM,
-        "if message.request.lineage.run <= lease.lineage.run:",
-        "if message.request.lineage.run <= lease.lineage.run or lease.run:",
+        "if led_by.run > lease.lineage.run:",
+        "if led_by.run > lease.lineage.run and not lease.run:",
     ),
     Mutant(
         "an append that runs again leaves its old rows beside the new ones",
