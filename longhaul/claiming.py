@@ -22,7 +22,6 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
 from longhaul.log_context import about
-from longhaul.ports import Rows
 from longhaul.settings import Stage
 from longhaul.starting import Starter
 
@@ -120,8 +119,12 @@ class Claimer:
         And without those of whose tree that is not known, as its root cannot be read.
         """
         roots = self.context.leases.load_many({each.lease.root for each in claims})
-        known = (each for each in claims if each.lease.root not in roots.unreadable)
-        return [each for each in known if not _is_of_cancelled_tree(each.lease, roots)]
+        known = (claim for claim in claims if claim.lease.root not in roots.unreadable)
+        return [
+            claim
+            for claim in known
+            if not claim.lease.is_cancelled_with_tree(roots.get(claim.lease.root))
+        ]
 
     def put_back(self, batch: Batch) -> None:
         """Hide the messages without a slot until they are to be looked at again."""
@@ -161,11 +164,6 @@ class Claimer:
         """Seconds since the job was due, or since its last attempt ended."""
         ended_at = row.settled_at if row and row.state is State.RELEASED else None
         return (self.context.clock.now() - (ended_at or message.due_at)).total_seconds()
-
-
-def _is_of_cancelled_tree(row: Lease, roots: Rows) -> bool:
-    root, sent_at = roots.get(row.root), row.receive.first_sent_at
-    return root is not None and root.cancels_tree(sent_at or row.attempt.claimed_at)
 
 
 def _is_retry(row: Lease | None) -> bool:

@@ -248,7 +248,7 @@ class Dispatcher:
         # Proven by now. A correction by hand has that of the job which it corrects.
         if (lineage := begun.lease.lineage) is not None:
             root = self.context.leases.load(lineage.root)
-            if root is not None and root.cancels_tree(message.first_sent_at):
+            if root is not None and begun.lease.is_cancelled_with_tree(root):
                 at = root.tree_cancelled_at
                 return self.context.leases.request_cancel(message.key, batch.stage.name, at)
         if isinstance(begun, Claim):

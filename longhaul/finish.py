@@ -171,7 +171,7 @@ class Finisher:
         rows = self.context.leases.load_many({lease.key, lease.root})
         job, root = rows.get(lease.key), rows.get(lease.root)
         is_cancelled = job is not None and job.cancels(sent_at)
-        return is_cancelled or (root is not None and root.cancels_tree(sent_at))
+        return is_cancelled or lease.is_cancelled_with_tree(root)
 
     def _strike(self, lease: Lease, owed: Owed, *, cut_off: bool = False) -> Lease:
         watches_tree = owed is Owed.DELETE and self.tree_ends.begins_watch(lease)

@@ -472,9 +472,10 @@ class Lease:
         """
         return self.cancelled_at is not None and sent_at < self.cancelled_at
 
-    def cancels_tree(self, sent_at: datetime) -> bool:
-        """Whether a cancel of the tree of this root covers what was sent then."""
-        return self.tree_cancelled_at is not None and sent_at < self.tree_cancelled_at
+    def is_cancelled_with_tree(self, root: "Lease | None") -> bool:
+        """Whether a cancel of its tree, which stands in the row of its root, covers its run."""
+        at = root and root.tree_cancelled_at
+        return at is not None and (self.receive.first_sent_at or self.attempt.claimed_at) < at
 
     @property
     def is_committed(self) -> bool:
