@@ -116,10 +116,10 @@ class Settings(Model):
     # Glue databases of the account whose tables jobs may write and read, beside the stack's own,
     # which is named after the stack: `Longhaul-b` has `longhaul_b`.
     table_databases: tuple[DatabaseName, ...] = ()
-    # False: tables go to those of table_databases, or nowhere (docs/tables.md).
+    # False: tables go to those of table_databases, or nowhere (docs/outputs.md).
     own_database: bool = True
     # Grant the roles what they need in Lake Formation. CloudFormation's role must be an
-    # administrator of the lake (docs/tables.md).
+    # administrator of the lake (docs/outputs.md).
     lake_formation: bool = False
     # The customer's KMS key of the account's Glue catalog: the roles that use tables need it.
     catalog_key: KeyArn | None = None

@@ -1,4 +1,4 @@
-"""Every snippet of docs/jobs.md does what the page says."""
+"""Every snippet of docs/jobs.md, and of docs/outputs.md before its tables, is true."""
 
 import json
 import re
@@ -36,7 +36,9 @@ from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
 from tests.runner.conftest import Cloud, MakeAttempt
 
-PAGE = (ROOT / "docs" / "jobs.md").read_text().replace("my-data", BUCKET)
+PAGE = (ROOT / "docs" / "jobs.md").read_text()
+PAGE += (ROOT / "docs" / "outputs.md").read_text().partition("\n## Tables\n")[0]
+PAGE = PAGE.replace("my-data", BUCKET)
 PAGE = PAGE.replace("table://longhaul/", "table://lake/")
 SNIPPETS: list[tuple[str, str]] = re.findall(
     r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL

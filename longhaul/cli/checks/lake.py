@@ -28,7 +28,7 @@ def governed(plan: Plan) -> Iterator[Finding]:
                     f"lake: {deployer} is no administrator of the lake, so the grants that "
                     "lake_formation asks for would fail",
                     "make it one (Lake Formation, Administrative roles and tasks), or set "
-                    "lake_formation to false and have an administrator grant what docs/tables.md "
+                    "lake_formation to false and have an administrator grant what docs/outputs.md "
                     "lists",
                 )
             )
@@ -41,7 +41,7 @@ def governed(plan: Plan) -> Iterator[Finding]:
                 f"lake: Lake Formation governs {', '.join(databases)}: a table could be used by "
                 "the one role alone that made it",
                 "set lake_formation to true, or have an administrator of the lake grant the "
-                "stack's roles what docs/tables.md lists",
+                "stack's roles what docs/outputs.md lists",
             )
         )
     yield from findings or [
