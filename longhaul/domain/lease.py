@@ -474,7 +474,7 @@ class Lease:
 
     def is_cancelled_with_tree(self, root: "Lease | None") -> bool:
         """Whether a cancel of its tree, which stands in the row of its root, covers its run."""
-        at = root and root.tree_cancelled_at
+        at = root.tree_cancelled_at if root else None
         return at is not None and (self.receive.first_sent_at or self.attempt.claimed_at) < at
 
     @property
