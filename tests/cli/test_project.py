@@ -27,6 +27,7 @@ from tests.layers import ROOT
 from tests.projects import make_project, make_wheel
 
 pytestmark = pytest.mark.usefixtures("no_project")
+FIRST_JOB = (ROOT / "docs" / "first-job.md").read_text()
 
 
 @pytest.fixture
@@ -68,6 +69,8 @@ def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> Non
     )
     assert "`longhaul test`" in error
     assert load_project(made).stack_name == "DailyFlights"
+    (code,) = re.findall(r"```python\n(.*?)```", FIRST_JOB, re.DOTALL)
+    assert code in (made / "jobs/count_rows.py").read_text()
 
 
 @pytest.mark.parametrize(
@@ -327,7 +330,7 @@ def test_the_table_local_is_laid_over_the_settings_on_this_machine_alone(tmp_pat
 
 
 def test_the_small_sizes_of_the_docs_are_settings_of_this_machine(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/local.md").read_text(), re.DOTALL)
+    (text,) = re.findall(r"```toml\n(.*?)```", FIRST_JOB, re.DOTALL)
     project = make_project(tmp_path / "p", **{"longhaul.toml": f'stack_name = "Mine"\n{text}'})
     sizes = load(dict(project.settings), local_context(project)["longhaul"]).sizes
     assert sizes.small.memory_mib == 3072

@@ -1,4 +1,4 @@
-"""The package index has every requirement for each machine that docs/local.md names.
+"""The package index has every requirement for each machine that docs/first-job.md names.
 
 pip's own resolver answers, for a machine that it does not run on. Markers of requirements that
 come with others it takes for this machine's. Nothing is installed.
