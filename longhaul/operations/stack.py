@@ -192,7 +192,10 @@ class Stack:
     def stage_counter(self) -> "StageCounter":
         from longhaul.operations.stage_counts import StageCounter
 
-        return StageCounter(self.client("sqs"), self.parts.slots, self.dead_letters)
+        parts = self.parts
+        return StageCounter(
+            self.client("sqs"), parts.slots, self.dead_letters, parts.index, parts.clock
+        )
 
     @cached_property
     def waiter(self) -> "Waiter":

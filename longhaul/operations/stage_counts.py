@@ -1,10 +1,13 @@
 """A stage in numbers: queued messages, slots in use, dead letters."""
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from longhaul.domain.lease import State
 from longhaul.domain.pace import SlotUse
-from longhaul.ports import Slots
+from longhaul.domain.saved import KEPT_FOR_REDRIVE
+from longhaul.ports import Clock, LeaseIndex, Slots
 from longhaul.settings import Stage
 
 if TYPE_CHECKING:
@@ -20,18 +23,28 @@ _ALL_MESSAGES: "Final[list[QueueAttributeNameType]]" = [
 ]
 
 
+_MOST_DEAD: Final = 1_000  # keys that a count reads: one call
+
+
 @dataclass(frozen=True)
 class StageCounts:
     """Approximate, as SQS counts.
 
-    `queued` are messages of jobs that have not begun; some of them the dispatcher holds back until
-    a slot is free.
+    Attributes:
+        stage: The stage.
+        queued: Messages of jobs that have not begun; some of them the dispatcher holds back until
+            a slot is free.
+        slots: Its slots.
+        dead_letters: All that its dead-letter queue holds.
+        of_the_dead: How many of them are of jobs that are dead still. The others tell what was:
+            their jobs have run again since, or no job is theirs.
     """
 
     stage: Stage
     queued: int
     slots: SlotUse
     dead_letters: int
+    of_the_dead: int
 
 
 @dataclass(frozen=True)
@@ -39,9 +52,11 @@ class StageCounter:
     sqs: "SQSClient"
     slots: Slots
     letters: "DeadLetterOffice"
+    index: LeaseIndex
+    clock: Clock
 
     def count(self, stage: Stage, begun: int) -> StageCounts:
-        """Three calls: the attributes of both queues, and the slots.
+        """Three calls: the attributes of both queues, and the slots; one more if there are letters.
 
         Args:
             stage: The stage.
@@ -53,9 +68,22 @@ class StageCounter:
             QueueUrl=stage.queue_url, AttributeNames=_ALL_MESSAGES
         )
         messages = sum(int(answer["Attributes"][name]) for name in _ALL_MESSAGES)
+        letters = self.letters.waiting(stage)
         return StageCounts(
             stage,
             max(0, messages - begun),
             self.slots.use(stage),
-            self.letters.waiting(stage),
+            letters,
+            self._of_the_dead(stage, letters),
         )
+
+    def _of_the_dead(self, stage: Stage, letters: int) -> int:
+        """By the rows: which letter is whose, only a receive of all of them would say."""
+        if not letters:
+            return 0
+        now = self.clock.now()
+        keys = self.index.ended_keys(
+            stage.name, State.DEAD, now, now - KEPT_FOR_REDRIVE, _MOST_DEAD
+        )
+        dead = sum(1 for _ in islice(keys, _MOST_DEAD))
+        return letters if dead == _MOST_DEAD else min(letters, dead)

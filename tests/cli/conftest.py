@@ -19,7 +19,7 @@ from longhaul.cli.target import Target
 from longhaul.config import project_file
 from longhaul.config.version import version
 from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, next_attempt, refused
+from longhaul.domain.claim import Claim, new_run, next_attempt, refused
 from longhaul.domain.classify import with_task
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import Lease, Owed, Receive, State
@@ -205,6 +205,14 @@ class World:
             transitions.claim(Claim(claimed, replaces=released), self.settings.stages[0])
         )
         return claimed
+
+    def again(self, ended: Lease) -> Lease:
+        """A new run of a job that has ended, a second later."""
+        self.clock.advance(1)
+        now = self.clock.now()
+        row = new_run(ended, message(key=ended.key), stage(), self.settings.lease, now)
+        self.parts.leases.apply(transitions.claim(Claim(row, replaces=ended), stage()))
+        return row
 
     def end(
         self,

@@ -1,7 +1,8 @@
-"""The slots of a stage in words, for the terminal and the page."""
+"""The slots and the dead letters of a stage in words, for the terminal and the page."""
 
 from longhaul.cli.display.text import counted, moment_text
 from longhaul.domain.pace import SlotUse
+from longhaul.operations.stage_counts import StageCounts
 from longhaul.settings import Stage
 
 
@@ -19,3 +20,10 @@ def set_by_operator(use: SlotUse, stage: Stage) -> str:
 def paused_since(use: SlotUse) -> str:
     """Empty for a stage that is not paused."""
     return f"paused since {moment_text(use.paused_at)}" if use.paused_at else ""
+
+
+def letters_of(counts: StageCounts) -> str:
+    """Such as `dead letters: 2, and 1 other of jobs that are not dead`."""
+    others = counts.dead_letters - counts.of_the_dead
+    more = f", and {counted(others, 'other')} of jobs that are not dead" if others else ""
+    return f"dead letters: {counts.of_the_dead}{more}"

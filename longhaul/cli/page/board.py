@@ -63,7 +63,7 @@ class Board:
         totals = sum((Counter(each) for each in self.states.values()), Counter())
         queued, dead = (
             sum(each.queued for each in self.stages),
-            sum(each.dead_letters for each in self.stages),
+            sum(each.of_the_dead for each in self.stages),
         )
         return (
             f"{totals[State.RUNNING]} running, {totals[State.RELEASED]} between attempts, "

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from longhaul.cli.display.job import COLUMNS, page_of, row_of
-from longhaul.cli.display.slots import slots_of
+from longhaul.cli.display.slots import letters_of, slots_of
 from longhaul.cli.display.tree import rows_of
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.target import Target
@@ -246,12 +246,8 @@ def _notes(seen: _Seen, limit: int) -> Iterator[str]:
     if not seen.open and not seen.ended:
         yield "no job matches"
     for each in seen.stages:
-        letters = (
-            f", dead letters: {each.dead_letters} (`longhaul dlq list`)"
-            if each.dead_letters
-            else ""
-        )
         slots = slots_of(each.slots, each.stage)
+        letters = f", {letters_of(each)} (`longhaul dlq list`)" if each.dead_letters else ""
         yield f"{each.stage.name}: about {each.queued} queued, {slots}{letters}"
 
 

@@ -7,11 +7,10 @@ from botocore.exceptions import EndpointConnectionError
 
 from longhaul.cli.page import app, board
 from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, new_run
 from longhaul.domain.lease import State
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Answer, Call, Proceed
-from tests.builders import QUEUE_URL, message, stage
+from tests.builders import QUEUE_URL
 from tests.cli.conftest import World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, words
 from tests.cli.page.scenes import EVIL, busy, crowd, dead, multitude, started, succeeded
@@ -275,13 +274,10 @@ def test_of_more_open_jobs_than_a_look_reads_each_is_read_in_turn(
 def test_a_job_that_runs_again_is_no_longer_among_those_that_ended(
     world: World, visitor: Visitor
 ) -> None:
-    dead(world, "job", "why")
+    row = dead(world, "job", "why")
     assert "dead" in words(section(visitor.read("/"), "ended"))
-    row = world.parts.leases.load("main#job")
-    assert row is not None
     world.clock.advance(2)
-    again = new_run(row, message(key=row.key), stage(), world.settings.lease, world.clock.now())
-    world.parts.leases.apply(transitions.claim(Claim(again, replaces=row), stage()))
+    again = world.again(row)
     page = visitor.read("/")
     assert "job" in section(page, "running")
     assert "No job ended within 6h." in page
@@ -359,3 +355,13 @@ def test_a_paused_stage_and_slots_that_were_set_by_hand_are_named(
     world.run("pause", "main")
     said = words(section(visitor.read("/"), "stages"))
     assert re.search(r"0 of 3 \(set by hand; deployed: 1000\), paused since [-0-9]+", said)
+
+
+def test_a_letter_whose_job_is_dead_no_more_is_no_red_light(world: World, visitor: Visitor) -> None:
+    row = dead(world, "again", "why")
+    assert "✗ 1 in main" in words(section(visitor.read("/"), "stages"))
+    world.end(world.again(row), OutcomeClass.SUCCEEDED)
+    world.clock.advance(2)
+    stages = section(visitor.read("/"), "stages")
+    assert "0 of 1 in main" in words(stages)
+    assert 'class="bad"' not in stages
