@@ -271,17 +271,23 @@ class Trees:
 
     def _follow(self, lease: Lease | None) -> Iterator[str]:
         """The keys of the jobs to which a success led; joins come last."""
-        output = lease.attempt.output if lease else None
-        if lease is None or lease.state is not State.SUCCEEDED or output is None or lease.cut_off:
+        if lease is None:
             return
-        led_to: Mapping[str, int] = (
-            dict.fromkeys(lease.leads_to or (), 1) if output.emitted is None else output.emitted
-        )
-        for stage, size in led_to.items():
+        jobs, joins = led_to(lease)
+        for stage, size in jobs.items():
             for n in range(size):
                 yield _child(lease, stage, n)
-        for stage in lease.opens:
+        for stage in joins:
             yield _child(lease, stage, "join")
+
+
+def led_to(lease: Lease) -> tuple[Mapping[str, int], Sequence[str]]:
+    """How many jobs of which stages a success led to, and the joins that belong to it."""
+    output = lease.attempt.output
+    if lease.state is not State.SUCCEEDED or output is None or lease.cut_off:
+        return {}, ()
+    jobs = dict.fromkeys(lease.leads_to or (), 1) if output.emitted is None else output.emitted
+    return jobs, lease.opens
 
 
 def _top(backfill: Backfill) -> TreeJob:

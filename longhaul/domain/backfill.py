@@ -64,8 +64,8 @@ class Backfill:
 
 
 def backfill_of(row: Lease) -> str | None:
-    """Key of the backfill that has sent a job, as its id and its tag say."""
-    key = may_be_of(row.key)
+    """Key of the backfill that a job belongs to, as the id of its root and its tag say."""
+    key = may_be_of(row.root)
     is_named = key is not None and row.tags.get("backfill") == key.partition("#")[2]
     return key if is_named else None
 

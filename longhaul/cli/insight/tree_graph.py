@@ -1,7 +1,7 @@
 """A tree of jobs as a graph: its stages as columns, with the number of jobs in each state. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -25,6 +25,11 @@ ORDER = (
 """The states, those that need attention first."""
 
 
+def worst(states: Iterable[str]) -> str:
+    """The state that needs attention first."""
+    return min(states, key=ORDER.index)
+
+
 @dataclass(frozen=True)
 class Share:
     """A part of a stage's bar: from `begin` on, `width` of it, both in percent."""
@@ -33,6 +38,17 @@ class Share:
     jobs: int
     begin: float
     width: float
+
+
+def bar(states: Mapping[str, int]) -> Sequence[Share]:
+    """The number of jobs in each state as the parts of a bar, the successes at the left."""
+    found = [(each, states[each]) for each in reversed(ORDER) if each != WAITS and states.get(each)]
+    total = sum(jobs for _, jobs in found)
+    begins = accumulate((jobs for _, jobs in found), initial=0)
+    return [
+        Share(state, jobs, 100 * begin / total, 100 * jobs / total)
+        for begin, (state, jobs) in zip(begins, found, strict=False)
+    ]
 
 
 @dataclass
@@ -50,17 +66,6 @@ class StageBox:
         """The number of jobs in each state, those that need attention first; no waiting joins."""
         counts: Counter[str] = Counter(job.state for job in self.jobs)
         return {state: counts[state] for state in ORDER if state != WAITS and counts[state]}
-
-    @property
-    def bar(self) -> Sequence[Share]:
-        """The states as parts of a bar, the successes at the left."""
-        states = dict(reversed([*self.states.items()]))
-        total = sum(states.values())
-        begins = accumulate(states.values(), initial=0)
-        return [
-            Share(state, jobs, 100 * begin / total, 100 * jobs / total)
-            for begin, (state, jobs) in zip(begins, states.items(), strict=False)
-        ]
 
     @property
     def waits_for(self) -> int:

@@ -42,8 +42,7 @@ class JobView:
 
     @property
     def backfill(self) -> str | None:
-        """Key of the backfill that has sent the first job of its tree."""
-        return backfill_of(self.tree.lease if self.tree and self.tree.lease else self.row)
+        return backfill_of(self.row)
 
     @property
     def asked(self) -> JobRequest | None:

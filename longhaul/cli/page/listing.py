@@ -1,6 +1,6 @@
 """A page of the jobs that a filter lets through, with the attempts that its timeline draws."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
@@ -37,6 +37,7 @@ class Listing:
     """Page `page` of `pages`, from 1: the jobs from `first` to `last` of `total`.
 
     `backfills`: the keys of those that sent some of all these jobs, `MAX_BACKFILLS` at most.
+    `dead`: the keys of the roots of whose runs a job is dead.
     """
 
     board: Board
@@ -47,6 +48,7 @@ class Listing:
     total: int
     parts: Mapping[Table, Part]
     backfills: Sequence[str]
+    dead: Collection[str]
     lanes: Sequence[Lane]
 
 
@@ -84,6 +86,7 @@ class ListingReader:
             total=len(rows),
             parts=_parts(rows, shown, self._per_page),
             backfills=[*islice(_backfills(rows), MAX_BACKFILLS)],
+            dead={row.root for row in board.jobs if row.state is State.DEAD},
             lanes=[lane(row, attempts.get(row.key, ())) for row in shown],
         )
 

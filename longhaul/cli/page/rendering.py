@@ -19,6 +19,7 @@ from longhaul.cli.display.text import age, printable
 from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.cli.insight.curves import Curve
 from longhaul.cli.insight.timeline import Lane, lane
+from longhaul.cli.insight.tree_graph import bar
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease
 from longhaul.operations.retry import why_not
@@ -78,6 +79,7 @@ def environment(addresses: Addresses) -> Environment:
         "why_of": job.why_of,
         "why_not_retry": why_not,
         "age": age,
+        "bar_of": bar,
         "set_by_operator": set_by_operator,
         "name_of": job.name_of,
         "state_of": shown_state,

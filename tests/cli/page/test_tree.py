@@ -42,6 +42,15 @@ def test_stages_are_columns_with_the_number_of_jobs_in_each_state(
     assert graph(shown).count('aria-current="true"') == 1
 
 
+def test_the_root_of_a_tree_in_which_a_job_died_is_red_in_the_list(
+    world: World, pipeline: Visitor
+) -> None:
+    tree(world, 6, 3, name="well")
+    tree(world, 6, 6, name="broken")
+    row = re.compile(r'<tr data-key="main#(\w+)">.*?<span class="state (\w+)">', re.DOTALL)
+    assert dict(row.findall(pipeline.read("/"))) == {"well": "succeeded", "broken": "dead"}
+
+
 def test_hostile_text_in_a_tree_stays_text(world: World, pipeline: Visitor) -> None:
     root = tree(world, 5, 4, label=EVIL)
     refused = f"clean#{member_id(root, 4)}"
