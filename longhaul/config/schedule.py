@@ -52,7 +52,7 @@ class Schedule(Model):
         if not re.fullmatch(r"(rate|cron)\([^()]+\)", value):
             raise ValueError(
                 f"{value!r} is no schedule that recurs; allowed: rate(5 minutes), "
-                "cron(0 2 * * ? *). For a single start see docs/scheduling.md"
+                "cron(0 2 * * ? *). For a single start see docs/daily.md#when-jobs-start"
             )
         return value
 

@@ -18,7 +18,7 @@ _LONGEST_BUCKET: Final = "b" * 63  # the deployment makes the data bucket's name
 class Trigger(Model):
     """A job for each object that is created: one message to the stage's queue."""
 
-    # None: the data bucket. Another bucket's owner lets it send events (docs/scheduling.md).
+    # None: the data bucket. Another bucket's owner lets it send events (docs/daily.md).
     bucket: str | None = None
     # Of the objects' keys: one or more folders.
     prefix: Annotated[str, Field(pattern=r"^([A-Za-z0-9_-][A-Za-z0-9._=-]*/)+$")]

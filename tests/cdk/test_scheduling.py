@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +21,7 @@ from tests.builders import settings, stage
 from tests.cdk.synthesis import Synthesis
 from tests.layers import ROOT
 
-PAGE = ROOT / "docs" / "scheduling.md"
+PAGE = ROOT / "docs" / "daily.md"
 REQUEST: Mapping[str, JsonValue] = {"job": "flights_clean", "output": "s3://<data-bucket>/x/"}
 
 
@@ -162,17 +163,20 @@ def blocks(kind: str) -> list[str]:
 
 
 def test_the_docs_stage_with_a_schedule_is_a_valid_setting() -> None:
-    (stage_,) = load(None, {"stages": [json.loads(blocks("json")[0])]}).stages
+    (text,) = blocks("toml")
+    stage_, *_ = load(
+        None, {"stack_name": "Weblogs", "stages": tomllib.loads(text)["stages"]}
+    ).stages
 
     assert stage_.schedule
-    known = settings(paths=PathPolicy(data_bucket="data-bucket"))
+    known = settings(paths=PathPolicy(data_bucket="data-bucket"), jobs=("days",))
     assert parse_request(json.dumps(stage_.schedule.example()), known, stage()).job_id == (
         "scheduled/2022-03-22T18:59:43Z"
     )
 
 
 def test_the_docs_command_for_a_single_start_names_its_time() -> None:
-    command, *_ = blocks("console")
+    (command,) = (each for each in blocks("console") if "--at " in each)
     words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
     given = dict(zip(words[2::2], words[3::2], strict=True))
 

@@ -219,7 +219,7 @@ def test_the_template_that_is_measured_is_the_one_that_is_deployed(varied: Synth
 
 
 def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
-    page = (ROOT / "docs" / "scheduling.md").read_text()
+    page = (ROOT / "docs" / "daily.md").read_text()
     (text,) = (
         each for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "on_object" in each
     )
