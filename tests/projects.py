@@ -5,7 +5,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from longhaul.cli.work.init import files_of
+from longhaul.cli.commands.init import files_of
 from longhaul.config.project import Project, load_project
 
 

@@ -300,7 +300,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(boto3, "Session", lambda **_: Session(aws))
     monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: PLACE)
     # In this module alone: other threads need the real `time.sleep`.
-    monkeypatch.setattr("longhaul.cli.work.status.time", SimpleNamespace(sleep=clock.sleep))
+    monkeypatch.setattr("longhaul.cli.commands.status.time", SimpleNamespace(sleep=clock.sleep))
     return World(aws, clock, known, Wiring(known, aws.client, most_rows=BATCH_GET))
 
 

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from longhaul.cli.cli import app
+from longhaul.cli.commands.new_job import IN_PARTS, PLAIN, write_job
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.work.new_job import IN_PARTS, PLAIN, write_job
 from longhaul.config.project import Project
 from longhaul.config.project_file import VARIABLE
 from tests.layers import ROOT

@@ -12,7 +12,7 @@ from botocore.exceptions import MissingDependencyException, NoCredentialsError, 
 from longhaul.cli import bootstrap, preflight
 from longhaul.cli.checks import docker
 from longhaul.cli.checks.finding import Finding, Level
-from longhaul.cli.work.deploy import with_qualifier
+from longhaul.cli.commands.deploy import with_qualifier
 from longhaul.config.cdk_context import load
 from longhaul.domain.lease import State
 from simulation.aws.service import Call, Proceed, client_error

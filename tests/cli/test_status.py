@@ -85,7 +85,7 @@ def test_a_search_finds_jobs_by_their_label_and_tags_and_with_other_filters(worl
 def test_a_search_reads_a_bounded_number_of_rows(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longhaul.cli.work.status.MAX_SEARCHED", 100)
+    monkeypatch.setattr("longhaul.cli.commands.status.MAX_SEARCHED", 100)
     for n in range(120):
         world.end(world.claim(f"ended-{n:03}", label="first" if n == 0 else "other"))
         world.clock.advance(1)

@@ -11,7 +11,7 @@ import pytest
 
 from longhaul.adapters.secret_values import AwsSecretValues
 from longhaul.cli.checks.stage_secrets import StageSecret, existence
-from longhaul.cli.work.secret import _put
+from longhaul.cli.commands.secret import _put
 from longhaul.domain.errors import SecretUnreadableError
 from longhaul.domain.secret_refs import SecretRef
 from longhaul.local.cloud import EmbeddedAws

@@ -50,7 +50,7 @@ def test_a_file_that_was_left_and_is_reached_again_is_a_return() -> None:
         (
             2,
             "longhaul/cli/entry.py",
-            ["longhaul/cli/work/status.py", "longhaul/adapters/dynamodb/leases.py"],
+            ["longhaul/cli/commands/status.py", "longhaul/adapters/dynamodb/leases.py"],
         ),
     ],
 )

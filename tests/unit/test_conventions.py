@@ -165,11 +165,9 @@ CLI_ARROWS: dict[str, set[str]] = {
     "checks": {"display"},
     "local": {"terminal"},
     "page": {"display", "insight", "terminal"},
-    "acceptance": {"display", "insight", "tables"},
+    "acceptance": {"display", "insight", "tables", "terminal"},
     "rehearsal": {"checks", "terminal"},
-    "commands": {"terminal"},
-    # Imported by `terminal.declaring`, when the command of its name runs.
-    "work": {
+    "commands": {
         "acceptance",
         "checks",
         "display",
@@ -179,7 +177,9 @@ CLI_ARROWS: dict[str, set[str]] = {
         "rehearsal",
         "tables",
         "terminal",
+        "work",
     },
+    "work": {"checks", "terminal"},
 }
 
 

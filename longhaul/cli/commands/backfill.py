@@ -1,10 +1,10 @@
 """`longhaul backfill`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhaul.cli.terminal.declaring import on_target
+from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
     AsJson,
     Only,
@@ -16,11 +16,15 @@ from longhaul.cli.terminal.options import (
     timeout_option,
 )
 
+if TYPE_CHECKING:
+    from longhaul.cli.target import Target
+
 _REQUEST = "Request; {NAME} is the value, {NAME:%Y/%m} a part of a time"
 
 
 @on_target
-def backfill(  # noqa: PLR0913 - the fields of a request
+def backfill(
+    target: "Target",
     *,
     values: Annotated[
         str,
@@ -80,3 +84,23 @@ def backfill(  # noqa: PLR0913 - the fields of a request
     Example: longhaul backfill --job parse --over day=2026-10-01..2026-10-31 --input
     'logs=s3://weblogs/raw/{day}/' --output 's3://weblogs/hits/{day}/' --slots 4
     """
+    from longhaul.cli.work.backfill import backfill as run
+
+    run(
+        target,
+        values=values,
+        job=job,
+        inputs=inputs,
+        output=output,
+        params=params,
+        mode=mode,
+        size=size,
+        timeout=timeout,
+        label=label,
+        name=name,
+        slots=slots,
+        dry_run=dry_run,
+        only=only,
+        stage=stage,
+        as_json=as_json,
+    )

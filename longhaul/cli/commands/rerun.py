@@ -1,15 +1,24 @@
 """`longhaul rerun`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhaul.cli.terminal.declaring import on_target
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.project import chosen
+from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import Afresh, AsJson, Only, StageOption, params_option
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.pairs import json_or_text, pairs
+
+if TYPE_CHECKING:
+    from longhaul.cli.target import Target
+    from longhaul.operations.rerun import Rerun
 
 
 @on_target
 def rerun(
+    target: "Target",
     *,
     job: Annotated[str, typer.Argument(help="The job's id.")],
     params: Annotated[list[str] | None, params_option()] = None,
@@ -35,3 +44,53 @@ def rerun(
 
     Example: longhaul rerun flights-2013-01 --tree --param 'rounded=true'
     """
+    from longhaul.cli.terminal.selection import find_job
+    from longhaul.domain.errors import InvalidRequestError
+    from longhaul.domain.lease import State
+
+    out = Output(as_json=as_json)
+    given = pairs("--param", params, json_or_text)
+    lease = find_job(target, job, stage)
+    if tree:
+        lease = target.rerunner.root(lease)
+    try:
+        planned = target.rerunner.plan(lease, params=given, size=size, afresh=afresh, only=only)
+    except InvalidRequestError as error:
+        raise CommandError("\n".join(error.problems), ExitStatus.USAGE) from None
+    target.open_stage(planned.stage.name)
+    _check_params(out, target, planned)
+    out.say_where(target)
+    message_id = target.rerunner.send(planned)
+    if as_json:
+        out.record(
+            {
+                "job_id": planned.submission.job_id,
+                "stage": lease.stage,
+                "message_id": message_id,
+                "run_before": lease.run,
+            }
+        )
+    else:
+        out.line(planned.submission.job_id)
+    if lease.state is State.DEAD:
+        out.note(
+            "its dead letter stays in the queue: `longhaul dlq drop JOB` once it has succeeded"
+        )
+
+
+def _check_params(out: Output, target: "Target", planned: "Rerun") -> None:
+    """Check the parameters of a project's own job.
+
+    Raises:
+        CommandError: they are not the job's.
+    """
+    from longhaul.cli.checks.params import check_params
+
+    project = chosen()
+    if project is None or project.stack_name != target.stack:
+        return
+    wrong, notes = check_params(project, [planned.submission], planned.stage)
+    for note in notes:
+        out.note(note, style="yellow")
+    if wrong:
+        raise CommandError("\n".join(map(str, wrong)), ExitStatus.USAGE)

@@ -1,11 +1,28 @@
 """`longhaul secret`: what the jobs of stages read when an attempt begins."""
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longhaul.cli.terminal.declaring import on_target
+from longhaul.cli.display.text import moment_text
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import AsJson, StageOption
+from longhaul.cli.terminal.output import Output
+
+if TYPE_CHECKING:
+    from longhaul.cli.checks.stage_secrets import StageSecret
+    from longhaul.cli.target import Target
+
+
+COLUMNS = ("STAGE", "VARIABLE", "CHANGED", "WHERE")
+
+# moto gives a secret the end of its ARN that this tag says.
+_END_OF_ARN = "_custom_id_"
+
+_LENGTH_OF_END = 6
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,16 +32,39 @@ app = typer.Typer(
 
 @app.command("list")
 @on_target
-def list_secrets(*, stage: StageOption = None, as_json: AsJson = False) -> None:
+def list_secrets(target: "Target", *, stage: StageOption = None, as_json: AsJson = False) -> None:
     """List the secrets of the stages, and whether they are there. No value is read.
 
     Example: longhaul secret list
     """
+    from longhaul.cli.checks.stage_secrets import existence, stage_secrets
+    from longhaul.operations.view import iso
+
+    out = Output(as_json=as_json)
+    chosen = target.stage(stage).name if stage else None
+    found = [each for each in stage_secrets(target) if chosen in (None, each.stage)]
+    rows = []
+    for each in found:
+        there = existence(target, each.ref)
+        is_there = there is not None and not there.is_being_deleted
+        at = there.changed_at if there else None
+        if as_json:
+            changed = iso(at) if at else None
+            record = {"stage": each.stage, "variable": each.variable, "secret": each.text}
+            out.record({**record, "is_there": is_there, "changed_at": changed})
+        changed = moment_text(at) if at else "yes"
+        rows.append((each.stage, each.variable, changed if is_there else "missing", each.text))
+    if as_json:
+        return
+    out.table(COLUMNS, rows)
+    if not rows:
+        out.note("no stage of the stack has secrets: docs/secrets.md says how one gets some")
 
 
 @app.command("set")
 @on_target
 def set_secret(
+    target: "Target",
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the variable.")],
     stage: StageOption = None,
@@ -36,3 +76,77 @@ def set_secret(
 
     Example: longhaul secret set DB_PASSWORD < password.txt
     """
+    out = Output()
+    if not target.place.embedded:
+        raise CommandError(
+            f"{target.where} is no embedded AWS: set it with aws secretsmanager put-secret-value, "
+            "or aws ssm put-parameter --overwrite",
+            ExitStatus.USAGE,
+        )
+    secret = _chosen(target, name, stage)
+    out.say_where(target)
+    value = _asked(name)
+    try:
+        _put(target, secret, value)
+    except ValueError as error:
+        raise CommandError(f"{secret.ref.arn}: {error}", ExitStatus.FAILED) from error
+    out.note(f"{name} of stage {secret.stage} is set: the next attempt reads it")
+
+
+def _chosen(target: "Target", name: str, stage: str | None) -> "StageSecret":
+    from longhaul.cli.checks.stage_secrets import stage_secrets
+
+    chosen = target.stage(stage).name if stage else None
+    every = list(stage_secrets(target))
+    found = [each for each in every if each.variable == name and chosen in (None, each.stage)]
+    if not found:
+        known = ", ".join(sorted({each.variable for each in every})) or "none"
+        raise CommandError(
+            f"no stage has a secret {name}; there are: {known}", ExitStatus.NOT_FOUND
+        )
+    if len({each.text for each in found}) > 1:
+        stages = ", ".join(each.stage for each in found)
+        raise CommandError(
+            f"{name} is another secret in each of the stages {stages}: name one with --stage",
+            ExitStatus.USAGE,
+        )
+    return found[0]
+
+
+def _asked(name: str) -> str:
+    if sys.stdin.isatty():
+        value: str = typer.prompt(name, hide_input=True, err=True)
+    else:
+        value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise CommandError(f"no value was given for {name}", ExitStatus.USAGE)
+    return value
+
+
+def _put(target: "Target", secret: "StageSecret", value: str) -> None:
+    from botocore.exceptions import ClientError
+
+    from longhaul.cli.checks.stage_secrets import parameter_name, with_key
+
+    ref = secret.ref
+    if ref.service == "ssm":
+        target.client("ssm").put_parameter(
+            Name=parameter_name(ref), Value=value, Type="SecureString", Overwrite=True
+        )
+        return
+    client: Any = target.client("secretsmanager")
+    try:
+        before: str | None = client.get_secret_value(SecretId=ref.arn).get("SecretString")
+    except ClientError:
+        before = None
+    text = with_key(before, ref.key, value) if ref.key else value
+    if before is not None:
+        client.put_secret_value(SecretId=ref.arn, SecretString=text)
+        return
+    name = ref.arn.partition(":secret:")[2]
+    end = name[-_LENGTH_OF_END:]
+    client.create_secret(
+        Name=name[: -_LENGTH_OF_END - 1],
+        SecretString=text,
+        Tags=[{"Key": _END_OF_ARN, "Value": end}],
+    )

@@ -1,10 +1,17 @@
 """`longhaul status`."""
 
-from typing import Annotated
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from longhaul.cli.terminal.declaring import on_target
+from longhaul.cli.errors import ExitStatus
+from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
     MANY,
     AsJson,
@@ -16,10 +23,29 @@ from longhaul.cli.terminal.options import (
     StageOption,
     TagOption,
 )
+from longhaul.cli.terminal.output import Output, table_of
+
+if TYPE_CHECKING:
+    from longhaul.cli.target import Target
+    from longhaul.domain.backfill import Backfill
+    from longhaul.domain.labels import Names
+    from longhaul.domain.lease import Lease
+    from longhaul.domain.waiting import Wait, Waits
+    from longhaul.operations.find import Ages
+    from longhaul.operations.stage_counts import StageCounts
+    from longhaul.settings import Stage
+    from longhaul.trees import TreeJob
+
+
+_PERIOD_S = 2.0
+
+MAX_SEARCHED = 10_000
+"""Ended jobs that a search for a label or tags looks at, the latest first: 100 calls."""
 
 
 @on_target
-def status(  # noqa: PLR0913 - filters
+def status(
+    target: "Target",
     *,
     job: Annotated[str | None, typer.Argument(help="A job's id; without it, a list.")] = None,
     stage: StageOption = None,
@@ -64,3 +90,247 @@ def status(  # noqa: PLR0913 - filters
 
     Example: longhaul status --label '2026-10-*' --tag team=web
     """
+    from longhaul.cli.terminal.selection import find_job, find_work, names_wanted
+    from longhaul.domain.backfill import Backfill
+    from longhaul.operations.find import Ages
+
+    out = Output(as_json=as_json)
+    if job is not None:
+        lease = find_work(target, job, stage)
+        if isinstance(lease, Backfill):
+            _backfill(out, target, lease, limit, watch=watch, only=only)
+            return
+        while watch and lease.is_open_mark:  # the stage to which its message comes is not known
+            target.parts.clock.sleep(_PERIOD_S)
+            lease = find_job(target, job, stage)
+        _one(out, target, lease, limit, watch=watch, only=only)
+        return
+    which = _Which(
+        stages=target.stages(stage),
+        states=tuple(each.value for each in state or ShownState),
+        ages=Ages(older_than, newer_than),
+        names=names_wanted(label, tags),
+        limit=limit,
+    )
+    if watch and not as_json and out.data.is_terminal:
+        _watch(out, target, which)
+        return
+    while True:
+        _print(out, target, _look(target, which), limit)
+        if not watch:
+            return
+        time.sleep(_PERIOD_S)
+
+
+def _one(
+    out: Output, target: "Target", lease: "Lease", limit: int, *, watch: bool, only: bool
+) -> None:
+    from longhaul.cli.display.job import COLUMNS, page_of
+    from longhaul.cli.display.tree import rows_of
+    from longhaul.cli.terminal.outcomes import wait_for
+    from longhaul.operations.asked import request_of
+    from longhaul.operations.stage_waits import waits_in, waits_of_queued
+    from longhaul.operations.tree import not_started, progress, unwell
+    from longhaul.operations.view import request_record
+    from longhaul.operations.wait import Awaited
+    from longhaul.trees import TreeJob
+
+    tree = TreeJob(lease.key, lease) if only else target.trees.walk(lease)
+    if watch and not tree.has_ended:
+        wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)], only=only)
+        return
+    now = target.parts.clock.now()
+    waits = waits_in(target, lease, now)
+    queued = waits_of_queued(target, tree)
+    if out.as_json:
+        asked = request_of(lease, target.parts.requests)
+        for record in _records(target, tree, queued, waits):
+            if (record["stage"], record["job_id"]) == (lease.stage, lease.job_id):
+                record["request"] = request_record(asked) if asked else None
+            out.record(record)
+    else:
+        asked = request_of(lease, target.parts.requests)
+        group = target.settings.job_log_group
+        out.fields(page_of(lease, now, target.parts.executions, group, asked, waits))
+        if problem := not_started(lease, target.settings.stages):
+            out.line("")
+            out.line(problem)
+        if tree.children:
+            out.line("")
+            # Its root has succeeded, and is green.
+            out.line(progress(tree), style="red" if unwell(tree) else "")
+            out.line("")
+            out.table(COLUMNS, rows_of(tree, now, limit, queued))
+    if watch and not tree.has_succeeded:
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _records(
+    target: "Target", tree: "TreeJob", queued: "Mapping[str, Wait]", waits: "Waits | None" = None
+) -> Iterator[dict[str, Any]]:
+    """The jobs of a tree as JSON has them, without the joins that wait."""
+    from longhaul.operations.tree import status_without_row
+    from longhaul.operations.view import as_json, job_record
+    from longhaul.trees import WAITS
+
+    now = target.parts.clock.now()
+    for job in tree.all():
+        if job.lease is not None:
+            yield job_record(job.lease, target.settings, target.parts.executions, now, waits)
+        elif job.state != WAITS:
+            yield as_json(status_without_row(job, tree.root_id, queued.get(job.stage)))
+
+
+def _backfill(
+    out: Output, target: "Target", backfill: "Backfill", limit: int, *, watch: bool, only: bool
+) -> None:
+    """Show a backfill's jobs and what descends from them; watch them until all have ended."""
+    from longhaul.cli.display.job import COLUMNS
+    from longhaul.cli.display.tree import rows_of
+    from longhaul.cli.terminal.outcomes import wait_for
+    from longhaul.operations.stage_waits import waits_of_queued
+    from longhaul.operations.tree import progress
+    from longhaul.operations.wait import Awaited
+
+    if watch:
+        awaited = [Awaited(key, None, None) for key in backfill.job_keys()]
+        wait_for(out, target, awaited, only=only)
+        return
+    tree = target.trees.walk_backfill(backfill)
+    queued = waits_of_queued(target, tree)
+    if out.as_json:
+        for record in _records(target, tree, queued):
+            out.record(record)
+    else:
+        for line in (progress(tree), ""):
+            out.line(line)
+        out.table(COLUMNS, rows_of(tree, target.parts.clock.now(), limit, queued))
+    if backfill.is_sending:
+        out.note(f"{backfill.unsent:,} more were still to be sent: start its command again")
+    elif backfill.unsent:
+        out.note(f"{backfill.unsent:,} more were not sent: it was cancelled")
+
+
+@dataclass(frozen=True)
+class _Which:
+    """The jobs of a list."""
+
+    stages: "Sequence[Stage]"
+    states: Sequence[str]
+    ages: "Ages"
+    names: "Names"
+    limit: int
+
+
+class _Seen(NamedTuple):
+    """`open` and `ended` have one row more than the limit if there are more.
+
+    `is_cut`: the search for names has ended before all ended jobs were looked at.
+    """
+
+    now: datetime
+    open: "Sequence[Lease]"
+    ended: "Sequence[Lease]"
+    stages: "Sequence[StageCounts]"
+    is_cut: bool
+    waits: "Waits"
+
+    def shown(self, limit: int) -> "list[Lease]":
+        return [*self.open[:limit], *self.ended[:limit]]
+
+
+def _look(target: "Target", which: _Which) -> _Seen:
+    from longhaul.domain.job_state import shown_state
+    from longhaul.domain.lease import State
+    from longhaul.domain.waiting import Waits
+
+    stages, now = [each.name for each in which.stages], target.parts.clock.now()
+    unfinished = target.jobs.unfinished(stages)
+    most = which.limit + 1
+    rows_are = [each for each in State if each.value in which.states]
+    ended = target.jobs.ended(stages, rows_are, which.ages)
+    looked_at = 0
+    if which.names:
+        found: list[Lease] = []
+        for row in islice(ended, MAX_SEARCHED):
+            looked_at += 1
+            if which.names.include(row):
+                found.append(row)
+                if len(found) == most:
+                    break
+    else:
+        found = list(islice(ended, most))
+    begun = Counter(row.stage for row in unfinished)
+    counts = [target.stage_counter.count(stage, begun[stage.name]) for stage in which.stages]
+    return _Seen(
+        now=now,
+        open=[
+            row
+            for row in unfinished
+            if shown_state(row) in which.states
+            and which.ages.include(row, now)
+            and which.names.include(row)
+        ][:most],
+        ended=found,
+        stages=counts,
+        is_cut=looked_at == MAX_SEARCHED and len(found) < most,
+        waits=Waits(
+            now,
+            target.settings.lease,
+            {each.stage.name: each.slots for each in counts},
+            unfinished,
+        ),
+    )
+
+
+def _print(out: Output, target: "Target", seen: _Seen, limit: int) -> None:
+    from longhaul.cli.display.job import COLUMNS, row_of
+    from longhaul.operations.view import job_record
+
+    shown = seen.shown(limit)
+    if out.as_json:
+        for lease in shown:
+            executions = target.parts.executions
+            out.record(job_record(lease, target.settings, executions, seen.now, seen.waits))
+    elif shown:
+        out.table(COLUMNS, [row_of(lease, seen.now, seen.waits) for lease in shown])
+    for line in _notes(seen, limit):
+        out.note(line)
+
+
+def _notes(seen: _Seen, limit: int) -> Iterator[str]:
+    from longhaul.cli.display.slots import letters_of, slots_of
+
+    more = [
+        name for name, rows in (("open", seen.open), ("ended", seen.ended)) if len(rows) > limit
+    ]
+    if more:
+        yield f"there are more jobs that are {' and '.join(more)}: raise --limit, or filter"
+    if seen.is_cut:
+        yield (
+            f"looked at the {MAX_SEARCHED:,} jobs that ended last: narrow it with --newer-than,"
+            " --older-than, --stage or --state"
+        )
+    if not seen.open and not seen.ended:
+        yield "no job matches"
+    for each in seen.stages:
+        slots = slots_of(each.slots, each.stage)
+        letters = f", {letters_of(each)} (`longhaul dlq list`)" if each.dead_letters else ""
+        yield f"{each.stage.name}: about {each.queued} queued, {slots}{letters}"
+
+
+def _watch(out: Output, target: "Target", which: _Which) -> None:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    from longhaul.cli.display.job import COLUMNS, row_of
+
+    with Live(console=out.data, screen=True, auto_refresh=False) as live:
+        while True:
+            seen = _look(target, which)
+            rows = [row_of(lease, seen.now, seen.waits) for lease in seen.shown(which.limit)]
+            notes = [Text(note, style="dim") for note in _notes(seen, which.limit)]
+            head = Text(f"{target}, {seen.now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
+            live.update(Group(head, table_of(COLUMNS, rows), *notes), refresh=True)
+            time.sleep(_PERIOD_S)

@@ -1,11 +1,15 @@
 """`longhaul submit`."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longhaul.cli.terminal.declaring import on_target
+from longhaul.cli.display.text import counted
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.project import chosen
+from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
     AsJson,
     StageOption,
@@ -15,12 +19,27 @@ from longhaul.cli.terminal.options import (
     params_option,
     timeout_option,
 )
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longhaul.cli.target import Target
+    from longhaul.config.project import Project
+    from longhaul.operations.submission import Document, Problem, Submission
+    from longhaul.operations.submit import SubmitReport
+
+
+_MAX_SHOWN = 20
+
 
 _REQUEST = "Request, instead of a file"
 
 
 @on_target
-def submit(  # noqa: PLR0913 - one option for each field of a request
+def submit(
+    target: "Target",
     *,
     file: Annotated[
         Path | None,
@@ -149,3 +168,203 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
 
     Example: generate-requests | longhaul submit --stage main
     """
+    from longhaul.cli.checks.files import missing_files
+    from longhaul.cli.checks.params import check_params
+    from longhaul.cli.terminal.outcomes import wait_for
+    from longhaul.cli.terminal.selection import job_id
+    from longhaul.operations.submission import WHOLE, Document, group_problem, new_ids, submissions
+    from longhaul.operations.wait import conflicting
+
+    out = Output(as_json=as_json)
+    fields = _fields(
+        job=job,
+        inputs=inputs,
+        **outputs(output),
+        params=params,
+        mode=mode,
+        engine=engine,
+        size=size,
+        timeout=timeout,
+        stall_timeout=stall_timeout,
+        max_attempts=max_attempts,
+        start_at=start_at,
+        afresh=afresh or None,
+        label=label,
+        tags=tags,
+    )
+    requests, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
+    if fields and file is not None:
+        raise CommandError("give a file or the options of one request, not both", ExitStatus.USAGE)
+    if wanted_id is not None:
+        requests = [_with_job_id(requests, problems, job_id(wanted_id))]
+    if group is not None and (unfit := group_problem(group)):
+        raise CommandError(f"--group {unfit}", ExitStatus.USAGE)
+    to_stage = target.open_stage(stage)
+    now = target.parts.clock.now()
+    sendable, more = submissions(
+        requests,
+        target.settings,
+        to_stage,
+        target.max_bytes(to_stage),
+        new_ids(now, target.parts.rng, len(requests)),
+        now,
+        is_named=stage is not None,
+    )
+    if target.place.embedded:
+        more += missing_files(sendable)
+    project = chosen()
+    if project is not None and project.stack_name == target.stack:
+        wrong, notes = check_params(project, sendable, to_stage)
+        more += wrong
+        notes += _unknown_jobs(project, requests, target)
+        for note in notes:
+            out.note(note, style="yellow")
+    _refuse(out, [*problems, *more])
+    out.say_where(target)
+    awaited = target.waiter.before(to_stage.name, sendable) if wait else []
+    _refuse(out, conflicting(awaited, sendable))
+
+    report = _send(out, target, to_stage.queue_url, sendable, group)
+    # Before the printing, which may be interrupted.
+    _keep_unsent(out, report, unsent or Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
+    for each in report.sent:
+        if as_json:
+            out.record(
+                {
+                    "job_id": each.submission.job_id,
+                    "stage": to_stage.name,
+                    "message_id": each.message_id,
+                }
+            )
+        else:
+            out.line(each.submission.job_id)
+    if report.stopped_by is not None:
+        raise report.stopped_by
+    if report.unsent:
+        were = "was" if len(report.unsent) == 1 else "were"
+        raise CommandError(f"{counted(len(report.unsent), 'request')} {were} not sent")
+    if wait:
+        wait_for(out, target, awaited, only=only)
+
+
+def _read(file: Path | None) -> "tuple[list[Document], list[Problem]]":
+    from longhaul.operations.submission import documents
+
+    if file is None and sys.stdin.isatty():
+        raise CommandError(
+            "nothing to submit: name a file, give --job and --output, or write requests to stdin",
+            ExitStatus.USAGE,
+        )
+    try:
+        raw = sys.stdin.buffer.read() if file is None or str(file) == "-" else file.read_bytes()
+        return documents(raw.decode("utf-8-sig"))
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}", ExitStatus.USAGE) from None
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise CommandError(f"line {line}: is not UTF-8", ExitStatus.USAGE) from None
+
+
+def _unknown_jobs(
+    project: "Project", requests: "Sequence[Document]", target: "Target"
+) -> list[str]:
+    """Jobs of the project that requests name and the stack does not have, with the way out."""
+    way_out = (
+        "the terminal of `longhaul up` says why"
+        if target.place.embedded
+        else "`longhaul deploy` takes it there"
+    )
+    named = {str(each.fields.get("job")) for each in requests}
+    unknown = sorted((named & {*project.job_names}) - {*target.settings.jobs})
+    return [
+        f"{project.jobs.name}/{job}.py is there, and the stack does not have it: {way_out}"
+        for job in unknown
+    ]
+
+
+def _fields(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a request
+    """The request that the options describe; empty without any."""
+    values = {
+        "inputs": pairs("--input", options.pop("inputs")),
+        "params": pairs("--param", options.pop("params"), json_or_text),
+        "tags": pairs("--tag", options.pop("tags")),
+    }
+    return {name: value for name, value in {**options, **values}.items() if value not in (None, {})}
+
+
+def _with_job_id(
+    requests: "Sequence[Document]", problems: "Sequence[Problem]", name: str
+) -> "Document":
+    from longhaul.operations.submission import Document
+
+    if len(requests) + len(problems) != 1:
+        raise CommandError(
+            f"--job-id names one request, and there are {len(requests) + len(problems)}",
+            ExitStatus.USAGE,
+        )
+    if problems:
+        raise CommandError(str(problems[0]), ExitStatus.USAGE)
+    return Document(requests[0].position, {**requests[0].fields, "job_id": name})
+
+
+def _refuse(out: Output, problems: "Sequence[Problem]") -> None:
+    """Show the problems, and raise CommandError if there are any."""
+    if not problems:
+        return
+    for problem in sorted(problems, key=lambda each: each.position.number)[:_MAX_SHOWN]:
+        out.note(str(problem), style="red")
+    if len(problems) > _MAX_SHOWN:
+        out.note(f"… and {len(problems) - _MAX_SHOWN} more", style="red")
+    raise CommandError("nothing was sent", ExitStatus.USAGE)
+
+
+def _send(
+    out: Output,
+    target: "Target",
+    queue_url: str,
+    sendable: "Sequence[Submission]",
+    group: str | None,
+) -> "SubmitReport":
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    if not sendable:
+        out.note("there is no request in it: nothing was sent", style="yellow")
+    columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns,
+        console=out.err,
+        transient=True,
+        disable=len(sendable) < _MAX_SHOWN or not out.err.is_terminal,
+    ) as bar:
+        task = bar.add_task("", total=len(sendable))
+        return target.submitter.submit(
+            queue_url, sendable, lambda sent: bar.advance(task, sent), group
+        )
+
+
+def _keep_unsent(out: Output, report: "SubmitReport", file: Path) -> None:
+    """Write the unsent requests to a file that can be submitted again."""
+    if not report.unsent:
+        return
+    place = _keep_text(file, "".join(f"{each.submission.body}\n" for each in report.unsent))
+    for reason in sorted({each.reason for each in report.unsent})[:_MAX_SHOWN]:
+        out.note(reason, style="red")
+    out.note(
+        f"sent {len(report.sent)} of {len(report.sent) + len(report.unsent)}; the rest is {place}: "
+        "submit it again (a request that did arrive is then a duplicate, and does no harm)",
+        style="yellow",
+    )
+
+
+def _keep_text(file: Path, text: str) -> str:
+    """Keep the text, and say where.
+
+    An existing file is not replaced: it may hold what an earlier run could not send.
+    """
+    try:
+        with file.open("x") as to:
+            to.write(text)
+    except OSError as error:
+        sys.stderr.write(text)  # the last way to keep it
+        return f"above ({file}: {error.strerror})"
+    return f"in {file}"

@@ -4,15 +4,16 @@ from typing import Annotated
 
 import typer
 
-from longhaul.cli.terminal.declaring import runs
+from longhaul.cli.extras import require
+from longhaul.cli.project import chosen, default_work_dir
 from longhaul.cli.terminal.options import EnforceRoles, WorkDir
+from longhaul.cli.terminal.output import Output
 from longhaul.local.http_services import LOOPBACK
 
 DEFAULT_PORT = 4566
 """The port of other emulators of AWS."""
 
 
-@runs
 def up(
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Port; 0 picks a free one.")
@@ -47,3 +48,21 @@ def up(
 
     Example: longhaul up --port 0
     """
+    from longhaul.cli.local.address import check_address
+    from longhaul.cli.local.work_dir import work_in
+
+    require("local")
+    folder = work_dir or default_work_dir()
+    with work_in(folder):  # first: a second one in the same folder needs another, and no other port
+        check_address(host, port)
+        from longhaul.cli.local.serve import serve
+
+        serve(
+            Output(),
+            host=host,
+            port=port,
+            work_dir=folder,
+            project=chosen(),
+            enforce_roles=iam,
+            fresh=fresh,
+        )

@@ -5,10 +5,12 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longhaul.domain.durations import format_duration
-from longhaul.operations.ports import LogEvent
+
+if TYPE_CHECKING:
+    from longhaul.operations.ports import LogEvent
 
 _UNIT = re.compile(r"\d{1,9}[dhms]")
 _THOUSAND = 1000
@@ -34,7 +36,7 @@ def printable(text: object, *, lines: bool = False) -> str:
     )
 
 
-def log_line(event: LogEvent) -> str:
+def log_line(event: "LogEvent") -> str:
     """A line of a task's log, readable.
 
     JSON of the runner becomes time, level, message and its own fields, and below them an indented

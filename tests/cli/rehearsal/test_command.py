@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from longhaul.cli.cli import app
+from longhaul.cli.commands import rehearse
 from longhaul.cli.rehearsal.change_set import Template
-from longhaul.cli.work import rehearse
 from simulation.aws.clock import VirtualClock
 from tests.cli.rehearsal.conftest import CloudFormation, Stubs
 
@@ -25,7 +25,7 @@ def run(stubs: Stubs, template: Template, tmp_path: Path, monkeypatch: pytest.Mo
         (folder / "Longhaul.assets.json").write_text(json.dumps({"files": {"x": asset}}))
 
     monkeypatch.setattr(rehearse, "_synthesize", synthesize)
-    monkeypatch.setattr(rehearse, "SystemClock", VirtualClock)
+    monkeypatch.setattr("longhaul.adapters.clock.SystemClock", VirtualClock)
     monkeypatch.chdir(tmp_path)
 
     def invoke(*arguments: str) -> Result:

@@ -1,31 +1,19 @@
-"""What `longhaul verify` does."""
+"""A trial of a deployed stack: its cases, their jobs, and what they leave behind."""
 
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
-from pathlib import Path
-from typing import Any
-
-import typer
+from collections.abc import Sequence
 
 from longhaul.cli.acceptance import cases
 from longhaul.cli.acceptance.cases import Case, Pipeline, Trial
-from longhaul.cli.acceptance.legs import Expectations, Timing
-from longhaul.cli.acceptance.page import Page
+from longhaul.cli.acceptance.legs import Expectations
 from longhaul.cli.acceptance.remains import Remains
 from longhaul.cli.acceptance.soak import Soak, soaked
 from longhaul.cli.acceptance.soak import trials as soak_trials
 from longhaul.cli.acceptance.verdicts import Result, Verdict, judge, not_run
 from longhaul.cli.acceptance.watcher import Hands, Observed, Watcher
-from longhaul.cli.checks.finding import Level
-from longhaul.cli.checks.stack import mappings, slots
-from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.extras import require
 from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.selection import lanes_of
 from longhaul.domain.job_state import shown_state
-from longhaul.operations.view import iso
 from longhaul.settings import Stage
 
 _AT_ONCE = 4
@@ -34,39 +22,7 @@ _AT_ONCE = 4
 _STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOT_RUN: "yellow"}
 
 
-def verify(
-    target: Target, *, stage: str | None, soak: timedelta | None, file: Path, as_json: bool
-) -> None:
-    require("tables", "pyiceberg")  # for the one job whose output is a table
-    out = Output(as_json=as_json)
-    if not file.parent.is_dir():
-        raise CommandError(f"there is no folder {file.parent}", ExitStatus.USAGE)
-    where = cases.stage_for(target.settings, stage)
-    pipeline = cases.pipeline(target.settings)
-    _refuse_if_nothing_starts(target)
-    out.say_where(target)
-    run = _Run(out, target, where, pipeline)
-    begun_at = target.parts.clock.now()
-    try:
-        results, seen = run.all_cases()
-        soaking = run.soak(soak.total_seconds()) if soak else None
-    except BaseException:
-        out.note("stopping: cancelling the jobs that run, and clearing up", style="yellow")
-        run.abandon()
-        raise
-    if soaking is not None:
-        results.append(soaking.result)
-    # The histories stay readable: only dead letters and outputs go.
-    lanes = list(lanes_of(target, [row for each in seen for row in each.rows]))
-    page = Page(str(target), begun_at, target.parts.clock.now(), results, lanes, soaking)
-    file.write_text(page.html(), encoding="utf-8")
-    _tell(out, results, soaking)
-    out.note(f"page: {file}")
-    if any(each.verdict is Verdict.FAILED for each in results):
-        raise typer.Exit(ExitStatus.FAILED)
-
-
-class _Run:
+class Run:
     """One run of the command, with a name that all its jobs share."""
 
     def __init__(
@@ -188,72 +144,3 @@ class _Run:
         row = observed.row
         text = "sent" if row is None else f"{shown_state(row)}, attempt {row.attempt.number}"
         self._out.note(f"{observed.trial.case.name}: {text}")
-
-
-def _refuse_if_nothing_starts(target: Target) -> None:
-    """Nothing would ever start, and each case would wait for its whole patience."""
-    found = (*mappings(target), *slots(target))
-    problems = [each for each in found if each.level is Level.PROBLEM]
-    if problems:
-        raise CommandError("; ".join(f"{each.what} → {each.do}" for each in problems))
-
-
-def _tell(out: Output, results: Sequence[Result], soaking: Soak | None) -> None:
-    if out.as_json:
-        for each in results:
-            out.record(_record(each))
-        for minute in soaking.minutes if soaking else ():
-            out.record(
-                {
-                    "minute": iso(minute.begin),
-                    "receives": minute.receives,
-                    "deletes": minute.deletes,
-                    "median_wait_s": minute.wait_s,
-                }
-            )
-        return
-    out.table(("verdict", "case", "expected", "what happened"), _rows(results))
-    out.line("")
-    out.table(("case", "attempt", "leg", "took", "expected", ""), _legs(results))
-    for each in results:
-        if each.do:
-            out.note(f"{each.name}: → {each.do}", style="yellow")
-
-
-def _rows(results: Sequence[Result]) -> Iterator[Sequence[str]]:
-    return ((each.verdict.value, each.name, each.expected, each.happened) for each in results)
-
-
-def _legs(results: Sequence[Result]) -> Iterator[Sequence[str]]:
-    for each in results:
-        for timing in each.timings:
-            yield (
-                each.name,
-                str(timing.attempt),
-                timing.leg.value,
-                f"{timing.seconds:.1f} s",
-                str(timing.expected),
-                "" if timing.is_usual else "outside",
-            )
-
-
-def _record(result: Result) -> dict[str, Any]:
-    return {
-        "case": result.name,
-        "verdict": result.verdict.value,
-        "expected": result.expected,
-        "happened": result.happened,
-        "do": result.do or None,
-        "legs": [_leg(each) for each in result.timings],
-    }
-
-
-def _leg(timing: Timing) -> dict[str, Any]:
-    return {
-        "job_id": timing.job_id,
-        "attempt": timing.attempt,
-        "leg": timing.leg.value,
-        "seconds": timing.seconds,
-        "expected_s": [timing.expected.least, timing.expected.most],
-        "usual": timing.is_usual,
-    }
