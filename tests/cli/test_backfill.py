@@ -168,6 +168,16 @@ def test_values_that_would_replace_each_others_output_are_refused(
     assert ("%Y" in output) == (world.run(*command, "--mode", "append", "--dry-run").exit_code == 0)
 
 
+def test_without_a_stage_it_goes_to_none_that_does_not_expect_its_job(world: World) -> None:
+    """It went to the first stage, and so through the whole pipeline."""
+    stages = (stage(job="parse", next=("clean",)), stage(name="clean", job="flights_clean"))
+    world.settings = world.settings.model_copy(update={"stages": stages})
+    world.deploy()
+    done = world.run(*COMMAND, *THREE, "--dry-run")
+    assert (done.exit_code, "name the stage (--stage, or stage=…): clean" in done.stderr) == (2, 1)
+    assert world.run(*COMMAND, *THREE, "--dry-run", "--stage", "clean").exit_code == 0
+
+
 def test_an_id_of_other_work_is_a_conflict(world: World) -> None:
     world.end(world.claim("oct/2026-10-01"), OutcomeClass.SUCCEEDED)
     done = world.run(*COMMAND, *THREE)
@@ -243,6 +253,40 @@ def test_a_second_call_knows_what_the_first_one_has_sent(world: World) -> None:
     assert world.run("cancel", "oct").exit_code == 1
     nothing = world.run("retry", "oct")
     assert (nothing.exit_code, "none of its jobs has died" in nothing.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "said"),
+    [
+        (OutcomeClass.PERMANENT, 1, "has ended before: DEAD"),
+        (OutcomeClass.CANCELLED, 0, "cancelled"),
+    ],
+)
+def test_a_cancel_of_one_that_has_ended_says_what_became_of_it(
+    world: World, outcome: OutcomeClass, code: int, said: str
+) -> None:
+    """It said nothing, and failed, also where it had been cancelled."""
+
+    def end() -> None:
+        succeed(world, 1)
+        world.end(claim(world, 2), outcome)
+
+    world.clock.meanwhile.append(end)
+    world.run(*COMMAND, "--over", "day=2026-10-01..2026-10-02")
+    done = world.run("cancel", "oct")
+    first, second = done.stdout.splitlines()
+    assert (done.exit_code, second) == (code, f"oct/2026-10-02: {said}")
+    assert first == "oct/2026-10-01: has ended before: SUCCEEDED"
+
+
+def test_a_cancel_ends_what_was_never_sent(world: World) -> None:
+    interrupted(world, slots=1)
+    succeed(world, 1)
+    for _ in range(2):
+        world.clock.advance(1)
+        done = world.run("cancel", "oct")
+        assert (done.exit_code, done.stdout.count("SUCCEEDED")) == (0, 1)
+        assert "2 more were not sent: it was cancelled" in done.stderr
 
 
 def test_a_command_for_what_has_succeeded_gives_up_the_rest(world: World) -> None:

@@ -31,7 +31,7 @@ def cancel(
     queued job ends when its message comes; an id of which nothing is known may be one, or a typo.
     Of a success, what descends from it is cancelled, from the top. An ended job stays as it is; the
     exit code is 1 unless it was cancelled before, or something below it was. The name of a backfill
-    stands for all jobs that it has sent.
+    stands for all jobs that it has sent, and no more of it is sent then.
 
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
@@ -45,14 +45,15 @@ def cancel(
     too_late = 0
     for each, names, backfill in wanted:
         if backfill is not None:
-            leases = below = target.tree_canceller.cancel_backfill(backfill)
+            leases = below = _cancel_backfill(out, target, backfill)
         else:
             below = [] if only else _cancel_trees(target, names, each)
             leases = below or [target.canceller.cancel(name, each) for name in names]
         # It may have been claimed meanwhile, in one of them.
         claimed = [lease for lease in leases if not lease.is_open_mark]
         shown = below or claimed or leases
-        too_late += not any(is_stopped(lease) for lease in shown)
+        is_unsent = backfill is not None and backfill.unsent
+        too_late += not (is_unsent or any(is_stopped(lease) for lease in shown))
         for lease in shown if as_json or below else shown[:1]:
             if as_json:
                 out.record(
@@ -68,6 +69,15 @@ def cancel(
                 out.line(f"{lease.job_id}: {cancelled_as(lease) if is_known else NOT_KNOWN}")
     if too_late:
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _cancel_backfill(out: Output, target: "Target", backfill: "Backfill") -> "list[Lease]":
+    """The rows of what was cancelled of a backfill; of one that has ended all of them."""
+    rows = target.tree_canceller.cancel_backfill(backfill)
+    if backfill.unsent:
+        out.note(f"{backfill.unsent:,} more were not sent: it was cancelled")
+    tree = target.trees.walk_backfill(backfill)
+    return rows or [job.lease for job in tree.all() if job.lease is not None]
 
 
 def _cancel_trees(target: "Target", names: Sequence[str], job: str) -> "list[Lease]":

@@ -63,7 +63,9 @@ def backfill(  # noqa: PLR0913 - the fields of a request
         "label": label,
     }
     try:
-        key, planned = _plan(out, target, to_stage, template, values, name)
+        key, planned = _plan(
+            out, target, to_stage, template, values, name, is_named=stage is not None
+        )
     except InvalidRequestError as error:
         raise CommandError("\n".join(error.problems[:_MAX_SHOWN]), ExitStatus.USAGE) from None
     if dry_run:
@@ -108,6 +110,8 @@ def _plan(
     template: dict[str, Any],
     values: str,
     name: str | None,
+    *,
+    is_named: bool,
 ) -> tuple[str, list[Planned]]:
     """The backfill's key, and its requests, checked, each with what is known of its job.
 
@@ -128,7 +132,7 @@ def _plan(
 
     now = target.parts.clock.now()
     sendable, problems = submissions(
-        requests, target.settings, stage, target.max_bytes(stage), never, now
+        requests, target.settings, stage, target.max_bytes(stage), never, now, is_named=is_named
     )
     problems += shared_outputs(sendable)
     if target.place.embedded:
