@@ -82,17 +82,7 @@ from longhaul.local.moto_server import MotoServer
 from longhaul.local.private_files import make_private_folder
 from longhaul.local.running import REGION
 from longhaul.local.schedule_driver import ScheduleDriver
-from longhaul.local.state import (
-    catalog,
-    executions,
-    items,
-    logs,
-    messages,
-    names,
-    objects,
-    schedules,
-    secrets,
-)
+from longhaul.local.state import executions, items, logs, messages, names, objects, whole
 from longhaul.local.state.store import Store
 
 _one_at_a_time = Lock()
@@ -259,7 +249,7 @@ class EmbeddedAws:
         if self._store is None:
             return []
         place = (self._store, self.account, self.region)
-        for part in (objects, items, messages, catalog, logs, schedules, secrets):
+        for part in (objects, items, messages, whole, logs):
             part.restore(*place)
         aborted = executions.restore(*place)
         self._store.recording = True
@@ -391,8 +381,9 @@ class EmbeddedAws:
         sqs_receive.apply(patches, self._closing)
         sqs_trigger.apply(patches)
         if store is not None:
-            for part in (messages, catalog, logs, objects, schedules, secrets):
+            for part in (messages, logs, objects):
                 part.apply(patches, store)
+            whole.apply(patches, store, self.account, self.region)
 
     def _execution_status_changed(self, execution: Any) -> None:  # noqa: ANN401 - moto's
         if self._store is not None:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +12,13 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from moto.s3.models import s3_backends
 
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
+from longhaul.local.state import objects
 from longhaul.local.state.store import FOLDER, StateError, Store
-from tests.local.support import REGION, error_code, eventually, function
+from tests.local.support import ACCOUNT, REGION, error_code, eventually, function
 
 MIB = 1 << 20
 WAIT = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 600, "End": True}}}
@@ -311,13 +312,9 @@ import sys
 from pathlib import Path
 from longhaul.local.state.store import Store
 store = Store(Path(sys.argv[1]), "Tiny").open()
+store.recording = True
 for n in range(1_000_000):
-    file = store.new_file()
-    store.path(file).write_bytes(b"x" * 100_000)
-    with store.writing() as database:
-        for part in range(3):
-            row = ("b", f"{n}-{part}", 0, b"", "", file)
-            database.execute("INSERT INTO object VALUES (?, ?, ?, ?, ?, ?)", row)
+    store.put("item", {f"{n}-{part}": n for part in range(3)})
     print(n + 1, flush=True)
 """
 
@@ -334,14 +331,56 @@ def test_a_killed_process_loses_nothing_that_it_has_answered(tmp_path: Path) -> 
     process.wait()
 
     store = Store(folder, "Tiny").open()
-    rows = store.rows("SELECT key, file FROM object")
-    assert len(rows) % 3 == 0
-    assert len(rows) >= 3 * int(answered[-1])
-    known = {file for _, file in rows}
-    assert all(store.path(file).stat().st_size == 100_000 for file in known)
-    left = {f"{path.parent.name}/{path.name}" for path in (folder / "objects").glob("*/*")}
-    assert left == known, "a file without its object is removed"
+    things = list(store.things("item"))
+    assert len(things) % 3 == 0
+    assert len(things) >= 3 * int(answered[-1])
     store.close()
+
+
+def files_of(place: Place) -> dict[bytes, Path]:
+    return {path.read_bytes(): path for path in place.store.objects.iterdir()}
+
+
+def test_an_object_has_one_file_until_it_is_replaced_or_deleted(place: Place) -> None:
+    with place.started() as (client, names):
+        s3 = client("s3")
+        for body in (b"old", b"new"):
+            s3.put_object(Bucket=names["Data"], Key="k", Body=body)
+            assert set(files_of(place)) == {body}
+        s3.delete_objects(Bucket=names["Data"], Delete={"Objects": [{"Key": "k"}]})
+        assert files_of(place) == {}
+    with place.started() as (client, names):
+        assert client("s3").list_objects_v2(Bucket=names["Data"])["KeyCount"] == 0
+
+
+def test_an_object_is_moved_to_its_file_once_its_own_request_has_read_it(place: Place) -> None:
+    with place.started() as (_, names):
+        backend = s3_backends[ACCOUNT]["aws"]
+        made = backend.put_object(names["Data"], "k", b"text")
+        # Another request for the same key, such as one of a part beside this one.
+        objects._keep(place.store, backend, names["Data"], "k")
+        assert files_of(place) == {}
+        assert made.etag
+        objects._keep(place.store, backend, names["Data"], "k")
+        assert set(files_of(place)) == {b"text"}
+
+
+def test_after_a_crash_an_object_that_is_short_is_left_out_and_said(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    with place.started() as (client, names):
+        for key in ("short", "gone", "whole"):
+            client("s3").put_object(Bucket=names["Data"], Key=key, Body=key.encode())
+    files = files_of(place)
+    files[b"short"].write_bytes(b"sho")
+    files[b"gone"].unlink()
+    (place.store.objects / "of-none").write_bytes(b"x")
+    with place.started() as (client, names):
+        listed = client("s3").list_objects_v2(Bucket=names["Data"])["Contents"]
+        assert [each["Key"] for each in listed] == ["whole"]
+    assert set(files_of(place)) == {b"sho", b"whole"}, "a file without an object is removed"
+    for key in ("short", "gone"):
+        assert f"s3://{names['Data']}/{key} was not whole" in caplog.text
 
 
 def test_state_of_another_version_or_stack_is_refused_and_kept(tmp_path: Path) -> None:
@@ -391,9 +430,9 @@ def test_full_disk_is_said_to_the_client_and_in_the_terminal(
     with place.started() as (client, _):
         sqs = client("sqs")
         queue = sqs.get_queue_url(QueueName="jobs")["QueueUrl"]
-        with place.store.writing() as database:
-            (pages,) = database.execute("PRAGMA page_count").fetchone()
-        place.store.rows(f"PRAGMA max_page_count = {pages + 30}")
+        database = place.store._database
+        (pages,) = database.execute("PRAGMA page_count").fetchone()
+        database.execute(f"PRAGMA max_page_count = {pages + 30}")
         with pytest.raises(ClientError, match=r"database or disk is full") as refused:
             sqs.send_message(QueueUrl=queue, MessageBody="x" * 200_000)
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500
@@ -401,18 +440,3 @@ def test_full_disk_is_said_to_the_client_and_in_the_terminal(
     said = [each.getMessage() for each in caplog.records if "cannot keep" in each.getMessage()]
     assert len(said) == 1, "a line, however often clients try"
     assert "make room" in said[0]
-
-
-def test_file_of_a_replaced_object_goes_once_no_reader_can_be_at_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(tmp_path, "Mine").open()
-    file = store.new_file()
-    store.path(file).write_bytes(b"old")
-    store.discard({file})
-    assert store.path(file).read_bytes() == b"old"
-    now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
-    store.discard(set())
-    assert not store.path(file).exists()
-    store.close()

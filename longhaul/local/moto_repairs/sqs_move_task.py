@@ -112,7 +112,7 @@ def _move(backend: Any, source: Any, target: Any) -> dict[str, Any]:
         with source._messages_lock:
             if message not in source._messages:
                 continue
-            source._messages.remove(message)
+            source._messages = [each for each in source._messages if each is not message]
         backend.send_message(
             to.name,
             message.body,

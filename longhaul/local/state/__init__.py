@@ -7,5 +7,6 @@ template at each start, under the same names (`names`). So a process that is kil
 that it has answered. Executions, tasks and functions that ran are gone: an execution ends as
 ABORTED, and its event is published, as when AWS ends one.
 
-Each module has `apply`, which makes moto report what changes, and `restore`. `store` has the files.
+Each module has `apply`, which makes moto report what changes, and `restore`. `store` has the files:
+a table of things, pickled, by kind and name, and a file for the content of each object.
 """

@@ -1,15 +1,16 @@
 """Items of DynamoDB."""
 # ruff: noqa: ANN401 - moto's objects, which have no types worth naming
 
-import pickle
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
+from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.responses import DynamoHandler
 
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.state.store import Store
+
+_WRITES: Final = ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems")
 
 
 def apply(patches: Patches, store: Store) -> None:
@@ -20,59 +21,46 @@ def apply(patches: Patches, store: Store) -> None:
         try:
             return stock(response)
         finally:  # also after an error: a batch may be written in part
-            if store.recording:
-                action = response.headers.get("X-Amz-Target", "").rpartition(".")[2]
-                _keep(store, response.dynamodb_backend, list(_written(action, response.body)))
+            target = response.headers.get("X-Amz-Target", "")
+            if store.recording and target.endswith(_WRITES):
+                with store.lock:
+                    store.put("item", dict(_items(response.dynamodb_backend, response.body)))
 
     patches.replace(DynamoHandler, "call_action", call_action)
 
 
 def restore(store: Store, account: str, region: str) -> None:
     backend = dynamodb_backends[account][region]
-    for name, attributes in store.rows('SELECT "table", attributes FROM item'):
+    for _, (name, attributes) in store.things("item"):
         if (table := backend.tables.get(name)) is not None:
-            table.put_item(pickle.loads(attributes))  # noqa: S301 - of a folder of the user's own
+            table.put_item(attributes)
 
 
-def _written(action: str, asked: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The tables and items, or keys of them, that a request names to write."""
-    match action:
-        case "PutItem" | "UpdateItem" | "DeleteItem":
-            yield asked.get("TableName", ""), asked.get("Item") or asked.get("Key") or {}
-        case "BatchWriteItem":
-            for table, requests in asked.get("RequestItems", {}).items():
-                for each in requests:
-                    for request in each.values():
-                        yield table, request.get("Item") or request.get("Key") or {}
-        case "TransactWriteItems":
-            for each in asked.get("TransactItems", []):
-                for request in each.values():
-                    yield request["TableName"], request.get("Item") or request.get("Key") or {}
+def _items(backend: Any, asked: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a request wrote, as it is now; None if it is gone."""
+    for name, attributes in _written(asked):
+        table = backend.tables.get(name.rpartition("/")[2])
+        names = (
+            [each for each in (table.hash_key_attr, table.range_key_attr) if each] if table else []
+        )
+        key = {each: attributes[each] for each in names if each in attributes}
+        if not key or len(key) < len(names):
+            continue
+        item = table.get_item(*backend.get_keys_value(table, key))
+        kept = (table.name, item.to_json()["Attributes"]) if item is not None else None
+        yield f"{table.name} {sorted(key.items())}", kept
 
 
-def _keep(store: Store, backend: DynamoDBBackend, names: list[tuple[str, dict[str, Any]]]) -> None:
-    if not names:
-        return
-    with store.writing() as database:
-        for name, attributes in names:
-            table = backend.tables.get(name.rpartition("/")[2])
-            key = {each: attributes[each] for each in _key_of(table) if each in attributes}
-            if table is None or len(key) < len(_key_of(table)):
-                continue
-            text = repr(sorted(key.items()))
-            item = table.get_item(*backend.get_keys_value(table, key))
-            if item is None:
-                database.execute(
-                    'DELETE FROM item WHERE "table" = ? AND key = ?', (table.name, text)
-                )
-            else:
-                stored = pickle.dumps(item.to_json()["Attributes"])  # bytes too
-                database.execute(
-                    "INSERT OR REPLACE INTO item VALUES (?, ?, ?)", (table.name, text, stored)
-                )
-
-
-def _key_of(table: Any) -> list[str]:
-    if table is None:
-        return []
-    return [each for each in (table.hash_key_attr, table.range_key_attr) if each]
+def _written(asked: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables and items, or keys of them, that a request names."""
+    changes = [asked]
+    changes += [each for request in asked.get("TransactItems", []) for each in request.values()]
+    changes += [
+        {"TableName": table, **each}
+        for table, requests in asked.get("RequestItems", {}).items()
+        for request in requests
+        for each in request.values()
+    ]
+    for each in changes:
+        if attributes := each.get("Item") or each.get("Key"):
+            yield each.get("TableName", ""), attributes

@@ -1,13 +1,11 @@
 """The files of the state: a database of SQLite, and beside it the contents of objects."""
 
 import errno
+import pickle
 import shutil
 import sqlite3
 import time
-import uuid
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, Self
@@ -15,44 +13,21 @@ from typing import Any, Final, Self
 import moto
 
 FOLDER: Final = "state"
-# Raised with each change of what the tables hold.
-_FORMAT: Final = 1
+# Raised with each change of what the table holds.
+_FORMAT: Final = 2
+# `number` keeps the order in which things came, and `at` the time.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE IF NOT EXISTS bucket (name TEXT PRIMARY KEY, region TEXT);
-CREATE TABLE IF NOT EXISTS object (
-    bucket TEXT, key TEXT, position INTEGER, data BLOB, tags TEXT, file TEXT,
-    PRIMARY KEY (bucket, key, position)
+CREATE TABLE IF NOT EXISTS thing (
+    number INTEGER PRIMARY KEY, kind TEXT, name TEXT, data BLOB, at REAL, UNIQUE (kind, name)
 );
-CREATE TABLE IF NOT EXISTS upload (id TEXT PRIMARY KEY, bucket TEXT, data BLOB);
-CREATE TABLE IF NOT EXISTS part (
-    upload TEXT, number INTEGER, data BLOB, file TEXT, PRIMARY KEY (upload, number)
-);
-CREATE TABLE IF NOT EXISTS item (
-    "table" TEXT, key TEXT, attributes BLOB, PRIMARY KEY ("table", key)
-);
-CREATE TABLE IF NOT EXISTS message (
-    number INTEGER PRIMARY KEY, id TEXT UNIQUE, queue TEXT, data BLOB
-);
-CREATE TABLE IF NOT EXISTS database (name TEXT PRIMARY KEY, data BLOB);
-CREATE TABLE IF NOT EXISTS catalog (
-    database TEXT, name TEXT, data BLOB, PRIMARY KEY (database, name)
-);
-CREATE TABLE IF NOT EXISTS execution (arn TEXT PRIMARY KEY, started REAL, data TEXT);
-CREATE TABLE IF NOT EXISTS schedule (
-    "group" TEXT, name TEXT, data BLOB, PRIMARY KEY ("group", name)
-);
-CREATE TABLE IF NOT EXISTS secret (
-    service TEXT, name TEXT, data BLOB, PRIMARY KEY (service, name)
-);
-CREATE TABLE IF NOT EXISTS log ("group" TEXT, stream TEXT, at REAL, events TEXT);
 """
-# As long as AWS keeps executions. Logs are kept as long as the stack's own usually are.
-_EXECUTIONS_FOR_S: Final = 90 * 86_400
-_LOGS_FOR_S: Final = 30 * 86_400
-# A reader may still be at a file whose object was replaced.
-_KEEP_REPLACED_S: Final = 60
-
+_PUT: Final = """
+INSERT INTO thing (kind, name, data, at) VALUES (?, ?, ?, ?)
+ON CONFLICT (kind, name) DO UPDATE SET data = excluded.data WHERE data != excluded.data
+"""
+# Executions as long as AWS keeps them. Logs as long as the stack's own usually are.
+_KEPT_FOR_S: Final = {"execution": 90 * 86_400, "log": 30 * 86_400}
 
 # Where the disk is full, what is stored may be whole: to throw it away would not help.
 _CANNOT_WRITE: Final = {
@@ -76,17 +51,17 @@ def cannot_write(error: BaseException) -> bool:
 
 
 class Store:
-    """Takes what is written from any thread. One process at a time may open a folder."""
+    """Things by kind and name, written from any thread. One process at a time opens a folder."""
 
     def __init__(self, folder: Path, stack: str) -> None:
         """`stack` is the name of the one stack whose state this is."""
         self.folder = folder
+        self.objects = folder / "objects"
         self.recording = False
         """Whether changes are kept. What a start itself makes is not."""
         self.lock = RLock()
+        """Held from before a thing is read until it is put, so that the newest is put last."""
         self._stack = stack
-        self._objects = folder / "objects"
-        self._replaced: deque[tuple[float, Path]] = deque()
 
     def open(self) -> Self:
         """Open the files.
@@ -95,17 +70,18 @@ class Store:
             StateError: the state is of another version or stack, or is damaged.
             OSError: the disk does not take what is to be written, such as a full one.
         """
-        self._objects.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._database = sqlite3.connect(
-            self.folder / "state.db", check_same_thread=False, isolation_level=None
-        )
+        self.objects.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._database = sqlite3.connect(self.folder / "state.db", check_same_thread=False)
         try:
             # No file is synchronized: a killed process loses nothing, and a crash of the machine
             # the last moments.
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._check_version()
-            self._prune()
+            with self._database as database:
+                for kind, seconds in _KEPT_FOR_S.items():
+                    too_old = (kind, time.time() - seconds)
+                    database.execute("DELETE FROM thing WHERE kind = ? AND at < ?", too_old)
         except sqlite3.DatabaseError as error:
             self._database.close()
             if cannot_write(error):
@@ -123,40 +99,29 @@ class Store:
             self.recording = False
             self._database.close()
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """One change: all that is written in the block, or nothing of it."""
+    def put(self, kind: str, things: Mapping[str, Any]) -> None:
+        """Keep things of a kind, and forget those that are None: all of them or, at an error, none.
+
+        What is put while nothing is recorded is not kept.
+        """
         with self.lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-                self._database.execute("COMMIT")
-            except BaseException:
-                if self._database.in_transaction:  # SQLite ends it itself where the disk is full
-                    self._database.execute("ROLLBACK")
-                raise
+            if not self.recording or not things:
+                return
+            with self._database as database:
+                for name, thing in things.items():
+                    if thing is None:
+                        key = (kind, name)
+                        database.execute("DELETE FROM thing WHERE kind = ? AND name = ?", key)
+                    else:
+                        database.execute(_PUT, (kind, name, pickle.dumps(thing), time.time()))
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def things(self, kind: str, name: str | None = None) -> Iterator[tuple[str, Any]]:
+        """Name and value of the things of a kind, or of the one with this name, oldest first."""
+        query = "SELECT name, data FROM thing WHERE kind = ? AND name = ifnull(?, name)"
         with self.lock:
-            return self._database.execute(query).fetchall()
-
-    def new_file(self) -> str:
-        """The name of a file for the content of an object; it does not exist yet."""
-        name = uuid.uuid4().hex
-        folder = self._objects / name[:2]
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return f"{name[:2]}/{name}"
-
-    def path(self, file: str) -> Path:
-        return self._objects / file
-
-    def discard(self, files: set[str]) -> None:
-        """Remove files that no object has any more, once none can be reading them."""
-        now = time.monotonic()
-        with self.lock:
-            self._replaced.extend((now, self.path(file)) for file in files)
-            while self._replaced and self._replaced[0][0] < now - _KEEP_REPLACED_S:
-                self._replaced.popleft()[1].unlink(missing_ok=True)
+            rows = self._database.execute(f"{query} ORDER BY number", (kind, name)).fetchall()
+        for found, data in rows:
+            yield found, pickle.loads(data)  # noqa: S301 - of a folder of the user's own
 
     def _check_version(self) -> None:
         mine = {"format": str(_FORMAT), "moto": moto.__version__, "stack": self._stack}
@@ -169,20 +134,8 @@ class Store:
                     f"({_named(theirs)}; this is {_named(mine)})"
                 )
         self._database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
-        self._database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", mine.items())
-
-    def _prune(self) -> None:
-        """Remove what is too old, and files that a killed process left without an object."""
-        now = time.time()
-        with self.writing() as database:
-            database.execute("DELETE FROM execution WHERE started < ?", (now - _EXECUTIONS_FOR_S,))
-            database.execute("DELETE FROM log WHERE at < ?", (now - _LOGS_FOR_S,))
-        known = {
-            file for (file,) in self.rows("SELECT file FROM object UNION SELECT file FROM part")
-        }
-        for path in self._objects.glob("*/*"):
-            if path.relative_to(self._objects).as_posix() not in known:
-                path.unlink()
+        with self._database as database:
+            database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", mine.items())
 
 
 def begin_anew(work_dir: Path) -> None:
