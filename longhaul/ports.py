@@ -233,26 +233,29 @@ class Troubles(Protocol):
 class Backfills(Protocol):
     """Which jobs each backfill has sent."""
 
+    def note_begun(self, key: str, left: Iterable[str], now: datetime, began_at: datetime) -> bool:
+        """Note what a command will send, before it does: values, one at least; repeatable.
+
+        It joins what other commands have left, but not what a cancel has ended. False, with nothing
+        noted, if the backfill was cancelled since the command began.
+        """
+
     def note_sent(
         self,
         key: str,
         values: Iterable[str],
-        left: int,
         now: datetime,
-        began_at: datetime,
+        again: Mapping[str, datetime] = ...,
         *,
         watches: bool = False,
-    ) -> bool:
+    ) -> None:
         """Note the values of jobs that were sent, one at least; repeatable.
-
-        False if the backfill was cancelled since the command began.
 
         Args:
             key: Of the backfill.
             values: Those of its jobs' ids.
-            left: How many the command has still to send: it counts if no later command has begun.
             now: The time.
-            began_at: When the command began.
+            again: When those of them were sent that had ended before.
             watches: Whether its end is to be told, once more where it was.
         """
 

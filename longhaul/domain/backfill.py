@@ -1,7 +1,7 @@
 """A backfill: many requests that differ in one value, and are one thing to people. Pure."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -19,15 +19,17 @@ class Backfill:
     Attributes:
         key: `stage#NAME`, as a job of that id would have it.
         values: The parts of its jobs' ids behind the name, of those that were sent, in order.
-        unsent: How many jobs the last command had still to send.
-        began_at: When that command began.
+        left: The same of those that commands have still to send, also interrupted ones.
+        again: When a job was sent again that had ended; until its end is told.
+        began_at: When a command last began to send.
         cancelled_at: When somebody cancelled it last.
         watch: Whether its end is still to be told; None where that was never asked for.
     """
 
     key: str
     values: tuple[str, ...]
-    unsent: int
+    left: tuple[str, ...] = ()
+    again: Mapping[str, datetime] = field(default_factory=dict)
     began_at: datetime | None = None
     cancelled_at: datetime | None = None
     watch: TreeWatch | None = None
@@ -42,9 +44,14 @@ class Backfill:
         return self.is_cancelled_since(self.began_at)
 
     @property
+    def unsent(self) -> int:
+        """How many jobs are still to be sent, or were when it was cancelled."""
+        return len(self.left)
+
+    @property
     def is_sending(self) -> bool:
         """Whether jobs of it are still to come: also where its command was interrupted."""
-        return self.unsent > 0 and not self.is_cancelled
+        return bool(self.left) and not self.is_cancelled
 
     @property
     def is_watched(self) -> bool:

@@ -512,6 +512,11 @@ class Lease:
             return self.settled_at is None or sent_at >= self.settled_at
         return self.state is State.CANCELLED
 
+    def is_to_run_again(self, sent_at: datetime) -> bool:
+        """Whether what was sent then, once the job had ended, has still to begin a new run."""
+        is_before = self.state is State.DEAD and self.ended_at <= sent_at
+        return (is_before or self.state is State.CANCELLED) and not self.cancels(sent_at)
+
     def has_outlived(self, fingerprint: str, sent_at: datetime) -> bool:
         """Whether an earlier run for this work died after a message for it had been sent.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import State
@@ -27,6 +28,8 @@ from longhaul.settings import Stage
 MAX_VALUES: Final = 10_000
 MAX_ITEM: Final = 390_000
 """Bytes of its values, each with one more: an item of DynamoDB has 400 KiB (409,600) at most."""
+_TIME: Final = 15
+"""Bytes of a time behind a value."""
 
 _PERIOD_S: Final = 2.0
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
@@ -272,6 +275,11 @@ class Planned:
     awaited: Awaited
 
     @property
+    def value(self) -> str:
+        """The part of its job's id behind the backfill's name."""
+        return self.submission.job_id.rpartition("/")[2]
+
+    @property
     def step(self) -> Step:
         row = self.awaited.before
         if row is None:
@@ -309,8 +317,9 @@ class Backfiller:
         """Send what is left, at most `slots` of its jobs open at a time; how far it is, each look.
 
         It ends when all were sent, or when SQS does not take one. Those that are open go on.
-        What is sent is noted afterwards: a job that is noted can be waited for. A command that ends
-        in between is started again, and what it sends twice is a duplicate.
+        What is to be sent is noted before, and each job again once it was sent: only then it can be
+        waited for. A command that ends in between is started again, and what it sends twice is a
+        duplicate.
 
         Args:
             stage: Of its jobs.
@@ -324,9 +333,11 @@ class Backfiller:
         course = Course(left=[each for each in planned if each.step == "send"])
         course.open = {each.awaited.key: each for each in planned if each.step == "wait"}
         began_at = self.waiter.leases.aws_time()  # of the read of its rows, for the plan
-        noted = self._noted(stage, key)
-        known = [each for each in planned if each.step != "send"]
-        self._note(key, known, course, began_at, noted)
+        self._note_known(stage, key, [each for each in planned if each.step != "send"])
+        left = [each.value for each in course.left]
+        now = self.clock.now()
+        if left and not self.backfills.note_begun(key, left, now, began_at):
+            raise _cancelled(key, len(left))
         while True:
             for found in self.waiter.standings_of([each.awaited for each in course.open.values()]):
                 if found.done:
@@ -337,12 +348,17 @@ class Backfiller:
             if batch:
                 if self._is_cancelled(key, began_at):
                     raise _cancelled(key, len(batch) + len(course.left))
+                sent_at = self.waiter.leases.aws_time()
                 report = self.submitter.submit(stage.queue_url, [each.submission for each in batch])
                 course.unsent += report.unsent
                 unsent = {each.submission.job_id for each in report.unsent}
                 sent = [each for each in batch if each.submission.job_id not in unsent]
                 course.open |= {each.awaited.key: each for each in sent}
-                self._note(key, sent, course, began_at, noted)
+                self._note_sent(stage, key, sent, sent_at)
+                if self._is_cancelled(key, began_at):
+                    for each in sent:
+                        self.waiter.leases.request_cancel(each.awaited.key, stage.name)
+                    raise _cancelled(key, len(course.left) + len(course.unsent))
                 if report.stopped_by is not None:
                     raise report.stopped_by
             yield course
@@ -350,38 +366,37 @@ class Backfiller:
                 return
             self.clock.sleep(_PERIOD_S)
 
-    def _noted(self, stage: Stage, key: str) -> set[str] | None:
-        """The values that its watch knows; None where its end is not to be told."""
-        if not stage.tells_trees:
-            return None
+    def _note_known(self, stage: Stage, key: str, known: Sequence[Planned]) -> None:
+        """Those that were sent before, also by a command that could not note it any more."""
+        values = {each.value for each in known}
+        if not values:
+            return
         before = self.backfills.find_backfills([key]).get(key)
-        return set(before.values) if before and before.watch else set()
+        is_watched = before is not None and before.watch and values <= {*before.values}
+        watches = stage.tells_trees and not is_watched
+        self.backfills.note_sent(key, values, self.clock.now(), watches=watches)
+
+    def _note_sent(
+        self, stage: Stage, key: str, sent: Sequence[Planned], sent_at: datetime
+    ) -> None:
+        if not sent:
+            return
+        values = [each.value for each in sent]
+        again = {each.value: sent_at for each in sent if each.awaited.before is not None}
+        now, watches = self.clock.now(), stage.tells_trees
+        self.backfills.note_sent(key, values, now, again, watches=watches)
 
     def _is_cancelled(self, key: str, began_at: datetime) -> bool:
         found = self.backfills.find_backfills([key]).get(key)
         return found is not None and found.is_cancelled_since(began_at)
 
-    def _note(
-        self,
-        key: str,
-        planned: Sequence[Planned],
-        course: Course,
-        began_at: datetime,
-        noted: set[str] | None,
-    ) -> None:
-        values = {each.awaited.key.removeprefix(f"{key}/") for each in planned}
-        if not values:
-            return
-        # What ended before and runs again begins the watch by itself, at its end.
-        is_new = any(each.awaited.before is None for each in planned)
-        watches = noted is not None and (is_new or not values <= noted)
-        now, left = self.clock.now(), len(course.left) + len(course.unsent)
-        if not self.backfills.note_sent(key, values, left, now, began_at, watches=watches):
-            for each in planned:  # it was cancelled while they were sent
-                self.waiter.leases.request_cancel(each.awaited.key, key.partition("#")[0])
-            raise _cancelled(key, left)
-        if noted is not None:
-            noted |= values
+
+def size_with(known: Backfill, planned: Sequence[Planned]) -> int:
+    """Bytes of a backfill's values, and of the times of those sent again, once all are sent."""
+    again = [*known.again]
+    again += [each.value for each in planned if each.step == "send" and each.awaited.before]
+    values = {*known.values, *known.left, *(each.value for each in planned)}
+    return sum(len(each) + 1 for each in values) + sum(len(each) + _TIME for each in again)
 
 
 def _cancelled(key: str, left: int) -> BackfillCancelledError:

@@ -14,7 +14,7 @@ from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
 from longhaul.domain.notice import Notice
 from longhaul.domain.request import read_request
-from longhaul.operations.backfill import Backfiller, Planned
+from longhaul.operations.backfill import Backfiller, Course, Planned
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.errors import BackfillCancelledError
@@ -29,11 +29,12 @@ from tests.builders import body
 from tests.builders import stage as stage_of
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Killed
-from tests.handlers.test_stages import commit, dispatched, emitting, queued, settled
+from tests.handlers.test_stages import commit, dispatched, emitting, queued, receive, settled
 from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
 from tests.handlers.test_trees import trees_of
 
 KEY = "main#oct"
+HIDDEN_S = 3_600
 TELLING = {"notify": TOPIC, "tree_ended": True}
 STAGES = (stage_of(next=("clean",), **TELLING), queued("clean", job="flights_clean"))
 
@@ -49,8 +50,10 @@ def swept(stack: Stack, context: Context) -> list[dict[str, Any]]:
     return [each for each in told_after_a_sweep(stack, context) if each.get("job_id") == "oct"]
 
 
-def send(stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any) -> None:
-    """The command, which is interrupted after its first look."""
+def command(
+    stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any
+) -> Iterator[Course]:
+    """The command, which goes on at each look."""
     keys = [f"{KEY}/{value}" for value in values]
     rows = stack.parts.leases.load_many(keys)
     planned = []
@@ -62,8 +65,24 @@ def send(stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any) -
     submitter = Submitter(parts.clock, parts.rng, parts.queue)
     waiter = Waiter(parts.clock, parts.leases)
     backfiller = Backfiller(parts.clock, waiter, parts.backfills, submitter)
-    course = backfiller.run(stack.settings.stage("main"), KEY, planned, slots)
-    next(course)
+    return backfiller.run(stack.settings.stage("main"), KEY, planned, slots)
+
+
+def send(stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any) -> None:
+    """The command, which is interrupted after its first look."""
+    next(command(stack, values, slots, **fields))
+
+
+def hide(stack: Stack, job_id: str) -> None:
+    """Let a message wait, and not the others."""
+    main = stack.settings.stage("main")
+    for each in receive(stack, main):
+        hidden_s = HIDDEN_S if json.loads(each["Body"])["job_id"] == job_id else 0
+        stack.sqs.change_message_visibility(
+            QueueUrl=main.queue_url,
+            ReceiptHandle=each["ReceiptHandle"],
+            VisibilityTimeout=hidden_s,
+        )
 
 
 def backfill(stack: Stack) -> Backfill:
@@ -132,12 +151,30 @@ def test_what_a_command_has_still_to_send_keeps_it_open(stack: Stack, context: C
     assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
 
 
-def test_a_command_for_fewer_ends_what_was_left(stack: Stack, context: Context) -> None:
+def test_another_command_does_not_end_what_one_has_left(stack: Stack, context: Context) -> None:
+    """The number that the latest one had left was all that was known."""
     send(stack, ["01", "02", "03"], slots=1)
+    send(stack, ["04"])
     run(stack, context)
-    send(stack, ["01"])
+    assert backfill(stack).unsent == 2
+    assert swept(stack, context) == []
+    send(stack, ["02", "03"])
+    run(stack, context)
     (told,) = swept(stack, context)
-    assert (told["jobs"], told["unsent"]) == ({"main": {"SUCCEEDED": 1}}, 0)
+    assert (told["jobs"], told["unsent"]) == ({"main": {"SUCCEEDED": 4}}, 0)
+
+
+def test_an_earlier_command_sends_what_a_later_one_has_left(stack: Stack, context: Context) -> None:
+    earlier = command(stack, ["01", "02", "03"], slots=1)
+    next(earlier)
+    run(stack, context)
+    stack.aws.clock.advance(1)
+    send(stack, ["01", "02", "03"], slots=1)
+    for _ in range(2):
+        next(earlier)
+        run(stack, context)
+    (told,) = swept(stack, context)
+    assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
 
 
 def test_what_was_not_sent_before_a_cancel_is_told(stack: Stack, context: Context) -> None:
@@ -237,6 +274,40 @@ def test_it_ends_once_more_after_a_retry_and_after_more_is_sent(
     assert len({told["id"], again["id"], last["id"]}) == 3
 
 
+def test_what_is_sent_again_keeps_it_open_while_it_waits_in_its_queue(
+    stack: Stack, context: Context
+) -> None:
+    """Its row is of the run that died."""
+    send(stack, ["01"])
+    (first,) = dispatched(stack, stack.settings.stage("main"), context)
+    die(first, context)
+    (told,) = swept(stack, context)
+    stack.aws.clock.advance(1)
+    send(stack, ["01", "02"])
+    hide(stack, "oct/01")
+    run(stack, context)
+    assert swept(stack, context) == [told]
+    stack.aws.clock.advance(HIDDEN_S)
+    run(stack, context)
+    _, last = swept(stack, context)
+    assert last["jobs"] == {"main": {"SUCCEEDED": 2}}
+
+
+def test_a_cancel_covers_what_was_sent_again(stack: Stack, context: Context) -> None:
+    """It met a job that had died, and its message ran."""
+    send(stack, ["01", "02"])
+    first, second = dispatched(stack, stack.settings.stage("main"), context)
+    succeed(stack, [first], context)
+    die(second, context)
+    stack.aws.clock.advance(1)
+    send(stack, ["01", "02"])
+    stack.aws.clock.advance(1)
+    assert [row.key for row in canceller(stack).cancel_backfill(backfill(stack))] == [second.key]
+    assert dispatched(stack, stack.settings.stage("main"), context) == []
+    (told,) = swept(stack, context)
+    assert told["jobs"] == {"main": {"SUCCEEDED": 1, "DEAD": 1}}
+
+
 def test_the_same_command_again_tells_nothing_anew(stack: Stack, context: Context) -> None:
     send(stack, ["01"])
     run(stack, context)
@@ -320,7 +391,7 @@ def test_more_that_is_noted_during_a_look_keeps_it_open(stack: Stack, context: C
 
         def load_many(self, keys: Any) -> Any:
             now = stack.aws.clock.now()
-            stack.parts.backfills.note_sent(KEY, ["02"], 0, now, now, watches=True)
+            stack.parts.backfills.note_sent(KEY, ["02"], now, watches=True)
             return usual.load_many(keys)
 
     ends = replace(stack.parts.tree_ends, context=replace(stack.parts.context, leases=Meanwhile()))

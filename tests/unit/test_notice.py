@@ -179,7 +179,7 @@ def test_a_backfill_is_told_under_its_name_with_what_was_not_sent(
     state: str, unsent: int, outcome: str
 ) -> None:
     end = TreeEnd({"main": {state: 2}}, (), NOW, 4, "5f0c", unsent)
-    told = notice.tree_ended(Backfill("main#oct", ("01", "02"), unsent, cancelled_at=NOW), end)
+    told = notice.tree_ended(Backfill("main#oct", (), ("03",) * unsent, cancelled_at=NOW), end)
     assert told.id == f"{told.subject}-backfill-tree-5f0c"
     assert told.detail_type == "Longhaul Tree Ended"
     said = json.loads(told.body)

@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
@@ -22,7 +22,6 @@ from longhaul.adapters.dynamodb.reads import Reads
 from longhaul.adapters.dynamodb.table import OPEN, TTL
 from longhaul.adapters.errors import code_of
 from longhaul.domain.backfill import BACKFILL, Backfill
-from longhaul.domain.errors import ContendedError
 from longhaul.domain.tree_end import TreeWatch
 from longhaul.ports import Clock
 
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _ITEM: Final = "backfill"
-
-# What the latest command has left is left.
-LATEST: Final = "attribute_not_exists(began_at) OR began_at <= :began_at"
+_NONE: Final[Mapping[str, datetime]] = {}
 
 # A command that began after the cancel goes on.
 NOT_CANCELLED: Final = "attribute_not_exists(cancelled_at) OR cancelled_at < :began_at"
-CANCELLED: Final = "cancelled_at >= :began_at"
+
+# The first of these: what the cancel has ended is not left any more.
+FIRST_SINCE: Final = "began_at <= cancelled_at AND cancelled_at < :began_at"
 
 # Other jobs have such ids, too: a rerun of a success, or what somebody submits.
 HAS_SENT: Final = "contains(sent_values, :value)"
@@ -56,42 +55,45 @@ class DynamoBackfills:
         self._table = table
         self._reads = Reads(client, table, clock, rng, most)
 
+    def note_begun(self, key: str, left: Iterable[str], now: datetime, began_at: datetime) -> bool:
+        sets, names = "SET #ttl = :ttl, began_at = :began_at", {"#ttl": TTL}
+        noted = {":left": set(left), ":began_at": milliseconds(began_at)}
+        given = serialized(noted) | {":ttl": expiry(now)}
+        return self._update(
+            key, f"{sets}, left_values = :left", names, given, FIRST_SINCE
+        ) or self._update(key, f"{sets} ADD left_values :left", names, given, NOT_CANCELLED)
+
     def note_sent(
         self,
         key: str,
         values: Iterable[str],
-        left: int,
         now: datetime,
-        began_at: datetime,
+        again: Mapping[str, datetime] = _NONE,
         *,
         watches: bool = False,
-    ) -> bool:
-        # A set: what two commands send at once is there, each once.
+    ) -> None:
+        # Sets: what two commands send at once is there, each once.
         sets, adds, removes = "#ttl = :ttl", "sent_values :values", ""
-        noted = {":values": set(values), ":began_at": milliseconds(began_at)}
+        noted = {":values": set(values)}
+        if again:
+            adds = f"{adds}, again_values :again"
+            noted[":again"] = {f"{value}@{milliseconds(at)}" for value, at in again.items()}
         names, given = {"#ttl": TTL}, serialized(noted) | {":ttl": expiry(now)}
         if watches:
             # In the write that makes it larger: a sweep may be about to note that its end is told.
             sets, adds, removes = f"{sets}, {_WATCHES}", f"{adds}, ends :one", "REMOVE looked"
             names, given = names | {"#open": OPEN.name}, given | _of_watch(key)
-        is_latest = f"({LATEST}) AND ({NOT_CANCELLED})"
-        update = f"SET {sets}, unsent = :left, began_at = :began_at {removes} ADD {adds}"
-        if self._update_if(is_latest, key, update, names, given | serialized({":left": left})):
-            return True
-        # What was sent is known, whatever became of the backfill meanwhile.
-        for condition in (NOT_CANCELLED, CANCELLED):
-            if self._update_if(condition, key, f"SET {sets} {removes} ADD {adds}", names, given):
-                return condition == NOT_CANCELLED
-        raise ContendedError("a command and a cancel of this backfill overtake each other")
+        update = f"SET {sets} {removes} ADD {adds} DELETE left_values :values"
+        self._update(key, update, names, given)
 
     def watch_again(self, key: str, job: str, now: datetime) -> None:
         value = job.removeprefix(f"{key}/")
-        self._update_if(
-            HAS_SENT,
+        self._update(
             key,
             f"SET #ttl = :ttl, {_WATCHES} REMOVE looked ADD ends :one",
             {"#ttl": TTL, "#open": OPEN.name},
             {":ttl": expiry(now)} | _of_watch(key) | serialized({":value": value}),
+            HAS_SENT,
         )
 
     def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:
@@ -104,21 +106,27 @@ class DynamoBackfills:
         }
         update, names = "SET told = :after, looked = :looked", {}
         if not after.is_due:
-            update, names = f"{update} REMOVE #open", {"#open": OPEN.name}
+            update, names = f"{update} REMOVE #open, again_values", {"#open": OPEN.name}
         is_same = "ends = :ends AND told = :told"
-        return self._update_if(is_same, key, update, names, serialized(given))
+        return self._update(key, update, names, serialized(given), is_same)
 
-    def _update_if(
-        self, condition: str, key: str, update: str, names: dict[str, str], values: dict[str, Any]
+    def _update(
+        self,
+        key: str,
+        update: str,
+        names: dict[str, str],
+        values: dict[str, Any],
+        condition: str | None = None,
     ) -> bool:
         """Update the item; False, with nothing changed, where the condition does not hold."""
         given: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
+        if condition is not None:
+            given["ConditionExpression"] = condition
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=primary_key(key, _ITEM),
                 UpdateExpression=update,
-                ConditionExpression=condition,
                 ExpressionAttributeValues=values,
                 **given,
             )
@@ -129,25 +137,25 @@ class DynamoBackfills:
         return True
 
     def note_cancel(self, key: str, now: datetime) -> None:
-        self._client.update_item(
-            TableName=self._table,
-            Key=primary_key(key, _ITEM),
-            UpdateExpression="SET cancelled_at = :now",
-            ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
-        )
+        self._update(key, "SET cancelled_at = :now", {}, serialized({":now": milliseconds(now)}))
 
     def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
         found = self._reads.many(primary_key(key, _ITEM) for key in dict.fromkeys(keys))
         return {
             key_of(item): _backfill(item)
             for item in found
-            if "sent_values" in item  # not where a cancel outlived what was sent
+            if item.keys() & {"sent_values", "left_values"}  # not where a cancel outlived them
         }
 
 
 def _of_watch(key: str) -> dict[str, Any]:
     opened = f"{key.partition('#')[0]}#{BACKFILL}"
     return serialized({":open": opened, ":zero": 0, ":one": 1})
+
+
+def _sent_again(text: str) -> tuple[str, datetime]:
+    value, _, at = text.rpartition("@")
+    return value, datetime.fromtimestamp(int(at) / 1000, UTC)
 
 
 def _backfill(item: Item) -> Backfill:
@@ -158,8 +166,9 @@ def _backfill(item: Item) -> Backfill:
         watch = TreeWatch(plain["ends"], plain["told"], looked.get("waits_for"))
     return Backfill(
         key_of(item),
-        tuple(sorted(plain["sent_values"])),
-        plain.get("unsent", 0),
+        tuple(sorted(plain.get("sent_values", ()))),
+        tuple(sorted(plain.get("left_values", ()))),
+        dict(map(_sent_again, sorted(plain.get("again_values", ())))),  # the latest of each
         began_at=time_of(item["began_at"]) if "began_at" in item else None,
         cancelled_at=time_of(item["cancelled_at"]) if "cancelled_at" in item else None,
         watch=watch,

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
+from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import job_key
 from longhaul.operations.backfill import (
@@ -23,6 +23,7 @@ from longhaul.operations.backfill import (
     documents,
     over,
     shared_outputs,
+    size_with,
 )
 from longhaul.operations.submission import Submission, submissions
 from longhaul.operations.wait import conflicting
@@ -74,14 +75,9 @@ def backfill(  # noqa: PLR0913 - the fields of a request
     out.say_where(target)
     out.note(f"status, cancel and retry take its name: {key.partition('#')[2]}")
     _say(out, planned)
-    course, said = None, -1
+    course, said = None, 0
     # Also a number that was set by hand.
     at_once = slots or target.parts.slots.use(to_stage).slots
-    if all(each.step == "skip" for each in planned):
-        # What a command before had left is not to be sent any more.
-        for _ in target.backfiller.run(to_stage, key, planned, at_once):
-            pass
-        return
     try:
         for course in target.backfiller.run(to_stage, key, planned, at_once):
             if len(course.left) != said:
@@ -100,7 +96,8 @@ def backfill(  # noqa: PLR0913 - the fields of a request
             "same command again"
         )
     awaited = [each.awaited for each in planned if each.step != "skip"]
-    wait_for(out, target, awaited, only=only)
+    if awaited:
+        wait_for(out, target, awaited, only=only)
 
 
 def _plan(
@@ -141,13 +138,14 @@ def _plan(
     awaited = target.waiter.before(stage.name, sendable)
     problems += conflicting(awaited, sendable)
     key = job_key(stage.name, name)
-    unnamed = _wrong_name(target, key, [each.key for each in awaited])
+    planned = [Planned(*each) for each in zip(sendable, awaited, strict=True)]
+    unnamed = _wrong_name(target, key, planned)
     if problems or unnamed:
         raise InvalidRequestError([*unnamed, *(str(each) for each in problems)])
-    return key, [Planned(*each) for each in zip(sendable, awaited, strict=True)]
+    return key, planned
 
 
-def _wrong_name(target: Target, key: str, jobs: Iterable[str]) -> list[str]:
+def _wrong_name(target: Target, key: str, planned: list[Planned]) -> list[str]:
     """Why a backfill of these jobs cannot have that name."""
     name = key.partition("#")[2]
     known = target.parts.backfills.find_backfills([key]).get(key)
@@ -155,8 +153,7 @@ def _wrong_name(target: Target, key: str, jobs: Iterable[str]) -> list[str]:
         row = target.parts.leases.load(key)
         if row is not None and not row.is_open_mark:
             return [f"--name: {name} is the id of a job, which status and cancel would mean"]
-    keys = {*jobs, *(known.job_keys() if known else ())}
-    if sum(len(each) - len(key) for each in keys) > MAX_ITEM:
+    if size_with(known or Backfill(key, ()), planned) > MAX_ITEM:
         return [f"{name} has too many values, with those sent before: give these another --name"]
     return []
 

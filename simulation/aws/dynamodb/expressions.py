@@ -9,7 +9,8 @@
                 | operand ( "=" | "<>" | "<" | "<=" | ">" | ">=" ) operand
                 | operand IN (operand, …)
                 | operand BETWEEN operand AND operand
-    update      = { SET path "=" sum, … | REMOVE path, … | ADD path :value, … }, each once
+    update      = { SET path "=" sum, … | REMOVE path, … | ADD path :value, …
+                | DELETE path :value, … }, each once
     sum         = term [ ( "+" | "-" ) term ]
     term        = if_not_exists(path, term) | operand
     operand     = path | :value
@@ -33,7 +34,7 @@ from simulation.aws.dynamodb.values import Item
 _TOKEN = re.compile(r"\s*(?:(?P<token>[#:]?[A-Za-z_0-9]+|<>|<=|>=|[=<>()+\-,.\[\]])|(?P<other>\S))")
 _NAME = re.compile(r"[A-Za-z][A-Za-z_0-9]*")
 _COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
-_SECTIONS = ("SET", "REMOVE", "ADD")
+_SECTIONS = ("SET", "REMOVE", "ADD", "DELETE")
 
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ class Update(Parsed):
     sets: tuple[tuple[Path, nodes.Term], ...]
     removes: tuple[Path, ...]
     adds: tuple[tuple[Path, nodes.Literal], ...]
+    deletes: tuple[tuple[Path, nodes.Literal], ...]
 
     def targets(self, env: Environment) -> list[str]:
         """The attributes that it writes.
@@ -74,8 +76,8 @@ class Update(Parsed):
         Raises:
             ExpressionError: two parts write one attribute.
         """
-        paths = [*(path for path, _ in self.sets), *self.removes, *(path for path, _ in self.adds)]
-        names = [path.name(env) for path in paths]
+        pairs = (*self.sets, *self.adds, *self.deletes)
+        names = [path.name(env) for path in (*(path for path, _ in pairs), *self.removes)]
         for name in names:
             if names.count(name) > 1:
                 raise ExpressionError(
@@ -95,6 +97,12 @@ class Update(Parsed):
             after[path.name(env)] = nodes.added(
                 item.get(path.name(env)), literal.required(item, env)
             )
+        for path, literal in self.deletes:
+            name = path.name(env)
+            if (left := nodes.deleted(item.get(name), literal.required(item, env))) is not None:
+                after[name] = left
+            else:
+                after.pop(name, None)
         return after
 
 
@@ -195,10 +203,12 @@ class _Parser:
         tuple[tuple[Path, nodes.Term], ...],
         tuple[Path, ...],
         tuple[tuple[Path, nodes.Literal], ...],
+        tuple[tuple[Path, nodes.Literal], ...],
     ]:
         sets: tuple[tuple[Path, nodes.Term], ...] = ()
         removes: tuple[Path, ...] = ()
         adds: tuple[tuple[Path, nodes.Literal], ...] = ()
+        deletes: tuple[tuple[Path, nodes.Literal], ...] = ()
         seen: set[str] = set()
         while self._at < len(self._tokens):
             token = self._next()
@@ -215,9 +225,11 @@ class _Parser:
                     sets = self._list(self._set, ",")
                 case "REMOVE":
                     removes = self._list(self._path, ",")
-                case _:
+                case "ADD":
                     adds = self._list(self._add, ",")
-        return sets, removes, adds
+                case _:
+                    deletes = self._list(self._add, ",")
+        return sets, removes, adds, deletes
 
     def _set(self) -> tuple[Path, nodes.Term]:
         path = self._path()
@@ -246,7 +258,7 @@ class _Parser:
     def _add(self) -> tuple[Path, nodes.Literal]:
         path, operand = self._path(), self._operand()
         if not isinstance(operand, nodes.Literal):
-            raise ExpressionError("Syntax error; ADD takes a value")
+            raise ExpressionError("Syntax error; ADD and DELETE take a value")
         return path, operand
 
     def _operand(self) -> Path | nodes.Literal:

@@ -99,6 +99,15 @@ def added(before: Value | None, by: Value) -> Value:
     return {kind: sorted({*before[kind], *by[kind]})}
 
 
+def deleted(before: Value | None, by: Value) -> Value | None:
+    """The result of DELETE: what is left of a set; None where nothing is."""
+    kind = kind_of(by)
+    if kind not in ("SS", "NS", "BS") or (before is not None and kind != kind_of(before)):
+        raise ExpressionError("An operand in the update expression has an incorrect data type")
+    left = sorted({*before[kind]} - {*by[kind]}) if before is not None else []
+    return {kind: left} if left else None
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     comparator: str

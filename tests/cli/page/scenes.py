@@ -209,7 +209,9 @@ def backfill(world: World, days: int, begun: int, left: int = 0) -> None:
     """A backfill `oct` that has sent `days`: of those that began every 4th died, the last runs."""
     values = [f"2026-10-{n + 1:02}" for n in range(days)]
     now = world.clock.now()
-    world.parts.backfills.note_sent("main#oct", values, left, now, now)
+    if left:
+        world.parts.backfills.note_begun("main#oct", [f"{n:02}" for n in range(left)], now, now)
+    world.parts.backfills.note_sent("main#oct", values, now)
     for n, value in enumerate(values[:begun]):
         tags = {"backfill": "oct", "day": value}
         row = world.claim(f"oct/{value}", label=value, tags=tags)

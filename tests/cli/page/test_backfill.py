@@ -49,7 +49,7 @@ def test_it_is_cancelled_after_a_question_and_its_command_sends_no_more(
     assert "✓ 3 jobs of the backfill oct cancelled" in did
     assert "7 more were not sent: it was cancelled" in did
     now = world.clock.now()
-    assert not world.parts.backfills.note_sent("main#oct", ["2026-10-09"], 6, now, now)
+    assert not world.parts.backfills.note_begun("main#oct", ["2026-10-09"], now, now)
 
 
 def test_what_died_of_it_is_retried_after_a_question(world: World, visitor: Visitor) -> None:
@@ -95,7 +95,7 @@ def test_a_refresh_of_a_cancelled_backfill_that_goes_on_says_so(
     visitor.do("/do/cancel-tree", **NAME)
     world.clock.advance(60)
     now = world.clock.now()
-    assert world.parts.backfills.note_sent("main#oct", ["2026-10-05"], 2, now, now)
+    assert world.parts.backfills.note_begun("main#oct", ["2026-10-05", "2026-10-06"], now, now)
     said = words(visitor.read("/job", **NAME))
     assert "2 more were still to be sent" in said
 
