@@ -95,11 +95,16 @@ def _plan(
 _FAILS = (Ending("fails", 2.0),)
 
 
-def _backfill(*acts: Act, endings: tuple[Ending, ...] = (), at_first: int = 0) -> Plan:
-    first = Job("days/a", work_s=9.0, files=1, fan_out=1)
+def _backfill(
+    *acts: Act,
+    endings: tuple[Ending, ...] = (),
+    first: tuple[Ending, ...] = (),
+    at_first: int = 0,
+) -> Plan:
+    one = Job("days/a", work_s=9.0, files=1, fan_out=1, endings=first)
     second = Job("days/b", work_s=9.0, files=1, fan_out=1, endings=endings)
     acts = (Act(1.0, "backfill", "days", work=at_first), *acts)
-    return replace(_plan(), jobs=(first, second), acts=acts)
+    return replace(_plan(), jobs=(one, second), acts=acts)
 
 
 TREE_WORLDS: Mapping[str, Plan] = {
@@ -196,8 +201,16 @@ TREE_WORLDS: Mapping[str, Plan] = {
     "a backfill's dead job is run again": _backfill(
         Act(1_200.0, "retry_backfill", "days"), endings=_FAILS
     ),
-    "a backfill is sent again for its dead job": _backfill(
-        Act(1_200.0, "backfill", "days"), endings=_FAILS
+    # The job that died waits for a slot, and the other one ends.
+    "a backfill is sent again for its dead job, and for more": replace(
+        _backfill(
+            Act(1_200.0, "backfill", "days"),
+            Act(1_230.0, "pause", "days/a", for_s=1_800.0),
+            at_first=1,
+            first=_FAILS,
+        ),
+        clean_slots=0,
+        slots=1,
     ),
     "a backfill sends more when its end was told": _backfill(
         Act(1_200.0, "backfill", "days"), Act(2_400.0, "backfill", "days"), at_first=1

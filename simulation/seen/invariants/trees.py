@@ -21,10 +21,29 @@ def ended_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
         ended = sum(_has_ended(seen, key) for key in _sent_keys(seen, _root(event), backfill))
         jobs = sum(sum(each.values()) for each in event["jobs"].values())
         waiting = sum(each.get("WAITS", 0) for each in event["jobs"].values())
-        return None if ended >= jobs - waiting else f"{event} was told, and {ended} have ended"
+        if ended < jobs - waiting:
+            return f"{event} was told, and {ended} have ended"
+        again = _sent_again(seen, event, backfill)
+        return f"{event} was told, and {again} is still to run again" if again else None
     for key in keys_below(seen, _root(event)):
         if not _has_ended(seen, key):
             return f"{event} was told, and {key} has not ended"
+    return None
+
+
+def _sent_again(seen: "Seen", event: dict[str, Any], item: Mapping[str, Any]) -> str | None:
+    """Key of a job that a command had noted to have sent again, and whose message is to run."""
+    if int(item["ends"]["N"]) != event["sequence"]:
+        return None  # more was noted since the look
+    for text in item.get("again_values", {"SS": ()})["SS"]:
+        key = f"{_root(event)}/{text.partition('@')[0]}"
+        row = seen.rows.get(key)
+        if row is None or row["state"]["S"] not in ("DEAD", "CANCELLED"):
+            continue
+        died_at = seen.asked.died.get((key, int(row["run"]["N"])), seen.began_at)
+        for sent in seen.live_by_key[key].values():
+            if sent.at > died_at + seen.asked.doubt and not seen.asked.is_cancelled(sent):
+                return key
     return None
 
 
@@ -100,7 +119,7 @@ def is_sending(item: Mapping[str, Any]) -> bool:
     began_at, cancelled_at = (
         int(item.get(name, {"N": "-1"})["N"]) for name in ("began_at", "cancelled_at")
     )
-    return item.get("unsent", {"N": "0"})["N"] != "0" and cancelled_at < began_at
+    return "left_values" in item and cancelled_at < began_at
 
 
 def _sent_keys(seen: "Seen", root: str, item: Mapping[str, Any]) -> Iterator[str]:
