@@ -41,8 +41,8 @@ class TreeJob:
         is_join: Whether it collects what descends from the job above it.
         since: The run of the parent that has led to it; of a join the changes that it is to have
             seen. A row that follows from an earlier one is still to run again.
-        led_at: When the parent had succeeded, or a backfill has sent the job again; a cancel since
-            then ends what was to run again.
+        led_at: When the parent had succeeded; a cancel since then ends what was to run again.
+        again_at: When a backfill has sent the job again, which had ended.
         is_kept: Whether the parent was run again alone: what it has led to once stays as it is.
         is_job: False of the top of a backfill's jobs.
         is_unreadable: Whether its row cannot be read by this version.
@@ -56,6 +56,7 @@ class TreeJob:
     is_join: bool = False
     since: int = 0
     led_at: datetime | None = None
+    again_at: datetime | None = None
     is_kept: bool = False
     is_job: bool = True
     is_unreadable: bool = False
@@ -293,7 +294,7 @@ def led_to(lease: Lease) -> tuple[Mapping[str, int], Sequence[str]]:
 
 def _top(backfill: Backfill) -> TreeJob:
     children = [
-        TreeJob(f"{backfill.key}/{value}", None, led_at=backfill.again.get(value))
+        TreeJob(f"{backfill.key}/{value}", None, again_at=backfill.again.get(value))
         for value in backfill.values
     ]
     return TreeJob(backfill.key, None, is_job=False, children=children)
@@ -333,9 +334,9 @@ def _led_to(parent: Lease | None, key: str) -> TreeJob:
 
 def _standing(job: TreeJob, row: Lease | None) -> Lease | None:
     """The row, unless it is of an earlier run of the parent, or its own, and a later one comes."""
-    if row is None or row.lineage is None:
-        return None if row and job.led_at and row.is_to_run_again(job.led_at) else row
-    if row.lineage.run >= job.since:
+    if row and job.again_at and row.is_to_run_again(job.again_at):
+        return None
+    if row is None or row.lineage is None or row.lineage.run >= job.since:
         return row
     return row if job.led_at and row.cancels(job.led_at) else None
 

@@ -39,11 +39,6 @@ class Backfill:
         return self.cancelled_at is not None and (began_at is None or self.cancelled_at >= began_at)
 
     @property
-    def is_cancelled(self) -> bool:
-        """Whether somebody has cancelled it since the latest command began."""
-        return self.is_cancelled_since(self.began_at)
-
-    @property
     def unsent(self) -> int:
         """How many jobs are still to be sent, or were when it was cancelled."""
         return len(self.left)
@@ -51,7 +46,7 @@ class Backfill:
     @property
     def is_sending(self) -> bool:
         """Whether jobs of it are still to come: also where its command was interrupted."""
-        return bool(self.left) and not self.is_cancelled
+        return bool(self.left) and not self.is_cancelled_since(self.began_at)
 
     @property
     def is_watched(self) -> bool:

@@ -28,9 +28,8 @@ from longhaul.settings import Stage
 MAX_VALUES: Final = 10_000
 MAX_ITEM: Final = 390_000
 """Bytes of its values, each with one more: an item of DynamoDB has 400 KiB (409,600) at most."""
-_TIME: Final = 15
-"""Bytes of a time behind a value."""
 
+_TIME: Final = "0" * 13
 _PERIOD_S: Final = 2.0
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,31}")
@@ -333,7 +332,7 @@ class Backfiller:
         course = Course(left=[each for each in planned if each.step == "send"])
         course.open = {each.awaited.key: each for each in planned if each.step == "wait"}
         began_at = self.waiter.leases.aws_time()  # of the read of its rows, for the plan
-        self._note_known(stage, key, [each for each in planned if each.step != "send"])
+        self._note(stage, key, [each for each in planned if each.step != "send"], None)
         left = [each.value for each in course.left]
         now = self.clock.now()
         if left and not self.backfills.note_begun(key, left, now, began_at):
@@ -354,7 +353,7 @@ class Backfiller:
                 unsent = {each.submission.job_id for each in report.unsent}
                 sent = [each for each in batch if each.submission.job_id not in unsent]
                 course.open |= {each.awaited.key: each for each in sent}
-                self._note_sent(stage, key, sent, sent_at)
+                self._note(stage, key, sent, sent_at)
                 if self._is_cancelled(key, began_at):
                     for each in sent:
                         self.waiter.leases.request_cancel(each.awaited.key, stage.name)
@@ -366,25 +365,18 @@ class Backfiller:
                 return
             self.clock.sleep(_PERIOD_S)
 
-    def _note_known(self, stage: Stage, key: str, known: Sequence[Planned]) -> None:
-        """Those that were sent before, also by a command that could not note it any more."""
-        values = {each.value for each in known}
+    def _note(
+        self, stage: Stage, key: str, planned: Sequence[Planned], sent_at: datetime | None
+    ) -> None:
+        """Note what was sent, at this time or by earlier commands, of which one may have died."""
+        values = {each.value for each in planned}
         if not values:
             return
+        again = {each.value: sent_at for each in planned if sent_at and each.awaited.before}
         before = self.backfills.find_backfills([key]).get(key)
-        is_watched = before is not None and before.watch and values <= {*before.values}
-        watches = stage.tells_trees and not is_watched
-        self.backfills.note_sent(key, values, self.clock.now(), watches=watches)
-
-    def _note_sent(
-        self, stage: Stage, key: str, sent: Sequence[Planned], sent_at: datetime
-    ) -> None:
-        if not sent:
-            return
-        values = [each.value for each in sent]
-        again = {each.value: sent_at for each in sent if each.awaited.before is not None}
-        now, watches = self.clock.now(), stage.tells_trees
-        self.backfills.note_sent(key, values, now, again, watches=watches)
+        is_known = before is not None and before.watch and values <= {*before.values}
+        watches = stage.tells_trees and (sent_at is not None or not is_known)
+        self.backfills.note_sent(key, values, self.clock.now(), again, watches=watches)
 
     def _is_cancelled(self, key: str, began_at: datetime) -> bool:
         found = self.backfills.find_backfills([key]).get(key)
@@ -392,11 +384,11 @@ class Backfiller:
 
 
 def size_with(known: Backfill, planned: Sequence[Planned]) -> int:
-    """Bytes of a backfill's values, and of the times of those sent again, once all are sent."""
-    again = [*known.again]
-    again += [each.value for each in planned if each.step == "send" and each.awaited.before]
-    values = {*known.values, *known.left, *(each.value for each in planned)}
-    return sum(len(each) + 1 for each in values) + sum(len(each) + _TIME for each in again)
+    """Bytes that a backfill's item has for its values once these are sent."""
+    again = [each.value for each in planned if each.step == "send" and each.awaited.before]
+    texts = {*known.values, *known.left, *(each.value for each in planned)}
+    texts |= {f"{each}@{_TIME}" for each in (*known.again, *again)}
+    return sum(len(each) + 1 for each in texts)
 
 
 def _cancelled(key: str, left: int) -> BackfillCancelledError:

@@ -29,7 +29,7 @@ from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
 from simulation.aws.dynamodb import nodes
 from simulation.aws.dynamodb.nodes import Environment, ExpressionError, Path
-from simulation.aws.dynamodb.values import Item
+from simulation.aws.dynamodb.values import Item, Value
 
 _TOKEN = re.compile(r"\s*(?:(?P<token>[#:]?[A-Za-z_0-9]+|<>|<=|>=|[=<>()+\-,.\[\]])|(?P<other>\S))")
 _NAME = re.compile(r"[A-Za-z][A-Za-z_0-9]*")
@@ -37,6 +37,8 @@ _COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
 _SECTIONS = ("SET", "REMOVE", "ADD", "DELETE")
 
 T = TypeVar("T")
+Change = tuple[Path, nodes.Literal, Callable[[Value | None, Value], Value | None]]
+"""Of ADD and DELETE: an attribute, by what it changes, and how."""
 
 
 class Holds(Protocol):
@@ -67,8 +69,7 @@ class Condition(Parsed):
 class Update(Parsed):
     sets: tuple[tuple[Path, nodes.Term], ...]
     removes: tuple[Path, ...]
-    adds: tuple[tuple[Path, nodes.Literal], ...]
-    deletes: tuple[tuple[Path, nodes.Literal], ...]
+    changes: tuple[Change, ...]
 
     def targets(self, env: Environment) -> list[str]:
         """The attributes that it writes.
@@ -76,8 +77,9 @@ class Update(Parsed):
         Raises:
             ExpressionError: two parts write one attribute.
         """
-        pairs = (*self.sets, *self.adds, *self.deletes)
-        names = [path.name(env) for path in (*(path for path, _ in pairs), *self.removes)]
+        changed = (path for path, *_ in self.changes)
+        paths = [*(path for path, _ in self.sets), *self.removes, *changed]
+        names = [path.name(env) for path in paths]
         for name in names:
             if names.count(name) > 1:
                 raise ExpressionError(
@@ -93,16 +95,10 @@ class Update(Parsed):
             after[path.name(env)] = term.required(item, env)
         for path in self.removes:
             after.pop(path.name(env), None)
-        for path, literal in self.adds:
-            after[path.name(env)] = nodes.added(
-                item.get(path.name(env)), literal.required(item, env)
-            )
-        for path, literal in self.deletes:
+        for path, literal, changed in self.changes:
             name = path.name(env)
-            if (left := nodes.deleted(item.get(name), literal.required(item, env))) is not None:
-                after[name] = left
-            else:
-                after.pop(name, None)
+            value = changed(after.pop(name, None), literal.required(item, env))
+            after |= {name: value} if value else {}
         return after
 
 
@@ -202,13 +198,11 @@ class _Parser:
     ) -> tuple[
         tuple[tuple[Path, nodes.Term], ...],
         tuple[Path, ...],
-        tuple[tuple[Path, nodes.Literal], ...],
-        tuple[tuple[Path, nodes.Literal], ...],
+        tuple[Change, ...],
     ]:
         sets: tuple[tuple[Path, nodes.Term], ...] = ()
         removes: tuple[Path, ...] = ()
-        adds: tuple[tuple[Path, nodes.Literal], ...] = ()
-        deletes: tuple[tuple[Path, nodes.Literal], ...] = ()
+        changes: tuple[Change, ...] = ()
         seen: set[str] = set()
         while self._at < len(self._tokens):
             token = self._next()
@@ -225,11 +219,11 @@ class _Parser:
                     sets = self._list(self._set, ",")
                 case "REMOVE":
                     removes = self._list(self._path, ",")
-                case "ADD":
-                    adds = self._list(self._add, ",")
                 case _:
-                    deletes = self._list(self._add, ",")
-        return sets, removes, adds, deletes
+                    pairs = self._list(self._change, ",")
+                    changed = nodes.added if section == "ADD" else nodes.deleted
+                    changes += tuple((*pair, changed) for pair in pairs)
+        return sets, removes, changes
 
     def _set(self) -> tuple[Path, nodes.Term]:
         path = self._path()
@@ -255,7 +249,7 @@ class _Parser:
         self._expect(")")
         return nodes.IfNotExists(path, default)
 
-    def _add(self) -> tuple[Path, nodes.Literal]:
+    def _change(self) -> tuple[Path, nodes.Literal]:
         path, operand = self._path(), self._operand()
         if not isinstance(operand, nodes.Literal):
             raise ExpressionError("Syntax error; ADD and DELETE take a value")

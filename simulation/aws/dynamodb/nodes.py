@@ -102,9 +102,9 @@ def added(before: Value | None, by: Value) -> Value:
 def deleted(before: Value | None, by: Value) -> Value | None:
     """The result of DELETE: what is left of a set; None where nothing is."""
     kind = kind_of(by)
-    if kind not in ("SS", "NS", "BS") or (before is not None and kind != kind_of(before)):
+    if kind not in ("SS", "NS", "BS") or (before and kind != kind_of(before)):
         raise ExpressionError("An operand in the update expression has an incorrect data type")
-    left = sorted({*before[kind]} - {*by[kind]}) if before is not None else []
+    left = sorted({*before[kind]} - {*by[kind]}) if before else ()
     return {kind: left} if left else None
 
 
