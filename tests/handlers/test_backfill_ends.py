@@ -442,25 +442,6 @@ def test_where_no_end_is_told_nothing_is_watched() -> None:
         assert backfill(stack).watch is None
 
 
-def test_one_of_before_is_watched_when_a_job_of_it_ends_again(
-    stack: Stack, context: Context
-) -> None:
-    """A version before sent it, or the stage told no ends then."""
-    send(stack, ["01"])
-    table = stack.aws.dynamodb.tables[stack.settings.leases_table]
-    item = dict(table.rows[KEY, "backfill"].item or {})
-    for name in ("ends", "told", "open", "began_at"):
-        item.pop(name)
-    table.write((KEY, "backfill"), item, stack.aws.clock.now().timestamp(), 0.0, 1000)
-    (row,) = dispatched(stack, stack.settings.stage("main"), context)
-    die(row, context)
-    assert swept(stack, context) == []
-    retry(stack)
-    run(stack, context)
-    (told,) = swept(stack, context)
-    assert told["outcome"] == "SUCCEEDED"
-
-
 def test_a_job_that_it_has_not_sent_does_not_tell_its_end_again(
     stack: Stack, context: Context
 ) -> None:
