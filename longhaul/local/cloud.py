@@ -65,14 +65,11 @@ from longhaul.local.moto_repairs import (
     sfn_emr_sync,
     sfn_errors,
     sfn_interrupts,
-    sfn_limits,
     sfn_parameters,
     sfn_parse_once,
     sfn_start_stop,
     sfn_templates,
     sfn_threads,
-    sqs_limits,
-    sqs_move_task,
     sqs_receipts,
     sqs_receive,
     sqs_trigger,
@@ -369,14 +366,11 @@ class EmbeddedAws:
         sfn_emr_sync.apply(patches, job_runs, self.job_runs.on_end)
         sfn_errors.apply(patches)
         sfn_interrupts.apply(patches)
-        sfn_limits.apply(patches)
         sfn_parameters.apply(patches)
         sfn_parse_once.apply(patches)
         sfn_start_stop.apply(patches, self._execution_status_changed)
         sfn_templates.apply(patches)
         sfn_threads.apply(patches)
-        sqs_limits.apply(patches)
-        sqs_move_task.apply(patches)
         sqs_receipts.apply(patches)
         sqs_receive.apply(patches, self._closing)
         sqs_trigger.apply(patches)

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Repair, Rules, recorded
-from tests.fidelity.sqs import NOT_IN_FLIGHT, held, queue, received
+from tests.fidelity.rule import NOT_ASKED, Repair, Rules, recorded
+from tests.fidelity.sqs import NOT_IN_FLIGHT, TAKEN, held, queue, received
 
 BATCH = "API_SendMessageBatch"
 RULES = Rules()
@@ -41,8 +41,9 @@ def batch_of_more_than_one_mib(aws: Aws) -> str:
 @RULES.add(
     "a: InvalidParameterValue, b: sent",
     recorded("sqs/test_sqs.py::test_send_batch_message_size", "2024-04"),
+    embedded=NOT_ASKED,
     oracle="a: InvalidParameterValueException, b: sent",
-    why="LocalStack gives the name of the exception in place of the code",
+    why="moto refuses the whole batch. LocalStack gives the exception's name in place of the code",
 )
 def batch_with_one_body_beyond_the_queues_own_limit(aws: Aws) -> str:
     sqs, url = queue(aws, MaximumMessageSize="1024")
@@ -107,8 +108,8 @@ def visibility_of_a_batch_of_eleven(aws: Aws) -> str:
     "a: InvalidParameterValue, b: ok",
     BATCH,
     oracle="a: ok, b: ok",
-    why="LocalStack does not count attributes",
-    repair=Repair("sqs_limits", "a: ok, b: ok"),
+    why=f"LocalStack does not count attributes. {TAKEN}",
+    embedded="a: ok, b: ok",
 )
 def batch_with_one_message_of_eleven_attributes(aws: Aws) -> str:
     sqs, url = queue(aws)

@@ -2,8 +2,8 @@
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Repair, Rules, recorded
-from tests.fidelity.sqs import queue, received, send
+from tests.fidelity.rule import Rules, recorded
+from tests.fidelity.sqs import TAKEN, queue, received, send
 
 MIB = 1_048_576
 TEXT = {"DataType": "String", "StringValue": "v"}
@@ -15,7 +15,8 @@ RULES = Rules()
 @RULES.add(
     "InvalidParameterValue",
     recorded("sqs/test_sqs.py::test_send_message_with_empty_string_attribute", "2024-04"),
-    repair=Repair("sqs_limits", "ok"),
+    embedded="ok",
+    why=TAKEN,
 )
 def message_attribute_with_an_empty_value(aws: Aws) -> str:
     sqs, url = queue(aws)
@@ -31,7 +32,8 @@ def message_attribute_with_an_empty_value(aws: Aws) -> str:
         "sqs/test_sqs.py::test_send_message_to_standard_queue_with_invalid_message_group_id",
         "2025-07",
     ),
-    repair=Repair("sqs_limits", "ok"),
+    embedded="ok",
+    why=TAKEN,
 )
 def message_group_with_a_space(aws: Aws) -> str:
     sqs, url = queue(aws)
@@ -41,14 +43,15 @@ def message_group_with_a_space(aws: Aws) -> str:
 @RULES.add(
     "MissingParameter",
     recorded("sqs/test_sqs.py::test_send_empty_message", "2025-09"),
-    repair=Repair("sqs_limits", "ok"),
+    embedded="ok",
+    why=TAKEN,
 )
 def empty_body(aws: Aws) -> str:
     sqs, url = queue(aws)
     return send(sqs, url, MessageBody="")
 
 
-@RULES.add("InvalidMessageContents", SEND, repair=Repair("sqs_limits", "ok"))
+@RULES.add("InvalidMessageContents", SEND, embedded="ok", why=TAKEN)
 def body_with_a_control_character(aws: Aws) -> str:
     sqs, url = queue(aws)
     return send(sqs, url, MessageBody="a\x00b")
@@ -72,8 +75,8 @@ def body_beyond_one_mib(aws: Aws) -> str:
     "InvalidParameterValue",
     "sqs-message-metadata",
     oracle="ok",
-    why="LocalStack does not count attributes",
-    repair=Repair("sqs_limits", "ok"),
+    why=f"LocalStack does not count attributes. {TAKEN}",
+    embedded="ok",
 )
 def eleven_attributes(aws: Aws) -> str:
     sqs, url = queue(aws)
@@ -111,19 +114,21 @@ def message_group_of_a_received_message(aws: Aws) -> str:
         "sqs/test_sqs.py::test_send_message_to_standard_queue_with_invalid_message_group_id",
         "2025-07",
     ),
+    embedded="ok",
+    why=TAKEN,
 )
 def message_group_of_129_characters(aws: Aws) -> str:
     sqs, url = queue(aws)
     return send(sqs, url, MessageGroupId="a" * 129)
 
 
-@RULES.add("InvalidParameterValue", SEND, repair=Repair("sqs_limits", "ok"))
+@RULES.add("InvalidParameterValue", SEND, embedded="ok", why=TAKEN)
 def body_counted_in_bytes(aws: Aws) -> str:
     sqs, url = queue(aws, MaximumMessageSize=str(MIB))
     return send(sqs, url, MessageBody="é" * (MIB // 2) + "x")
 
 
-@RULES.add("InvalidParameterValue", METADATA, repair=Repair("sqs_limits", "ok"))
+@RULES.add("InvalidParameterValue", METADATA, embedded="ok", why=TAKEN)
 def attributes_counted_in_the_size(aws: Aws) -> str:
     sqs, url = queue(aws, MaximumMessageSize=str(MIB))
     return send(sqs, url, MessageBody="x" * MIB, MessageAttributes={"a": TEXT})
@@ -165,7 +170,7 @@ def message_group_with_punctuation(aws: Aws) -> str:
     return send(sqs, url, MessageGroupId="a-b_c.1")
 
 
-@RULES.add("no message", SEND, repair=Repair("sqs_limits", ""))
+@RULES.add("no message", SEND, embedded="", why=TAKEN)
 def queue_after_a_refused_message(aws: Aws) -> str:
     sqs, url = queue(aws)
     send(sqs, url, MessageBody="")

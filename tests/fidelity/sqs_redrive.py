@@ -5,12 +5,13 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Repair, Rules, recorded
+from tests.fidelity.rule import NOT_ASKED, Rules, recorded
 from tests.fidelity.sqs import DAY_S, REAL_TIME, queue, received, send
 
 MOVED_ON = "LocalStack moves the message itself; on AWS it comes back as a new one"
 REDRIVE = "sqs-configure-dead-letter-queue-redrive"
 MOVE = "API_StartMessageMoveTask"
+NO_MOVES = "moto has no move tasks. `longhaul dlq redrive` needs none"
 RULES = Rules()
 
 
@@ -19,7 +20,8 @@ RULES = Rules()
     recorded(
         "sqs/test_sqs_move_task.py::test_move_task_workflow_with_default_destination", "2024-04"
     ),
-    repair=Repair("sqs_move_task", "500"),
+    embedded="500",
+    why=NO_MOVES,
 )
 def redrive_of_a_dead_letter_queue(aws: Aws) -> str:
     sqs, url = queue(aws)
@@ -66,7 +68,8 @@ def receive_count_of_a_dead_letter(aws: Aws) -> str:
 @RULES.add(
     "InvalidParameterValue",
     recorded("sqs/test_sqs_move_task.py::test_source_needs_redrive_policy", "2024-04"),
-    repair=Repair("sqs_move_task", "500"),
+    embedded="500",
+    why=NO_MOVES,
 )
 def redrive_of_a_queue_that_is_no_dead_letter_queue(aws: Aws) -> str:
     sqs, url = queue(aws)
@@ -77,7 +80,8 @@ def redrive_of_a_queue_that_is_no_dead_letter_queue(aws: Aws) -> str:
 @RULES.add(
     "v, from source",
     recorded("sqs/test_sqs.py::test_dead_letter_queue_message_attributes", "2024-04"),
-    repair=Repair("sqs_receive", "v, from no queue"),
+    embedded="v, from no queue",
+    why="moto does not say it, and Longhaul does not read it",
 )
 def attributes_of_a_dead_letter(aws: Aws) -> str:
     kept = {"a": {"DataType": "String", "StringValue": "v"}}
@@ -118,8 +122,9 @@ def moved(aws: Aws, sqs: Any, dead: str, **destination: str) -> str:
 @RULES.add(
     "FAILED CouldNotDetermineMessageSource, job",
     MOVE,
+    embedded=NOT_ASKED,
     oracle="FAILED AttributeError, no message",
-    why="LocalStack fails over the missing source",
+    why=f"LocalStack fails over the missing source. {NO_MOVES}",
 )
 def redrive_of_a_message_that_was_sent_to_the_queue(aws: Aws) -> str:
     sqs, dead, _ = dead_letter_queue(aws)
@@ -130,8 +135,9 @@ def redrive_of_a_message_that_was_sent_to_the_queue(aws: Aws) -> str:
 @RULES.add(
     "COMPLETED, job with another id, no message",
     REDRIVE,
+    embedded=NOT_ASKED,
     oracle="COMPLETED, job with the same id, no message",
-    why=MOVED_ON,
+    why=f"{MOVED_ON}. {NO_MOVES}",
 )
 def redrive_to_a_named_queue(aws: Aws) -> str:
     sqs, dead, source = dead_letter_queue(aws)
@@ -142,7 +148,13 @@ def redrive_to_a_named_queue(aws: Aws) -> str:
     return f"{end}, {message['Body']} with {kept}, {received(sqs, dead)}"
 
 
-@RULES.add("COMPLETED, v, receive 1", REDRIVE, oracle="COMPLETED, v, receive 3", why=MOVED_ON)
+@RULES.add(
+    "COMPLETED, v, receive 1",
+    REDRIVE,
+    embedded=NOT_ASKED,
+    oracle="COMPLETED, v, receive 3",
+    why=f"{MOVED_ON}. {NO_MOVES}",
+)
 def redrive_of_a_dead_letter_to_its_source(aws: Aws) -> str:
     sqs, dead, source = dead_letter_queue(aws)
     text = {"a": {"DataType": "String", "StringValue": "v"}}

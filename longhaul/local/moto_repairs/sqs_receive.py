@@ -19,7 +19,6 @@ from moto.core.utils import unix_time_millis
 from moto.sqs import models
 
 from longhaul.local.moto_repairs.patching import Patches
-from longhaul.local.moto_repairs.sqs_move_task import remember_source
 
 
 def apply(patches: Patches, closing: Event) -> None:
@@ -92,7 +91,6 @@ def _take(queue: Any, count: int, visibility_timeout: int) -> list[Any]:
             and message.approximate_receive_count >= queue.redrive_policy["maxReceiveCount"]
         ):
             queue._messages.remove(message)
-            remember_source(message, queue)
             queue.dead_letter_queue.add_message(message)
             continue
         message.mark_received(visibility_timeout=visibility_timeout)
