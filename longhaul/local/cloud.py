@@ -83,6 +83,31 @@ from longhaul.local.state import executions, items, logs, messages, names, objec
 from longhaul.local.state.store import Store
 
 _one_at_a_time = Lock()
+# Those that need nothing of the drivers.
+_REPAIRS = (
+    cfn_policies,
+    cfn_unsupported,
+    dynamodb_atomic,
+    ecs_resources,
+    ecs_definitions,
+    emr_applications,
+    events_schedules,
+    glue_databases,
+    glue_versions,
+    lambda_images,
+    s3_conditional,
+    s3_ranges,
+    s3_uploads,
+    scheduler_schedules,
+    sfn_errors,
+    sfn_interrupts,
+    sfn_parameters,
+    sfn_parse_once,
+    sfn_templates,
+    sfn_threads,
+    sqs_receipts,
+    sqs_trigger,
+)
 
 
 class EmbeddedAws:
@@ -339,41 +364,21 @@ class EmbeddedAws:
             )
 
         patches, store = self._patches, self._store
-        cfn_policies.apply(patches)
-        cfn_unsupported.apply(patches)
         if store is not None:
             names.apply(patches)
             items.apply(patches, store)
-        dynamodb_atomic.apply(patches)
-        ecs_resources.apply(patches)
-        ecs_definitions.apply(patches)
+        for repair in _REPAIRS:
+            repair.apply(patches)
         ecs_tasks.apply(patches, self.tasks)
-        emr_applications.apply(patches)
         emr_job_runs.apply(patches, self.job_runs)
         events_permissions.apply(patches, self._allows_rule)
-        events_schedules.apply(patches)
-        glue_databases.apply(patches)
-        glue_versions.apply(patches)
-        lambda_images.apply(patches)
         lambda_invocation.apply(patches, self.functions)
-        s3_conditional.apply(patches)
         s3_events.apply(patches, self._events.publish)
-        s3_ranges.apply(patches)
-        s3_uploads.apply(patches)
-        scheduler_schedules.apply(patches)
         sfn_clients.apply(patches, self.endpoint, lent)
         sfn_ecs_sync.apply(patches, self.tasks.on_end)
         sfn_emr_sync.apply(patches, job_runs, self.job_runs.on_end)
-        sfn_errors.apply(patches)
-        sfn_interrupts.apply(patches)
-        sfn_parameters.apply(patches)
-        sfn_parse_once.apply(patches)
         sfn_start_stop.apply(patches, self._execution_status_changed)
-        sfn_templates.apply(patches)
-        sfn_threads.apply(patches)
-        sqs_receipts.apply(patches)
         sqs_receive.apply(patches, self._closing)
-        sqs_trigger.apply(patches)
         if store is not None:
             for part in (messages, logs, objects):
                 part.apply(patches, store)

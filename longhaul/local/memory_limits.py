@@ -22,7 +22,6 @@ import psutil
 # A look costs some 5 µs for each process of the machine, and 30 µs for each of a task's.
 PERIOD_S = 0.25
 _KIB = 1024
-_PROC = Path("/proc")
 
 
 @dataclass
@@ -92,25 +91,18 @@ def _processes(sessions: set[int]) -> dict[int, list[int]]:
 
 def _resident(pid: int) -> int:
     """At least what a process is charged with, in bytes; shared pages count in each process."""
-    return _read(pid, "status", ("RssAnon", "RssShmem")) if _PROC.is_dir() else _any_system(pid)
+    return _read(pid, "status", ("RssAnon", "RssShmem"))
 
 
 def _charged(pid: int) -> int:
     """The same with a share of each shared page, in bytes."""
-    return _read(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) or _resident(pid)
-
-
-def _any_system(pid: int) -> int:
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return 0
+    return _read(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem"))
 
 
 def _read(pid: int, file: str, names: tuple[str, ...]) -> int:
     """The sum of some lines such as `RssAnon:  12 kB`, in bytes; 0 where there are none."""
     try:
-        lines = (_PROC / str(pid) / file).read_text().splitlines()
-    except OSError:  # it has ended, or the system has no such file
+        lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
+    except OSError:  # it has ended
         return 0
     return _KIB * sum(int(line.split()[1]) for line in lines if line.partition(":")[0] in names)

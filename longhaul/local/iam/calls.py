@@ -86,34 +86,16 @@ class Call:
 
 
 @dataclass(frozen=True)
-class S3Key:
-    """A customer's key for objects. `is_of_bucket`: S3 asks KMS once for many of them."""
-
-    arn: str
-    is_of_bucket: bool
-
-
-def _no_key(*_: str) -> None:
-    return None
-
-
-@dataclass(frozen=True)
 class Known:
     """What the services' state tells about a call beyond its parameters.
 
     Args:
         hash_key: the attribute that is the partition key of a table, or of its index.
         task_definition: the ARN of a task definition, and those of its roles.
-        object_key: the customer's key with which an object is encrypted.
-        bucket_key: the one with which new objects of a bucket are.
-        queue_key: the ARN of the one with which messages of a queue are.
     """
 
     hash_key: Callable[[str, str | None], str | None]
     task_definition: Callable[[str], tuple[str, tuple[str, ...]]]
-    object_key: Callable[[str, str], S3Key | None] = _no_key
-    bucket_key: Callable[[str], S3Key | None] = _no_key
-    queue_key: Callable[[str], str | None] = _no_key
 
 
 class Reference:
@@ -134,7 +116,7 @@ class Reference:
         found = list(self._accesses(call, known))
         if not found:
             raise UnknownCallError(f"{call.service}:{call.operation}")
-        return [*found, *_uses_of_keys(call, known)]
+        return found
 
     def _accesses(self, call: Call, known: Known) -> Iterator[Access]:
         match call.service, call.operation:
@@ -229,73 +211,6 @@ class Reference:
     def _read(self, kind: str, prefix: str) -> dict[str, Any]:
         file = self._data / kind / f"{prefix}.json"
         return json.loads(file.read_text("utf-8")) if file.exists() else {}
-
-
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html and
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuAndPermissions.html
-_NEW_OBJECT: Final = {
-    "PutObject": ("GenerateDataKey",),
-    "CopyObject": ("GenerateDataKey",),
-    "CreateMultipartUpload": ("GenerateDataKey",),
-    "UploadPart": ("GenerateDataKey",),
-    "UploadPartCopy": ("GenerateDataKey",),
-    "CompleteMultipartUpload": ("Decrypt",),
-}
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
-_QUEUE_KEY: Final = {
-    "SendMessage": ("GenerateDataKey", "Decrypt"),
-    "SendMessageBatch": ("GenerateDataKey", "Decrypt"),
-    "ReceiveMessage": ("Decrypt",),
-}
-
-
-def _uses_of_keys(call: Call, known: Known) -> Iterator[Access]:
-    """What S3 and SQS ask of KMS in the caller's name."""
-    if call.service == "s3":
-        yield from _keys_of_objects(call, known)
-    if call.service == "sqs" and (actions := _QUEUE_KEY.get(call.operation)):
-        queue = call.parameters.get("QueueUrl", "").rpartition("/")[2]
-        if key := known.queue_key(queue):
-            arn = f"arn:aws:sqs:{call.region}:{call.account}:{queue}"
-            yield from _through("sqs", call, key, actions, arn)
-
-
-def _keys_of_objects(call: Call, known: Known) -> Iterator[Access]:
-    bucket = call.parameters.get("Bucket", "")
-    if actions := _NEW_OBJECT.get(call.operation):
-        key = known.bucket_key(bucket)
-        if named := call.headers.get("x-amz-server-side-encryption-aws-kms-key-id"):
-            key = S3Key(named, key is not None and key.is_of_bucket)
-        if key:
-            yield from _through_s3(call, key, (bucket, call.parameters["Key"]), actions)
-    read = (bucket, call.parameters["Key"]) if call.operation == "GetObject" else None
-    if source := call.headers.get("x-amz-copy-source"):
-        read = _source(source)
-    if read is not None and (key := known.object_key(*read)):
-        yield from _through_s3(call, key, read, ("Decrypt",))
-
-
-def _through_s3(
-    call: Call, key: S3Key, place: tuple[str, str], actions: tuple[str, ...]
-) -> Iterator[Access]:
-    bucket, name = place
-    # https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
-    arn = f"arn:aws:s3:::{bucket}" if key.is_of_bucket else f"arn:aws:s3:::{bucket}/{name}"
-    yield from _through("s3", call, key.arn, actions, arn)
-
-
-def _through(
-    service: str, call: Call, key: str, actions: tuple[str, ...], encrypted: str
-) -> Iterator[Access]:
-    """Uses of a key by a service for a caller; `encrypted` has the ARN that it names to KMS."""
-    arn = key if key.startswith("arn:") else f"arn:aws:kms:{call.region}:{call.account}:key/{key}"
-    name = f"aws:{service}:arn"
-    context: Context = {
-        "kms:ViaService": f"{service}.{call.region}.amazonaws.com",
-        "kms:EncryptionContextKeys": [name],
-        f"kms:EncryptionContext:{name}": encrypted,
-    }
-    yield from (Access(f"kms:{action}", arn, context) for action in actions)
 
 
 def _source(header: str) -> tuple[str, str]:

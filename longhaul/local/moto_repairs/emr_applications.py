@@ -8,36 +8,27 @@ Stock moto: CloudFormation does not know the type, and CreateApplication refuses
 """
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
-from typing import Any
+from typing import Any, ClassVar
 
 from moto.emrserverless.models import Application, emrserverless_backends
 from moto.moto_api._internal import mock_random
 
-from longhaul.local.moto_repairs.patching import Patches
-
-TYPE = "AWS::EMRServerless::Application"
+from longhaul.local.moto_repairs.patching import Patches, TemplateResource
 
 
 def apply(patches: Patches) -> None:
-    patches.add_types((TYPE,), TemplateApplication)
+    patches.add_types((TemplateApplication.TYPE,), TemplateApplication)
 
 
-class TemplateApplication(Application):
-    """moto's application, with the log group of its job runs.
-
-    It does not inherit from `CloudFormationModel`: moto would find it even without the repair.
-    """
+class TemplateApplication(TemplateResource, Application):
+    """moto's application, with the log group of its job runs."""
 
     log_group: str | None = None
     log_prefix: str = ""
 
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return "Name"
-
-    @staticmethod
-    def cloudformation_type() -> str:
-        return TYPE
+    TYPE = "AWS::EMRServerless::Application"
+    ATTRIBUTES: ClassVar = {"Arn": "arn", "ApplicationId": "id"}
+    REFERENCE = "id"
 
     @classmethod
     def create_from_cloudformation_json(
@@ -70,17 +61,3 @@ class TemplateApplication(Application):
         application.log_prefix = logging.get("LogStreamNamePrefix", "")
         emrserverless_backends[account_id][region_name].applications[application.id] = application
         return application
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return attr in ("Arn", "ApplicationId")
-
-    def get_cfn_attribute(self, attribute_name: str) -> str:
-        return self.arn if attribute_name == "Arn" else self.id
-
-    def is_created(self) -> bool:
-        return True
-
-    @property
-    def physical_resource_id(self) -> str:
-        return self.id

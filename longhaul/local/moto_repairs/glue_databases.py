@@ -8,33 +8,23 @@ Stock moto: CloudFormation does not know the type.
 
 from typing import Any
 
-from moto.glue.models import FakeDatabase, glue_backends
+from moto.glue.models import glue_backends
 
-from longhaul.local.moto_repairs.patching import Patches
-
-TYPE = "AWS::Glue::Database"
+from longhaul.local.moto_repairs.patching import Patches, TemplateResource
 
 
 def apply(patches: Patches) -> None:
-    patches.add_types((TYPE,), TemplateDatabase)
+    patches.add_types((TemplateDatabase.TYPE,), TemplateDatabase)
 
 
-class TemplateDatabase:
-    """It does not inherit from `CloudFormationModel`: moto would find it even without the repair.
+class TemplateDatabase(TemplateResource):
+    """The backend makes the database itself: a copy of moto's class would not be the one listed."""
 
-    The backend makes the database itself: a copy of moto's class would not be the one listed.
-    """
+    TYPE = "AWS::Glue::Database"
+    NAME = "DatabaseName"
 
-    def __init__(self, database: FakeDatabase) -> None:
-        self._database = database
-
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return "DatabaseName"
-
-    @staticmethod
-    def cloudformation_type() -> str:
-        return TYPE
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     @classmethod
     def create_from_cloudformation_json(
@@ -47,15 +37,4 @@ class TemplateDatabase:
     ) -> "TemplateDatabase":
         asked = cloudformation_json["Properties"]["DatabaseInput"]
         backend = glue_backends[account_id][region_name]
-        return cls(backend.create_database(asked.get("Name", resource_name), asked))
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:  # noqa: ARG003 - moto's signature
-        return False
-
-    def is_created(self) -> bool:
-        return True
-
-    @property
-    def physical_resource_id(self) -> str:
-        return str(self._database.name)
+        return cls(backend.create_database(asked.get("Name", resource_name), asked).name)

@@ -1,7 +1,7 @@
 """Applies repairs to moto, and undoes them."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moto.cloudformation import parsing
 
@@ -9,6 +9,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 ABSENT = object()
+
+
+class TemplateResource:
+    """What moto's CloudFormation asks of a resource, apart from how it is made.
+
+    Not moto's own `CloudFormationModel`: moto would find its subclasses even without a repair.
+    """
+
+    TYPE: ClassVar[str]
+    NAME: ClassVar = "Name"
+    ATTRIBUTES: ClassVar[dict[str, str]] = {}
+    """By the attribute of a template, the one here."""
+    REFERENCE: ClassVar = "name"
+
+    @classmethod
+    def cloudformation_name_type(cls) -> str:
+        return cls.NAME
+
+    @classmethod
+    def cloudformation_type(cls) -> str:
+        return cls.TYPE
+
+    @classmethod
+    def has_cfn_attr(cls, attr: str) -> bool:
+        return attr in cls.ATTRIBUTES
+
+    def get_cfn_attribute(self, attribute_name: str) -> str:
+        return str(getattr(self, self.ATTRIBUTES[attribute_name]))
+
+    def is_created(self) -> bool:
+        return True
+
+    @property
+    def physical_resource_id(self) -> str:
+        return str(getattr(self, self.REFERENCE))
 
 
 class Patches:

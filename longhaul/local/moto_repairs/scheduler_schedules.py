@@ -8,32 +8,22 @@ Stock moto: CloudFormation does not know the type. The API has schedules, which 
 """
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
-from typing import Any
+from typing import Any, ClassVar
 
 from moto.scheduler.models import Schedule, scheduler_backends
 
-from longhaul.local.moto_repairs.patching import Patches
-
-TYPE = "AWS::Scheduler::Schedule"
+from longhaul.local.moto_repairs.patching import Patches, TemplateResource
 
 
 def apply(patches: Patches) -> None:
-    patches.add_types((TYPE,), TemplateSchedule)
+    patches.add_types((TemplateSchedule.TYPE,), TemplateSchedule)
 
 
-class TemplateSchedule(Schedule):
-    """moto's schedule.
+class TemplateSchedule(TemplateResource, Schedule):
+    """moto's schedule."""
 
-    It does not inherit from `CloudFormationModel`: moto would find it even without the repair.
-    """
-
-    @staticmethod
-    def cloudformation_name_type() -> str:
-        return "Name"
-
-    @staticmethod
-    def cloudformation_type() -> str:
-        return TYPE
+    TYPE = "AWS::Scheduler::Schedule"
+    ATTRIBUTES: ClassVar = {"Arn": "arn"}
 
     @classmethod
     def create_from_cloudformation_json(
@@ -66,17 +56,3 @@ class TemplateSchedule(Schedule):
         )
         group.add_schedule(schedule)
         return schedule
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return attr == "Arn"
-
-    def get_cfn_attribute(self, _attribute_name: str) -> str:
-        return self.arn
-
-    def is_created(self) -> bool:
-        return True
-
-    @property
-    def physical_resource_id(self) -> str:
-        return self.name
