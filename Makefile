@@ -135,7 +135,7 @@ test: .venv/.set-up-dev ## All checks, and all tests but the slow ones
 	@# Dozens of tests start a JVM. Its AOT cache, made once while the checks run, halves their time.
 	@$(BIN)/python -m longhaul.runner.spark.aot_training & \
 	  $(MAKE) --no-print-directory lint; checked=$$?; wait; exit $$checked
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow"
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow" -o faulthandler_timeout=400
 
 .PHONY: test-slow
 test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
