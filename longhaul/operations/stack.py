@@ -192,10 +192,7 @@ class Stack:
     def stage_counter(self) -> "StageCounter":
         from longhaul.operations.stage_counts import StageCounter
 
-        parts = self.parts
-        return StageCounter(
-            self.client("sqs"), parts.slots, self.dead_letters, parts.index, parts.clock
-        )
+        return StageCounter(self.client("sqs"), self.parts.slots, self.dead_letters, self.jobs)
 
     @cached_property
     def waiter(self) -> "Waiter":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from longhaul.domain.lease import State
 from longhaul.domain.pace import SlotUse
 from longhaul.domain.saved import KEPT_FOR_REDRIVE
-from longhaul.ports import Clock, LeaseIndex, Slots
+from longhaul.ports import Slots
 from longhaul.settings import Stage
 
 if TYPE_CHECKING:
@@ -15,15 +15,13 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.literals import QueueAttributeNameType
 
     from longhaul.operations.dead_letters import DeadLetterOffice
+    from longhaul.operations.find import Jobs
 
 _ALL_MESSAGES: "Final[list[QueueAttributeNameType]]" = [
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesDelayed",
     "ApproximateNumberOfMessagesNotVisible",
 ]
-
-
-_MOST_DEAD: Final = 1_000  # keys that a count reads: one call
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,10 @@ class StageCounter:
     sqs: "SQSClient"
     slots: Slots
     letters: "DeadLetterOffice"
-    index: LeaseIndex
-    clock: Clock
+    jobs: "Jobs"
 
     def count(self, stage: Stage, begun: int) -> StageCounts:
-        """Three calls: the attributes of both queues, and the slots; one more if there are letters.
+        """Three calls: the attributes of both queues, and the slots; more if there are letters.
 
         Args:
             stage: The stage.
@@ -68,22 +65,15 @@ class StageCounter:
             QueueUrl=stage.queue_url, AttributeNames=_ALL_MESSAGES
         )
         messages = sum(int(answer["Attributes"][name]) for name in _ALL_MESSAGES)
-        letters = self.letters.waiting(stage)
+        letters, now = self.letters.waiting(stage), self.jobs.clock.now()
+        since = now - KEPT_FOR_REDRIVE
+        # By the rows: which letter is whose, only a receive of all of them would say.
+        ended = self.jobs.index.ended_keys
+        dead = ended(stage.name, State.DEAD, now, since, keys=1_000) if letters else ()
         return StageCounts(
             stage,
             max(0, messages - begun),
             self.slots.use(stage),
             letters,
-            self._of_the_dead(stage, letters),
+            sum(1 for _ in islice(dead, letters)),
         )
-
-    def _of_the_dead(self, stage: Stage, letters: int) -> int:
-        """By the rows: which letter is whose, only a receive of all of them would say."""
-        if not letters:
-            return 0
-        now = self.clock.now()
-        keys = self.index.ended_keys(
-            stage.name, State.DEAD, now, now - KEPT_FOR_REDRIVE, _MOST_DEAD
-        )
-        dead = sum(1 for _ in islice(keys, _MOST_DEAD))
-        return letters if dead == _MOST_DEAD else min(letters, dead)
