@@ -393,12 +393,3 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
         line.split(maxsplit=1) for line in world.run("status", members[1]).stdout.splitlines()
     )
     assert (of_member["follows"], of_member["state"]) == ("year", "DEAD")
-
-
-def test_a_letter_whose_job_is_dead_no_more_is_no_red_light(world: World) -> None:
-    world.bury("again")
-    row = world.end(world.claim("again"))
-    assert "dead letters: 1 (`longhaul dlq list`)" in world.run("status").stderr
-    world.end(world.again(row), OutcomeClass.SUCCEEDED)
-    said = world.run("status").stderr
-    assert "dead letters: 0, and 1 other of jobs that are not dead (`longhaul dlq list`)" in said

@@ -44,14 +44,15 @@ def row_of(lease: Lease, now: datetime, waits: Waits | None = None) -> list[str]
 def name_of(lease: Lease) -> str:
     """A short name: the label, or the id; of a follow-on also stage and place among its siblings.
 
-    A follow-on without a label has its root's id in the place of its own.
+    Such as `2026-10-05/clean` and `2026-10-05/clean/07`. A follow-on without a label has its root's
+    id in the place of its own.
     """
     if lease.lineage is None:
         return lease.label or lease.job_id
     # Where a job is the only one, its place says nothing.
     places = (group.n for group in lease.lineage.groups if group.size != 1)
     place = ".".join(f"{n + 1:02}" for n in places)
-    return f"{lease.label or lease.root.partition('#')[2]} {lease.stage} {place}".rstrip()
+    return f"{lease.label or lease.root.partition('#')[2]}/{lease.stage}/{place}".rstrip("/")
 
 
 def progress_of(lease: Lease) -> str:

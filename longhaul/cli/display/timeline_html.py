@@ -1,18 +1,18 @@
-"""The timeline of jobs as HTML with one inline SVG: a lane per job.
+"""The timeline of jobs as HTML with one inline SVG: a lane per job, or for several together.
 
 For the report and for the page; it needs `timeline.css` and nothing else.
 
-Positions are percentages, so that a zoom only has to make `.tl-plot` wider. Everything that came
-from outside is escaped.
+Positions are percentages of its width. Everything that came from outside is escaped.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 
 from longhaul.cli.display.job import name_of
-from longhaul.cli.display.text import moment_text, printable
+from longhaul.cli.display.text import counted, moment_text, printable
 from longhaul.cli.insight.timeline import Lane, Segment, SegmentKind, span, went_wrong
 from longhaul.domain.durations import format_duration
 from longhaul.domain.lease import State
@@ -20,13 +20,10 @@ from longhaul.domain.verdict import OutcomeClass
 
 CSS = (Path(__file__).parent / "timeline.css").read_text()
 
-ZOOMS = (1, 4, 16)
-"""The factors by which the plot can be widened; the axis has marks for each."""
-
-_ROW, _DENSE_ROW, _DENSE_FROM = 24, 16, 60  # px, px, lanes; the heights are also in `timeline.css`
+_ROW, _DENSE_ROW, _DENSE_FROM = 24, 16, 30  # px, px, lanes; the heights are also in `timeline.css`
 _AXIS = 26
 _TAIL = 8  # characters of a name that a narrow column shows in any case
-_MARKS = 8  # at most, at each zoom
+_MARKS = 8  # at most
 _CLIPPED = 3.0  # percent: the text of a mark nearer to the left edge is cut off
 _STEPS_S = (
     1,
@@ -60,6 +57,7 @@ _SHOWN_AS = {
     OutcomeClass.CANCELLED.value: " tl-cancelled",
 }
 _WRONG = {" tl-failed": "✗", " tl-interrupted": "!", " tl-cancelled": "⊘"}
+_TOUCH = 0.1  # percent: less than a pixel
 _ROOM = 1.5  # percent: a narrower segment has no room for a glyph
 _GLYPHS = {State.SUCCEEDED: "✓", State.DEAD: "✗", State.CANCELLED: "⊘"}
 _CLASSES = {
@@ -76,7 +74,7 @@ def timeline_html(
     """A figure with all lanes in the given order.
 
     Args:
-        lanes: One for each job.
+        lanes: Those to draw.
         now: The end of what still lasts, in the picture.
         href: The address that a job's name links to; without it there are no links.
     """
@@ -88,11 +86,8 @@ def timeline_html(
     height = row * len(lanes)
     labels = "".join(_label(each, now, href) for each in lanes)
     drawn = "".join(_lane_svg(each, n * row, row, scale, now) for n, each in enumerate(lanes))
-    lines = "".join(
-        f'<line class="{css}" x1="{x}%" x2="{x}%" y1="0" y2="{height}"/>'
-        for x, _, css in scale.marks()
-    )
-    jobs = "1 job" if len(lanes) == 1 else f"{len(lanes)} jobs"
+    lines = "".join(f'<line x1="{x}%" x2="{x}%" y1="0" y2="{height}"/>' for x, _ in scale.marks())
+    jobs = counted(sum(each.jobs for each in lanes), "job")
     title = f"{jobs}, {moment_text(begin)} to {moment_text(end)}"
     return (
         # No style attribute: the page's content security policy forbids them.
@@ -103,7 +98,7 @@ def timeline_html(
         f'<ol class="tl-labels">{labels}</ol>'
         f'<div class="tl-plot"><svg role="img" aria-label="{title}" width="100%" height="{height}">'
         f"<title>Timeline of {title}</title>"
-        "<desc>One lane for each job, described beside its name.</desc>"
+        "<desc>Lanes of jobs, each described beside its name.</desc>"
         f'<g class="tl-grid">{lines}</g>{drawn}</svg></div></div>{_LEGEND}</figure>'
     )
 
@@ -136,29 +131,21 @@ class _Scale:
     def percent(self, moment: datetime) -> float:
         return round(100 * (moment - self.begin).total_seconds() / self.seconds, 4)
 
-    def marks(self) -> Iterator[tuple[float, datetime, str]]:
-        """Position, time and lowest zoom of each mark, at round times."""
-        places: set[int] = set()
-        step = 0
-        for zoom in ZOOMS:
-            gap = self.seconds / zoom / _MARKS
-            days = 86_400 * max(1, round(gap / 86_400))
-            # A step divides the coarser one: else the marks of two zooms are not evenly spaced.
-            step = next((s for s in _STEPS_S if s >= gap and step % s == 0), step or days)
-            first = int(self.begin.timestamp() // step + 1) * step
-            for second in range(first, int(self.begin.timestamp() + self.seconds) + 1, step):
-                if second not in places:
-                    places.add(second)
-                    moment = datetime.fromtimestamp(second, UTC)
-                    yield self.percent(moment), moment, f"tl-z{zoom}"
+    def marks(self) -> Iterator[tuple[float, datetime]]:
+        """Position and time of each mark, at round times."""
+        gap = self.seconds / _MARKS
+        days = 86_400 * max(1, round(gap / 86_400))
+        step = next((each for each in _STEPS_S if each >= gap), days)
+        first = int(self.begin.timestamp() // step + 1) * step
+        for second in range(first, int(self.begin.timestamp() + self.seconds) + 1, step):
+            moment = datetime.fromtimestamp(second, UTC)
+            yield self.percent(moment), moment
 
 
 def _axis(scale: _Scale) -> str:
     clock = next((form for seconds, form in _CLOCKS if scale.seconds < seconds), "%m-%d %H:%M")
-    marks = ((x, moment, css) for x, moment, css in scale.marks() if x >= _CLIPPED)
-    texts = "".join(
-        f'<text class="{css}" x="{x}%" y="17">{moment:{clock}}</text>' for x, moment, css in marks
-    )
+    marks = ((x, moment) for x, moment in scale.marks() if x >= _CLIPPED)
+    texts = "".join(f'<text x="{x}%" y="17">{moment:{clock}}</text>' for x, moment in marks)
     return (
         f'<div class="tl-axis"><svg width="100%" height="{_AXIS}" aria-hidden="true">{texts}</svg>'
         "</div>"
@@ -166,7 +153,7 @@ def _axis(scale: _Scale) -> str:
 
 
 def _label(lane: Lane, now: datetime, href: Callable[[Lane], str] | None) -> str:
-    name = name_of(lane.row)
+    name = lane.name or name_of(lane.row)
     # In parts, of which a narrow column cuts the first: many ids differ at their ends alone.
     parts = f'<span class="tl-head">{text(name[:-_TAIL])}</span><span>{text(name[-_TAIL:])}</span>'
     shown = (
@@ -174,7 +161,8 @@ def _label(lane: Lane, now: datetime, href: Callable[[Lane], str] | None) -> str
     )
     # The lane in words, for screen readers.
     return (
-        f'<li title="{text(lane.row.job_id)}"><span class="tl-name" dir="auto">{shown}</span>'
+        f'<li title="{text(lane.name or lane.row.job_id)}">'
+        f'<span class="tl-name" dir="auto">{shown}</span>'
         f'<span class="tl-words">: {text(in_words(lane, now))}</span></li>'
     )
 
@@ -183,16 +171,16 @@ def in_words(lane: Lane, now: datetime) -> str:
     """The content of a lane as a sentence."""
     waited = lane.seconds(now, SegmentKind.WAITING, SegmentKind.BACKING_OFF)
     ran = lane.seconds(now, SegmentKind.STARTING, SegmentKind.RUNNING)
-    count = len(lane.attempts)
+    jobs = f"{lane.jobs} jobs, " if lane.jobs > 1 else ""
     return (
-        f"{lane.row.stage}, {lane.row.state.value.lower()}, "
-        f"{count} {'attempt' if count == 1 else 'attempts'}, waited {format_duration(waited)}, "
+        f"{lane.row.stage}, {lane.row.state.value.lower()}, {jobs}"
+        f"{counted(len(lane.attempts), 'attempt')}, waited {format_duration(waited)}, "
         f"ran {format_duration(ran)}"
     )
 
 
 def _lane_svg(lane: Lane, top: int, row: int, scale: _Scale, now: datetime) -> str:
-    rects = "".join(_rect(each, top, row, scale, now) for each in lane.segments)
+    rects = "".join(_rect(*each, top, row, now) for each in _bars(lane, scale, now))
     ended = ""
     if lane.ended_at is not None:
         css, glyph = lane.row.state.value.lower(), _GLYPHS[lane.row.state]
@@ -204,22 +192,45 @@ def _lane_svg(lane: Lane, top: int, row: int, scale: _Scale, now: datetime) -> s
     )
 
 
-def _rect(segment: Segment, top: int, row: int, scale: _Scale, now: datetime) -> str:
-    begin, end = scale.percent(segment.begin), scale.percent(max(segment.end or now, segment.begin))
-    thin = segment.record is None
-    y, height = (top + row // 2 - 1, 2) if thin else (top + 3, row - 6)
-    outcome = _outcome(segment)
-    css = f"tl-{_CLASSES[segment.kind]}{outcome}"
+@dataclass
+class _Bar:
+    """Segments that look the same and touch: of thousands in one lane few are drawn."""
+
+    begin: float
+    end: float
+    segments: list[Segment]
+
+
+def _bars(lane: Lane, scale: _Scale, now: datetime) -> Iterator[tuple[str, _Bar]]:
+    """By their class: above what goes on what succeeded, and above that what went wrong."""
+    found: dict[str, list[_Bar]] = {}
+    for segment in sorted(lane.segments, key=lambda each: each.begin):
+        begin = scale.percent(segment.begin)
+        end = max(begin, scale.percent(segment.end or now))
+        outcome = _outcome(segment)
+        bars = found.setdefault(f"tl-{_CLASSES[segment.kind]}{outcome}", [])
+        if bars and lane.jobs > 1 and begin <= bars[-1].end + _TOUCH:
+            bars[-1].end = max(bars[-1].end, end)
+            bars[-1].segments.append(segment)
+        else:
+            bars.append(_Bar(begin, end, [segment]))
+    for css in sorted(found, key=lambda css: (css.endswith(tuple(_WRONG)), " " in css)):
+        yield from ((css, each) for each in found[css])
+
+
+def _rect(css: str, bar: _Bar, top: int, row: int, now: datetime) -> str:
+    first, *others = bar.segments
+    y, height = (top + row // 2 - 1, 2) if first.record is None else (top + 3, row - 6)
+    outcome = _outcome(first)
     glyph = ""
-    if segment.kind is SegmentKind.RUNNING and outcome in _WRONG and end - begin >= _ROOM:
+    if first.kind is SegmentKind.RUNNING and outcome in _WRONG and bar.end - bar.begin >= _ROOM:
         glyph = (
-            f'<text class="tl-wrong" x="{end}%" y="{top + row / 2}" dx="-4" dy="4">'
+            f'<text class="tl-wrong" x="{bar.end}%" y="{top + row / 2}" dx="-4" dy="4">'
             f"{_WRONG[outcome]}</text>"
         )
-    place = f'x="{begin}%" y="{y}" width="{round(end - begin, 4)}%" height="{height}"'
-    return (
-        f'<rect class="{css}" {place}><title>{text(_tooltip(segment, now))}</title></rect>{glyph}'
-    )
+    place = f'x="{bar.begin}%" y="{y}" width="{round(bar.end - bar.begin, 4)}%" height="{height}"'
+    said = text(_tooltip(first, now)) + (f"\nand {len(others)} more" if others else "")
+    return f'<rect class="{css}" {place}><title>{said}</title></rect>{glyph}'
 
 
 def _outcome(segment: Segment) -> str:

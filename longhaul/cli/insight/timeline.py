@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from longhaul.cli.insight.tree_graph import ORDER
 from longhaul.domain.history import AttemptRecord
+from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.verdict import OutcomeClass
 
@@ -37,12 +39,17 @@ class Segment:
 
 @dataclass(frozen=True)
 class Lane:
-    """One job. `segments` are in order; `ended_at` is None until the job ends."""
+    """One job, or several `together` under a name: then its row is that of the worst of them.
+
+    `segments` are in order; `ended_at` is None until all have ended.
+    """
 
     row: Lease
     attempts: Sequence[AttemptRecord]
     segments: Sequence[Segment]
     ended_at: datetime | None
+    name: str | None = None
+    jobs: int = 1
 
     @property
     def begin(self) -> datetime:
@@ -69,6 +76,19 @@ def lane(row: Lease, attempts: Sequence[AttemptRecord]) -> Lane:
         attempts,
         segments,
         row.ended_at if row.state.is_terminal else None,
+    )
+
+
+def together(lanes: Sequence[Lane], name: str) -> Lane:
+    """Several jobs in one lane."""
+    ends = [each.ended_at for each in lanes if each.ended_at]
+    return Lane(
+        min((each.row for each in lanes), key=lambda row: ORDER.index(shown_state(row))),
+        [record for each in lanes for record in each.attempts],
+        [segment for each in lanes for segment in each.segments],
+        max(ends) if len(ends) == len(lanes) else None,
+        name,
+        len(lanes),
     )
 
 

@@ -1,4 +1,4 @@
-"""The actions of the page: cancel, retry, rerun, redrive, with the commands' own use cases."""
+"""The actions of the page, with the commands' own use cases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from longhaul.cli.display.job import cancelled_as, is_stopped
 from longhaul.cli.display.text import counted
 from longhaul.cli.target import Target
 from longhaul.domain.backfill import Backfill
-from longhaul.domain.lease import Lease, State, job_key
+from longhaul.domain.lease import Lease, job_key
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.tree import unwell
@@ -27,7 +27,7 @@ class Notice:
 class Actions:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._sent: set[tuple[str, int]] = set()  # key and run of what was retried
+        self._sent: set[tuple[str, int]] = set()  # key and run of what was sent again
 
     def has_sent(self, row: Lease) -> bool:
         """Whether this page has sent the job again since it ended: its row does not say so."""
@@ -44,21 +44,23 @@ class Actions:
         """Cancel a job and all that descends from it, or the jobs of a backfill."""
         found = self._work(stage, job_id)
         if found is None:
-            return Notice(f"nothing is known of job {job_id}", good=False)
-        if isinstance(found, Backfill):
-            rows = self._target.tree_canceller.cancel_backfill(found)
-            return Notice(f"{counted(len(rows), 'job')} of the backfill {job_id} cancelled")
-        rows = self._target.tree_canceller.cancel(found)
-        return Notice(f"{counted(len(rows), 'job')} of the tree of {job_id} cancelled")
+            return Notice(f"nothing is known of {job_id}", good=False)
+        canceller = self._target.tree_canceller
+        rows = (
+            canceller.cancel_backfill(found)
+            if isinstance(found, Backfill)
+            else canceller.cancel(found)
+        )
+        return Notice(f"{counted(len(rows), 'job')} of {job_id} cancelled")
 
-    def retry_tree(self, stage: str, job_id: str) -> Notice:
+    def rerun_tree(self, stage: str, job_id: str) -> Notice:
         """Run again what died or was cancelled below a job, itself included, or of a backfill."""
         found = self._work(stage, job_id)
         if found is None:
-            return Notice(f"nothing is known of job {job_id}", good=False)
+            return Notice(f"nothing is known of {job_id}", good=False)
         trees = self._target.trees
         tree = trees.walk_backfill(found) if isinstance(found, Backfill) else trees.walk(found)
-        return self.retry_all([row.key for row in unwell(tree)])
+        return self.rerun_all([row.key for row in unwell(tree)])
 
     def _work(self, stage: str, name: str) -> Lease | Backfill | None:
         """The row of a job, or the backfill of that name."""
@@ -81,20 +83,21 @@ class Actions:
             "; ".join([text, *_not("had ended before, or committed", ended)]), good=not ended
         )
 
-    def retry_all(self, keys: Sequence[str]) -> Notice:
-        """Run exactly these jobs again, as far as each can be retried."""
+    def rerun_all(self, keys: Sequence[str]) -> Notice:
+        """Run exactly these jobs again, as far as each can."""
         if not keys:
             return Notice("none has died or was cancelled", good=False)
         rows = self._target.parts.leases.load_many(keys)
         refused: list[str] = []
         for row in rows.values():
             try:
-                self._retry(row)
+                self._target.retrier.retry(row)
+                self._sent.add((row.key, row.run))
             except NotRetriableError:
                 refused.append(row.job_id)
         text = f"{counted(len(rows) - len(refused), 'job')} sent again"
         return Notice(
-            "; ".join([text, *_not("cannot be retried now", refused)]),
+            "; ".join([text, *_not("cannot run again now", refused)]),
             good=not refused and len(rows) == len(keys),
         )
 
@@ -110,22 +113,6 @@ class Actions:
         target.parts.slots.resume(target.stage(stage), target.parts.clock.now())
         return Notice(f"{stage} goes on: what waits is looked at within half an hour")
 
-    def retry(self, stage: str, job_id: str) -> Notice:
-        lease = self._target.parts.leases.load(job_key(stage, job_id))
-        if lease is None:
-            return Notice(f"nothing is known of job {job_id}", good=False)
-        self._retry(lease)
-        if lease.state is not State.DEAD:
-            return Notice(f"{job_id} was sent again")
-        return Notice(
-            f"{job_id} was sent again; its dead letter is still there: "
-            "`longhaul dlq drop` once the job has succeeded"
-        )
-
-    def _retry(self, row: Lease) -> None:
-        self._target.retrier.retry(row)
-        self._sent.add((row.key, row.run))
-
     def rerun(self, stage: str, job_id: str) -> Notice:
         """Run an ended job again with its request, and what followed from it."""
         lease = self._target.parts.leases.load(job_key(stage, job_id))
@@ -134,6 +121,7 @@ class Actions:
         self._target.open_stage(stage)
         planned = self._target.rerunner.plan(lease, params={})
         self._target.rerunner.send(planned)
+        self._sent.add((lease.key, lease.run))
         return Notice(f"{job_id} runs again")
 
     def redrive(self, stage: str, message_ids: Sequence[str]) -> Notice:

@@ -12,19 +12,18 @@ from werkzeug.routing import Map, Rule, Submount
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
-from longhaul.cli.display.job import page_of
-from longhaul.cli.display.timeline_html import ZOOMS
+from longhaul.cli.display.job import name_of, page_of
 from longhaul.cli.errors import CommandError
 from longhaul.cli.insight.letter_groups import grouped
 from longhaul.cli.page.actions import Actions, Notice
 from longhaul.cli.page.board import MAX_JOBS, WINDOWS, Board, BoardReader
 from longhaul.cli.page.filters import STATES, Filter, cancellable, read_filter, retriable
 from longhaul.cli.page.guard import Guard, refused, secured
-from longhaul.cli.page.job import LINES, BackfillView, JobReader
+from longhaul.cli.page.job import LINES, MAX_VALUES, BackfillView, JobReader
 from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.listing import Listing, ListingReader
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
-from longhaul.cli.page.runs import LOOKED_AT, MAX_RUNS
+from longhaul.cli.page.successes import LOOKED_AT, MOST
 from longhaul.cli.sentences import AWS_OR_OURS, is_elsewhere, sentence
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.selection import job_id as checked_id
@@ -32,7 +31,6 @@ from longhaul.domain.backfill import Backfill
 from longhaul.domain.lease import Lease, job_key
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.errors import NoSuchStageError
-from longhaul.operations.retry import why_not
 from longhaul.settings import Stage
 
 T = TypeVar("T")
@@ -41,15 +39,16 @@ MAX_LETTERS = 100
 """The most dead letters that are shown at once."""
 
 MAX_ACTS = 500
-"""The most jobs that one answer cancels or retries: their keys are in its form."""
+"""The most jobs that one answer cancels or reruns: their keys are in its form."""
 
 MAX_EXPORTED = 500
 """The most jobs that a page in a file shows: a longer list is not read."""
 
 _MAX_BODY = 262_144  # the keys of as many jobs
 _NOTICES = 50  # results of the latest actions
+_MAX_FIND = 128  # characters that are looked for in a log
 _DEFAULT_WINDOW = "6h"
-_OF_A_JOB = "cancel, retry, rerun, 'cancel-tree', 'retry-tree'"
+_OF_A_JOB = "cancel, rerun, 'cancel-tree', 'rerun-tree'"
 
 
 class _Request(Request):
@@ -97,11 +96,11 @@ class Page:
             Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
             Rule(f"/ask/<any({_OF_A_JOB}):what>", endpoint=self._ask, methods=["GET"]),
             Rule("/ask/<any(pause, resume):what>", endpoint=self._ask_stage, methods=["GET"]),
-            Rule("/ask/<any(cancel, retry):what>-all", endpoint=self._ask_all, methods=["GET"]),
+            Rule("/ask/<any(cancel, rerun):what>-all", endpoint=self._ask_all, methods=["GET"]),
             Rule("/ask/redrive", endpoint=self._ask_redrive, methods=["GET"]),
             Rule(f"/do/<any({_OF_A_JOB}):what>", endpoint=self._do, methods=["POST"]),
             Rule("/do/<any(pause, resume):what>", endpoint=self._do_stage, methods=["POST"]),
-            Rule("/do/<any(cancel, retry):what>-all", endpoint=self._do_all, methods=["POST"]),
+            Rule("/do/<any(cancel, rerun):what>-all", endpoint=self._do_all, methods=["POST"]),
             Rule("/do/redrive", endpoint=self._redrive, methods=["POST"]),
             Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
         ]
@@ -150,23 +149,16 @@ class Page:
         return replace(seen, at=board.at, problem=board.problem or seen.problem)
 
     def _jobs(self, request: Request) -> Response:
-        zoom = request.args.get("zoom", str(ZOOMS[0]))
-        if zoom not in map(str, ZOOMS):
-            raise BadRequest(f"zoom is one of {', '.join(map(str, ZOOMS))}")
         window, wanted = _window(request.args), read_filter(request.args)
         seen = self._listing(window, wanted, _page(request.args))
-        return self._html("jobs.html", request, self._listed(seen, window, wanted, zoom))
+        return self._html("runs.html", request, self._listed(seen, window, wanted))
 
-    def _listed(
-        self, seen: Seen[Listing | None], window: str, wanted: Filter, zoom: str
-    ) -> Mapping[str, Any]:
-        acts = ("cancel", "retry")
+    def _listed(self, seen: Seen[Listing | None], window: str, wanted: Filter) -> Mapping[str, Any]:
+        acts = ("cancel", "rerun")
         return {
             "seen": seen,
             "windows": tuple(WINDOWS),
             "window": window,
-            "zooms": ZOOMS,
-            "zoom": zoom,
             "most": MAX_JOBS,
             "filter": wanted,
             "states": STATES,
@@ -188,11 +180,11 @@ class Page:
             lambda: board, self._target.parts.leases, wanted, page=1, per_page=MAX_EXPORTED
         )
         seen: Seen[Listing | None] = Seen(reader.read(), board.now, None)
-        values = self._listed(seen, window, wanted, str(ZOOMS[0]))
-        return still(self._filled("jobs.html", None, values), self._static["page.css"][0].decode())
+        values = self._listed(seen, window, wanted)
+        return still(self._filled("runs.html", None, values), self._static["page.css"][0].decode())
 
     def _concerned(self, what: str, board: Board, wanted: Filter) -> list[Lease]:
-        """The jobs that a filter lets through and that can be cancelled, or retried."""
+        """The jobs that a filter lets through and that can be cancelled, or did not end well."""
         rows = wanted.choose(board.jobs) if wanted else []
         if what == "cancel":
             return cancellable(rows)
@@ -201,11 +193,12 @@ class Page:
     def _job(self, request: Request) -> Response:
         stage, job_id = self._job_in(request.args)
         attempt = request.args.get("attempt", type=int)
-        what = ("job", stage.name, job_id, attempt)
-        reader = JobReader(self._target, stage.name, job_id, attempt)
+        find = request.args.get("find", "").strip()[:_MAX_FIND]
+        what = ("job", stage.name, job_id, attempt, find)
+        reader = JobReader(self._target, stage.name, job_id, attempt, find)
         view = self._views.get(what, self._noting(reader.read))
         if isinstance(view.value, BackfillView):
-            return self._html("backfill.html", request, {"seen": view})
+            return self._html("backfill.html", request, {"seen": view, "most": MAX_VALUES})
         facts: Sequence[tuple[str, str]] = ()
         if view.value is not None:
             group = self._target.settings.job_log_group
@@ -217,9 +210,10 @@ class Page:
             "job_id": job_id,
             "facts": facts,
             "most": LINES,
-            "most_runs": MAX_RUNS,
+            "most_runs": MOST,
             "looked_at": LOOKED_AT,
             "attempt": attempt,
+            "find": find,
         }
         # Nothing was found. With a problem, nothing is known yet.
         absent = view.value is None and view.problem is None
@@ -280,19 +274,17 @@ class Page:
         elif row is None:
             problem = "Nothing is known of it."
         else:
-            problem = why_not(row) if what == "retry" else self._why_no_rerun(row)
-        fields = [("stage", stage.name), ("id", job_id)]
-        back = self._url("/job", stage=stage.name, id=job_id)
-        values = {
-            "what": what,
-            "row": row,
-            "fields": fields,
-            "names": [job_id],
-            "problem": problem,
-            "back": back,
-            "is_backfill": is_backfill,
-        }
-        return self._html("ask.html", request, values | {"stage": stage.name})
+            problem = self._why_no_rerun(row)
+        return self._question(
+            request,
+            what,
+            [("stage", stage.name), ("id", job_id)],
+            [name_of(row) if row and is_job else job_id],
+            self._url("/job", stage=stage.name, id=job_id),
+            problem,
+            row=row,
+            is_backfill=is_backfill,
+        )
 
     def _why_no_rerun(self, row: Lease) -> str | None:
         """Why this job cannot be run again; None when it can."""
@@ -305,15 +297,9 @@ class Page:
 
     def _ask_stage(self, request: Request, what: str) -> Response:
         stage = self._stage(request.args.get("stage"))
-        values = {
-            "what": what,
-            "row": None,
-            "fields": [("stage", stage.name)],
-            "names": [stage.name],
-            "problem": None,
-            "back": self._url("/"),
-        }
-        return self._html("ask.html", request, values | {"stage": stage.name})
+        return self._question(
+            request, what, [("stage", stage.name)], [stage.name], self._url("/"), None
+        )
 
     def _ask_all(self, request: Request, what: str) -> Response:
         """Ask about the jobs that a filter shows: the answer is about these, whatever comes."""
@@ -321,43 +307,54 @@ class Page:
         seen = self._board(window)
         rows = self._concerned(what, seen.value, wanted) if seen.value else []
         rows, more = rows[:MAX_ACTS], len(rows[MAX_ACTS:])
-        back = self._url("/", window=window, **wanted.query)
-        query = [("window", window), *wanted.query.items()]
-        values = {
-            "what": f"{what}-all",
-            "row": None,
-            "more": more,
-            "fields": [*query, *(("key", row.key) for row in rows)],
-            "names": [row.label or row.job_id for row in rows],
-            "problem": None if rows else (seen.problem or "No job is concerned."),
-            "back": back,
-        }
-        return self._html("ask.html", request, values | {"stage": ""})
+        query = {"window": window, **wanted.query}
+        return self._question(
+            request,
+            f"{what}-all",
+            [*query.items(), *(("key", row.key) for row in rows)],
+            [name_of(row) for row in rows],
+            self._url("/", **query),
+            None if rows else (seen.problem or "No job is concerned."),
+            more=more,
+        )
 
     def _ask_redrive(self, request: Request) -> Response:
         stage = self._stage(request.args.get("stage"))
         letters = request.args.getlist("letter")[:MAX_LETTERS]
-        problem = None if letters else "No letter is chosen: tick those to send back."
-        fields = [("stage", stage.name), *(("letter", each) for each in letters)]
-        back = self._url("/dead-letters", stage=stage.name)
-        values = {
-            "what": "redrive",
-            "row": None,
-            "fields": fields,
-            "names": letters,
-            "problem": problem,
-            "back": back,
-        }
-        return self._html("ask.html", request, values | {"stage": stage.name})
+        return self._question(
+            request,
+            "redrive",
+            [("stage", stage.name), *(("letter", each) for each in letters)],
+            letters,
+            self._url("/dead-letters", stage=stage.name),
+            None if letters else "No letter is chosen: tick those to send back.",
+            stage=stage.name,
+        )
+
+    def _question(
+        self,
+        request: Request,
+        what: str,
+        fields: Sequence[tuple[str, str]],
+        names: Sequence[str],
+        back: str,
+        problem: str | None,
+        **more: Any,  # noqa: ANN401 - of one kind of question
+    ) -> Response:
+        """Ask before something is done to what these fields say.
+
+        `problem`: why it cannot be done.
+        """
+        values = {"what": what, "fields": fields, "names": names, "back": back, "problem": problem}
+        return self._html("ask.html", request, values | more)
 
     def _do(self, request: Request, what: str) -> Response:
         stage, job_id = self._job_in(request.form)
         acts = {
             "cancel": self._actions.cancel,
-            "retry": self._actions.retry,
             "rerun": self._actions.rerun,
             "cancel-tree": self._actions.cancel_tree,
-            "retry-tree": self._actions.retry_tree,
+            "rerun-tree": self._actions.rerun_tree,
         }
         act = acts[what]
         return self._act_and_redirect(
@@ -371,7 +368,7 @@ class Page:
 
     def _do_all(self, request: Request, what: str) -> Response:
         keys = [self._key(each) for each in request.form.getlist("key")[:MAX_ACTS]]
-        act = self._actions.cancel_all if what == "cancel" else self._actions.retry_all
+        act = self._actions.cancel_all if what == "cancel" else self._actions.rerun_all
         back = {"window": _window(request.form), **read_filter(request.form).query}
         return self._act_and_redirect(lambda: act(keys), "/", **back)
 

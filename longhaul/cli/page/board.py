@@ -41,7 +41,6 @@ class Board:
     Attributes:
         now: That moment.
         stages: The stages in numbers.
-        states: How many jobs of a stage are in a state, by stage: read or not.
         jobs: Those whose rows are read: what runs, what is between attempts, then what ended, the
             latest first.
         unread: How many rows the next looks will read.
@@ -51,7 +50,6 @@ class Board:
 
     now: datetime
     stages: Sequence[StageCounts]
-    states: Mapping[str, Mapping[State, int]]
     jobs: Sequence[Lease]
     unread: int
     more: bool
@@ -60,13 +58,11 @@ class Board:
     @property
     def said(self) -> str:
         """The board as a sentence."""
-        totals = sum((Counter(each) for each in self.states.values()), Counter())
-        queued, dead = (
-            sum(each.queued for each in self.stages),
-            sum(each.of_the_dead for each in self.stages),
-        )
+        states = Counter(row.state for row in self.jobs)
+        queued = sum(each.queued for each in self.stages)
+        dead = sum(each.of_the_dead for each in self.stages)
         return (
-            f"{totals[State.RUNNING]} running, {totals[State.RELEASED]} between attempts, "
+            f"{states[State.RUNNING]} running, {states[State.RELEASED]} between attempts, "
             f"about {queued} queued, {dead} dead letters"
         )
 
@@ -110,7 +106,6 @@ class BoardReader:
         return Board(
             now=now,
             stages=[each.counts for each in of_stages],
-            states=self._states(jobs, opened, ends),
             jobs=jobs,
             unread=unread_open + sum(end.key not in self._rows for end in ends),
             more=more,
@@ -178,21 +173,6 @@ class BoardReader:
         )
         ended += [row for row in rows if row.state.is_terminal]
         return [*begun, *sorted(ended, key=moment_of, reverse=True)]
-
-    def _states(
-        self, jobs: Iterable[Lease], opened: Mapping[str, OpenKind], ends: Iterable[End]
-    ) -> dict[str, Counter[State]]:
-        states = {name: Counter[State]() for name in self._ends}
-        for row in jobs:
-            states[row.stage][row.state] += 1
-        for key, kind in opened.items():
-            # How a job ended that still owes something, only its row says.
-            if key not in self._rows and kind != "OWED":
-                states[_stage_in(key)][State(kind)] += 1
-        for end in ends:
-            if end.key not in self._rows:
-                states[_stage_in(end.key)][end.state] += 1
-        return states
 
 
 class _OfStage(NamedTuple):

@@ -2,18 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from werkzeug.exceptions import BadRequest
 
 from longhaul.domain.job_state import shown_state
-from longhaul.domain.labels import Names
 from longhaul.domain.lease import Lease
 from longhaul.operations.retry import why_not
 
 STATES: Final = ("RUNNING", "RELEASED", "CANCELLING", "SUCCEEDED", "DEAD", "CANCELLED")
-_FIELDS: Final = ("stage", "state", "label", "tag", "text")
+_FIELDS: Final = ("stage", "state", "text")
 _MAX_CHARS: Final = 256
 
 
@@ -21,14 +19,11 @@ _MAX_CHARS: Final = 256
 class Filter:
     """Empty fields let all through.
 
-    `label` and the value in `tag` (`NAME=VALUE`) are globs; `text` is a part of a job's id, label,
-    tags or error, in any case.
+    `text` is a part of a job's id, label, tags (`NAME=VALUE`) or error, in any case.
     """
 
     stage: str = ""
     state: str = ""
-    label: str = ""
-    tag: str = ""
     text: str = ""
 
     def __bool__(self) -> bool:
@@ -45,16 +40,10 @@ class Filter:
         """Those that it lets through, in their order."""
         return [row for row in rows if self._includes(row)]
 
-    @cached_property
-    def _names(self) -> Names:
-        name, _, value = self.tag.partition("=")
-        return Names(self.label or None, ((name, value),) if self.tag else ())
-
     def _includes(self, row: Lease) -> bool:
         return (
             self.stage in ("", row.stage)
             and self.state in ("", shown_state(row))
-            and self._names.include(row)
             and (not self.text or any(self.text.lower() in each.lower() for each in _texts(row)))
         )
 
@@ -70,8 +59,6 @@ def read_filter(given: Mapping[str, str]) -> Filter:
         raise BadRequest(f"a filter has {_MAX_CHARS} characters at most")
     if read.state and read.state not in STATES:
         raise BadRequest(f"state is one of {', '.join(STATES)}")
-    if read.tag and not all(read.tag.partition("=")[::2]):
-        raise BadRequest("a tag is NAME=VALUE, such as day=2026-10-*")
     return read
 
 

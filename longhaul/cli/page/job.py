@@ -1,15 +1,16 @@
 """The page of a job (its row, attempts, request, end of its log, tree), and of a backfill."""
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from longhaul.cli.display.text import log_line
-from longhaul.cli.insight.curves import Curve, curves
+from longhaul.cli.insight.measures import Measure, measures
 from longhaul.cli.insight.tree_graph import StageBox, columns
 from longhaul.cli.page.histories import Histories
-from longhaul.cli.page.runs import Runs
+from longhaul.cli.page.successes import Successes
 from longhaul.cli.target import Target
 from longhaul.domain.backfill import Backfill, backfill_of
 from longhaul.domain.errors import InvalidRequestError
@@ -22,6 +23,9 @@ from longhaul.trees import TreeJob
 
 LINES = 200
 """The most lines of the log that are shown. `longhaul logs` has all of them."""
+
+MAX_VALUES = 1_000
+"""The most values of a backfill that are shown."""
 
 _MAX_REQUEST = 65_536  # characters
 
@@ -37,7 +41,7 @@ class JobView:
     log: "Log | None"
     tree: TreeJob | None  # that of its root; None of a job that is alone
     graph: Sequence[Sequence[StageBox]]
-    runs: Sequence[Lease]  # of the same job in the same stage: those that succeeded last
+    alike: Sequence[Lease]  # of the same job in the same stage: those that succeeded last
     waits: Waits | None
 
     @property
@@ -53,9 +57,9 @@ class JobView:
             return None
 
     @property
-    def curves(self) -> Sequence[Curve]:
-        """What the runs took, wrote and measured."""
-        return curves(self.runs)
+    def measures(self) -> Sequence[Measure]:
+        """What these took, wrote and measured."""
+        return measures(self.alike)
 
     @property
     def request(self) -> str | None:
@@ -80,13 +84,18 @@ class BackfillView:
 
 
 class JobReader:
-    """Reads the page of a job, with the log of one attempt (by default the latest)."""
+    """Reads the page of a job, with the log of one attempt (by default the latest).
 
-    def __init__(self, target: Target, stage: str, job_id: str, attempt: int | None) -> None:
-        self._target, self._attempt = target, attempt
+    `find`: only the lines of the log that have this text, in any case.
+    """
+
+    def __init__(
+        self, target: Target, stage: str, job_id: str, attempt: int | None, find: str = ""
+    ) -> None:
+        self._target, self._attempt, self._find = target, attempt, find.lower()
         self._key = job_key(stage, job_id)
         self._histories = Histories(target.parts.leases)
-        self._runs = Runs(target, stage)
+        self._alike = Successes(target, stage)
         self._succeeded: Mapping[str, Lease] = {}
         self._request: tuple[str, str | None] | None = None  # its reference, then itself
 
@@ -113,7 +122,7 @@ class JobReader:
             log=self._log(attempts),
             tree=tree,
             graph=columns(tree, self._target.settings.stages) if tree else (),
-            runs=self._runs.of(row),
+            alike=self._alike.of(row),
             waits=waits_in(self._target, row, parts.clock.now()),
         )
 
@@ -154,8 +163,10 @@ class JobReader:
         stream = self._target.logs.stream(wanted[-1]) if wanted else None
         if stream is None:
             return None
-        lines = [log_line(event) for event in self._target.logs.tail(stream, LINES)]
-        return Log(wanted[-1].attempt.number, lines)
+        logs = self._target.logs
+        events = logs.lines(stream) if self._find else logs.tail(stream, LINES)
+        lines = (line for line in map(log_line, events) if self._find in line.lower())
+        return Log(wanted[-1].attempt.number, [*deque(lines, maxlen=LINES)])
 
 
 def _pretty(body: str) -> str:

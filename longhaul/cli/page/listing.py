@@ -1,53 +1,50 @@
-"""A page of the jobs that a filter lets through, with the attempts that its timeline draws."""
+"""A page of the runs and jobs that a filter lets through, with the lanes of its timeline."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import ceil
-from typing import Final, Literal
+from typing import Final, TypeVar
 
-from longhaul.cli.insight.timeline import Lane, lane
+from longhaul.cli.insight.runs import Run, run_of, runs
+from longhaul.cli.insight.timeline import Lane, lane, together
 from longhaul.cli.page.board import Board
 from longhaul.cli.page.filters import Filter
 from longhaul.cli.page.histories import Histories
-from longhaul.domain.backfill import backfill_of
+from longhaul.domain.history import AttemptRecord, latest
 from longhaul.domain.lease import Lease, State
 from longhaul.ports import Leases
 
-PER_PAGE: Final = 200
-"""Jobs of a page: what a browser holds, and what it is sent every two seconds."""
+T = TypeVar("T")
 
-MAX_BACKFILLS: Final = 20
-"""The most backfills that a page names."""
-
-Table = Literal["running", "waiting", "ended"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """What a page has of a table: some rows of `total`, which begin on the page `begins_on`."""
-
-    rows: Sequence[Lease]
-    total: int
-    begins_on: int
+PER_PAGE: Final = 100
+"""Runs of a page, and jobs: what a browser holds, and what it is sent every two seconds."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Page `page` of `pages`, from 1: the jobs from `first` to `last` of `total`.
+    """Page `page` of `pages`, from 1.
 
-    `backfills`: the keys of those that sent some of all these jobs, `MAX_BACKFILLS` at most.
-    `dead`: the keys of the roots of whose runs a job is dead.
+    Attributes:
+        board: What it is a part of.
+        page: Its number.
+        pages: How many there are; the last ones may have no runs.
+        runs: Its runs.
+        all_runs: How many runs there are on all pages.
+        jobs: Its jobs, of which the first is number `first` of all.
+        all_jobs: How many jobs there are on all pages.
+        first: See `jobs`.
+        dead: The keys of the roots of whose runs a job is dead.
+        lanes: The timeline of its runs.
     """
 
     board: Board
     page: int
     pages: int
+    runs: Sequence[Run]
+    all_runs: int
+    jobs: Sequence[Lease]
+    all_jobs: int
     first: int
-    last: int
-    total: int
-    parts: Mapping[Table, Part]
-    backfills: Sequence[str]
     dead: Collection[str]
     lanes: Sequence[Lane]
 
@@ -72,41 +69,39 @@ class ListingReader:
         if board is None:
             return None
         rows = self._wanted.choose(board.jobs) if self._wanted else board.jobs
+        chosen = {run_of(row) for row in rows}
+        stages = [each.stage.name for each in board.stages]
+        found = [run for run in runs(board.jobs, stages) if run.key in chosen]
         pages = max(1, ceil(len(rows) / self._per_page))
         page = min(self._page, pages)
-        begin = (page - 1) * self._per_page
-        shown = rows[begin : begin + self._per_page]
-        attempts = self._histories.of(shown)
+        shown = _part(found, page, self._per_page)
+        # Of most jobs the row has the only attempt.
+        retried = [row for run in shown for row in run.jobs if row.attempt.number > 1]
+        attempts = self._histories.of(retried[: self._per_page])
         return Listing(
             board=board,
             page=page,
             pages=pages,
-            first=min(begin + 1, len(rows)),
-            last=begin + len(shown),
-            total=len(rows),
-            parts=_parts(rows, shown, self._per_page),
-            backfills=[*islice(_backfills(rows), MAX_BACKFILLS)],
+            runs=shown,
+            all_runs=len(found),
+            jobs=_part(rows, page, self._per_page),
+            all_jobs=len(rows),
+            first=(page - 1) * self._per_page + 1,
             dead={row.root for row in board.jobs if row.state is State.DEAD},
-            lanes=[lane(row, attempts.get(row.key, ())) for row in shown],
+            lanes=[each for run in shown for each in _lanes(run, attempts)],
         )
 
 
-def _backfills(rows: Iterable[Lease]) -> Iterable[str]:
-    return dict.fromkeys(key for row in rows if (key := backfill_of(row)) is not None)
+def _part(all_of_them: Sequence[T], page: int, size: int) -> Sequence[T]:
+    return all_of_them[(page - 1) * size : page * size]
 
 
-def _parts(rows: Sequence[Lease], shown: Sequence[Lease], per_page: int) -> dict[Table, Part]:
-    parts: dict[Table, Part] = {}
-    before = 0
-    for name in ("running", "waiting", "ended"):
-        total = sum(_table(row) == name for row in rows)
-        mine = [row for row in shown if _table(row) == name]
-        parts[name] = Part(mine, total, before // per_page + 1)
-        before += total
-    return parts
-
-
-def _table(row: Lease) -> Table:
-    if row.state.is_terminal:
-        return "ended"
-    return "running" if row.state is State.RUNNING else "waiting"
+def _lanes(run: Run, known: Mapping[str, Sequence[AttemptRecord]]) -> Iterator[Lane]:
+    """A lane for each stage."""
+    of: dict[str, list[Lane]] = {stage: [] for stage in run.stages}
+    for row in run.jobs:
+        alone = [latest(row)] if row.is_begun else []
+        of[row.stage].append(lane(row, known.get(row.key, alone)))
+    lanes = {stage: each for stage, each in of.items() if each}
+    for stage, each in lanes.items():
+        yield together(each, run.name if len(lanes) == 1 else f"{run.name}/{stage}")

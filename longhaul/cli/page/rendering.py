@@ -12,14 +12,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from longhaul.cli.display import attempt, dead_letter, job
-from longhaul.cli.display.curve_html import curve_html, number_text
 from longhaul.cli.display.document import STACKS_CSS
 from longhaul.cli.display.slots import set_by_operator
-from longhaul.cli.display.text import age, printable
+from longhaul.cli.display.text import age, moment_text, printable, size_text
 from longhaul.cli.display.timeline_html import CSS, timeline_html
-from longhaul.cli.insight.curves import Curve
+from longhaul.cli.insight.runs import begun, run_of
 from longhaul.cli.insight.timeline import Lane, lane
-from longhaul.cli.insight.tree_graph import bar
+from longhaul.cli.insight.tree_graph import bar, worst
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease
 from longhaul.operations.retry import why_not
@@ -36,8 +35,6 @@ _LOADS_NOTHING = (
     '<meta http-equiv="Content-Security-Policy"'
     " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
 )
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
-_KIB = 1024
 
 
 @dataclass(frozen=True)
@@ -50,6 +47,11 @@ class Addresses:
         """Values that are None are left out."""
         given = {name: value for name, value in query.items() if value is not None}
         return f"{self.root}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+    def of_run(self, key: str) -> str:
+        """Of the page of a run: that of its root, or of a backfill."""
+        stage, _, job_id = key.partition("#")
+        return self.of("/job", stage=stage, id=job_id)
 
     def of_job(self, lease: Lease, **query: Any) -> str:  # noqa: ANN401 - as above
         return self.of("/job", stage=lease.stage, id=lease.job_id, **query)
@@ -67,9 +69,11 @@ def environment(addresses: Addresses) -> Environment:
     templates.globals |= {
         "url": addresses.of,
         "job_url": addresses.of_job,
+        "run_url": addresses.of_run,
+        "begun": begun,
+        "moment": moment_text,
         "timeline": _timeline,
-        "curve_of": lambda curve, here: _curve(curve, here, addresses),
-        "number_text": number_text,
+        "lane_url": lambda lane: addresses.of_run(run_of(lane.row)),
         "lane_of": lane,
         "attempt_columns": attempt.COLUMNS,
         "attempt_cells": attempt.row_of,
@@ -77,16 +81,17 @@ def environment(addresses: Addresses) -> Environment:
         "fraction_of": job.fraction_of,
         "phase_of": job.phase_of,
         "why_of": job.why_of,
-        "why_not_retry": why_not,
+        "why_no_rerun": why_not,
         "age": age,
         "bar_of": bar,
+        "worst_of": lambda tree: worst(job.state for job in tree.all()),
         "set_by_operator": set_by_operator,
         "name_of": job.name_of,
         "state_of": shown_state,
         "progress_of_tree": progress,
         "unwell": unwell,
     }
-    templates.filters |= {"clock": _clock, "size": _size}
+    templates.filters |= {"clock": _clock, "size": size_text}
     return templates
 
 
@@ -107,14 +112,10 @@ def still(html: str, css: str) -> str:
 
 
 def _timeline(
-    lanes: list[Lane], now: datetime, link: Callable[[Lease], str] | None = None
+    lanes: list[Lane], now: datetime, link: Callable[[Lane], str] | None = None
 ) -> Markup:
     # S704 warns of unescaped values: this HTML escapes its own.
-    return Markup(timeline_html(lanes, now, (lambda each: link(each.row)) if link else None))  # noqa: S704
-
-
-def _curve(curve: Curve, here: Lease, addresses: Addresses) -> Markup:
-    return Markup(curve_html(curve, here, addresses.of_job))  # noqa: S704 - it escapes its own
+    return Markup(timeline_html(lanes, now, link))  # noqa: S704
 
 
 def _visible(value: Any) -> Any:  # noqa: ANN401 - any value of a template
@@ -123,10 +124,3 @@ def _visible(value: Any) -> Any:  # noqa: ANN401 - any value of a template
 
 def _clock(moment: datetime | None) -> str:
     return f"{moment:%H:%M:%S}" if moment else "never"
-
-
-def _size(count: int) -> str:
-    if count < _KIB:
-        return f"{count} bytes"
-    power = min((count.bit_length() - 1) // 10, len(_UNITS))  # ten bits each
-    return f"{count / _KIB**power:.1f} {_UNITS[power - 1]}"

@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from longhaul.domain import beat, transitions
 from longhaul.domain.lease import CommittedOutput, Lease, State
@@ -64,10 +65,7 @@ def works(world: World, lease: Lease, seconds: float) -> Lease:
 def succeeded(world: World, job_id: str, seconds: float) -> Lease:
     row = started(world, world.claim(job_id), 1.0)
     works(world, row, seconds)
-    output = CommittedOutput(row.attempt.number, 12, 3_400_000)
-    return world.end(
-        world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED, ""
-    )
+    return _done(world, row, CommittedOutput(row.attempt.number, 12, 3_400_000))
 
 
 def dead(world: World, job_id: str, why: str, seconds: float = 60) -> Lease:
@@ -101,10 +99,7 @@ def tree(
 ) -> Lease:
     """A root that emitted `jobs`, of which `begun` have a row: every 7th died, every 5th runs."""
     row = world.claim(name, opens=("total",), label=label)
-    output = replace(OUTPUT, emitted={"clean": jobs})
-    root = world.end(
-        world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
-    )
+    root = _done(world, row, replace(OUTPUT, emitted={"clean": jobs}))
     lineage = Lineage(root=root.key, parent=root.key, run=root.run)
     for n in range(begun):
         of = world.settings.stages[1]
@@ -112,8 +107,7 @@ def tree(
         if n % 7 == 3:
             world.end(member, OutcomeClass.PERMANENT, EVIL)
         elif n % 5 != 4:
-            committed = world.parts.leases.report(transitions.commit(member.id, OUTPUT))
-            world.end(committed, OutcomeClass.SUCCEEDED)
+            _done(world, member)
     return root
 
 
@@ -220,5 +214,43 @@ def backfill(world: World, days: int, begun: int, left: int = 0) -> None:
         if n % 4 == 3:
             world.end(row, OutcomeClass.PERMANENT, EVIL)
         else:
-            committed = world.parts.leases.report(transitions.commit(row.id, OUTPUT))
-            world.end(committed, OutcomeClass.SUCCEEDED)
+            _done(world, row)
+
+
+def hourly(world: World, hours: int, parts: int) -> None:
+    """A pipeline of `three_stages` in each hour: in the sixth of 13 a job died, the last one runs.
+
+    Its members are claimed one after the other.
+    """
+    main, clean, total = world.settings.stages
+    for n in range(hours):
+        begun = world.clock.now()
+        hour = f"{begun:%Y-%m-%dT%H}"
+        given: dict[str, Any] = {"label": hour, "first_sent_at": begun}
+        row = started(world, world.claim(f"flights/{hour}", main, opens=("total",), **given), 1.0)
+        output = replace(OUTPUT, emitted={"clean": parts})
+        root = _done(world, works(world, row, 300), output)
+        of = Lineage(root=root.key, parent=root.key, run=root.run)
+        dies, runs = n % 13 == 5, n + 1 == hours
+        for part in range(parts):
+            group = Group(of=root.key, run=root.run, n=part, size=parts)
+            lineage = of.model_copy(update={"groups": (group,)})
+            given |= {"first_sent_at": world.clock.now(), "lineage": lineage}
+            row = started(world, world.claim(member_id(root, part), clean, **given), 0.2 * part)
+            world.clock.advance(400 + 70 * part)
+            if dies and part == 1:
+                world.end(row, OutcomeClass.PERMANENT, "no such column: dep_delay")
+            elif not runs or part == 0:
+                _done(world, row)
+        if runs:
+            return
+        if not dies:
+            given |= {"first_sent_at": world.clock.now(), "lineage": of}
+            join = child_id(root.key, "total", root.key, "join")
+            _done(world, works(world, started(world, world.claim(join, total, **given)), 300))
+        world.clock.advance(3600 - (world.clock.now() - begun).total_seconds() % 3600)
+
+
+def _done(world: World, row: Lease, output: CommittedOutput = OUTPUT) -> Lease:
+    committed = world.parts.leases.report(transitions.commit(row.id, output))
+    return world.end(committed, OutcomeClass.SUCCEEDED)

@@ -63,11 +63,11 @@ def test_a_job_that_has_ended_meanwhile_is_reported_and_left_alone(
     )
 
 
-def test_retrying_a_dead_job_sends_it_again(world: World, visitor: Visitor) -> None:
+def test_a_dead_job_runs_again_with_the_button(world: World, visitor: Visitor) -> None:
     dead(world, "job", "why")
-    assert "starts a new run under the old id" in visitor.read("/ask/retry", stage="main", id="job")
-    after = words(visitor.do("/do/retry", stage="main", id="job"))
-    assert "✓ job was sent again; its dead letter is still there" in after
+    assert "/ask/rerun?stage=main&amp;id=job" in visitor.read("/")
+    after = words(visitor.do("/do/rerun", stage="main", id="job"))
+    assert "✓ job runs again" in after
     (message,) = world.queued()
     assert json.loads(message["Body"]) == BODY
     assert message["MessageAttributes"]["job_id"]["StringValue"] == "job"
@@ -94,22 +94,10 @@ def test_a_job_that_cannot_be_rerun_says_why(world: World, visitor: Visitor, job
     assert world.queued() == []
 
 
-@pytest.mark.parametrize("job_id", ["running", "nobody"])
-def test_a_job_that_cannot_be_retried_says_why(world: World, visitor: Visitor, job_id: str) -> None:
-    world.claim("running")
-    why = {"running": "it is running", "nobody": "Nothing is known of it"}[job_id]
-    asked = visitor.read("/ask/retry", stage="main", id=job_id)
-    assert why in asked
-    assert "Retry the job" not in asked
-    answer = visitor.post("/do/retry", stage="main", id=job_id)
-    assert "✗" in visitor.get(answer.headers["Location"]).text
-    assert world.queued() == []
-
-
 def test_chosen_letters_are_sent_back_and_the_others_stay(world: World, visitor: Visitor) -> None:
     ids = [world.bury(f"job-{n}") for n in range(3)]
     asked = visitor.read("/ask/redrive", stage="main", letter=ids[:2])
-    assert "Redrive 2 dead letters of main?" in words(asked)
+    assert "Rerun the jobs of 2 dead letters of main?" in words(asked)
     after = visitor.do("/do/redrive", stage="main", letter=ids[:2])
     assert "✓ 2 sent back to the jobs queue" in words(after)
     assert world.dead() == ids[2:]
@@ -141,13 +129,13 @@ def test_a_redrive_without_a_choice_sends_nothing(world: World, visitor: Visitor
 def test_a_refusal_of_aws_is_reported_and_the_page_goes_on(world: World, visitor: Visitor) -> None:
     dead(world, "job", "why")
     around, world.aws.gate.around = world.aws.gate.around, away
-    answer = visitor.post("/do/retry", stage="main", id="job")
+    answer = visitor.post("/do/rerun", stage="main", id="job")
     assert visitor.get("/ask/cancel", stage="main", id="job").status_code == 502
     world.aws.gate.around = around
     assert "✗ no answer from" in words(visitor.read(answer.headers["Location"]))
 
 
-@pytest.mark.parametrize("path", ["/do/cancel", "/do/retry"])
+@pytest.mark.parametrize("path", ["/do/cancel", "/do/rerun"])
 @pytest.mark.parametrize(
     "form", [{}, {"stage": "main", "id": EVIL}, {"stage": "nowhere", "id": "x"}]
 )

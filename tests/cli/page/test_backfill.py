@@ -14,7 +14,7 @@ def test_its_name_opens_its_graph_in_the_place_of_a_job(world: World, visitor: V
     assert "✗ dead 2 ▶ running 1 … queued 3 ✓ succeeded 6" in said
     assert "5 more were still to be sent" in said
     assert "Cancel the backfill" in said
-    assert "Retry what died" in said
+    assert "Rerun what died" in said
     found = visitor.get("/find", id="oct")
     assert (found.status_code, found.headers["Location"]) == (
         303,
@@ -27,15 +27,27 @@ def test_an_unknown_name_is_no_backfill(world: World, visitor: Visitor) -> None:
     assert visitor.get("/job", stage="main", id="october").status_code == 404
 
 
-def test_its_jobs_and_the_list_lead_to_it(world: World, visitor: Visitor) -> None:
+def test_its_page_is_a_grid_of_its_values(world: World, visitor: Visitor) -> None:
+    backfill(world, 6, 5)
+    page = visitor.read("/job", **NAME)
+    grid = page[page.index('<ol class="grid"') : page.index("</ol>")]
+    assert words(grid).startswith(
+        "✓ 2026-10-01 succeeded ✓ 2026-10-02 succeeded ✓ 2026-10-03 succeeded ✗ 2026-10-04 dead "
+        "▶ 2026-10-05 running … 2026-10-06 queued"
+    )
+    assert grid.count("/the-secret/job?stage=main&amp;id=oct%2F2026-10-") == 6
+
+
+def test_its_jobs_are_one_run_of_the_list_and_lead_to_it(world: World, visitor: Visitor) -> None:
     backfill(world, 3, 3)
     world.claim("nov/2026-11-01", tags={"backfill": "other"})
     link = '<a href="/the-secret/job?stage=main&amp;id=oct">oct</a>'
     assert link in visitor.read("/job", stage="main", id="oct/2026-10-01")
     assert "<dt>backfill</dt>" not in visitor.read("/job", stage="main", id="nov/2026-11-01")
-    assert visitor.read("/").count(link) == 1
-    assert link in visitor.read("/", text="oct")
-    assert link not in visitor.read("/", text="nov")
+    listed = '<tr data-key="main#oct"><th'
+    assert visitor.read("/").count(listed) == 1
+    assert listed in visitor.read("/", text="oct")
+    assert listed not in visitor.read("/", text="nov")
 
 
 def test_it_is_cancelled_after_a_question_and_its_command_sends_no_more(
@@ -46,35 +58,27 @@ def test_it_is_cancelled_after_a_question_and_its_command_sends_no_more(
     assert "Cancel the backfill oct?" in asked
     assert "Its command sends no more." in asked
     did = words(visitor.do("/do/cancel-tree", **NAME))
-    assert "✓ 3 jobs of the backfill oct cancelled" in did
+    assert "✓ 3 jobs of oct cancelled" in did
     assert "7 more were not sent: it was cancelled" in did
     now = world.clock.now()
     assert not world.parts.backfills.note_begun("main#oct", ["2026-10-09"], now, now)
 
 
-def test_what_died_of_it_is_retried_after_a_question(world: World, visitor: Visitor) -> None:
+def test_what_died_of_it_runs_again_after_a_question(world: World, visitor: Visitor) -> None:
     backfill(world, 9, 9)
-    assert "Retry what died in the backfill oct?" in words(visitor.read("/ask/retry-tree", **NAME))
-    assert "✓ 2 jobs sent again" in words(visitor.do("/do/retry-tree", **NAME))
+    assert "Rerun what died in the backfill oct?" in words(visitor.read("/ask/rerun-tree", **NAME))
+    assert "✓ 2 jobs sent again" in words(visitor.do("/do/rerun-tree", **NAME))
     ids = [each["MessageAttributes"]["job_id"]["StringValue"] for each in world.queued()]
     assert sorted(ids) == ["oct/2026-10-04", "oct/2026-10-08"]
 
 
-def test_where_none_of_it_has_died_the_page_does_not_call_a_retry_done(
+def test_where_none_of_it_has_died_the_page_calls_no_rerun_done(
     world: World, visitor: Visitor
 ) -> None:
     backfill(world, 1, 1)
-    did = words(visitor.do("/do/retry-tree", **NAME))
+    did = words(visitor.do("/do/rerun-tree", **NAME))
     assert "none has died or was cancelled" in did
     assert "sent again" not in did
-
-
-def test_nothing_is_asked_or_done_about_an_unknown_name(world: World, visitor: Visitor) -> None:
-    del world
-    assert "Nothing is known of it." in words(visitor.read("/ask/cancel-tree", **NAME))
-    for what in ("cancel", "retry"):
-        done = visitor.post(f"/do/{what}-tree", **NAME)
-        assert "nothing is known of job oct" in words(visitor.get(done.headers["Location"]).text)
 
 
 def test_successes_of_it_are_read_once(world: World, visitor: Visitor) -> None:
@@ -109,4 +113,4 @@ def test_a_cancel_before_it_began_does_not_hide_it(world: World, visitor: Visito
     assert visitor.get("/find", id="oct").status_code == 303
     assert "Cancel the backfill oct?" in words(visitor.read("/ask/cancel-tree", **NAME))
     did = words(visitor.do("/do/cancel-tree", **NAME))
-    assert "✓ 3 jobs of the backfill oct cancelled" in did
+    assert "✓ 3 jobs of oct cancelled" in did

@@ -24,7 +24,7 @@ def test_every_address_of_the_page_begins_with_the_secret_and_there_is_no_cookie
 ) -> None:
     dead(world, "job", "why")
     world.bury("other")
-    for path in ("/", "/job?id=job", "/find?id=job", "/dead-letters", "/ask/retry?id=job"):
+    for path in ("/", "/job?id=job", "/find?id=job", "/dead-letters", "/ask/rerun?id=job"):
         answer = visitor.get(path)
         assert "Set-Cookie" not in answer.headers
         addresses = [
@@ -34,7 +34,7 @@ def test_every_address_of_the_page_begins_with_the_secret_and_there_is_no_cookie
             if name in ("href", "src", "action") and each and not each.startswith("#")
         ]
         assert all(each.startswith(f"{ROOT}/") for each in [*addresses, answer.location] if each)
-    assert visitor.post("/do/retry", id="job").headers["Location"].startswith(f"{ROOT}/")
+    assert visitor.post("/do/rerun", id="job").headers["Location"].startswith(f"{ROOT}/")
 
 
 def test_the_secret_is_long_and_new_and_not_in_the_repr() -> None:

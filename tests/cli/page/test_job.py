@@ -1,6 +1,7 @@
 """The page of a job."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -30,7 +31,7 @@ def test_it_shows_request_attempts_errors_log_and_output(world: World, visitor: 
     assert "▶ running 50 % running Cancel job" in shown
     assert "1 out_of_memory 2026-01-02 03:04:05Z" in shown
     assert "Java heap space log of attempt 1" in shown
-    assert "Log of attempt 2 The last 200 lines at most" in shown
+    assert "Log of attempt 2 Lines with Search The last 200 lines at most" in shown
     assert "INFO reading rows=7 plain line of job" in shown
     assert "&#34;job&#34;: &#34;flights_clean&#34;" in shown
     earlier = words(visitor.read("/job", stage="main", id="job", attempt=1))
@@ -41,7 +42,7 @@ def test_an_output_is_shown_with_its_size(world: World, visitor: Visitor) -> Non
     succeeded(world, "job", 5)
     shown = words(visitor.read("/job", stage="main", id="job"))
     assert "output s3://longhaul-data/clean/2013-01/" in shown
-    assert "files 12, 3.2 MiB" in shown
+    assert "files 12, 3.4 MB" in shown
 
 
 def test_the_end_of_a_long_log_is_shown(world: World, visitor: Visitor) -> None:
@@ -55,6 +56,18 @@ def test_the_end_of_a_long_log_is_shown(world: World, visitor: Visitor) -> None:
     assert "line 499" in shown
     assert "line 300" in shown
     assert "line 299" not in shown
+
+
+def test_a_log_is_searched_as_a_whole(world: World, visitor: Visitor) -> None:
+    lease = started(world, world.claim("job"))
+    stream = f"{FARGATE.log_prefix}task-job-1"
+    lines = [f"line {n}, {'Odd' if n % 2 else 'even'}" for n in range(500)]
+    world.aws.logs.write(world.settings.job_log_group, stream, *lines)
+    page = visitor.read("/job", stage=lease.stage, id=lease.job_id, find="3, oDD")
+    shown = re.findall(r"<code>(line .*?)</code>", page)
+    assert (len(shown), shown[0], shown[-1]) == (50, "line 3, Odd", "line 493, Odd")
+    assert "data-refresh" not in page
+    assert "No line has that." in visitor.read("/job", stage="main", id="job", find=EVIL)
 
 
 def test_a_job_that_ended_without_a_log_will_not_write_one(world: World, visitor: Visitor) -> None:
@@ -204,36 +217,29 @@ def measured(world: World, job_id: str, seconds: float, rows: int, **metrics: fl
     )
 
 
-def test_what_its_runs_took_wrote_and_measured_is_drawn_with_where_it_came_from(
+def test_what_its_last_successes_took_wrote_and_measured_is_compared(
     world: World, visitor: Visitor
 ) -> None:
     for n, rows in enumerate((1_200, 900, 1_500)):
         measured(world, f"day-{n}", 60 + 30 * n, rows, bad_rows=float(n), share=0.25 * n)
     page = visitor.read("/job", stage="main", id="day-1")
-    labels = [each.get("aria-label") for each in Elements(page).of("svg")]
-    assert "seconds: 3 runs, from 60 to 120, last 120" in labels
-    assert "rows: 3 runs, from 900 to 1,500, last 1,500" in labels
-    assert "metric bad_rows: 3 runs, from 0 to 2, last 2" in labels
-    assert "metric share: 3 runs, from 0 to 0.5, last 0.5" in labels
-    assert "<title>1,500: day-2, 2026-01-02 " in page
-    links = [each["href"] for each in Elements(page).of("a")]
-    assert links.count(f"{ROOT}/job?stage=main&id=day-2") == 4 + 1  # four curves, and the table
-    assert page.count('class="curve-here"') == 4
-    shown = words(page)
     assert (
-        "Job Ended seconds rows metric bad_rows metric share day-2 0s ago 120 1,500 2 0.5" in shown
-    )
+        "Job Ended seconds rows metric bad_rows metric share day-2 0s ago 120 1,500 2 0.5"
+    ) in words(page)
+    meters = [(each["min"], each["max"], each["value"]) for each in Elements(page).of("meter")]
+    assert meters[:2] == [("0", "120.0", "120.0"), ("0", "1500.0", "1500.0")]
+    assert page.count('<tr data-key="main#day-1" aria-current="true">') == 1
 
 
-def test_other_jobs_and_a_single_success_draw_no_curve(world: World, visitor: Visitor) -> None:
+def test_other_jobs_and_a_single_success_compare_nothing(world: World, visitor: Visitor) -> None:
     measured(world, "day-1", 60, 5)
     world.end(world.claim("dead"), OutcomeClass.PERMANENT)
     sql = running().input.model_copy(update={"job": "sql"})
     world.end(world.claim("other", execution_input=sql.model_dump_json()), OutcomeClass.SUCCEEDED)
-    assert 'class="curve"' not in visitor.read("/job", stage="main", id="day-1")
+    assert "<meter" not in visitor.read("/job", stage="main", id="day-1")
 
 
-def test_runs_are_looked_up_once_a_minute(world: World, visitor: Visitor) -> None:
+def test_successes_are_looked_up_once_a_minute(world: World, visitor: Visitor) -> None:
     for n in range(3):
         measured(world, f"day-{n}", 60, n)
     visitor.read("/job", stage="main", id="day-1")
@@ -242,4 +248,4 @@ def test_runs_are_looked_up_once_a_minute(world: World, visitor: Visitor) -> Non
     visitor.read("/job", stage="main", id="day-1")
     assert "dynamodb.Query" not in world.aws.gate.counts
     measured(world, "day-3", 60, 7)
-    assert "rows: 4 runs, from 0 to 7, last 7" in visitor.read("/job", stage="main", id="day-1")
+    assert "day-3" in visitor.read("/job", stage="main", id="day-1")

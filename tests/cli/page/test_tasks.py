@@ -33,7 +33,7 @@ def pages(world: World, visitor: Visitor) -> list[str]:
 
 def test_each_name_that_the_page_says_to_click_is_there(pages: list[str]) -> None:
     shown = "\n".join(map(words, pages))
-    trees = {"Cancel the tree", "Retry what died"}
+    trees = {"Cancel the run", "Rerun what died"}
     assert len(NAMES) > 10
     assert [name for name in NAMES if name not in trees and name not in shown] == []
 
@@ -42,5 +42,5 @@ def test_so_are_those_of_a_tree(world: World, visitor: Visitor) -> None:
     three_stages(world)
     tree(world, 10, 8)
     shown = words(visitor.read("/job", stage="main", id="year"))
-    assert "Cancel the tree" in shown
-    assert "Retry what died" in shown
+    assert "Cancel the run" in shown
+    assert "Rerun what died" in shown

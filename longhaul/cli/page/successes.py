@@ -9,8 +9,8 @@ from longhaul.cli.target import Target
 from longhaul.domain.lease import Lease, State
 from longhaul.operations.find import LONG_AGO, has_ended_at
 
-MAX_RUNS: Final = 50
-"""The most runs that are drawn."""
+MOST: Final = 50
+"""The most that are drawn."""
 
 LOOKED_AT: Final = 500
 """Successes of the stage among which they are looked for."""
@@ -18,7 +18,7 @@ LOOKED_AT: Final = 500
 _EVERY: Final = timedelta(minutes=1)
 
 
-class Runs:
+class Successes:
     """Looked up once a minute; a row that is known is not read again."""
 
     def __init__(self, target: Target, stage: str) -> None:
@@ -33,7 +33,7 @@ class Runs:
         now = self._target.parts.clock.now()
         if self._looked_at is None or now - self._looked_at >= _EVERY:
             self._look(now)
-        return [each for each in self._known.values() if each.input.job == row.input.job][:MAX_RUNS]
+        return [each for each in self._known.values() if each.input.job == row.input.job][:MOST]
 
     def _look(self, now: datetime) -> None:
         index = self._target.jobs.index
