@@ -26,7 +26,7 @@ def console(
         Literal["1h", "6h", "1d", "7d"], typer.Option(help="With --export: jobs that ended since.")
     ] = "7d",
 ) -> None:
-    """Serve a live page on this machine, until Ctrl-C; it can cancel, retry and redrive.
+    """Serve a live page on this machine, until Ctrl-C; it can cancel and rerun.
 
     Prints a secret link: open it in your browser. It gives the rights of your credentials over
     jobs: keep it, and every address of the page, to yourself. Without it nothing is served.

@@ -42,7 +42,7 @@ class Actions:
 
     def cancel_tree(self, stage: str, job_id: str) -> Notice:
         """Cancel a job and all that descends from it, or the jobs of a backfill."""
-        found = self._work(stage, job_id)
+        found = self.find(stage, job_id)
         if found is None:
             return Notice(f"nothing is known of {job_id}", good=False)
         canceller = self._target.tree_canceller
@@ -55,14 +55,14 @@ class Actions:
 
     def rerun_tree(self, stage: str, job_id: str) -> Notice:
         """Run again what died or was cancelled below a job, itself included, or of a backfill."""
-        found = self._work(stage, job_id)
+        found = self.find(stage, job_id)
         if found is None:
             return Notice(f"nothing is known of {job_id}", good=False)
         trees = self._target.trees
         tree = trees.walk_backfill(found) if isinstance(found, Backfill) else trees.walk(found)
         return self.rerun_all([row.key for row in unwell(tree)])
 
-    def _work(self, stage: str, name: str) -> Lease | Backfill | None:
+    def find(self, stage: str, name: str) -> Lease | Backfill | None:
         """The row of a job, or the backfill of that name."""
         key, parts = job_key(stage, name), self._target.parts
         row = parts.leases.load(key)

@@ -263,27 +263,23 @@ class Page:
     def _ask(self, request: Request, what: str) -> Response:
         stage, job_id = self._job_in(request.args)
         with self._aws_errors_shown():
-            row = self._target.parts.leases.load(job_key(stage.name, job_id))
-            of_tree = what.endswith("-tree")
-            is_job = row is not None and not row.is_open_mark
-            is_backfill = of_tree and not is_job and bool(self._backfills([stage.name], job_id))
-        if of_tree:
-            problem = None if row is not None or is_backfill else "Nothing is known of it."
+            found = self._actions.find(stage.name, job_id)
+        row = found if isinstance(found, Lease) else None
+        if found is not None and what.endswith("-tree"):
+            problem = None
         elif what == "cancel":
-            problem = "It has ended already." if row is not None and row.state.is_terminal else None
-        elif row is None:
-            problem = "Nothing is known of it."
+            problem = "It has ended already." if row and row.state.is_terminal else None
         else:
-            problem = self._why_no_rerun(row)
+            problem = self._why_no_rerun(row) if row else "Nothing is known of it."
         return self._question(
             request,
             what,
             [("stage", stage.name), ("id", job_id)],
-            [name_of(row) if row and is_job else job_id],
+            [name_of(row) if row and not row.is_open_mark else job_id],
             self._url("/job", stage=stage.name, id=job_id),
             problem,
             row=row,
-            is_backfill=is_backfill,
+            is_backfill=isinstance(found, Backfill),
         )
 
     def _why_no_rerun(self, row: Lease) -> str | None:

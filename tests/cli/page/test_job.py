@@ -202,10 +202,6 @@ class TestSeveralStages:
         assert "Nothing is known of it" in night.read("/find", id="nobody")
         assert night.get("/find", id=EVIL).status_code == 400
 
-    def test_each_stage_has_its_counts_and_its_dead_letters(self, night: Visitor) -> None:
-        shown = words(night.read("/"))
-        assert "Dead letters: Dead letters of main Dead letters of night" in shown
-
 
 def measured(world: World, job_id: str, seconds: float, rows: int, **metrics: float) -> Lease:
     """A success of `flights_clean` that wrote and measured something."""
