@@ -6,6 +6,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # One more than the two cores: end-to-end tests wait as much as they work.
 WORKERS ?= 3
+# A worker ends with a test that hangs; a second one of them ends the run.
+PARALLEL = -n $(WORKERS) --dist loadfile --max-worker-restart 1
 # Some images set it. Without bytecode each test worker rewrites all asserts, and each job compiles.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -135,13 +137,13 @@ test: .venv/.set-up-dev ## All checks, and all tests but the slow ones
 	@# Dozens of tests start a JVM. Its AOT cache, made once while the checks run, halves their time.
 	@$(BIN)/python -m longhaul.runner.spark.aot_training & \
 	  $(MAKE) --no-print-directory lint; checked=$$?; wait; exit $$checked
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow" -o faulthandler_timeout=400
+	@$(BIN)/pytest $(PARALLEL) -m "not slow" -o faulthandler_timeout=400
 
 .PHONY: test-slow
 test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
 	@# Without it each `longhaul up` of a test begins to make it, and is ended before it is done.
 	@$(BIN)/python -m longhaul.runner.spark.aot_training
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow
+	@$(BIN)/pytest $(PARALLEL) -m slow
 
 N ?= 20000
 
@@ -151,7 +153,7 @@ fuzz: .venv/.set-up-dev ## Send messages that anybody might write to the dispatc
 .PHONY: oracles
 oracles: .venv/.set-up-dev ## Compare the fakes with engines of AWS that others wrote
 	@$(BIN)/python -m tests.oracles.install
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow -q tests/oracles tests/contract tests/fidelity \
+	@$(BIN)/pytest $(PARALLEL) -m slow -q tests/oracles tests/contract tests/fidelity \
 	  tests/simulation/conformance
 
 .PHONY: wheel
