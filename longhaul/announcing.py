@@ -2,7 +2,7 @@
 
 A notice comes after the publication, the follow-ons and the dead letter. What cannot be sent is a
 debt of its own from then on: the sweeper tries it again, and no run, wait, backfill or tree waits
-for it. docs/events.md says what that promises.
+for it. docs/reference/events.md says what that promises.
 """
 
 from dataclasses import dataclass, field

@@ -205,7 +205,7 @@ class StageSettings(Model):
     # true, or the name of the earlier stage, which is needed where more than one can split.
     join: bool | StageName = False
     # Gets an event when a run of a job has ended: the ARN of an SQS queue, an SNS topic or an
-    # EventBridge bus, also of another stack, account or region (docs/events.md).
+    # EventBridge bus, also of another stack, account or region (docs/reference/events.md).
     notify: NotifyArn | None = None
     # `notify` also gets OpenLineage's events about each run: what it read and wrote, for Marquez,
     # DataHub and others.

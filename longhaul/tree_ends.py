@@ -3,7 +3,7 @@
 The row of a root is watched from its success on, and a backfill from its first job on. Each sweep
 looks at what is watched, tells of what has ended, and ends the watch. A job that ends a second time
 begins it again before its own end is done, so that no look takes the first end for the second.
-docs/events.md says what that promises, decision 0027 why it is done so.
+docs/reference/events.md says what that promises, decision 0027 why it is done so.
 """
 
 import hashlib

@@ -69,7 +69,7 @@ class StageDeployment(StageSettings):
         Field(default_factory=dict)
     )
     # Variables that each attempt reads when it begins: by name, the ARN of a secret or of a
-    # parameter of SSM (docs/secrets.md).
+    # parameter of SSM (docs/stages.md).
     secrets: Annotated[dict[VariableName, SecretArn], Field(max_length=MAX_VARIABLES)] = Field(
         default_factory=dict
     )

@@ -1,6 +1,6 @@
 """What a stage's `notify` is told about an end. Pure.
 
-docs/events.md has the JSON schema.
+docs/reference/events.md has the JSON schema.
 """
 
 import json

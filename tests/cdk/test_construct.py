@@ -382,7 +382,9 @@ def test_a_program_with_the_client_gets_what_its_page_names() -> None:
             )
         ]
     }
-    rights = (Path(__file__).parents[2] / "docs/client.md").read_text().partition("## Rights")[2]
+    rights = (
+        (Path(__file__).parents[2] / "docs/construct.md").read_text().partition("### Rights")[2]
+    )
     assert granted == set(re.findall(r"`((?:cloudformation|dynamodb|lambda|s3|sqs):\w+)`", rights))
 
 

@@ -1,4 +1,4 @@
-"""The lines of docs/client.md run, and its errors and rights are those that there are."""
+"""What docs/construct.md says of the client: its lines run, errors and rights are all there."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL
 from tests.cli.conftest import World
 from tests.layers import ROOT
 
-PAGE = (ROOT / "docs" / "client.md").read_text()
+PAGE = (ROOT / "docs" / "construct.md").read_text().partition("\n## The client")[2]
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 # What IAM calls the calls that have another name.
 ACTIONS = {"sqs.SendMessageBatch": "sqs:SendMessage"}

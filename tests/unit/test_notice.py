@@ -1,4 +1,4 @@
-"""Events about ends, against the schema of docs/events.md."""
+"""Events about ends, against the schema of docs/reference/events.md."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from longhaul.domain.results import Results
 from longhaul.domain.tree_end import TreeEnd, Unwell
 from tests.builders import NOW, running
 
-PAGE = Path(__file__).parents[2] / "docs" / "events.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"
 BLOCKS = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
 EXAMPLE, SCHEMA = (json.loads(block) for block in BLOCKS[1:3])
 TREE_EXAMPLE = next(json.loads(block) for block in BLOCKS if '"event": "tree_ended"' in block)

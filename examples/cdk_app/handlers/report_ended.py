@@ -1,4 +1,4 @@
-"""Keeps what became of a report: EventBridge's event when its job has ended (docs/events.md)."""
+"""Keeps what became of a report: the event when its job has ended (docs/reference/events.md)."""
 
 # ruff: noqa: INP001 - Lambda imports the file by itself
 

@@ -55,7 +55,7 @@ def _readable(
     if denied:
         yield problem(
             f"{what}: the role {role} may not {', '.join(denied)}: the stage's jobs wait",
-            "let it, in the stage's policies (docs/secrets.md)",
+            "let it, in the stage's policies (docs/stages.md)",
         )
     else:
         yield ok(f"{what} is there, and its role may read it, by simulation")

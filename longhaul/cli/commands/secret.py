@@ -26,7 +26,7 @@ _LENGTH_OF_END = 6
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Secrets: what the stages' `secrets` name (docs/secrets.md).",
+    help="Secrets: what the stages' `secrets` name (docs/stages.md).",
 )
 
 
@@ -58,7 +58,7 @@ def list_secrets(target: "Target", *, stage: StageOption = None, as_json: AsJson
         return
     out.table(COLUMNS, rows)
     if not rows:
-        out.note("no stage of the stack has secrets: docs/secrets.md says how one gets some")
+        out.note("no stage of the stack has secrets: docs/stages.md says how one gets some")
 
 
 @app.command("set")
