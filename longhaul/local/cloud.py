@@ -179,9 +179,7 @@ class EmbeddedAws:
             for leftover in ("functions", "tasks", "job-runs", "spark"):
                 shutil.rmtree(self.work_dir / leftover, ignore_errors=True)
             self._judge = Judge(self._iam) if self._iam else None
-            gate = (
-                Gate(self._judge, self.account, self.region, self.work_dir) if self._judge else None
-            )
+            gate = Gate(self._judge, self.account, self.region) if self._judge else None
             lend = self._lend = gate.lend if gate else lend_none
             self._server = MotoServer(self._port, self._host, *((gate.around,) if gate else ()))
             self._port = self._server.port

@@ -21,7 +21,7 @@ from longhaul.local.credentials import (
 from longhaul.local.http_services import HttpServices, QuietHandler
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.memory_limits import MemoryLimits
-from longhaul.local.private_files import make_private_folder, write_private
+from longhaul.local.private_files import make_private_folder
 from longhaul.local.processes import ProcessGroup, inherited_environment
 from longhaul.local.supervisor import Supervisor
 
@@ -150,17 +150,6 @@ class EcsDriver:
         """Call back when the task has ended; at once if it already has."""
         self._tasks.on_end(arn, callback)
 
-    def process_group_of(self, arn: str) -> int | None:
-        """The id of the task's process group while it runs.
-
-        Other processes find it in `<task id>.pid` beside the log.
-        """
-        task = self._tasks[arn]
-        with task.lock:  # a task that prints already may not be noted yet
-            if task.process is None or self._tasks.has_ended(arn):
-                return None
-            return task.process.pid
-
     def log_of(self, arn: str) -> Path:
         return self._logs / f"{arn.rsplit('/', 1)[-1]}.log"
 
@@ -207,14 +196,11 @@ class EcsDriver:
                     None,
                     datetime.now(UTC),
                 )
-        pid_file = self.log_of(spec.arn).with_suffix(".pid")
-        write_private(pid_file, f"{task.process.pid}\n")
         if spec.memory_mib is not None:
             self._memory.put(task.process.pid, spec.memory_mib * _MIB)
         task.observer.started(datetime.now(UTC))
         exit_code = task.process.wait()
         why = OUT_OF_MEMORY if self._memory.lift(task.process.pid) else None
-        pid_file.unlink()
         with task.lock:
             if task.killer is not None:
                 task.killer.cancel()

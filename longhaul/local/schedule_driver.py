@@ -1,6 +1,6 @@
 """EventBridge Scheduler on this machine: schedules of a template, and those that the API makes.
 
-A schedule is `at(…)`, `cron(…)` or `rate(…)` without a flexible window. It sends a message: its
+A schedule is `cron(…)` or `rate(…)` without a flexible window. It sends a message: its
 input to a queue, or what its input says by SQS's SendMessage. What fires is judged by the
 schedule's role, as on AWS, and what that may not send goes to the schedule's dead-letter queue. AWS
 tries for a day first. Nothing fires that was due while the embedded AWS did not run.
@@ -69,8 +69,6 @@ class ScheduleDriver:
                 LOG.exception("schedule %s does not fire", schedule.name)
                 due = None
             seen[plan] = due
-            if due is None and schedule.schedule_expression.startswith("at("):
-                self._complete(schedule, now)
         self._next = seen
 
     def _keep(self) -> None:
@@ -80,13 +78,6 @@ class ScheduleDriver:
     def _schedules(self) -> Iterator[Any]:
         for group in list(scheduler_backends[self._account][self._region].schedule_groups.values()):
             yield from list(group.schedules.values())
-
-    def _complete(self, schedule: Any, now: datetime) -> None:
-        is_over = _once(schedule) <= now
-        if is_over and schedule.action_after_completion == "DELETE":
-            scheduler_backends[self._account][self._region].delete_schedule(
-                schedule.group_name, schedule.name
-            )
 
     def _send(self, schedule: Any, at: datetime) -> None:
         target = schedule.target
@@ -126,9 +117,6 @@ def _following(schedule: Any, after: datetime | None = None) -> datetime | None:
         return None
     after = after or datetime.fromtimestamp(schedule.last_modified_date, UTC)
     kind, _, rest = schedule.schedule_expression.removesuffix(")").partition("(")
-    if kind == "at":
-        at = _once(schedule)
-        return at if at > after else None
     if kind == "cron":
         return _following_cron(rest, tz.gettz(schedule.schedule_expression_timezone), after)
     match = re.fullmatch(r"(\d+) (minute|hour|day)s?", rest)
@@ -149,9 +137,3 @@ def _following_cron(fields: str, zone: Any, after: datetime) -> datetime | None:
         if local.astimezone(UTC) > after and tz.datetime_exists(local):
             return local.astimezone(UTC)
     return None
-
-
-def _once(schedule: Any) -> datetime:
-    zone = tz.gettz(schedule.schedule_expression_timezone)
-    text = schedule.schedule_expression.removeprefix("at(").removesuffix(")")
-    return datetime.fromisoformat(text).replace(tzinfo=zone).astimezone(UTC)

@@ -61,9 +61,6 @@ class Cloud:
             self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
         return sorted(each["Body"] for each in answer.get("Messages", []))
 
-    def names(self) -> list[str]:
-        return [each["Name"] for each in self.scheduler.list_schedules()["Schedules"]]
-
 
 def test_a_rate_fires_at_each_of_its_times_once(cloud: Cloud) -> None:
     cloud.schedule("rate(5 minutes)")
@@ -79,22 +76,6 @@ def test_a_cron_expression_is_read_in_its_time_zone(cloud: Cloud) -> None:
     times = cloud.look(timedelta(days=2))
     assert len(times) == 2
     assert all(each.endswith("T03:00:00Z") for each in times)
-
-
-def test_a_single_start_fires_once_and_is_deleted_if_it_says_so(cloud: Cloud) -> None:
-    at = cloud.made_at.replace(microsecond=0) + timedelta(hours=1)
-    cloud.schedule(f"at({at:%Y-%m-%dT%H:%M:%S})", ActionAfterCompletion="DELETE")
-    assert cloud.look(timedelta(minutes=59)) == []
-    assert cloud.names() == [NAME]
-    assert cloud.look(timedelta(minutes=61)) == [f"{at:%Y-%m-%dT%H:%M:%SZ}"]
-    assert (cloud.look(timedelta(minutes=62)), cloud.names()) == ([], [])
-
-
-def test_a_single_start_stays_if_it_does_not_say_so(cloud: Cloud) -> None:
-    at = cloud.made_at + timedelta(hours=1)
-    cloud.schedule(f"at({at:%Y-%m-%dT%H:%M:%S})")
-    assert len(cloud.look(timedelta(hours=2))) == 1
-    assert (cloud.look(timedelta(hours=3)), cloud.names()) == ([], [NAME])
 
 
 def test_a_disabled_schedule_does_not_fire(cloud: Cloud) -> None:
@@ -140,7 +121,7 @@ def test_what_its_role_may_not_send_goes_to_the_dead_letter_queue(cloud: Cloud) 
 @pytest.mark.parametrize(
     ("expression", "more"),
     [
-        ("every(day)", {}),
+        ("at(2027-01-01T00:00:00)", {}),
         ("cron(0 2 * * * *)", {}),
         ("rate(1 hour)", {"window": {"Mode": "FLEXIBLE", "MaximumWindowInMinutes": 5}}),
     ],

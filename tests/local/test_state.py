@@ -232,24 +232,6 @@ def check_tables(glue: Any) -> None:
     glue.get_database(Name="own")
 
 
-def store_schedules(client: Client) -> None:
-    target = {"Arn": "arn:aws:sqs:us-east-1:123456789012:dead", "RoleArn": "any", "Input": "now"}
-    later = "at(2099-01-01T00:00:00)"
-    for name, when in (("once", "at(2020-01-01T00:00:00)"), ("often", "rate(1 minute)")):
-        schedule = {"Name": name, "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target}
-        client("scheduler").create_schedule(**schedule, ScheduleExpression=later)
-        client("scheduler").update_schedule(**schedule, ScheduleExpression=when)
-    client("scheduler").create_schedule(**{**schedule, "Name": "gone"}, ScheduleExpression=when)
-    client("scheduler").delete_schedule(Name="gone")
-
-
-def check_schedules(client: Client) -> None:
-    there = client("scheduler").list_schedules()["Schedules"]
-    assert [each["Name"] for each in there] == ["often", "once"]
-    often = client("scheduler").get_schedule(Name="often")
-    assert often["ScheduleExpression"] == "rate(1 minute)"
-
-
 def test_what_a_stack_stores_is_there_at_the_next_start(place: Place) -> None:
     with place.started() as (client, names):
         objects = store_objects(client("s3"), names["Data"])
@@ -258,7 +240,6 @@ def test_what_a_stack_stores_is_there_at_the_next_start(place: Place) -> None:
         store_items(client("dynamodb"), names["Rows"])
         messages = store_messages(client("sqs"))
         store_tables(client("glue"))
-        store_schedules(client)
 
     with place.started() as (client, again):
         assert again == names
@@ -268,7 +249,6 @@ def test_what_a_stack_stores_is_there_at_the_next_start(place: Place) -> None:
         check_items(client("dynamodb"), names["Rows"])
         check_messages(client("sqs"), messages)
         check_tables(client("glue"))
-        check_schedules(client)
 
     with place.started() as (client, _):
         check_completed(client("s3"), names["Data"])

@@ -11,7 +11,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -32,13 +31,9 @@ from moto.sts.models import sts_backends
 from longhaul.local.credentials import Credentials, NotTrustedError
 from longhaul.local.iam.calls import Call, Known, Reference, UnknownCallError
 from longhaul.local.iam.judge import Access, Judge, JudgeError, Policies, Verdict
-from longhaul.local.private_files import private
 
 LOG = logging.getLogger(__name__)
 PARTITION: Final = "aws"
-RECORD: Final = "iam-calls.jsonl"
-"""In the work dir: each kind of call that a role made, once, and whether it was allowed."""
-
 _SCOPE = re.compile(r"Credential=([^/,\s]+)/[^/]+/([^/]+)/([^/]+)/aws4_request")
 _A_DAY_S: Final = 86_400
 # On AWS every endpoint that is used has TLS.
@@ -63,18 +58,15 @@ class _Session:
 
 
 class Gate:
-    def __init__(self, judge: Judge, account: str, region: str, work_dir: Path) -> None:
-        """`work_dir` gets the record of what roles did."""
+    def __init__(self, judge: Judge, account: str, region: str) -> None:
         self._judge = judge
         self._reference = Reference(judge.data)
         self._account = account
         self._region = region
-        self._record = work_dir / RECORD
-        self._record.unlink(missing_ok=True)
         self._lock = Lock()
         self._sessions: dict[str, _Session] = {}
         self._policies: dict[str, tuple[tuple[str, ...], str | None]] = {}
-        self._noted: set[str] = set()
+        self._said: set[tuple[str, str, str]] = set()
         self._known = Known(self._hash_key, self._task_definition)
 
     def lend(self, role: str, session: str, service: str, source: str | None = None) -> Credentials:
@@ -143,8 +135,8 @@ class Gate:
         """What AWS says to a call that is not allowed; None if it is."""
         for access in self._reference.accesses(call, self._known):
             verdict = self.decide(session, access)
-            self._note(session, access, verdict)
             if not verdict.allowed:
+                self._warn(session, access, verdict)
                 return (
                     f"User: {session.arn} is not authorized to perform: {access.action} "
                     f"on resource: {access.resource} {verdict.because}"
@@ -179,7 +171,8 @@ class Gate:
         """Whether a service may do something with a role, of which no request comes here."""
         session = _Session(role, service)
         verdict = self.decide(session, access)
-        self._note(session, access, verdict)
+        if not verdict.allowed:
+            self._warn(session, access, verdict)
         return verdict.allowed
 
     def decide(self, session: _Session, access: Access) -> Verdict:
@@ -249,32 +242,21 @@ class Gate:
         ]
         return {"Version": "2012-10-17", "Statement": statements} if statements else None
 
-    def _note(self, session: _Session, access: Access, verdict: Verdict) -> None:
-        entry = {
-            "role": session.role.rsplit("/", 1)[-1],
-            "action": access.action,
-            "resource": access.resource,
-            "context": access.context,
-            "allowed": verdict.allowed,
-        }
-        line = json.dumps(entry)
+    def _warn(self, session: _Session, access: Access, verdict: Verdict) -> None:
+        """Say once what a role lacks."""
+        lacking = (session.role, access.action, access.resource)
         with self._lock:
-            if line in self._noted:
+            if lacking in self._said:
                 return
-            self._noted.add(line)
-            with open(self._record, "a", opener=private) as record:
-                record.write(f"{line}\n")
-        if not verdict.allowed:
-            LOG.warning(
-                "denied: role %s, action %s, resource %s, %s; what is missing: %s",
-                entry["role"],
-                access.action,
-                access.resource,
-                verdict.because,
-                json.dumps(
-                    {"Effect": "Allow", "Action": access.action, "Resource": access.resource}
-                ),
-            )
+            self._said.add(lacking)
+        LOG.warning(
+            "denied: role %s, action %s, resource %s, %s; what is missing: %s",
+            session.role.rsplit("/", 1)[-1],
+            access.action,
+            access.resource,
+            verdict.because,
+            json.dumps({"Effect": "Allow", "Action": access.action, "Resource": access.resource}),
+        )
 
     def _hiding_absence(
         self,
@@ -297,7 +279,7 @@ class Gate:
                 )
                 verdict = self.decide(session, listing)
                 if not verdict.allowed:
-                    self._note(session, listing, verdict)
+                    self._warn(session, listing, verdict)
                     refusal.append(
                         f"User: {session.arn} is not authorized to perform: s3:ListBucket "
                         f"on resource: {listing.resource} {verdict.because}"

@@ -2,7 +2,7 @@
 
 moto keeps everything in memory, and has no persistence of its own. Here each change of what clients
 store is written down before the client gets its answer: objects, uploads and buckets, items,
-messages, tables of the catalog, schedules, secrets, executions, log events. Resources come from the
+messages, tables of the catalog, secrets, executions, log events. Resources come from the
 template at each start, under the same names (`names`). So a process that is killed loses nothing
 that it has answered. Executions, tasks and functions that ran are gone: an execution ends as
 ABORTED, and its event is published, as when AWS ends one.
