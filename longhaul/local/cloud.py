@@ -35,7 +35,7 @@ from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.emr_driver import EmrDriver
 from longhaul.local.esm_poller import EsmPoller
 from longhaul.local.event_driver import Allows, EventDriver, allow_all
-from longhaul.local.http_services import LOOPBACK, HttpServices
+from longhaul.local.http_services import LOOPBACK
 from longhaul.local.iam.gate import Gate
 from longhaul.local.iam.judge import Access, Judge
 from longhaul.local.lambda_driver import LambdaDriver
@@ -185,7 +185,6 @@ class EmbeddedAws:
             self._port = self._server.port
             self._patches = Patches()
             self._closing = Event()
-            self._services = HttpServices()
             self._shipper = LogShipper(self.account, self.region)
             self.functions = LambdaDriver(
                 image_dir=self._task_dir,
@@ -193,7 +192,6 @@ class EmbeddedAws:
                 endpoint=self.endpoint,
                 region=self.region,
                 work_dir=self.work_dir,
-                services=self._services,
                 shipper=self._shipper,
                 lend=lend,
             )
@@ -201,7 +199,6 @@ class EmbeddedAws:
                 endpoint=self.endpoint,
                 region=self.region,
                 work_dir=self.work_dir,
-                services=self._services,
                 cwd=self._task_dir,
                 image_environment=self._task_environment,
                 shipper=self._shipper,
@@ -317,7 +314,6 @@ class EmbeddedAws:
         self.tasks.close()
         self.job_runs.close()
         self._shipper.close()
-        self._services.close()
         self._server.stop()
         if self._store is not None:
             self._store.close()

@@ -18,7 +18,7 @@ from longhaul.local.credentials import (
     child_environment,
     lend_none,
 )
-from longhaul.local.http_services import HttpServices, QuietHandler
+from longhaul.local.http_services import HttpService, QuietHandler
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.memory_limits import MemoryLimits
 from longhaul.local.private_files import make_private_folder
@@ -101,7 +101,6 @@ class EcsDriver:
         endpoint: str,
         region: str,
         work_dir: Path,
-        services: HttpServices,
         cwd: Path,
         shipper: LogShipper,
         image_environment: Mapping[str, str] | None = None,
@@ -117,7 +116,7 @@ class EcsDriver:
         self._cwd = cwd
         self._tasks: Supervisor[_Task] = Supervisor()
         self._memory = MemoryLimits()
-        self._metadata = services.open(_metadata_handler(self._spec_of))
+        self._metadata = HttpService(_metadata_handler(self._spec_of))
 
     def run(self, spec: TaskSpec, observer: TaskObserver) -> None:
         """Start the task.

@@ -1,11 +1,10 @@
-"""Small HTTP services on loopback, behind one thread that sleeps until a connection comes."""
+"""Small HTTP services on loopback."""
 
-import os
-import selectors
+import socket
 import sys
 from contextlib import suppress
 from http.server import ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any
 
 from longhaul.local.web_guard import GuardedHandler
@@ -47,73 +46,24 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class HttpServices:
-    """Any number of services, each on a port of its own."""
+class HttpService:
+    """A handler on a free port, in a thread that sleeps until a connection comes."""
 
-    def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        self._wake_read, self._wake_write = os.pipe()
-        self._selector.register(self._wake_read, selectors.EVENT_READ)
-        self._lock = Lock()
-        self._servers: set[_Server] = set()
-        self._closing: set[_Server] = set()
+    def __init__(self, handler: type[QuietHandler]) -> None:
+        self._server = _Server((LOOPBACK, 0), handler)
+        self.address = f"{LOOPBACK}:{self._server.server_port}"
         self._closed = False
-        self._thread = Thread(target=self._serve, name="http-services", daemon=True)
+        self._thread = Thread(target=self._serve, name=f"http-{self.address}", daemon=True)
         self._thread.start()
 
-    def open(self, handler: type[QuietHandler]) -> "HttpService":
-        """Serve `handler` on a free port."""
-        server = _Server((LOOPBACK, 0), handler)
-        with self._lock:
-            self._servers.add(server)
-            self._selector.register(server, selectors.EVENT_READ)
-        self._wake()
-        return HttpService(self, server)
-
     def close(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._closing |= self._servers
-        self._wake()
+        self._closed = True
+        # The connection wakes the thread, unless another one has.
+        with suppress(ConnectionError):
+            socket.create_connection((LOOPBACK, self._server.server_port)).close()
         self._thread.join()
-        self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
-
-    def close_one(self, server: _Server) -> None:
-        with self._lock:
-            if self._closed or server not in self._servers:
-                return
-            self._closing.add(server)
-        self._wake()
-
-    def _wake(self) -> None:
-        os.write(self._wake_write, b"x")
 
     def _serve(self) -> None:
-        while not self._closed or self._closing:
-            for key, _ in self._selector.select():
-                if isinstance(key.fileobj, _Server):
-                    # The client may be gone already. The next connection is served as usual.
-                    with suppress(OSError):
-                        key.fileobj.handle_request()
-                else:
-                    os.read(self._wake_read, 4096)
-            with self._lock:
-                for server in self._closing:
-                    self._selector.unregister(server)
-                    server.server_close()
-                self._servers -= self._closing
-                self._closing.clear()
-
-
-class HttpService:
-    def __init__(self, services: HttpServices, server: _Server) -> None:
-        self._services = services
-        self._server = server
-        self.address = f"{LOOPBACK}:{server.server_address[1]}"
-
-    def close(self) -> None:
-        self._services.close_one(self._server)
+        with self._server:
+            while not self._closed:
+                self._server.handle_request()

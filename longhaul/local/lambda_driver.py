@@ -28,7 +28,6 @@ from longhaul.local.credentials import (
     child_environment,
     lend_none,
 )
-from longhaul.local.http_services import HttpServices
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.private_files import make_private_folder
@@ -72,13 +71,10 @@ def require_runtime_client() -> None:
 class FunctionPool:
     """The warm processes of one function."""
 
-    def __init__(
-        self, function: Any, *, start: Callable[[str], Started], services: HttpServices
-    ) -> None:
+    def __init__(self, function: Any, *, start: Callable[[str], Started]) -> None:
         self._arn = str(function.function_arn)
         self._timeout_s = float(function.timeout)
         self._start = start
-        self._services = services
         self._limit = min(MAX_SANDBOXES, function.reserved_concurrency or MAX_SANDBOXES)
         self._changed = Condition()
         self._idle: list[Sandbox] = []
@@ -133,7 +129,7 @@ class FunctionPool:
             if self._idle:
                 # The process used last has the warmest caches.
                 return self._idle.pop()
-            sandbox = Sandbox(self._services, self._start, self._forget)
+            sandbox = Sandbox(self._start, self._forget)
             self._all.add(sandbox)
             return sandbox
 
@@ -164,7 +160,6 @@ class LambdaDriver:
         endpoint: str,
         region: str,
         work_dir: Path,
-        services: HttpServices,
         image_dir: Path,
         shipper: LogShipper,
         image_environment: Mapping[str, str] | None = None,
@@ -178,7 +173,6 @@ class LambdaDriver:
         self._endpoint = endpoint
         self._region = region
         self._work_dir = work_dir / "functions"
-        self._services = services
         self._lock = Lock()
         self._pools: dict[str, FunctionPool] = {}
         self._retired: list[FunctionPool] = []
@@ -241,9 +235,7 @@ class LambdaDriver:
         name = str(function.function_name)
         with self._lock:
             if name not in self._pools:
-                self._pools[name] = FunctionPool(
-                    function, start=self._starter(function), services=self._services
-                )
+                self._pools[name] = FunctionPool(function, start=self._starter(function))
                 if self._closing.is_set():
                     self._pools[name].close()
             return self._pools[name]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, Thread
 
-from longhaul.local.http_services import HttpServices, QuietHandler
+from longhaul.local.http_services import HttpService, QuietHandler
 from longhaul.local.private_files import private
 from longhaul.local.processes import SIGNAL_EXIT_BASE, ProcessGroup
 
@@ -56,14 +56,12 @@ class Sandbox:
 
     def __init__(
         self,
-        services: HttpServices,
         start: Callable[[str], Started],
         on_end: Callable[["Sandbox"], None],
     ) -> None:
         """Open the Runtime API and start the process.
 
         Args:
-            services: serves the Runtime API.
             start: starts the process, given the address of its Runtime API.
             on_end: called after the end of the process.
         """
@@ -75,7 +73,7 @@ class Sandbox:
         self._init_error: InvocationResult | None = None
         self._exit_code: int | None = None
         self._condemned = False  # killed at a timeout; its end may not be noticed yet
-        self._service = services.open(_handler_of(self))
+        self._service = HttpService(_handler_of(self))
         self._on_end = on_end
         with self._changed:  # the process may ask before it is known here
             self._started = start(self._service.address)

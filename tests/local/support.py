@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 
 from longhaul.local.credentials import aws_client
 from longhaul.local.ecs_driver import EcsDriver
-from longhaul.local.http_services import HttpServices
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.moto_repairs.patching import Patches
 from tests.patience import DEADLINE_S
@@ -56,14 +55,12 @@ class Moto:
 def ecs_driver(endpoint: str, *, work_dir: Path, cwd: Path) -> Iterator[EcsDriver]:
     """Runs tasks as processes, with what it needs beside it; `endpoint` is their AWS."""
     with (
-        closing(HttpServices()) as services,
         closing(LogShipper(ACCOUNT, REGION)) as shipper,
         closing(
             EcsDriver(
                 endpoint=endpoint,
                 region=REGION,
                 work_dir=work_dir,
-                services=services,
                 cwd=cwd,
                 shipper=shipper,
             )

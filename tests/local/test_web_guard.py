@@ -17,7 +17,7 @@ from botocore.config import Config
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import ADMINISTRATOR, FAKE_KEY
 from longhaul.local.ecs_driver import EcsDriver, _Task
-from longhaul.local.http_services import HttpServices, QuietHandler
+from longhaul.local.http_services import HttpService, QuietHandler
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
 from tests.local.support import REGION
 
@@ -115,18 +115,17 @@ def service(request: pytest.FixtureRequest, aws: EmbeddedAws) -> Iterator[str]:
     if request.param == "metadata":
         yield urlsplit(_environment_of_a_task(aws.tasks)["ECS_CONTAINER_METADATA_URI_V4"]).netloc
         return
-    services, process = HttpServices(), Process()
+    process = Process()
     addresses: list[str] = []
 
     def start(address: str) -> Started:
         addresses.append(address)
         return _started(process)
 
-    sandbox = Sandbox(services, start, lambda _: None)
+    sandbox = Sandbox(start, lambda _: None)
     yield addresses[0]
     sandbox.kill()
     sandbox.join()
-    services.close()
     process.close()
 
 
@@ -191,14 +190,14 @@ def test_a_refused_request_changes_nothing(aws: EmbeddedAws, client: Callable[[s
 
 
 def test_a_page_can_neither_take_an_invocation_nor_post_its_result() -> None:
-    services, process = HttpServices(), Process()
+    process = Process()
     addresses: list[str] = []
 
     def start(address: str) -> Started:
         addresses.append(address)
         return _started(process)
 
-    sandbox = Sandbox(services, start, lambda _: None)
+    sandbox = Sandbox(start, lambda _: None)
     posted: list[InvocationResult] = []
     sandbox.post = lambda _, result: posted.append(result)  # type: ignore[method-assign]
     sandbox.next_invocation = lambda: (Invocation("id", "arn", b"secret", 1), 0.0)  # type: ignore[method-assign]
@@ -210,7 +209,6 @@ def test_a_page_can_neither_take_an_invocation_nor_post_its_result() -> None:
     assert posted == []
     sandbox.kill()
     sandbox.join()
-    services.close()
     process.close()
 
 
@@ -255,8 +253,7 @@ def test_a_service_of_any_handler_is_guarded() -> None:
         def do_GET(self) -> None:  # noqa: N802 - the base class's name
             self.respond(200)
 
-    services = HttpServices()
-    service = services.open(Open)
+    service = HttpService(Open)
     assert ask(service.address, headers={"Origin": "null"}).status == 403
     assert ask(service.address).status == 200
-    services.close()
+    service.close()
