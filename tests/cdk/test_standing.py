@@ -64,7 +64,7 @@ def test_the_template_has_nothing_else_that_costs_while_nothing_runs(usual: Synt
 
 
 def test_a_month_of_one_stage_is_what_the_page_says() -> None:
-    page = Path("docs/cost.md").read_text()
+    page = Path("docs/deploy.md").read_text()
 
     found = standing(settings(), read_prices())
 

@@ -30,11 +30,11 @@ ATTEMPTS = (
     "saved",
 )
 
-# `docs/cost.md` has what each costs.
+# `docs/deploy.md` has what each costs.
 _LEFT_OUT = (
     "left out: the stages' own alarms and what jobs measure, logs and stored data, secrets, AWS "
     "Config's records of network interfaces, X-Ray, images in ECR, free tiers and taxes "
-    "(docs/cost.md); what was billed is in Cost Explorer"
+    "(docs/deploy.md); what was billed is in Cost Explorer"
 )
 
 JOBS = ("job", "stage", "state", "attempts", "total", "wasted")
@@ -65,8 +65,8 @@ def cost(
 ) -> None:
     """Show what jobs cost: each attempt of one job, or each stage.
 
-    Task time is ECS's own where it is known; calls around it are counted or modelled. docs/cost.md
-    says what is counted, what is assumed, and what is left out.
+    Task time is ECS's own where it is known; calls around it are counted or modelled.
+    docs/deploy.md says what is counted, what is assumed, and what is left out.
 
     Example: longhaul cost flights-2013-01
 
@@ -260,7 +260,7 @@ def _notes(jobs: "list[JobCost]", pricing: "Pricing") -> list[str]:
     notes = [] if jobs else ["no job matches"]
     notes.append(
         f"prices: {prices.currency}, {prices.region}, {prices.date}, "
-        "without free tiers and taxes (docs/cost.md)"
+        "without free tiers and taxes (docs/deploy.md)"
     )
     about = sum(not each.usage.by_ecs and each.usage.task_s > 0 for each in attempts)
     if about:
