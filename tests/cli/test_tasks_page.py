@@ -1,4 +1,4 @@
-"""Each command of docs/tasks.md works as it stands there.
+"""Each command that docs/reference/cli.md begins with works as it stands there.
 
 Those that start something for long, or ask AWS for more than a stack, are read by the parser alone:
 their own tests run them. Those about tables run in test_table.py and test_lineage.py, and what is
@@ -25,7 +25,7 @@ from tests.cli.page.scenes import member_id, three_stages, tree
 from tests.cli.test_logs import GROUP, began, runner_line
 from tests.layers import ROOT
 
-PAGE = (ROOT / "docs" / "tasks.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text().partition("## Where a command goes")[0]
 LINES = re.findall(r"^\| (?!to )[^|`]+ \| `longhaul ([^`]+)` \|$", PAGE, re.MULTILINE)
 # By the first word: what runs for minutes or until Ctrl-C, makes a project, or needs an account.
 ELSEWHERE = {

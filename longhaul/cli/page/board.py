@@ -84,7 +84,7 @@ class BoardReader:
         self._looks = 0
 
     def read(self) -> Board:
-        """Calls AWS: docs/console.md has the calls."""
+        """Calls AWS: docs/operations.md has the calls."""
         target, now = self._target, self._target.parts.clock.now()
         # Not concurrent.futures, whose threads are no daemons: Ctrl-C would wait for AWS.
         with ThreadPool(_AT_ONCE) as pool:

@@ -100,7 +100,7 @@ class JobReader:
         self._request: tuple[str, str | None] | None = None  # its reference, then itself
 
     def read(self) -> JobView | BackfillView | None:
-        """Calls AWS: docs/console.md has the calls. None: nothing is known of such a job.
+        """Calls AWS: docs/operations.md has the calls. None: nothing is known of such a job.
 
         A name that no job has may be a backfill's.
         """

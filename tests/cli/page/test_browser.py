@@ -505,7 +505,7 @@ def test_ten_thousand_jobs_fit_any_window_and_are_leafed_through(
 
 
 def picture(page: Any, name: str) -> None:
-    """Taken for docs/console.md only when asked for."""
+    """Taken for docs/operations.md only when asked for."""
     if os.environ.get("UPDATE_PICTURES"):
         page.set_viewport_size({"width": 1100, "height": 700})
         page.screenshot(path=ROOT / "docs" / f"console-{name}.png")

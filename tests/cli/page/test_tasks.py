@@ -1,4 +1,4 @@
-"""What docs/tasks.md says to click is there."""
+"""What docs/reference/cli.md says to click is there."""
 
 import re
 
