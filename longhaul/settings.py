@@ -174,16 +174,34 @@ class FollowOnSettings(Model):
 
 
 class StageSettings(Model):
-    """One queue, its limit, and the defaults of the requests that come through it."""
+    """One queue, its slots, and what runs there: the part of a stage that its settings show.
+
+    `AdvancedStageSettings` has the rest.
+    """
 
     # Part of its jobs' keys, its queues' names and the stack's outputs.
     name: StageName = "main"
+    # What runs when a request names no job: follow-ons of another stage do not.
+    job: str | None = None
     # How many jobs of this stage may run at once.
     slots: int = Field(default=10, ge=1, le=MAX_SLOTS)
+    # vCPU, memory and disk, for requests that name none: see the sizes.
+    size: SizeName = "small"
+    # The next stages after a success: each gets what the job emitted for it, or one job with the
+    # output as its input.
+    next: tuple[StageName, ...] = ()
+    # Where follow-ons write that name no output, and the join.
+    follow_on: FollowOnSettings = FollowOnSettings()
+    # One job when all that descends from one job of an earlier stage has passed the stage before:
+    # true, or the name of the earlier stage, which is needed where more than one can split.
+    join: bool | StageName = False
+
+
+class AdvancedStageSettings(Model):
+    """What a stage has under `advanced`, as far as functions and tasks need it."""
+
     # For requests that name none, as are the next ones.
     engine: EngineName = "fargate"
-    # vCPU, memory and disk: see the sizes.
-    size: SizeName = "small"
     # Fargate Spot: about a third of the price, and two minutes' notice.
     spot: bool = False
     # At most 7 days: Step Functions' history has 25,000 events.
@@ -194,16 +212,6 @@ class StageSettings(Model):
     max_attempts: int = Field(default=3, ge=1, le=100)
     # The most that a request may ask for.
     limits: RequestLimits = RequestLimits()
-    # What runs when a request names no job: follow-ons of another stage do not.
-    job: str | None = None
-    # The next stages after a success: each gets what the job emitted for it, or one job with the
-    # output as its input.
-    next: tuple[StageName, ...] = ()
-    # Where follow-ons write that name no output, and the join.
-    follow_on: FollowOnSettings = FollowOnSettings()
-    # One job when all that descends from one job of an earlier stage has passed the stage before:
-    # true, or the name of the earlier stage, which is needed where more than one can split.
-    join: bool | StageName = False
     # Gets an event when a run of a job has ended: the ARN of an SQS queue, an SNS topic or an
     # EventBridge bus, also of another stack, account or region (docs/reference/events.md).
     notify: NotifyArn | None = None
@@ -218,8 +226,8 @@ class StageSettings(Model):
     retired: bool = False
 
 
-class Stage(StageSettings):
-    """A stage as deployed: with its queues."""
+class Stage(AdvancedStageSettings, StageSettings):
+    """A stage as deployed: what functions and tasks need of its settings, with its queues."""
 
     join: bool = False
     # Of a join: the stage whose jobs it belongs to.

@@ -23,7 +23,8 @@ def local_profile(factory: pytest.TempPathFactory) -> Path:
     """The assembly that `longhaul up` deploys, with the trigger of the demo."""
     local = json.loads(PROFILE.read_text())[CONTEXT_KEY]
     demo = load_project(ROOT / "examples" / "demo")
-    local["stages"][0]["on_object"] = demo.settings["stages"][0]["on_object"]
+    on_object = demo.settings["stages"][0]["advanced"]["on_object"]
+    local["stages"][0]["advanced"]["on_object"] = on_object
     context = {CONTEXT_KEY: local}
     return once(factory, "local-profile", lambda folder: synth(folder, context=context))
 

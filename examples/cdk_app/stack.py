@@ -6,7 +6,7 @@ request-report ──► queue ──► Longhaul ──► event bus ──► 
 from pathlib import Path
 from typing import Final
 
-from longhaul.cdk import Longhaul, StageDeployment
+from longhaul.cdk import Longhaul, Settings, StageDeployment
 
 # isort: split
 from aws_cdk import CfnOutput, Environment, Stack  # after `longhaul.cdk`
@@ -36,8 +36,8 @@ class ReportsStack(Stack):
         longhaul = Longhaul(
             self,
             "Longhaul",
+            settings=Settings(stages=(StageDeployment(name=STAGE, slots=2),)),
             vpc=vpc,
-            stages=[StageDeployment(name=STAGE, slots=2, max_attempts=3)],
             notify={STAGE: events.EventBus.from_event_bus_name(self, "DefaultBus", "default")},
         )
         # `longhaul --stack Reports status` finds it by these.
@@ -71,7 +71,7 @@ class ReportsStack(Stack):
         cloudwatch.Alarm(
             self,
             "ReportsLost",
-            metric=longhaul.metric_jobs_dead_lettered(STAGE),
+            metric=longhaul.metric("JobsDeadLettered", stage=STAGE),
             threshold=1,
             evaluation_periods=6,
             datapoints_to_alarm=1,

@@ -148,7 +148,7 @@ class Alarms(Construct):
             of_periods=2,
         )
         # What waits in a retired stage waits on purpose.
-        if not stage.retired:
+        if not stage.advanced.retired:
             self._add(
                 f"{name}Blocked",
                 f"Messages of {stage.name} wait although slots are free, and nothing starts",
@@ -164,7 +164,7 @@ class Alarms(Construct):
                 # Not SQS's ApproximateAgeOfOldestMessage: it omits messages received three times,
                 # such as those that wait for a slot, and counts those of running jobs.
                 of_stage(namespace, StageMetric.OLDEST_WAITING, stage.name, "Maximum"),
-                threshold=stage.max_wait_s,
+                threshold=stage.advanced.max_wait_s,
                 missing=SILENCE_SAYS_NOTHING,
             )
             self._add(
@@ -186,7 +186,7 @@ class Alarms(Construct):
                 threshold=WASTED_S,
                 missing=SILENCE_IS_GOOD,
             )
-        if stage.notify is not None:
+        if stage.advanced.notify is not None:
             self._add(
                 f"{name}NoticesLost",
                 f"The `notify` of {stage.name} did not take events about jobs that have ended",
@@ -217,7 +217,7 @@ class Alarms(Construct):
             missing=SILENCE_IS_GOOD,
         )
 
-        for expression in stage.alarms:
+        for expression in stage.advanced.alarms:
             self._watch_jobs(namespace, stage, expression)
 
     def _watch_jobs(self, namespace: str, stage: StageDeployment, expression: str) -> None:

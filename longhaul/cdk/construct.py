@@ -6,7 +6,7 @@ Another app's stack may hold it, beside parts of its own; `longhaul.cdk.stack` i
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from aws_cdk import CfnOutput, Duration, Names, Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -35,10 +35,12 @@ from longhaul.cdk.sweeping import Sweeping
 from longhaul.cdk.table_databases import TableDatabases
 from longhaul.cdk.triggers import Triggers
 from longhaul.cdk.workflow import Workflow
-from longhaul.config.arguments import SettingsArguments, from_arguments, project_in
+from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
-from longhaul.config.project import BUILT_IN, Project
+from longhaul.config.job_files import check
+from longhaul.config.project import BUILT_IN, Project, load_project
 from longhaul.config.rights import DATA_BUCKET, access_of, bucket_in, statements
+from longhaul.config.settings import Settings
 from longhaul.config.sources import sources
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
 from longhaul.config.version import version
@@ -46,7 +48,6 @@ from longhaul.domain.lease import JOINED_PREFIX, REQUESTS_PREFIX, stage_folders
 from longhaul.engines.aws_lambda.construct import LambdaJobs
 from longhaul.engines.emr_serverless.construct import EmrServerless
 from longhaul.engines.fargate.construct import SparkRuntime
-from longhaul.metrics import StageMetric
 
 if TYPE_CHECKING:
     from longhaul.engines.construct import EngineConstruct
@@ -76,52 +77,46 @@ class Longhaul(Construct):
         scope: Construct,
         id_: str,
         *,
+        settings: Settings | Mapping[str, Any] | None = None,
         project: Project | Path | str | None = None,
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
-        permissions_boundary: iam.IManagedPolicy | str | None = None,
+        permissions_boundary: iam.IManagedPolicy | None = None,
         notify: Mapping[str, NotifyTarget] | None = None,
-        **settings: Unpack[SettingsArguments],
     ) -> None:
         """Make the parts of a deployment in the stack of `scope`.
 
         Args:
             scope: a stack, or a construct in one.
             id_: with the id `Default`, logical ids are those of a stack that has all parts itself.
+            settings: the model, or a mapping with the names of `longhaul.toml`. What they set
+                overrides the project's: objects merge, lists and scalars replace. `stack_name` is
+                how physical names begin; by default it is made of the stack's name and the
+                construct's path, so that no two constructs share one. `account`, `region` and
+                `bootstrap_qualifier` are the stack's to say.
             project: the folder with `longhaul.toml` and the jobs; None for the catalogue.
             vpc: where tasks run, in the place of a VPC of Longhaul's own.
             vpc_subnets: of `vpc`; by default its private subnets if it has some. Tasks in public
                 ones get public IPs.
-            permissions_boundary: of every role here: a policy, or its name or ARN. By default the
-                project's setting.
+            permissions_boundary: of every role here, in the place of the setting.
             notify: by a stage's name, the queue, topic or event bus that is told when a job of it
                 has ended, in the place of the stage's setting.
-            settings: those of `longhaul.toml`, by the same names. They override the project's.
-                `stack_name` is how physical names begin; by default it is made of the stack's name
-                and the construct's path, so that no two constructs share one.
 
         Raises:
-            SettingsError: arguments are wrong; the message names each.
+            SettingsError: settings are wrong; the message names each.
         """
         super().__init__(scope, id_)
-        stack = Stack.of(self)
-        project = project_in(project)
-        env = {"account": stack.account, "region": stack.region}
-        named = isinstance(permissions_boundary, str)
-        self._settings = from_arguments(
-            {**settings, "permissions_boundary": permissions_boundary} if named else settings,
-            where=self.node.path,
-            name=Names.unique_resource_name(self, max_length=LONGEST_NAME, separator="-"),
-            env={name: value for name, value in env.items() if not Token.is_unresolved(value)},
-            project=project,
-        )
+        if isinstance(project, Path | str):
+            project = load_project(Path(project))
+            check(project)
+        self._settings = self._checked(settings or {}, project)
         self._notify = notify or {}
         self._settings = notify_targets.with_targets(self._settings, self._notify, self.node.path)
         self._take_name()
         if vpc is not None and "network" in self._settings.model_fields_set:
             raise SettingsError(f"{self.node.path}: vpc: network names one too; give one of them")
         self._make_parts(sources(), project, vpc, vpc_subnets)
-        if permissions_boundary is None or isinstance(permissions_boundary, str):
+        if permissions_boundary is None:
             roles.apply_boundary(self, self._settings.permissions_boundary)
         else:
             iam.PermissionsBoundary.of(self).apply(permissions_boundary)
@@ -239,26 +234,6 @@ class Longhaul(Construct):
             _look_up(self._queues, stage, "stage")
         return metrics.named(self.name, metric_name, stage).with_(**options)
 
-    def metric_jobs_started(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
-        """Attempts that the dispatcher has started. Arguments as of `metric`."""
-        return self.metric(StageMetric.STARTED, stage=stage, **options)
-
-    def metric_jobs_succeeded(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
-        """Jobs that have ended well. Arguments as of `metric`."""
-        return self.metric(StageMetric.SUCCEEDED, stage=stage, **options)
-
-    def metric_jobs_dead_lettered(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
-        """Jobs that were given up. Arguments as of `metric`."""
-        return self.metric(StageMetric.DEAD_LETTERED, stage=stage, **options)
-
-    def metric_backlog(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
-        """Jobs that wait. Arguments as of `metric`."""
-        return self.metric(StageMetric.BACKLOG, stage=stage, **options)
-
-    def metric_oldest_waiting(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
-        """For how long the oldest job has waited, in seconds. Arguments as of `metric`."""
-        return self.metric(StageMetric.OLDEST_WAITING, stage=stage, **options)
-
     def add_outputs(self) -> None:
         """Add the outputs by which `longhaul --stack …` finds a deployment: once in a stack."""
         stack = Stack.of(self)
@@ -274,6 +249,21 @@ class Longhaul(Construct):
         CfnOutput(stack, "AlarmsTopicArn", value=self._alarms.topic.topic_arn)
         for prefix, role in zip(prefixes, self._scheduling.roles.values(), strict=True):
             CfnOutput(stack, f"{prefix}SchedulerRoleArn", value=role.role_arn)
+
+    def _checked(self, settings: Settings | Mapping[str, Any], project: Project | None) -> Settings:
+        """The project's settings, overridden by these, and by what the stack says."""
+        if isinstance(settings, Settings):
+            # What is not set keeps the project's value, or the default of a later version.
+            settings = settings.model_dump(mode="json", exclude_unset=True)
+        stack = Stack.of(self)
+        env = {"account": stack.account, "region": stack.region}
+        known = {name: value for name, value in env.items() if not Token.is_unresolved(value)}
+        name = Names.unique_resource_name(self, max_length=LONGEST_NAME, separator="-")
+        if project is None:
+            return load({"stack_name": name}, {**settings, **known}, self.node.path)
+        return project.checked(
+            {"stack_name": project.settings.get("stack_name", name), **settings, **known}
+        )
 
     def _take_name(self) -> None:
         """Refuse a name that another construct of the app has in the same environment."""
@@ -484,13 +474,13 @@ class Longhaul(Construct):
 
     def _grant_notices(self, role: iam.IRole) -> None:
         named = [each for each in self._settings.stages if each.name not in self._notify]
-        grants.notify(role, (stage.notify for stage in named if stage.notify))
+        grants.notify(role, (stage.advanced.notify for stage in named if stage.advanced.notify))
         for target in self._notify.values():
             notify_targets.grant(target, role)
 
     def _grant_jobs(self, stage: StageDeployment, *, never: Sequence[str]) -> None:
         """Give the roles of a stage what its jobs need, on every engine the same."""
-        if stage.role is not None:
+        if stage.advanced.role is not None:
             # It is its team's, also in Lake Formation.
             return
         settings, access = self._settings, access_of(stage, self._settings)
@@ -511,11 +501,11 @@ class Longhaul(Construct):
             grants.keep_apart(role, self._data, others)
             grants.use_keys(role, read=read_keys, write=write_keys)
             grants.read_code(role, [self._data.absolute(each) for each in access.code])
-            grants.read_secrets(role, stage.secrets.values())
+            grants.read_secrets(role, stage.advanced.secrets.values())
             if engine.meaning.has_tables:
                 who = roles.stage_id(stage.name, pascal(engine.meaning.name))
                 self._databases.open_to(role, who, writes=access.writes, reads=access.reads)
-        if stage.policies:
+        if stage.advanced.policies:
             # Apart from our own part, with which it would share names of statements.
             policy = iam.Policy(
                 self,
@@ -523,7 +513,7 @@ class Longhaul(Construct):
                 statements=[iam.PolicyStatement.from_json(each) for each in statements(stage)],
                 roles=[each.job_roles[stage.name] for each in self._engines],
             )
-            for each in stage.policies:
+            for each in stage.advanced.policies:
                 acknowledge_wildcards(
                     policy, each.Resource, "The settings of the stage ask for it."
                 )

@@ -48,7 +48,7 @@ class Dashboard(Construct):
 
 def _row(namespace: str, deployment: StageDeployment) -> Iterable[cloudwatch.IWidget]:
     stage, width = deployment.name, _WIDTH // (1 + len(_GAUGES))
-    jobs = (*JOBS, NoticeMetric.LOST) if deployment.notify else JOBS
+    jobs = (*JOBS, NoticeMetric.LOST) if deployment.advanced.notify else JOBS
     for title, metrics in {"jobs": jobs, **_GAUGES}.items():
         shown = [of_stage(namespace, metric, stage, statistic_of(metric)) for metric in metrics]
         yield _graph(f"{stage}: {title}", shown, width)

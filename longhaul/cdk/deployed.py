@@ -119,8 +119,8 @@ def _check_jobs(known: RuntimeSettings) -> None:
         for name in stage.limits.jobs or ():
             if name not in known.jobs and not name.startswith(known.paths.job_prefixes):
                 raise SettingsError(
-                    f"{CONTEXT_KEY}.stages.{n}.limits.jobs: {stage.name} has {name!r}, which is "
-                    "neither a job nor below a prefix of job_prefixes; "
+                    f"{CONTEXT_KEY}.stages.{n}.advanced.limits.jobs: {stage.name} has {name!r}, "
+                    "which is neither a job nor below a prefix of job_prefixes; "
                     f"the jobs are: {', '.join(known.jobs)}"
                 )
 
@@ -132,9 +132,10 @@ def _check_alarms(settings: Settings, known: RuntimeSettings) -> None:
     """
     for n, stage in enumerate(settings.stages):
         limits = known.stage(stage.name).limits.jobs
-        for place, expression in enumerate(stage.alarms):
+        for number, expression in enumerate(stage.advanced.alarms):
             job = watched(expression).job
-            where = f"{CONTEXT_KEY}.stages.{n}.alarms.{place}: {expression!r} watches {job!r}"
+            place = f"{CONTEXT_KEY}.stages.{n}.advanced.alarms.{number}"
+            where = f"{place}: {expression!r} watches {job!r}"
             if job not in known.jobs and not job.startswith(known.paths.job_prefixes):
                 near = get_close_matches(job, known.jobs, n=1)
                 raise SettingsError(
@@ -155,11 +156,14 @@ def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
     bucket = EXAMPLES[DATA_BUCKET]
     text = known.model_dump_json().replace(known.paths.data_bucket, bucket)
     known = RuntimeSettings.model_validate_json(text)
-    triggers = [(each.name, each.on_object) for each in settings.stages if each.on_object]
+    triggers = [
+        (each.name, each.advanced.on_object) for each in settings.stages if each.advanced.on_object
+    ]
     for n, stage in enumerate(settings.stages):
+        trigger = stage.advanced.on_object
         bodies = {
             "schedule": stage.schedule and stage.schedule.example(),
-            "on_object": stage.on_object and stage.on_object.example(bucket),
+            "advanced.on_object": trigger and trigger.example(bucket),
         }
         for name, body in bodies.items():
             if body is None:
@@ -171,11 +175,11 @@ def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
             for field, output in request.places.items():
                 written = place_of(output, bucket)
                 what = "the output" if field == "output" else f"the output {field}"
-                for of_stage, trigger in triggers:
-                    if written.startswith(f"s3://{trigger.bucket or bucket}/{trigger.prefix}"):
+                for of_stage, other in triggers:
+                    if written.startswith(f"s3://{other.bucket or bucket}/{other.prefix}"):
                         raise SettingsError(
                             f"{CONTEXT_KEY}.stages.{n}.{name}.request: {what} is below "
-                            f"{trigger.prefix}, so each of its files would start a job of "
+                            f"{other.prefix}, so each of its files would start a job of "
                             f"{of_stage}; name another prefix"
                         )
 

@@ -31,15 +31,16 @@ def with_targets(settings: Settings, targets: Mapping[str, NotifyTarget], where:
             raise SettingsError(
                 f"{where}: notify: there is no stage {name!r}; there are: {', '.join(stages)}"
             )
-        if stages[name].notify is not None:
+        if stages[name].advanced.notify is not None:
             raise SettingsError(
                 f"{where}: notify: the settings of stage {name!r} name one too; give one of them"
             )
         # Not checked again: CloudFormation's references are no names yet.
-        stages[name] = stages[name].model_copy(update={"notify": _arn(target)})
+        advanced = stages[name].advanced.model_copy(update={"notify": _arn(target)})
+        stages[name] = stages[name].model_copy(update={"advanced": advanced})
     for stage in stages.values():
         for also in ("openlineage", "tree_ended"):
-            if getattr(stage, also) and stage.notify is None:
+            if getattr(stage.advanced, also) and stage.advanced.notify is None:
                 raise SettingsError(
                     f"{where}: stage {stage.name!r} has {also}, and nothing to send its events to:"
                     " name a queue, a topic or a bus in notify"

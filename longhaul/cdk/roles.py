@@ -51,9 +51,11 @@ def job_roles(
     roles: dict[str, iam.IRole] = {}
     for stage in settings.stages:
         own = stage_id(stage.name, id_)
-        if stage.role is not None:
+        if stage.advanced.role is not None:
             # What their team has written is not changed: no grant adds to it.
-            roles[stage.name] = iam.Role.from_role_arn(scope, own, stage.role, mutable=False)
+            roles[stage.name] = iam.Role.from_role_arn(
+                scope, own, stage.advanced.role, mutable=False
+            )
             continue
         roles[stage.name] = role = iam.Role(
             scope,
@@ -62,10 +64,10 @@ def job_roles(
             description=f"What {what} of the stage {stage.name} may do",
             managed_policies=[
                 _managed(scope, f"{own}Policy{n}", each)
-                for n, each in enumerate(stage.managed_policies)
+                for n, each in enumerate(stage.advanced.managed_policies)
             ],
         )
-        for each in stage.managed_policies:
+        for each in stage.advanced.managed_policies:
             if each.startswith("arn:"):
                 acknowledge(role, f"IAM4[Policy::{each}]", "The settings of the stage ask for it.")
     return roles

@@ -1,12 +1,9 @@
 """The one stack of Longhaul's own app: the construct, with outputs."""
 
-from typing import cast
-
 from aws_cdk import DefaultStackSynthesizer, Environment, Stack
 from constructs import Construct
 
 from longhaul.cdk.construct import Longhaul
-from longhaul.config.arguments import OF_THE_STACK, SettingsArguments
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings, code_prefix
 
@@ -36,10 +33,8 @@ class LonghaulStack(Stack):
                 qualifier=settings.bootstrap_qualifier,
             ),
         )
-        given = settings.model_dump(mode="json", exclude_unset=True, exclude={*OF_THE_STACK})
-        given["stack_name"] = settings.stack_name
+        # Said, where it is the default: otherwise the construct makes a name of its own.
+        settings = settings.model_copy(update={"stack_name": settings.stack_name})
         # With this id the logical ids are those of a stack that has the parts itself.
-        self.longhaul = Longhaul(
-            self, "Default", project=project, **cast("SettingsArguments", given)
-        )
+        self.longhaul = Longhaul(self, "Default", settings=settings, project=project)
         self.longhaul.add_outputs()

@@ -37,7 +37,7 @@ class Triggers(Construct):
         """`undelivered` keeps what EventBridge could not send in a day."""
         super().__init__(scope, id_)
         for stage in stages:
-            if (trigger := stage.on_object) is None:
+            if (trigger := stage.advanced.on_object) is None:
                 continue
             if trigger.bucket is None:
                 data.publish_events()

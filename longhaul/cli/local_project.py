@@ -109,10 +109,10 @@ def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
 
 def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
     usual: int = StageSettings.model_fields["slots"].default
+    advanced = dict(stage.get("advanced", {}))
     # The embedded AWS has neither roles nor policies of the account.
-    kept = {
-        name: value for name, value in stage.items() if name not in ("role", "managed_policies")
-    }
-    if secrets := stage.get("secrets"):
-        kept["secrets"] = {name: _WHERE.sub(_HERE, arn) for name, arn in secrets.items()}
-    return {**kept, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}
+    for name in ("role", "managed_policies"):
+        advanced.pop(name, None)
+    if secrets := advanced.get("secrets"):
+        advanced["secrets"] = {name: _WHERE.sub(_HERE, arn) for name, arn in secrets.items()}
+    return {**stage, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS), "advanced": advanced}

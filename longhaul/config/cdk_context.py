@@ -14,13 +14,14 @@ from pydantic_core import ErrorDetails
 
 from longhaul.config.errors import SettingsError
 from longhaul.config.settings import CONTEXT_KEY, Settings
+from longhaul.config.stages import AdvancedStageDeployment
 
 
-def load(usual: JsonValue, override: JsonValue) -> Settings:
-    """The settings of `cdk.json`, overridden by those of the context.
+def load(usual: JsonValue, override: JsonValue, where: str = CONTEXT_KEY) -> Settings:
+    """The usual settings, such as those of `cdk.json`, overridden by others.
 
-    Objects merge; lists and scalars replace. Each argument is an object, an object as JSON text, or
-    None.
+    Objects merge; lists and scalars replace. Each of both is an object, an object as JSON text, or
+    None. `where` is what messages begin with.
 
     Raises:
         SettingsError: one or more settings are wrong.
@@ -29,9 +30,7 @@ def load(usual: JsonValue, override: JsonValue) -> Settings:
     if isinstance(result, Settings):
         return result
     raise SettingsError(
-        "\n".join(
-            f"{'.'.join(map(str, (CONTEXT_KEY, *each.location)))}: {each.why}" for each in result
-        )
+        "\n".join(f"{'.'.join(map(str, (where, *each.location)))}: {each.why}" for each in result)
     )
 
 
@@ -103,8 +102,10 @@ def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
 def _explain(detail: ErrorDetails) -> str:
     match detail["type"]:
         case "extra_forbidden":
-            allowed = _fields_beside(detail["loc"])
-            near = get_close_matches(str(detail["loc"][-1]), allowed, n=1, cutoff=0.5)
+            name, allowed = str(detail["loc"][-1]), _fields_beside(detail["loc"])
+            if "advanced" in allowed and name in AdvancedStageDeployment.model_fields:
+                return "is one of a stage's advanced settings: write it under `advanced`"
+            near = get_close_matches(name, allowed, n=1, cutoff=0.5)
             meant = f"did you mean {near[0]}? " if near else ""
             return f"is not a setting; {meant}allowed here: {', '.join(allowed)}"
         case "missing":

@@ -10,6 +10,7 @@ from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
 from longhaul.domain.pipeline import Pipeline
 from longhaul.settings import (
+    AdvancedStageSettings,
     EmrApplication,
     PathPolicy,
     RequestLimits,
@@ -36,7 +37,8 @@ def known_stage(
     """The stage as deployed, among all; `absolute` gives a prefix its bucket."""
     pipeline = Pipeline(stages)
     return Stage(
-        **stage.model_dump(include=set(StageSettings.model_fields) - {"limits", "join"}),
+        **stage.model_dump(include=set(StageSettings.model_fields) - {"join"}),
+        **stage.advanced.model_dump(include=set(AdvancedStageSettings.model_fields) - {"limits"}),
         join=bool(stage.join),
         # A retired one may have no stage before it any more.
         opener=pipeline.opener(stage.name) if stage.name in pipeline.joins else None,
@@ -95,7 +97,7 @@ def _limits(
     stage: StageDeployment, stages: Sequence[StageDeployment], absolute: Callable[[str], str]
 ) -> RequestLimits:
     """The stage's limits, with whole prefixes."""
-    limits = stage.limits.model_dump()
+    limits = stage.advanced.limits.model_dump()
     limits["input_prefixes"] = input_prefixes(stage, stages)
     for name in ("jobs", "input_prefixes", "output_prefixes"):
         if limits[name] is not None:

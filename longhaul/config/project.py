@@ -163,7 +163,11 @@ class Project:
                 why = f"there is no job {job!r}; {meant}there are: {', '.join(self.job_names)}"
                 found.append(Problem(("stages", n, "job"), why))
         for n, stage in enumerate(settings.stages):
-            if stage.engine == "emr-serverless" and stage.job and self._is_plain(stage.job):
+            if (
+                stage.advanced.engine == "emr-serverless"
+                and stage.job
+                and self._is_plain(stage.job)
+            ):
                 why = "is plain Python (`def run(job)`), which emr-serverless does not run"
                 found.append(Problem(("stages", n, "job"), why))
         return found

@@ -111,7 +111,7 @@ class Statement(Model):
 
 def statements(stage: "StageDeployment") -> list[dict[str, Any]]:
     """The stage's own statements, as IAM takes them."""
-    return [each.model_dump(mode="json", exclude_defaults=True) for each in stage.policies]
+    return [each.model_dump(mode="json", exclude_defaults=True) for each in stage.advanced.policies]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def access_of(stage: "StageDeployment", settings: "Settings") -> Access:
     """
     out = (DATA_BUCKET, *(f"s3://{each}/" for each in settings.output_buckets))
     ins = tuple(f"s3://{each}/" for each in settings.input_buckets)
-    limits = stage.limits
+    limits = stage.advanced.limits
     code = settings.job_prefixes
     if limits.jobs is not None:
         code = tuple(each for each in limits.jobs if "/" in each)
@@ -162,10 +162,12 @@ def input_prefixes(
 
     None: wherever the settings of the stack allow.
     """
-    own = stage.limits.input_prefixes
+    own = stage.advanced.limits.input_prefixes
     if own is None:
         return None
-    before = (each.limits.output_prefixes or () for each in stages if stage.name in each.next)
+    before = (
+        each.advanced.limits.output_prefixes or () for each in stages if stage.name in each.next
+    )
     return tuple(dict.fromkeys((*own, *(prefix for each in before for prefix in each))))
 
 

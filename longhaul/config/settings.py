@@ -91,6 +91,8 @@ class NetworkSettings(Model):
 
 
 class Settings(Model):
+    """All of a deployment: the keys of `longhaul.toml`, and the `settings` of the construct."""
+
     # Part of every task family's name, and a name in CloudFormation.
     stack_name: str = Field(default="Longhaul", pattern=r"^[A-Za-z][A-Za-z0-9-]{0,59}$")
     # None: the CDK CLI decides at deploy.
@@ -197,7 +199,9 @@ class Settings(Model):
                 "AWS does not say that Lambda takes images packed otherwise"
             )
         for stage in self.stages:
-            if stage.size == "tiny" and (self.sizes.tiny is None or stage.engine != "fargate"):
+            if stage.size == "tiny" and (
+                self.sizes.tiny is None or stage.advanced.engine != "fargate"
+            ):
                 raise ValueError(
                     f"stage {stage.name!r} has the size tiny, which needs the setting sizes.tiny "
                     "({} will do) and no other engine"
@@ -206,7 +210,7 @@ class Settings(Model):
             self.emr_serverless.check(self.sizes, allow_file_paths=self.allow_file_paths)
             return self
         for stage in self.stages:
-            if stage.engine == "emr-serverless":
+            if stage.advanced.engine == "emr-serverless":
                 raise ValueError(
                     f"stage {stage.name!r} runs on emr-serverless, "
                     "which needs the setting emr_serverless ({} will do)"
@@ -225,10 +229,10 @@ class Settings(Model):
     def _stalls_are_no_late_reports(self) -> "Settings":
         least_s = least_stall_timeout_s(self.lease)
         for stage in self.stages:
-            if stage.stall_timeout_s < least_s:
+            if (stall_s := stage.advanced.stall_timeout_s) < least_s:
                 raise ValueError(
-                    f"stage {stage.name!r}: stall_timeout_s ({stage.stall_timeout_s}) is too short "
-                    f"for jobs that report every {self.lease.progress_period_s:g} s "
+                    f"stage {stage.name!r}: stall_timeout_s ({stall_s}) is too short for jobs that "
+                    f"report every {self.lease.progress_period_s:g} s "
                     f"(lease.progress_period_s); at least {least_s}"
                 )
         return self
@@ -237,7 +241,7 @@ class Settings(Model):
     def _triggers_readable(self) -> "Settings":
         known = (*self.input_buckets, *self.output_buckets)
         for stage in self.stages:
-            bucket = stage.on_object.bucket if stage.on_object else None
+            bucket = stage.advanced.on_object.bucket if stage.advanced.on_object else None
             if bucket is not None and bucket not in known:
                 raise ValueError(
                     f"stage {stage.name!r} has an on_object for the bucket {bucket!r}, which jobs "
@@ -252,11 +256,16 @@ class Settings(Model):
             for name, prefixes, known, setting in (
                 (
                     "input_prefixes",
-                    stage.limits.input_prefixes,
+                    stage.advanced.limits.input_prefixes,
                     (*self.input_buckets, *writable),
                     "input_buckets or output_buckets",
                 ),
-                ("output_prefixes", stage.limits.output_prefixes, writable, "output_buckets"),
+                (
+                    "output_prefixes",
+                    stage.advanced.limits.output_prefixes,
+                    writable,
+                    "output_buckets",
+                ),
             ):
                 for prefix in prefixes or ():
                     if (bucket := bucket_in(prefix)) and bucket not in known:
@@ -269,10 +278,14 @@ class Settings(Model):
     @model_validator(mode="after")
     def _roles_here(self) -> "Settings":
         for stage in self.stages:
-            roles = [stage.role] if stage.role else []
+            roles = [stage.advanced.role] if stage.advanced.role else []
             for what, arns, why in (
                 ("role", roles, "services take roles of their own account alone"),
-                ("managed policy", stage.managed_policies, "roles take those of theirs, or AWS's"),
+                (
+                    "managed policy",
+                    stage.advanced.managed_policies,
+                    "roles take those of theirs, or AWS's",
+                ),
             ):
                 for account in (each.split(":")[4] for each in arns if each.startswith("arn:")):
                     if account != "aws" and self.account not in (None, account):
@@ -285,7 +298,7 @@ class Settings(Model):
     @model_validator(mode="after")
     def _secrets_reachable(self) -> "Settings":
         for stage in self.stages:
-            for name, text in stage.secrets.items():
+            for name, text in stage.advanced.secrets.items():
                 ref = SecretRef.parse(text)
                 if ref.region and self.region not in (None, ref.region):
                     raise ValueError(
@@ -328,7 +341,7 @@ class Settings(Model):
         taken: dict[str, str] = {}
         for stage in self.stages:
             prefix = queue_prefix(self.stack_name, stage)
-            if stage.queue_prefix is None and "-" in stage.name:
+            if stage.advanced.queue_prefix is None and "-" in stage.name:
                 before, _, name = stage.name.rpartition("-")
                 raise ValueError(
                     f"stage {stage.name!r} would have the queue {prefix}-jobs, as would a stage "
@@ -352,9 +365,9 @@ class Settings(Model):
             for kind in ("jobs", "dead-letters")
         }
         for stage in self.stages:
-            if stage.notify is None:
+            if stage.advanced.notify is None:
                 continue
-            _, _, service, region, account, name = stage.notify.split(":")
+            _, _, service, region, account, name = stage.advanced.notify.split(":")
             is_here = self.account in (None, account) and self.region in (None, region)
             if service == "sqs" and name in ours and is_here:
                 raise ValueError(

@@ -18,7 +18,7 @@ from longhaul.domain.paths import TABLES_PREFIX, follow_ons_prefix
 from longhaul.domain.pipeline import MAX_LENGTH, Pipeline
 from longhaul.domain.tables import TablePath
 from longhaul.engines.listed import engine_named
-from longhaul.settings import RequestLimits, SizeName, StageSettings
+from longhaul.settings import AdvancedStageSettings, RequestLimits, SizeName, StageSettings
 
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
 # `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also
@@ -36,22 +36,20 @@ _KEYS_OF_OURS: Final = ("slots", "join")
 
 
 class StageLimits(RequestLimits):
-    """The limits as they are written in the settings: a prefix may be one of the data bucket."""
+    """The most that a request may ask for. A prefix may be a folder of the data bucket."""
 
     jobs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     input_prefixes: tuple[Prefix, ...] | None = None
     output_prefixes: Annotated[tuple[Prefix, ...], Field(min_length=1)] | None = None
 
 
-class StageDeployment(StageSettings):
-    """A stage, with what only the stack needs to know about it."""
+class AdvancedStageDeployment(AdvancedStageSettings):
+    """What few stages set: limits, rights, variables, notices, and when a job is given up."""
 
     # The most that a request may ask for.
     limits: StageLimits = StageLimits()
     # A job that waits longer raises an alarm.
     max_wait_s: int = Field(default=86_400, ge=300)
-    # A job that recurs.
-    schedule: Schedule | None = None
     # Expressions over what its jobs measure, such as `parse: bad_rows > 100`.
     alarms: Annotated[tuple[MetricAlarm, ...], Field(max_length=50)] = ()
     # A job for each object that is created below a prefix.
@@ -77,6 +75,55 @@ class StageDeployment(StageSettings):
     # stack `c` and `b` of the stack `c-a` would share queues.
     queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
 
+    @model_validator(mode="after")
+    def _each_variable_once(self) -> "AdvancedStageDeployment":
+        if twice := sorted(self.environment.keys() & self.secrets.keys()):
+            raise ValueError(f"{', '.join(twice)} is in environment and in secrets; leave one out")
+        return self
+
+    @model_validator(mode="after")
+    def _rights_of_one_kind(self) -> "AdvancedStageDeployment":
+        if self.role is not None and (self.policies or self.managed_policies):
+            raise ValueError(
+                "the stage has a role of its own, which the stack does not change: put what is in "
+                "policies and managed_policies into that role"
+            )
+        sids = [each.Sid for each in self.policies if each.Sid]
+        if twice := next((each for each in sids if sids.count(each) > 1), None):
+            raise ValueError(
+                f"policies has two statements with the Sid {twice}; IAM takes each once"
+            )
+        statements = [each.model_dump(exclude_defaults=True) for each in self.policies]
+        if (length := len(json.dumps(statements, separators=(",", ":")))) > _MAX_POLICIES:
+            raise ValueError(
+                f"policies has {length:,} characters, and a role has room for {_MAX_POLICIES:,}; "
+                "put some into a managed policy (managed_policies)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _times_within_limits(self) -> "AdvancedStageDeployment":
+        for name, limit in (
+            ("timeout_s", "max_timeout_s"),
+            ("stall_timeout_s", "max_stall_timeout_s"),
+            ("max_attempts", "max_attempts"),
+        ):
+            value, ceiling = getattr(self, name), getattr(self.limits, limit)
+            if value > ceiling:
+                raise ValueError(
+                    f"{name} ({value:,}) is above limits.{limit} ({ceiling:,}); raise the limit"
+                )
+        return self
+
+
+class StageDeployment(StageSettings):
+    """A stage: a queue, how many of its jobs run at once, and what follows from a success."""
+
+    # A job that recurs.
+    schedule: Schedule | None = None
+    # What few stages set.
+    advanced: AdvancedStageDeployment = AdvancedStageDeployment()
+
     @field_validator("name")
     @classmethod
     def _no_key_of_ours(cls, name: str) -> str:
@@ -88,63 +135,25 @@ class StageDeployment(StageSettings):
         return name
 
     @model_validator(mode="after")
-    def _each_variable_once(self) -> "StageDeployment":
-        if twice := sorted(self.environment.keys() & self.secrets.keys()):
-            raise ValueError(
-                f"the stage {self.name!r} has {', '.join(twice)} in environment and in secrets; "
-                "leave one out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _rights_of_one_kind(self) -> "StageDeployment":
-        if self.role is not None and (self.policies or self.managed_policies):
-            raise ValueError(
-                f"the stage {self.name!r} has a role of its own, which the stack does not change: "
-                "put what is in policies and managed_policies into that role"
-            )
-        sids = [each.Sid for each in self.policies if each.Sid]
-        if twice := next((each for each in sids if sids.count(each) > 1), None):
-            raise ValueError(
-                f"the policies of stage {self.name!r} have two statements with the Sid {twice}; "
-                "IAM takes each once"
-            )
-        statements = [each.model_dump(exclude_defaults=True) for each in self.policies]
-        if (length := len(json.dumps(statements, separators=(",", ":")))) > _MAX_POLICIES:
-            raise ValueError(
-                f"the policies of stage {self.name!r} have {length:,} characters, and a role has "
-                f"room for {_MAX_POLICIES:,}; put some into a managed policy (managed_policies)"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _defaults_within_limits(self) -> "StageDeployment":
+    def _requests_within_limits(self) -> "StageDeployment":
         sizes: tuple[SizeName, ...] = get_args(SizeName)
-        limits = self.limits
+        limits = self.advanced.limits
         if sizes.index(self.size) > sizes.index(limits.max_size):
             raise ValueError(
-                f"size {self.size} is above limits.max_size ({limits.max_size}); raise the limit"
+                f"size {self.size} is above advanced.limits.max_size ({limits.max_size}); raise "
+                "the limit"
             )
-        for name, value, ceiling in (
-            ("timeout_s", self.timeout_s, limits.max_timeout_s),
-            ("stall_timeout_s", self.stall_timeout_s, limits.max_stall_timeout_s),
-            ("max_attempts", self.max_attempts, limits.max_attempts),
-        ):
-            if value > ceiling:
-                limit = name if name.startswith("max_") else f"max_{name}"
-                raise ValueError(
-                    f"{name} ({value:,}) is above limits.{limit} ({ceiling:,}); raise the limit"
-                )
         if self.job and limits.jobs is not None and self.job not in limits.jobs:
             raise ValueError(
-                f"the job {self.job!r} is not in limits.jobs ({', '.join(limits.jobs)}); add it"
+                f"the job {self.job!r} is not in advanced.limits.jobs ({', '.join(limits.jobs)}); "
+                "add it"
             )
         return self
 
 
 def queue_prefix(stack_name: str, stage: StageDeployment) -> str:
     """How the names of a stage's queues begin."""
-    return stage.queue_prefix or f"{stack_name}-{stage.name}"
+    return stage.advanced.queue_prefix or f"{stack_name}-{stage.name}"
 
 
 def pascal(name: str) -> str:
@@ -219,7 +228,8 @@ def _check_join(
         # While a stage between them is retired, nothing leads there any more. No job of the join,
         # or of a stage behind it, ever led there.
         may_have_led = not pipeline.is_behind(opener, stage.name) and any(
-            each.retired and pipeline.leads(each.name, stage.name) for each in stages.values()
+            each.advanced.retired and pipeline.leads(each.name, stage.name)
+            for each in stages.values()
         )
         if not pipeline.leads(opener, stage.name) and not may_have_led:
             raise ValueError(
@@ -241,7 +251,7 @@ def _check_join(
         )
 
 
-def _check_upstream(stage: StageSettings, sources: Sequence[str]) -> None:
+def _check_upstream(stage: StageDeployment, sources: Sequence[str]) -> None:
     if len(set(sources)) < len(sources):
         raise ValueError(f"stage {stage.name!r} is named twice in one `next`: {', '.join(sources)}")
     if sources and stage.job is None:
@@ -249,7 +259,7 @@ def _check_upstream(stage: StageSettings, sources: Sequence[str]) -> None:
             f"stage {stage.name!r} needs a `job`: "
             f"what follows a success of {', '.join(sources)} runs it, unless that names another"
         )
-    if stage.join and len(sources) != 1 and not (stage.retired and not sources):
+    if stage.join and len(sources) != 1 and not (stage.advanced.retired and not sources):
         raise ValueError(
             f"stage {stage.name!r} joins what comes through one stage; "
             + (f"{', '.join(sources)} lead to it" if sources else "none leads to it")
@@ -258,7 +268,7 @@ def _check_upstream(stage: StageSettings, sources: Sequence[str]) -> None:
 
 def _check_outputs(stage: StageDeployment, sources: Sequence[str]) -> None:
     """Check that a follow-on that names no output may write where it is given one."""
-    prefixes, place = stage.limits.output_prefixes, follow_ons_prefix(stage.name)
+    prefixes, place = stage.advanced.limits.output_prefixes, follow_ons_prefix(stage.name)
     if stage.follow_on.output:
         return
     if sources and prefixes is not None and not place.startswith(prefixes):
@@ -276,23 +286,23 @@ def _check_follow_on(
     output = stage.follow_on.output
     if output is None:
         return
-    table, prefixes = TablePath.of(output), stage.limits.output_prefixes
+    table, prefixes = TablePath.of(output), stage.advanced.limits.output_prefixes
     place = f"{TABLES_PREFIX}{table.database}/{table.name}/"
     if not sources:
         raise ValueError(
             f"stage {stage.name!r} has a follow_on, and no stage leads to it: "
             "name it in the `next` of one"
         )
-    if not engine_named(stage.engine).has_tables:
+    if not engine_named(stage.advanced.engine).has_tables:
         raise ValueError(
-            f"stage {stage.name!r} runs on {stage.engine}, whose jobs write to no tables; "
+            f"stage {stage.name!r} runs on {stage.advanced.engine}, whose jobs write to no tables; "
             "take its follow_on out"
         )
     for each in following:
-        if not engine_named(each.engine).has_tables:
+        if not engine_named(each.advanced.engine).has_tables:
             raise ValueError(
-                f"stage {each.name!r} runs on {each.engine}, whose jobs read no tables, and gets "
-                f"the follow_on.output of {stage.name!r}; take that out"
+                f"stage {each.name!r} runs on {each.advanced.engine}, whose jobs read no tables, "
+                f"and gets the follow_on.output of {stage.name!r}; take that out"
             )
     if not stage.join and stage.follow_on.mode not in ("append", "overwrite_partitions"):
         raise ValueError(
@@ -308,20 +318,20 @@ def _check_follow_on(
 
 
 def _check_retired(stage: StageDeployment, sources: Sequence[StageDeployment]) -> None:
-    if not stage.retired:
+    if not stage.advanced.retired:
         return
     if stage.schedule is not None:
         raise ValueError(
             f"stage {stage.name!r} is retired and has a schedule, which would go on sending jobs; "
             "take the schedule out"
         )
-    if stage.on_object is not None:
+    if stage.advanced.on_object is not None:
         raise ValueError(
             f"stage {stage.name!r} is retired and has an on_object, which would go on sending "
             "jobs; take it out"
         )
     for source in sources:
-        if not source.retired:
+        if not source.advanced.retired:
             raise ValueError(
                 f"stage {source.name!r} leads to {stage.name!r}, which is retired: what follows "
                 f"from its jobs would wait without end; take {stage.name!r} out of its `next`, "

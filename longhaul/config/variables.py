@@ -63,9 +63,11 @@ SecretArn = Annotated[str, AfterValidator(_secret)]
 def variables_of(stages: Iterable["StageDeployment"]) -> dict[str, JobVariables]:
     """By stage, what its jobs find in their environment; only of stages that have any."""
     return {
-        each.name: JobVariables(environment=each.environment, secrets=each.secrets)
+        each.name: JobVariables(
+            environment=each.advanced.environment, secrets=each.advanced.secrets
+        )
         for each in stages
-        if each.environment or each.secrets
+        if each.advanced.environment or each.advanced.secrets
     }
 
 

@@ -33,7 +33,7 @@ INCOMING: JsonValue = {
 }
 WITH_EMR: dict[str, JsonValue] = {
     "emr_serverless": {"max_vcpu": 40, "idle_stop_minutes": 5},
-    "stages": [{"name": "main", "slots": 10, "engine": "emr-serverless"}],
+    "stages": [{"name": "main", "slots": 10, "advanced": {"engine": "emr-serverless"}}],
 }
 WITH_TINY: dict[str, JsonValue] = {"sizes": {"tiny": {"memory_mib": 3538, "disk_gib": 6}}}
 WITH_ENGINES: dict[str, JsonValue] = {**WITH_TINY, "emr_serverless": {}}
@@ -49,7 +49,11 @@ WITH_ALL: dict[str, JsonValue] = {
     "own_database": False,
     "table_databases": ["their_lake"],
     "stages": [
-        {"name": name, "notify": target, "schedule": EACH_HOUR, "secrets": {"A": SECRET}}
+        {
+            "name": name,
+            "schedule": EACH_HOUR,
+            "advanced": {"notify": target, "secrets": {"A": SECRET}},
+        }
         for name, target in NOTIFIED.items()
     ],
 }
@@ -71,19 +75,21 @@ VARIED: dict[str, JsonValue] = {
         {"name": "main"},
         {
             "name": "clean-up",
-            "queue_prefix": "Longhaul-clean-up",
             "slots": 3,
-            "max_wait_s": 3600,
-            "alarms": ["flights_clean: bad_rows > 100", "flights_clean: share <= 0.5"],
-            "limits": {
-                "max_size": "large",
-                "max_timeout_s": 28_800,
-                "jobs": ["flights_clean", "jobs/nightly/"],
-                "input_prefixes": ["s3://their-input/"],
-                "output_prefixes": ["nightly/"],
-            },
             "schedule": NIGHTLY,
-            "on_object": INCOMING,
+            "advanced": {
+                "queue_prefix": "Longhaul-clean-up",
+                "max_wait_s": 3600,
+                "alarms": ["flights_clean: bad_rows > 100", "flights_clean: share <= 0.5"],
+                "limits": {
+                    "max_size": "large",
+                    "max_timeout_s": 28_800,
+                    "jobs": ["flights_clean", "jobs/nightly/"],
+                    "input_prefixes": ["s3://their-input/"],
+                    "output_prefixes": ["nightly/"],
+                },
+                "on_object": INCOMING,
+            },
         },
     ],
     "input_buckets": ["their-input"],

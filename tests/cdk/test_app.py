@@ -130,7 +130,7 @@ def test_a_trigger_whose_jobs_could_not_run_or_would_start_each_other_is_refused
         **changes,
     }
     prefix = "tables/" if "table:" in str(request["output"]) else "incoming/"
-    stages = [{"on_object": {"prefix": prefix, "request": request}}]
+    stages = [{"advanced": {"on_object": {"prefix": prefix, "request": request}}}]
 
     with pytest.raises(SettingsError) as refused:
         build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
@@ -142,7 +142,7 @@ def test_triggers_that_would_start_each_other_are_refused(tmp_path: Path) -> Non
     def stage(name: str, prefix: str, to: str) -> dict[str, Any]:
         output = f"s3://<data-bucket>/{to}{{object.id}}/"
         request = {"job": "flights_clean", "inputs": {"flights": "{object}"}, "output": output}
-        return {"name": name, "on_object": {"prefix": prefix, "request": request}}
+        return {"name": name, "advanced": {"on_object": {"prefix": prefix, "request": request}}}
 
     stages = [stage("one", "a/", "b/"), stage("two", "b/", "a/")]
 
@@ -151,7 +151,7 @@ def test_triggers_that_would_start_each_other_are_refused(tmp_path: Path) -> Non
 
 
 def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:
-    stages = [{"limits": {"jobs": ["sql", "flights_cleam"]}}]
+    stages = [{"advanced": {"limits": {"jobs": ["sql", "flights_cleam"]}}}]
 
     with pytest.raises(SettingsError, match=r"limits\.jobs: main has 'flights_cleam'"):
         build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
@@ -162,9 +162,8 @@ def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
 ) -> None:
     profile = json.loads((ROOT / "longhaul/cli/profile.json").read_text())["longhaul"]
 
-    parts = ("on_object", "notify")
-    first = {name: value for name, value in profile["stages"][0].items() if name not in parts}
-    local = synthesize(tmp_path, profile | {"stages": [first], "emr_serverless": None, "sizes": {}})
+    del profile["stages"][0]["advanced"]["notify"]
+    local = synthesize(tmp_path, profile | {"emr_serverless": None, "sizes": {}})
 
     assert {name: resource["Type"] for name, resource in local.template["Resources"].items()} == {
         name: resource["Type"] for name, resource in usual.template["Resources"].items()

@@ -1,6 +1,5 @@
 """The construct in stacks of other people's apps."""
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -8,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from longhaul.cdk import Longhaul, NetworkSettings, SettingsError, StageDeployment, Trigger, roles
-from longhaul.config.arguments import (
-    OF_THE_CONSTRUCT,
-    OF_THE_STACK,
-    OWN_ARGUMENTS,
-    SettingsArguments,
+from longhaul.cdk import (
+    AdvancedStageDeployment,
+    EmrSettings,
+    Longhaul,
+    NetworkSettings,
+    Settings,
+    SettingsError,
+    StageDeployment,
+    Trigger,
+    roles,
 )
-from longhaul.config.settings import Settings
 from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 from tests.cdk.synthesis import NO_COPIES, readable
 
@@ -63,11 +65,11 @@ def stack() -> Stack:
     Longhaul(
         stack,
         "Nightly",
+        settings=Settings(stages=(StageDeployment(slots=3), StageDeployment(name="reports"))),
         vpc=vpc,
         permissions_boundary=boundary,
-        stages=[StageDeployment(name="main", slots=3), {"name": "reports"}],
     )
-    Longhaul(stack, "Hourly", architecture="x86_64")
+    Longhaul(stack, "Hourly", settings={"architecture": "x86_64"})
     return stack
 
 
@@ -75,6 +77,10 @@ def stack() -> Stack:
 def template(stack: Stack) -> dict[str, Any]:
     content: dict[str, Any] = Template.from_stack(stack).to_json()
     return content
+
+
+def stage_with(**advanced: Any) -> StageDeployment:
+    return StageDeployment(advanced=AdvancedStageDeployment(**advanced))
 
 
 def theirs(name: str = "Theirs", app: App | None = None) -> Stack:
@@ -123,16 +129,17 @@ def test_two_have_metrics_of_their_own(stack: Stack) -> None:
     nightly, hourly = child(stack, "Nightly"), child(stack, "Hourly")
 
     assert nightly.name != hourly.name
-    assert nightly.metric_backlog("main").namespace == nightly.name
-    assert hourly.metric_backlog("main").namespace == hourly.name
+    for each in (nightly, hourly):
+        assert each.metric(StageMetric.BACKLOG, stage="main").namespace == each.name
 
 
 def test_the_same_name_twice_is_refused() -> None:
     app = App(context=NO_COPIES)
-    Longhaul(theirs("One", app), "Longhaul", stack_name="Ours")
+    ours = Settings(stack_name="Ours")
+    Longhaul(theirs("One", app), "Longhaul", settings=ours)
 
     with pytest.raises(SettingsError, match=r"^Two/Longhaul: stack_name: another .* 'Ours'"):
-        Longhaul(theirs("Two", app), "Longhaul", stack_name="Ours")
+        Longhaul(theirs("Two", app), "Longhaul", settings=ours)
 
 
 def test_tasks_run_in_the_private_subnets_of_a_given_vpc(
@@ -154,11 +161,11 @@ def test_tasks_run_in_the_private_subnets_of_a_given_vpc(
 
 
 def test_a_vpc_and_the_settings_network_exclude_each_other() -> None:
-    stack = theirs()
+    stack, settings = theirs(), Settings(network=NetworkSettings())
     with pytest.raises(SettingsError, match=r"^Theirs/Longhaul: vpc: network "):
-        Longhaul(stack, "Longhaul", vpc=ec2.Vpc(stack, "Vpc"), network=NetworkSettings())
+        Longhaul(stack, "Longhaul", settings=settings, vpc=ec2.Vpc(stack, "Vpc"))
     with pytest.raises(SettingsError, match=r"^Theirs/Ours/Network: functions_in_vpc needs a VPC"):
-        Longhaul(stack, "Ours", functions_in_vpc=True)
+        Longhaul(stack, "Ours", settings=Settings(functions_in_vpc=True))
 
 
 def test_every_role_of_the_construct_has_the_boundary(template: dict[str, Any]) -> None:
@@ -188,25 +195,17 @@ def test_names_of_roles_fit_and_differ_whatever_their_stacks_are_called() -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("settings", "message"),
     [
-        (
-            {"bootstrap_qualifier": "acme"},
-            "bootstrap_qualifier: is no argument: give the stack a `synthesizer` that says it",
-        ),
-        ({"permissions_boundary": "not one"}, 'permissions_boundary: is "not one"; '),
         ({"stages": [{"name": "main", "slots": 0}]}, "stages.0.slots: is 0; "),
-        ({"stage": []}, "stage: is no argument; did you mean stages? allowed here: access_log_"),
-        ({"notfy": {}}, "notfy: is no argument; did you mean notify?"),
-        ({"region": "eu-west-1"}, "region: is no argument: give the stack an `env`"),
-        ({"input_buckets": ["A"]}, 'input_buckets.0: is "A"; '),
+        ({"stage": []}, "stage: is not a setting; did you mean stages? allowed here: access_log_"),
     ],
 )
-def test_a_wrong_argument_is_named(arguments: Any, message: str) -> None:
+def test_a_wrong_setting_is_named(settings: Any, message: str) -> None:
     with pytest.raises(SettingsError) as raised:
-        Longhaul(theirs(), "Longhaul", **arguments)
+        Longhaul(theirs(), "Longhaul", settings=settings)
 
-    assert str(raised.value).startswith(f"Theirs/Longhaul: {message}")
+    assert str(raised.value).startswith(f"Theirs/Longhaul.{message}")
 
 
 def test_buckets_and_keys_that_the_same_app_makes_need_no_names() -> None:
@@ -216,9 +215,11 @@ def test_buckets_and_keys_that_the_same_app_makes_need_no_names() -> None:
     Longhaul(
         stack,
         "Longhaul",
-        input_buckets=[raw.bucket_name],
-        output_buckets=[clean.bucket_name],
-        kms_keys={clean.bucket_name: [key.key_arn]},
+        settings=Settings(
+            input_buckets=(raw.bucket_name,),
+            output_buckets=(clean.bucket_name,),
+            kms_keys={clean.bucket_name: (key.key_arn,)},
+        ),
     )
     template = Template.from_stack(stack).to_json()
 
@@ -252,7 +253,7 @@ def test_queues_topics_and_buses_of_the_same_app_are_told_when_jobs_have_ended()
     Longhaul(
         stack,
         "Longhaul",
-        stages=[{"name": name} for name in stages],
+        settings=Settings(stages=tuple(StageDeployment(name=name) for name in stages)),
         notify=dict(zip(stages, (queue, topic, bus, usual), strict=True)),
     )
     template = Template.from_stack(stack).to_json()
@@ -291,17 +292,18 @@ def test_queues_topics_and_buses_of_the_same_app_are_told_when_jobs_have_ended()
 )
 def test_a_stage_that_notifies_is_known_and_notifies_one(stage: str, message: str) -> None:
     stack = theirs()
-    told = StageDeployment(name="main", notify="arn:aws:sns:eu-central-1:123456789012:ended")
+    told = stage_with(notify="arn:aws:sns:eu-central-1:123456789012:ended")
+    settings, topic = Settings(stages=(told,)), sns.Topic(stack, "Topic")
     with pytest.raises(SettingsError, match=f"^Theirs/Longhaul: notify: {message}$"):
-        Longhaul(stack, "Longhaul", stages=[told], notify={stage: sns.Topic(stack, "Topic")})
+        Longhaul(stack, "Longhaul", settings=settings, notify={stage: topic})
 
 
 @pytest.mark.parametrize("also", ["openlineage", "tree_ended"])
 def test_further_events_need_somebody_to_notify(also: str) -> None:
     stack = theirs()
-    told = StageDeployment(name="main", **{also: True})
+    told = stage_with(**{also: True})
     with pytest.raises(SettingsError, match=f"stage 'main' has {also}, and nothing to send"):
-        Longhaul(stack, "Longhaul", stages=[told])
+        Longhaul(stack, "Longhaul", settings=Settings(stages=(told,)))
 
 
 def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None:
@@ -317,8 +319,9 @@ def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None
     Longhaul(
         stack,
         "Longhaul",
-        input_buckets=[raw.bucket_name],
-        stages=[StageDeployment(on_object=trigger)],
+        settings=Settings(
+            input_buckets=(raw.bucket_name,), stages=(stage_with(on_object=trigger),)
+        ),
     )
 
     (pattern,) = (
@@ -327,12 +330,6 @@ def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None
         if rule.get("EventPattern", {}).get("source") == ["aws.s3"]
     )
     assert pattern["detail"]["bucket"]["name"] == [stack.resolve(raw.bucket_name)]
-
-
-def test_every_setting_is_an_argument() -> None:
-    expected = set(Settings.model_fields) - {*OF_THE_STACK, *OF_THE_CONSTRUCT}
-
-    assert set(SettingsArguments.__annotations__) == expected
 
 
 def grants(stack: Stack, user: iam.User) -> list[dict[str, Any]]:
@@ -348,7 +345,7 @@ def grants(stack: Stack, user: iam.User) -> list[dict[str, Any]]:
 
 def test_a_producer_may_send_to_the_granted_stage_alone() -> None:
     stack = theirs()
-    longhaul = Longhaul(stack, "Longhaul", stages=[{"name": "main"}, {"name": "reports"}])
+    longhaul = Longhaul(stack, "Longhaul", settings={"stages": [{}, {"name": "reports"}]})
     one, both = iam.User(stack, "One"), iam.User(stack, "Both")
 
     longhaul.grant_submit(one, "reports").assert_success()
@@ -363,7 +360,7 @@ def test_a_producer_may_send_to_the_granted_stage_alone() -> None:
 
 def test_a_program_with_the_client_gets_what_its_page_names() -> None:
     stack = theirs()
-    longhaul = Longhaul(stack, "Longhaul", stages=[{"name": "main"}])
+    longhaul = Longhaul(stack, "Longhaul")
     role = iam.Role(stack, "Program", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
 
     longhaul.grant_client(role)
@@ -428,7 +425,7 @@ def test_drivers_may_read_no_more_of_the_apps_assets_than_their_own_stacks() -> 
     prefixed = Stack(
         app, "Prefixed", synthesizer=DefaultStackSynthesizer(bucket_prefix="theirs/prefixed/")
     )
-    longhaul = Longhaul(prefixed, "Longhaul", emr_serverless={})
+    longhaul = Longhaul(prefixed, "Longhaul", settings=Settings(emr_serverless=EmrSettings()))
 
     (fetched,) = (
         readable(statement["Resource"])
@@ -441,7 +438,7 @@ def test_drivers_may_read_no_more_of_the_apps_assets_than_their_own_stacks() -> 
     assert fetched.endswith("/theirs/prefixed/*")
     assert longhaul.job_role("main", "emr-serverless") is not longhaul.job_role("main")
     with pytest.raises(SettingsError, match=r"^Theirs/Longhaul/EmrServerless: .*\(bucket_prefix="):
-        Longhaul(theirs(), "Longhaul", emr_serverless={})
+        Longhaul(theirs(), "Longhaul", settings=Settings(emr_serverless=EmrSettings()))
 
 
 def test_the_command_finds_a_construct_by_outputs() -> None:
@@ -452,13 +449,3 @@ def test_the_command_finds_a_construct_by_outputs() -> None:
 
     outputs = Template.from_stack(stack).to_json()["Outputs"]
     assert {"JobsQueueUrl", "LeasesTableName", "DataBucketName"} <= outputs.keys()
-
-
-def test_the_arguments_that_a_message_lists_are_those_of_the_construct() -> None:
-    own = {
-        name
-        for name, each in inspect.signature(Longhaul.__init__).parameters.items()
-        if each.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-
-    assert {*OWN_ARGUMENTS} == own

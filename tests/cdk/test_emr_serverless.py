@@ -401,7 +401,7 @@ def test_files_of_killed_jobs_in_the_work_area_expire(
     ("settings", "problem"),
     [
         (
-            {"stages": [{"engine": "emr-serverless"}]},
+            {"stages": [{"advanced": {"engine": "emr-serverless"}}]},
             "stage 'main' runs on emr-serverless, which needs the setting",
         ),
         (

@@ -128,7 +128,9 @@ def test_the_docs_say_how_many_dispatchers_a_stage_may_have(usual: Synthesis) ->
 def test_a_retired_stage_keeps_its_queues_and_settings_and_starts_nothing(
     tmp_path: Path,
 ) -> None:
-    retired = synthesize(tmp_path, {"stages": [{"name": "main"}, {"name": "old", "retired": True}]})
+    retired = synthesize(
+        tmp_path, {"stages": [{"name": "main"}, {"name": "old", "advanced": {"retired": True}}]}
+    )
 
     mappings = {
         mapping["EventSourceArn"]: mapping["Enabled"]

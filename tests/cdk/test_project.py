@@ -105,8 +105,9 @@ def test_all_wrong_settings_are_named_with_lines_and_the_nearest_right_names(
         "[[stages]]\n"
         'name = "clean"\n'
         "slot = 3\n"
+        "[stages.advanced]\n"
         "timeout_s = -1\n"
-        "[stages.limits]\n"
+        "[stages.advanced.limits]\n"
         "max_attempt = 3\n"
         "[sizes]\n"
         "small = { cpu = 7, memory_mib = 4096, disk_gib = 30 }\n"
@@ -115,7 +116,7 @@ def test_all_wrong_settings_are_named_with_lines_and_the_nearest_right_names(
     with pytest.raises(SettingsError) as refused:
         made.checked()
     lines = [line.removeprefix(f"{made.file}:") for line in str(refused.value).splitlines()]
-    assert [line.partition(":")[0] for line in lines] == ["2", "7", "8", "10", "12"]
+    assert [line.partition(":")[0] for line in lines] == ["2", "7", "9", "11", "13"]
     assert "architekture: is not a setting; did you mean architecture?" in lines[0]
     assert "stages.1.slot: is not a setting; did you mean slots?" in lines[1]
     assert "did you mean max_attempts?" in lines[3]
@@ -134,7 +135,7 @@ def test_a_stage_for_a_job_that_is_not_there_is_named_with_its_line(tmp_path: Pa
 
 def test_a_stage_on_a_cluster_whose_job_has_no_spark_is_named(tmp_path: Path) -> None:
     text = 'emr_serverless = {}\n[[stages]]\nname = "main"\n[[stages]]\nname = "clean"\n'
-    text += 'engine = "emr-serverless"\njob = "counts"\n'
+    text += 'advanced.engine = "emr-serverless"\njob = "counts"\n'
     files = {"longhaul.toml": text, "jobs/counts.py": "def run(job):\n    pass\n"}
     made = make_project(tmp_path / "p", **files)
     with pytest.raises(SettingsError) as refused:
@@ -146,12 +147,12 @@ def test_a_stage_on_a_cluster_whose_job_has_no_spark_is_named(tmp_path: Path) ->
 
 
 def test_what_synthesis_finds_is_named_with_its_line(tmp_path: Path) -> None:
-    text = '[[stages]]\nname = "main"\n[stages.limits]\njobs = ["no_such_job"]\n'
+    text = '[[stages]]\nname = "main"\n[stages.advanced.limits]\njobs = ["no_such_job"]\n'
     made = make_project(tmp_path / "p", **{"longhaul.toml": text})
     with pytest.raises(SettingsError) as refused:
         build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)
     assert str(refused.value).startswith(
-        f"{made.file}:4: stages.0.limits.jobs: main has 'no_such_job', which is neither a job"
+        f"{made.file}:4: stages.0.advanced.limits.jobs: main has 'no_such_job', which is neither"
     )
 
 
@@ -159,12 +160,12 @@ def test_what_synthesis_finds_is_named_with_its_line(tmp_path: Path) -> None:
     ("stage", "why"),
     [
         (
-            'alarms = ["count_rows: bad > 1", "count_row: bad > 1"]',
-            "4: stages.0.alarms.1: 'count_row: bad > 1' watches 'count_row', which is neither",
+            'advanced.alarms = ["count_rows: bad > 1", "count_row: bad > 1"]',
+            "4: stages.0.advanced.alarms.1: 'count_row: bad > 1' watches 'count_row', which",
         ),
         (
-            'alarms = ["sql: bad > 1"]\nlimits = { jobs = ["count_rows"] }',
-            "4: stages.0.alarms.0: 'sql: bad > 1' watches 'sql', which limits.jobs of main does",
+            'advanced.alarms = ["sql: bad > 1"]\nadvanced.limits = { jobs = ["count_rows"] }',
+            "4: stages.0.advanced.alarms.0: 'sql: bad > 1' watches 'sql', which limits.jobs of",
         ),
     ],
 )
@@ -179,7 +180,7 @@ def test_an_alarm_that_no_job_can_ring_is_named_with_its_line(
 
 
 def test_an_alarm_may_watch_code_by_its_path(tmp_path: Path) -> None:
-    alarms = 'alarms = ["s3://code/jobs/parse.py: bad > 1", "count_rows: bad > 1"]'
+    alarms = 'advanced.alarms = ["s3://code/jobs/parse.py: bad > 1", "count_rows: bad > 1"]'
     text = f'job_prefixes = ["s3://code/jobs/"]\n[[stages]]\nname = "main"\n{alarms}\n'
     made = make_project(tmp_path / "p", **{"longhaul.toml": text})
     build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)

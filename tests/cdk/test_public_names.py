@@ -11,17 +11,17 @@ def test_every_public_name_is_documented() -> None:
 
 def test_what_a_cdk_app_imports() -> None:
     assert members(longhaul.cdk) == {
+        "AdvancedStageDeployment": "",
         "EmrSettings": "",
         "FollowOnSettings": "",
         "LeaseSettings": "",
         "Longhaul": (
             "data_bucket leases_table state_machine alarms_topic name job_roles job_role queue "
-            "dead_letter_queue grant_submit grant_client metric metric_jobs_started "
-            "metric_jobs_succeeded metric_jobs_dead_lettered metric_backlog metric_oldest_waiting "
-            "add_outputs"
+            "dead_letter_queue grant_submit grant_client metric add_outputs"
         ),
         "NetworkSettings": "",
         "Schedule": "",
+        "Settings": "",
         "SettingsError": "",
         "Size": "",
         "Sizes": "",

@@ -23,31 +23,40 @@ STAGES: Final[JsonValue] = [
     {
         "name": "main",
         "next": ["clean"],
-        "limits": {"input_prefixes": ["s3://raw/"], "output_prefixes": ["parsed/"]},
+        "advanced": {"limits": {"input_prefixes": ["s3://raw/"], "output_prefixes": ["parsed/"]}},
     },
     {
         "name": "clean",
         "job": "flights_clean",
-        "limits": {
-            "jobs": ["flights_clean"],
-            "input_prefixes": ["reference/"],
-            "output_prefixes": ["s3://lake/clean/", "stages/clean/", "tables/longhaul/flights/"],
-        },
-        "policies": [
-            {"Effect": "Allow", "Action": "lambda:InvokeFunction", "Resource": HELPER},
-            {
-                "Effect": "Deny",
-                "Action": ["s3:GetObject"],
-                "Resource": ["arn:aws:s3:::lake/clean/x*"],
+        "advanced": {
+            "limits": {
+                "jobs": ["flights_clean"],
+                "input_prefixes": ["reference/"],
+                "output_prefixes": [
+                    "s3://lake/clean/",
+                    "stages/clean/",
+                    "tables/longhaul/flights/",
+                ],
             },
-        ],
-        "managed_policies": ["arn:aws:iam::aws:policy/AWSXRayDaemonWriteAccess", "team/readers"],
+            "policies": [
+                {"Effect": "Allow", "Action": "lambda:InvokeFunction", "Resource": HELPER},
+                {
+                    "Effect": "Deny",
+                    "Action": ["s3:GetObject"],
+                    "Resource": ["arn:aws:s3:::lake/clean/x*"],
+                },
+            ],
+            "managed_policies": [
+                "arn:aws:iam::aws:policy/AWSXRayDaemonWriteAccess",
+                "team/readers",
+            ],
+        },
     },
-    {"name": "crunch", "role": THEIRS},
+    {"name": "crunch", "advanced": {"role": THEIRS}},
     {"name": "open"},
     {
         "name": "greedy",
-        "policies": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}],
+        "advanced": {"policies": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]},
     },
 ]
 SETTINGS: Final[dict[str, JsonValue]] = {
@@ -386,7 +395,7 @@ def test_policies_for_which_limits_leave_no_room_are_refused_at_synth(tmp_path: 
 def test_as_many_stages_as_functions_can_know_fit_one_template(tmp_path: Path) -> None:
     def stages(count: int) -> dict[str, JsonValue]:
         policy = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::x/*"}
-        every = [{"name": f"stage{n}", "policies": [policy]} for n in range(count)]
+        every = [{"name": f"stage{n}", "advanced": {"policies": [policy]}} for n in range(count)]
         return {"stages": every, "emr_serverless": {}, "sizes": {"tiny": {}}}
 
     with pytest.raises(SettingsError, match="use fewer stages"):

@@ -150,10 +150,10 @@ def test_a_schedule_whose_name_scheduler_would_not_take_is_refused() -> None:
     assert asked.members["Name"].metadata["max"] == 64
     schedule: JsonValue = {"expression": "rate(1 day)", "request": dict(REQUEST)}
 
-    assert load(None, {"stages": [{"queue_prefix": "x" * 64, "schedule": schedule}]})
-    assert load(None, {"stages": [{"queue_prefix": "x" * 65}]})
+    assert load(None, {"stages": [{"schedule": schedule, "advanced": {"queue_prefix": "x" * 64}}]})
+    assert load(None, {"stages": [{"advanced": {"queue_prefix": "x" * 65}}]})
     with pytest.raises(SettingsError, match=r"stage 'main' .* 65 characters") as refused:
-        load(None, {"stages": [{"queue_prefix": "x" * 65, "schedule": schedule}]})
+        load(None, {"stages": [{"schedule": schedule, "advanced": {"queue_prefix": "x" * 65}}]})
 
     assert "EventBridge Scheduler allows 64" in str(refused.value)
 

@@ -81,8 +81,12 @@ def test_settings_are_frozen() -> None:
             {"stages": [{"slot": 1}]},
             (
                 "longhaul.stages.0.slot: is not a setting; did you mean slots? "
-                "allowed here: alarms, engine, environment, follow_on, job, join, limits,"
+                "allowed here: advanced, follow_on, job, join, name, next, schedule, size, slots"
             ),
+        ),
+        (
+            {"stages": [{"spot": True}]},
+            "longhaul.stages.0.spot: is one of a stage's advanced settings: write it under",
         ),
         (
             {"stages": [{"next": ["b"]}]},
@@ -169,20 +173,40 @@ def test_settings_are_frozen() -> None:
             "longhaul.stages.0.slots: is 0; input should be greater than or equal to 1",
         ),
         (
-            {"stages": [{"timeout_s": 604_801}]},
-            "longhaul.stages.0.timeout_s: is 604801; input should be less than",
+            {"stages": [{"advanced": {"timeout_s": 604_801}}]},
+            "longhaul.stages.0.advanced.timeout_s: is 604801; input should be less than",
         ),
         ({"stages": [{}, {}]}, "longhaul: stage 'main' clashes with stage 'main'"),
         (
-            {"stages": [{"notify": "https://sqs.eu-central-1.amazonaws.com/123456789012/ended"}]},
-            "longhaul.stages.0.notify: is ",
+            {
+                "stages": [
+                    {
+                        "advanced": {
+                            "notify": "https://sqs.eu-central-1.amazonaws.com/123456789012/ended"
+                        }
+                    }
+                ]
+            },
+            "longhaul.stages.0.advanced.notify: is ",
         ),
         (
-            {"stages": [{"notify": "arn:aws:lambda:eu-central-1:123456789012:function:f"}]},
-            "longhaul.stages.0.notify: is ",
+            {
+                "stages": [
+                    {"advanced": {"notify": "arn:aws:lambda:eu-central-1:123456789012:function:f"}}
+                ]
+            },
+            "longhaul.stages.0.advanced.notify: is ",
         ),
         (
-            {"stages": [{"notify": "arn:aws:sqs:eu-central-1:123456789012:Longhaul-main-jobs"}]},
+            {
+                "stages": [
+                    {
+                        "advanced": {
+                            "notify": "arn:aws:sqs:eu-central-1:123456789012:Longhaul-main-jobs"
+                        }
+                    }
+                ]
+            },
             "longhaul: stage 'main' would notify the queue Longhaul-main-jobs, which is that",
         ),
         (
@@ -197,12 +221,17 @@ def test_settings_are_frozen() -> None:
             ),
         ),
         (
-            {"stages": [{"name": "a"}, {"name": "b-c", "queue_prefix": "Longhaul-a"}]},
+            {
+                "stages": [
+                    {"name": "a"},
+                    {"name": "b-c", "advanced": {"queue_prefix": "Longhaul-a"}},
+                ]
+            },
             "longhaul: stage 'b-c' would have the queue Longhaul-a-jobs, which is that of stage",
         ),
         (
-            {"stages": [{"name": "a", "queue_prefix": "no/slash"}]},
-            'longhaul.stages.0.queue_prefix: is "no/slash"; string should match pattern',
+            {"stages": [{"name": "a", "advanced": {"queue_prefix": "no/slash"}}]},
+            'longhaul.stages.0.advanced.queue_prefix: is "no/slash"; string should match pattern',
         ),
         (
             {"stages": [{}, {"name": "jobs"}]},
@@ -216,7 +245,7 @@ def test_settings_are_frozen() -> None:
             {
                 "stages": [
                     {"name": "a", "next": ["b"]},
-                    {"name": "b", "job": "sql", "retired": True},
+                    {"name": "b", "job": "sql", "advanced": {"retired": True}},
                 ]
             },
             (
@@ -229,8 +258,8 @@ def test_settings_are_frozen() -> None:
                 "stages": [
                     {
                         "name": "a",
-                        "retired": True,
                         "schedule": {"expression": "rate(1 day)", "request": {"job": "sql"}},
+                        "advanced": {"retired": True},
                     },
                 ]
             },
@@ -433,7 +462,7 @@ def test_everything_that_fargate_sells_is_a_valid_size(cpu: int) -> None:
     ],
 )
 def test_a_queue_a_topic_or_a_bus_of_any_account_may_be_notified(target: str) -> None:
-    stage = {"name": "main", "notify": target}
+    stage = {"name": "main", "advanced": {"notify": target}}
     settings = Settings.model_validate({"account": "123456789012", "stages": [stage]})
 
-    assert settings.stages[0].notify == target
+    assert settings.stages[0].advanced.notify == target

@@ -12,7 +12,9 @@ from longhaul.settings import RuntimeSettings
 from tests.builders import settings, stage
 from tests.cdk.synthesis import Synthesis, synthesize
 
-RETIRED: dict[str, JsonValue] = {"stages": [{"name": "main"}, {"name": "old", "retired": True}]}
+RETIRED: dict[str, JsonValue] = {
+    "stages": [{"name": "main"}, {"name": "old", "advanced": {"retired": True}}]
+}
 
 
 @pytest.fixture(params=["usual", "varied", "with_all", "with_tiny", "retired"])

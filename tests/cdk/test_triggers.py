@@ -156,36 +156,36 @@ def test_the_data_bucket_publishes_events_only_for_a_trigger(
 @pytest.mark.parametrize(
     ("trigger", "message"),
     [
-        ({"prefix": ""}, "stages.0.on_object.prefix: is"),
+        ({"prefix": ""}, "stages.0.advanced.on_object.prefix: is"),
         (
             {"prefix": "longhaul/requests/"},
-            "stages.0.on_object.prefix: longhaul/ is Longhaul's own",
+            "stages.0.advanced.on_object.prefix: longhaul/ is Longhaul's own",
         ),
-        ({"suffix": "*.csv"}, "stages.0.on_object.suffix: is"),
+        ({"suffix": "*.csv"}, "stages.0.advanced.on_object.suffix: is"),
         ({"bucket": "theirs"}, "longhaul: stage 'main' has an on_object for the bucket 'theirs'"),
         (
             {"request": {**REQUEST, "job_id": "one"}},
-            "stages.0.on_object.request: job_id and object are made for each object",
+            "stages.0.advanced.on_object.request: job_id and object are made for each object",
         ),
         (
             {"request": {**REQUEST, "start_at": "2020-01-01T00:00Z"}},
-            "stages.0.on_object.request: start_at is one time, and objects come at many",
+            "stages.0.advanced.on_object.request: start_at is one time, and objects come at many",
         ),
         (
             {"request": {**REQUEST, "inputs": {"flights": "s3://<data-bucket>/all/"}}},
-            "stages.0.on_object.request: no input is {object}",
+            "stages.0.advanced.on_object.request: no input is {object}",
         ),
         (
             {"request": {**REQUEST, "output": "s3://<data-bucket>/clean/"}},
-            "stages.0.on_object.request: output must hold {object.id}",
+            "stages.0.advanced.on_object.request: output must hold {object.id}",
         ),
         (
             {"request": {**REQUEST, "outputs": {"report": "s3://<data-bucket>/report/"}}},
-            "stages.0.on_object.request: output must hold {object.id}, and each of outputs too",
+            "stages.0.advanced.on_object.request: output must hold {object.id}, and each",
         ),
         (
             {"request": {**REQUEST, "params": {"at": "<aws.events.rule-arn>"}}},
-            "stages.0.on_object.request: '<' begins a keyword of EventBridge",
+            "stages.0.advanced.on_object.request: '<' begins a keyword of EventBridge",
         ),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
@@ -195,7 +195,7 @@ def test_a_wrong_trigger_is_refused_with_the_reason(
 ) -> None:
     whole = {"prefix": "incoming/", "request": dict(REQUEST), **trigger}
     with pytest.raises(SettingsError) as refused:
-        load(None, {"stages": [{"on_object": whole}]})
+        load(None, {"stages": [{"advanced": {"on_object": whole}}]})
 
     assert message in str(refused.value)
 
@@ -234,4 +234,4 @@ def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
 def test_a_retired_stage_has_no_trigger() -> None:
     whole: dict[str, JsonValue] = {"prefix": "incoming/", "request": dict(REQUEST)}
     with pytest.raises(SettingsError, match="retired and has an on_object"):
-        load(None, {"stages": [{"retired": True, "on_object": whole}]})
+        load(None, {"stages": [{"advanced": {"retired": True, "on_object": whole}}]})

@@ -14,21 +14,25 @@ from tests.synthesized import once
 
 SECRET: Final = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:{}-AbCd12"
 PARAMETER: Final = "arn:aws:ssm:eu-central-1:123456789012:parameter/shop/token"
-STAGES: Final[list[JsonValue]] = [
+STAGES: Final[list[Any]] = [
     {
         "name": "main",
-        "environment": {"DB_HOST": "db.example"},
-        "secrets": {"PASSWORD": f"{SECRET.format('db')}:password::", "TOKEN": PARAMETER},
+        "advanced": {
+            "environment": {"DB_HOST": "db.example"},
+            "secrets": {"PASSWORD": f"{SECRET.format('db')}:password::", "TOKEN": PARAMETER},
+        },
     },
     {
         "name": "clean",
-        "secrets": {"A": SECRET.format("api"), "B": f"{SECRET.format('api')}:key::"},
+        "advanced": {"secrets": {"A": SECRET.format("api"), "B": f"{SECRET.format('api')}:key::"}},
     },
     {"name": "none"},
     {
         "name": "theirs",
-        "role": "arn:aws:iam::123456789012:role/theirs",
-        "secrets": {"A": SECRET.format("api")},
+        "advanced": {
+            "role": "arn:aws:iam::123456789012:role/theirs",
+            "secrets": {"A": SECRET.format("api")},
+        },
     },
 ]
 
@@ -88,9 +92,9 @@ def test_tasks_know_the_variables_of_all_stages_and_a_function_those_of_its_own(
     stack: Synthesis,
 ) -> None:
     every = {
-        each["name"]: {key: each[key] for key in ("environment", "secrets") if key in each}
+        each["name"]: {key: given for key, given in each["advanced"].items() if key != "role"}
         for each in STAGES
-        if isinstance(each, dict) and each["name"] != "none"
+        if "advanced" in each
     }
     for each in stack.resources("AWS::ECS::TaskDefinition").values():
         (container,) = each["ContainerDefinitions"]
@@ -147,14 +151,14 @@ def test_what_could_not_work_is_refused_at_synth(
     stage: dict[str, JsonValue], more: dict[str, JsonValue], why: str
 ) -> None:
     with pytest.raises(SettingsError, match=why):
-        load(None, {"stages": [{"name": "main", **stage}], **more})
+        load(None, {"stages": [{"name": "main", "advanced": stage}], **more})
 
 
 def test_more_variables_than_a_function_has_room_for_are_refused(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     settings: dict[str, JsonValue] = {
-        "stages": [{"name": "main", "environment": {"A": "x" * 4_000}}],
+        "stages": [{"name": "main", "advanced": {"environment": {"A": "x" * 4_000}}}],
         "sizes": {"tiny": {}},
     }
     with pytest.raises(SettingsError, match=r"environment and secrets of stage 'main' need"):

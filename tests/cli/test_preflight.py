@@ -324,7 +324,7 @@ def test_subnets_of_a_teams_own_lead_to_what_tasks_need(
         {"VpcId": "vpc-01234567", "ServiceName": f"com.amazonaws.us-east-1.{each}"}
         for each in endpoints
     ]
-    stages = [{"name": "main", "secrets": {"A": SECRET, "B": PARAMETER}}]
+    stages = [{"name": "main", "advanced": {"secrets": {"A": SECRET, "B": PARAMETER}}}]
 
     found = look(network={**VPC, "assign_public_ip": has_address}, stages=stages)
 
@@ -420,7 +420,9 @@ def test_an_empty_stage_is_taken_out_only_after_it_was_retired(stack: World) -> 
 def test_a_stage_whose_queues_would_be_replaced_is_refused(stack: World) -> None:
     stack.deploy()
 
-    finding = only(look(stages=[{"name": "main", "queue_prefix": "ours"}]), Level.PROBLEM)
+    finding = only(
+        look(stages=[{"name": "main", "advanced": {"queue_prefix": "ours"}}]), Level.PROBLEM
+    )
 
     assert "would be replaced" in finding.what
     assert '"queue_prefix": "' in finding.do

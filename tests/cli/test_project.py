@@ -295,7 +295,7 @@ small = { cpu = 1024, memory_mib = 4096, disk_gib = 30 }
 [[stages]]
 name = "main"
 slots = 40
-timeout_s = 21600
+advanced.timeout_s = 21600
 
 [[stages]]
 name = "second"
@@ -316,9 +316,9 @@ slots = 6
 def test_the_table_local_is_laid_over_the_settings_on_this_machine_alone(tmp_path: Path) -> None:
     project = make_project(tmp_path / "p", **{"longhaul.toml": OVERLAID})
     here = load(dict(project.settings), local_context(project)["longhaul"])
-    assert [(each.name, each.slots, each.timeout_s) for each in here.stages] == [
+    assert [(each.name, each.slots, each.advanced.timeout_s) for each in here.stages] == [
         ("main", 6, 21600),
-        ("second", 2, here.stages[1].timeout_s),
+        ("second", 2, here.stages[1].advanced.timeout_s),
     ]
     assert (here.log_level, here.lease.beat_floor_s) == ("DEBUG", 5)
     assert here.lease.beat_ceiling_s == 10, "the profile's, below the table"

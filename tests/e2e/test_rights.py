@@ -26,19 +26,31 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         {
             **main,
             "next": ["clean"],
-            "tree_ended": True,
-            "limits": {"input_prefixes": ["raw/"], "output_prefixes": ["parsed/"]},
-            "environment": {"DB_HOST": "db"},
-            "secrets": {"PASSWORD": SECRET.format("main-AbCd12:password::"), "TOKEN": PARAMETER},
+            "advanced": {
+                **main["advanced"],
+                "tree_ended": True,
+                "limits": {"input_prefixes": ["raw/"], "output_prefixes": ["parsed/"]},
+                "environment": {"DB_HOST": "db"},
+                "secrets": {
+                    "PASSWORD": SECRET.format("main-AbCd12:password::"),
+                    "TOKEN": PARAMETER,
+                },
+            },
         },
         {
             "name": "clean",
             "job": "probe",
-            "limits": {"input_prefixes": ["reference/"], "output_prefixes": ["stages/clean/"]},
-            "secrets": {"THEIRS": SECRET.format("clean-AbCd12")},
-            "policies": [
-                {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::helpers/*"}
-            ],
+            "advanced": {
+                "limits": {"input_prefixes": ["reference/"], "output_prefixes": ["stages/clean/"]},
+                "secrets": {"THEIRS": SECRET.format("clean-AbCd12")},
+                "policies": [
+                    {
+                        "Effect": "Allow",
+                        "Action": "s3:GetObject",
+                        "Resource": "arn:aws:s3:::helpers/*",
+                    }
+                ],
+            },
         },
     ]
     # Nothing of it runs here, and it is long in the settings of each function.

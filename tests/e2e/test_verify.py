@@ -42,7 +42,7 @@ def with_probes_on_one_machine(tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def _with_probes(factory: pytest.TempPathFactory, local: dict[str, Any]) -> Path:
-    shared = {"timeout_s": 600, "stall_timeout_s": 60}
+    shared = {"advanced": {"timeout_s": 600, "stall_timeout_s": 60}}
     local["stages"] += [
         {"name": "months", "slots": 1, "next": ["clean"], **shared},
         {"name": "clean", "slots": 2, "size": "tiny", "job": "sql", "next": ["delays"], **shared},

@@ -151,7 +151,7 @@ next = ["clean"]
 [[stages]]
 name = "clean"
 job = "count_rows"
-limits = { input_prefixes = ["raw/"] }
+advanced.limits = { input_prefixes = ["raw/"] }
 next = ["other"]
 
 [[stages]]

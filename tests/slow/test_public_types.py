@@ -18,7 +18,7 @@ from longhaul.client import Client, JobDeadError, JobResult, SubmittedJob
 from longhaul.job import Job, Params as Base
 from longhaul.testing import Emitted, MakeJob, Written
 
-from longhaul.cdk import Longhaul, StageDeployment
+from longhaul.cdk import Longhaul, Settings, StageDeployment
 
 from aws_cdk import App, Stack
 from pyspark.sql import SparkSession
@@ -54,7 +54,8 @@ def produce() -> int:
 
 
 stack = Stack(App(), "Jobs")
-longhaul = Longhaul(stack, "Longhaul", stages=[StageDeployment(name="nightly", slots=2)])
+stages = (StageDeployment(name="nightly", slots=2),)
+longhaul = Longhaul(stack, "Longhaul", settings=Settings(stages=stages))
 reveal_type(longhaul.queue("nightly").queue_url)
 """
 WRONG = """

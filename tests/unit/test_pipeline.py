@@ -163,7 +163,10 @@ def test_joins_whose_jobs_cannot_be_told_apart_are_refused(
 
 
 def test_join_keeps_its_opener_while_a_stage_between_them_is_retired() -> None:
-    stages = ({"name": "plan"}, {"name": "clean", "next": ("report",), "retired": True})
+    stages = (
+        {"name": "plan"},
+        {"name": "clean", "next": ("report",), "advanced": {"retired": True}},
+    )
 
     check_pipelines(deployed(*stages, {"name": "report", "join": "plan"}))
 
@@ -171,7 +174,7 @@ def test_join_keeps_its_opener_while_a_stage_between_them_is_retired() -> None:
 @pytest.mark.parametrize("opener", ["report", "after", "last"])
 def test_retired_stage_does_not_hide_an_opener_behind_its_join(opener: str) -> None:
     stages = (
-        {"name": "clean", "next": ("report",), "retired": True},
+        {"name": "clean", "next": ("report",), "advanced": {"retired": True}},
         {"name": "report", "join": opener, "next": ("after",)},
         {"name": "after", "next": ("last",)},
         {"name": "last"},

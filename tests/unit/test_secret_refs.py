@@ -73,7 +73,7 @@ def test_a_value_in_the_place_of_an_arn_is_not_repeated() -> None:
 
 @pytest.mark.parametrize("secrets", ["hunter22", {"PIN": 20131231}, {"A": ["hunter22"]}])
 def test_what_else_is_in_the_place_of_secrets_is_not_repeated(secrets: JsonValue) -> None:
-    problems = read({"stages": [{"name": "main", "secrets": secrets}]})
+    problems = read({"stages": [{"name": "main", "advanced": {"secrets": secrets}}]})
     assert isinstance(problems, list)
     assert problems
     assert not any(each in str(problems) for each in ("hunter22", "20131231"))

@@ -1,12 +1,11 @@
 """The caller: credentials, permissions, and the quotas of the account."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.target import Target
 from longhaul.engines.aws_lambda import ends as aws_lambda
-from longhaul.settings import StageSettings
 
 NEEDED: Mapping[str, Sequence[str]] = {
     "jobs": ("sqs:SendMessage", "sqs:GetQueueAttributes"),
@@ -109,7 +108,8 @@ def quotas(target: Target) -> Iterator[Finding]:
     # Beats and settles are short: a tenth of the slots at the same moment is already a lot.
     needed = _RESERVE + sum(stage.slots for stage in target.settings.stages) / 10
     if target.settings.has_tiny:
-        needed += lambda_slots(target.settings.stages)
+        for stage in target.settings.stages:
+            needed += stage.slots if stage.engine == "fargate" else 0
     yield _enough("concurrent Lambda executions", needed, lambda_limit(target))
 
 
@@ -122,11 +122,6 @@ def _enough(what: str, needed: float, quota: float | None) -> Finding:
             "raise the quota in Service Quotas, or lower the slots",
         )
     return ok(f"quotas: {quota:g} {what} for about {needed:g}")
-
-
-def lambda_slots(stages: Iterable[StageSettings]) -> int:
-    """How many jobs of the size `tiny` may run at once, if all that can ask for it do."""
-    return sum(stage.slots for stage in stages if stage.engine == "fargate")
 
 
 def lambda_limit(target: Target) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
-from longhaul.cli.checks.account import find_quota, lambda_limit, lambda_slots
+from longhaul.cli.checks.account import find_quota, lambda_limit
 from longhaul.cli.checks.docker import builds
 from longhaul.cli.checks.finding import Finding, Level, ok, problem, skipped, warning
 from longhaul.cli.target import Target
@@ -136,10 +136,10 @@ def quotas(plan: Plan) -> Iterator[Finding]:
         stages = [
             each
             for each in plan.settings.stages
-            if each.spot is spot
-            and each.engine == "fargate"
+            if each.advanced.spot is spot
+            and each.advanced.engine == "fargate"
             and each.size in sizes
-            and not each.retired
+            and not each.advanced.retired
         ]
         if not stages:
             continue
@@ -170,7 +170,8 @@ def quotas(plan: Plan) -> Iterator[Finding]:
 
 def _concurrency(plan: Plan) -> Finding:
     """Whether jobs on Lambda leave room for the stack's own functions: all share one limit."""
-    jobs = lambda_slots(each for each in plan.settings.stages if not each.retired)
+    stages = [each for each in plan.settings.stages if not each.advanced.retired]
+    jobs = sum(each.slots for each in stages if each.advanced.engine == "fargate")
     needed, limit = jobs + _OWN_FUNCTIONS, lambda_limit(plan.target)
     text = f"quotas: the account may run {limit} Lambda functions at once"
     if limit >= needed:
@@ -326,14 +327,15 @@ def _removed(target: Target, stage: Stage) -> Iterator[Finding]:
         yield problem(
             f"stage {stage.name}: is not in the settings any more, and still has "
             f"{', '.join(work)}: the deployment would delete its queues with what is in them",
-            'put it back with "retired": true, and let it run empty '
+            "put it back with `advanced = { retired = true }`, and let it run empty "
             "(docs/operations.md, Take a stage out)",
         )
     elif not stage.retired:
         yield problem(
             f"stage {stage.name}: is not in the settings any more, and was not retired: a job that "
             "is sent or claimed during the deployment would be lost",
-            'put it back with "retired": true, deploy, and take it out with the next deployment',
+            "put it back with `advanced = { retired = true }`, deploy, and take it out with the "
+            "next deployment",
         )
 
 

@@ -70,8 +70,8 @@ def _of_tasks(plan: Plan) -> Iterator[Finding]:
     if quota is None:
         yield skipped(f"network: {name}: the service does not say")
         return
-    stages = [each for each in plan.settings.stages if not each.retired]
-    slots = sum(each.slots for each in stages if each.engine == "fargate")
+    stages = [each for each in plan.settings.stages if not each.advanced.retired]
+    slots = sum(each.slots for each in stages if each.advanced.engine == "fargate")
     there = len(
         _listed(plan.target.client("ec2"), "describe_network_interfaces", "NetworkInterfaces", [])
     )
@@ -98,8 +98,8 @@ def _of_services(plan: Plan) -> Iterator[Finding]:
     services |= {
         SecretRef.parse(secret).service
         for stage in settings.stages
-        if not stage.retired
-        for secret in stage.secrets.values()
+        if not stage.advanced.retired
+        for secret in stage.advanced.secrets.values()
     }
     services |= {"sqs", "states", "ecs"} if settings.functions_in_vpc else set()
     # A function gets no address.
