@@ -517,8 +517,6 @@ class Longhaul(Construct):
                 acknowledge_wildcards(
                     policy, each.Resource, "The settings of the stage ask for it."
                 )
-            own = (each.job_roles[stage.name] for each in self._engines)
-            roles.check_room(stage, own, policy)
 
     def _place(self, prefix: str) -> grants.Place:
         """Where a prefix of the settings is."""

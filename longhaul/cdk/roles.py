@@ -1,28 +1,20 @@
 """The roles of stages, and what an account may ask of every role: a boundary, a name, a path."""
 
-from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from json import dumps
-from typing import Any, Final
+from typing import Final
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from longhaul.cdk.nag import acknowledge
-from longhaul.config.errors import SettingsError
 from longhaul.config.settings import Settings
-from longhaul.config.stages import StageDeployment, pascal
+from longhaul.config.stages import pascal
 from longhaul.settings import StageSettings
 
 _LONGEST: Final = 64
 _LONGEST_REGION: Final = 14
 _DIGEST: Final = 8
-# Characters of all policies that are a role's own, without white space.
-_MAX_INLINE: Final = 10_240
-# Of what CloudFormation fills in: an account or a region, and the ARN of a bucket.
-_LONGEST_PSEUDO: Final = 15
-_LONGEST_ARN: Final = 90
 # Ids of constructs that say nothing in a name.
 _UNSAID: Final = ("Default", "Resource")
 
@@ -71,47 +63,6 @@ def job_roles(
             if each.startswith("arn:"):
                 acknowledge(role, f"IAM4[Policy::{each}]", "The settings of the stage ask for it.")
     return roles
-
-
-def check_room(stage: StageDeployment, roles: Iterable[iam.IRole], policies: iam.Policy) -> None:
-    """Check that the policies of a stage fit its roles, beside what follows from its limits.
-
-    The CDK moves into managed policies what does not fit its own policy of a role, and does not
-    count others.
-
-    Raises:
-        SettingsError: IAM would refuse them.
-    """
-    added = _length(policies)
-    for role in roles:
-        ours = role.node.find_child("DefaultPolicy")
-        if isinstance(ours, iam.Policy) and (length := _length(ours) + added) > _MAX_INLINE:
-            raise SettingsError(
-                f"stage {stage.name!r} needs up to {length:,} characters for its policies and for "
-                f"what follows from its limits, and a role has room for {_MAX_INLINE:,}; put some "
-                "into a managed policy (managed_policies), or name fewer prefixes"
-            )
-
-
-def _length(policy: iam.Policy) -> int:
-    content = Stack.of(policy).resolve(policy.document)
-    return len(dumps(_filled(content), separators=(",", ":")))
-
-
-def _filled(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """With as many characters as CloudFormation may fill in."""
-    match value:
-        case {"Ref": str(name)} if name.startswith("AWS::"):
-            return "x" * _LONGEST_PSEUDO
-        case {"Ref": _} | {"Fn::GetAtt": _}:
-            return "x" * _LONGEST_ARN
-        case {"Fn::Join": [str(separator), [*parts]]}:
-            return separator.join(str(_filled(part)) for part in parts)
-        case Mapping():
-            return {key: _filled(each) for key, each in value.items()}
-        case list():
-            return [_filled(each) for each in value]
-    return value
 
 
 def _managed(scope: Construct, id_: str, policy: str) -> iam.IManagedPolicy:

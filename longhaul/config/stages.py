@@ -27,8 +27,7 @@ Prefix = Annotated[
     str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")
 ]
 
-# Of IAM's 10,240 for the policies of a role. Ours take two thousand and more; that all fit is
-# looked at in `longhaul.cdk.roles`, where ours are known.
+# Of IAM's 10,240 for the policies of a role. Ours take two thousand and more.
 _MAX_POLICIES: Final = 6_000
 # The slots and the arrivals at joins are in the table as `slots#…` and `join#…`. A task may write
 # all items under `<stage>#`.

@@ -105,18 +105,18 @@ def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"colour": 1}, "on_object.request: colour: unknown field"),
+        ({"colour": 1}, "advanced.on_object.request: colour: unknown field"),
         (
             {"output": "s3://<data-bucket>/incoming/{object.id}/"},
-            "on_object.request: the output is below incoming/, so each of its files would start",
+            "advanced.on_object.request: the output is below incoming/, so each of its files",
         ),
         (
             {"outputs": {"report": "s3://<data-bucket>/incoming/{object.id}/"}},
-            "on_object.request: the output outputs.report is below incoming/, so each of its files",
+            "advanced.on_object.request: the output outputs.report is below incoming/",
         ),
         (
             {"output": "table://longhaul/files", "mode": "append"},
-            "on_object.request: the output is below tables/, so each of its files would start",
+            "advanced.on_object.request: the output is below tables/, so each of its files",
         ),
     ],
 )

@@ -310,7 +310,7 @@ def test_a_role_of_the_teams_own_stays_as_it_is(stack: Synthesis) -> None:
 
 
 def _stage(**settings: JsonValue) -> dict[str, JsonValue]:
-    return {"stages": [{"name": "main", **settings}]}
+    return {"stages": [{"name": "main", "advanced": settings}]}
 
 
 _READING: dict[str, JsonValue] = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
@@ -324,7 +324,7 @@ def _statement(**changed: JsonValue) -> dict[str, JsonValue]:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        (_statement(Effect=None), r"stages\.0\.policies\.0\.Effect: is missing"),
+        (_statement(Effect=None), r"stages\.0\.advanced\.policies\.0\.Effect: is missing"),
         (_statement(Action=None), r"policies\.0\.Action: is missing"),
         (_statement(Resource=None), r"policies\.0\.Resource: is missing"),
         (_statement(Effect="Permit"), r"policies\.0\.Effect: is \"Permit\""),
@@ -378,18 +378,6 @@ def test_rights_that_can_be_none_are_refused_at_synth(
 ) -> None:
     with pytest.raises(SettingsError, match=problem):
         load(None, settings)
-
-
-def test_policies_for_which_limits_leave_no_room_are_refused_at_synth(tmp_path: Path) -> None:
-    tables = [f"tables/longhaul/t{n}/" for n in range(20)]
-    queue = "arn:aws:sqs:us-east-1:123456789012:a-queue-with-a-long-name-{}"
-    policy = {
-        "Effect": "Allow",
-        "Action": "sqs:SendMessage",
-        "Resource": [queue.format(n) for n in range(88)],
-    }
-    with pytest.raises(SettingsError, match=r"stage 'main'.* role has room for 10,240.*managed"):
-        synthesize(tmp_path, _stage(limits={"output_prefixes": tables}, policies=[policy]))
 
 
 def test_as_many_stages_as_functions_can_know_fit_one_template(tmp_path: Path) -> None:

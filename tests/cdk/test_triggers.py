@@ -225,9 +225,10 @@ def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
     )
     (stage_,) = load(None, {"stages": [json.loads(text)]}).stages
 
-    assert stage_.on_object
+    trigger = stage_.advanced.on_object
+    assert trigger
     known = settings(paths=PathPolicy(data_bucket="data-bucket"), jobs=("wav_previews",))
-    request = parse_request(json.dumps(stage_.on_object.example("data-bucket")), known, stage())
+    request = parse_request(json.dumps(trigger.example("data-bucket")), known, stage())
     assert request.inputs == {"audio": "s3://data-bucket/incoming/file.wav"}
 
 

@@ -125,7 +125,7 @@ def test_the_page_has_the_snippets_that_are_tested_here() -> None:
 def test_the_alarms_are_those_of_a_stage() -> None:
     (text,) = (code for kind, code in SNIPPETS if kind == "toml")
     (found,) = tomllib.loads(text)["stages"]
-    assert StageDeployment.model_validate(found).alarms == (
+    assert StageDeployment.model_validate(found).advanced.alarms == (
         *("parse: bad_rows > 100", "parse: share <= 0.5"),
     )
 
