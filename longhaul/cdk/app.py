@@ -16,10 +16,10 @@ from pydantic import JsonValue
 
 from longhaul.cdk.layer import LayerError
 from longhaul.cdk.stack import LonghaulStack
-from longhaul.config.cdk_context import load
+from longhaul.config.cdk_context import merged
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
-from longhaul.config.project import Project, demo, load_project
+from longhaul.config.project import Project, bare, demo, load_project
 from longhaul.config.project_file import VARIABLE
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
@@ -55,17 +55,15 @@ def build(
         # The CLI passes cdk.json's own settings where none override them.
         settings = project.checked(None if given == usual[CONTEXT_KEY] else given)
     else:
-        settings = load(usual[CONTEXT_KEY], given)
-    try:
-        LonghaulStack(
-            app,
-            settings.stack_name,
-            settings=settings,
-            project=project or demo(),
-            env=Environment(account=settings.account, region=settings.region),
-        )
-    except SettingsError as error:
-        raise (project.placed(error) if project else error) from error
+        project = demo()
+        settings = (project or bare()).checked(merged(usual[CONTEXT_KEY], given))
+    LonghaulStack(
+        app,
+        settings.stack_name,
+        settings=settings,
+        project=project,
+        env=Environment(account=settings.account, region=settings.region),
+    )
     return app
 
 

@@ -35,10 +35,9 @@ from longhaul.cdk.sweeping import Sweeping
 from longhaul.cdk.table_databases import TableDatabases
 from longhaul.cdk.triggers import Triggers
 from longhaul.cdk.workflow import Workflow
-from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
-from longhaul.config.project import BUILT_IN, Project, load_project
+from longhaul.config.project import Project, bare, load_project
 from longhaul.config.rights import DATA_BUCKET, access_of, bucket_in, statements
 from longhaul.config.settings import Settings
 from longhaul.config.sources import sources
@@ -259,11 +258,9 @@ class Longhaul(Construct):
         env = {"account": stack.account, "region": stack.region}
         known = {name: value for name, value in env.items() if not Token.is_unresolved(value)}
         name = Names.unique_resource_name(self, max_length=LONGEST_NAME, separator="-")
-        if project is None:
-            return load({"stack_name": name}, {**settings, **known}, self.node.path)
-        return project.checked(
-            {"stack_name": project.settings.get("stack_name", name), **settings, **known}
-        )
+        of = project or bare()
+        usual = {"stack_name": of.settings.get("stack_name", name)}
+        return of.checked({**usual, **settings, **known}, self.node.path)
 
     def _take_name(self) -> None:
         """Refuse a name that another construct of the app has in the same environment."""
@@ -313,7 +310,7 @@ class Longhaul(Construct):
         self._engines: list[EngineConstruct] = [self._spark, *others]
         self._runtime_settings = deployed.runtime_settings(
             settings=settings,
-            jobs=project.job_names if project else BUILT_IN,
+            jobs=(project or bare()).job_names,
             queues=self._queues,
             leases=self._leases,
             data=self._data,

@@ -17,11 +17,11 @@ from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.stages import AdvancedStageDeployment
 
 
-def load(usual: JsonValue, override: JsonValue, where: str = CONTEXT_KEY) -> Settings:
-    """The usual settings, such as those of `cdk.json`, overridden by others.
+def load(usual: JsonValue, override: JsonValue) -> Settings:
+    """The settings of `cdk.json`, overridden by those of the context.
 
-    Objects merge; lists and scalars replace. Each of both is an object, an object as JSON text, or
-    None. `where` is what messages begin with.
+    Objects merge; lists and scalars replace. Each argument is an object, an object as JSON text, or
+    None.
 
     Raises:
         SettingsError: one or more settings are wrong.
@@ -29,9 +29,7 @@ def load(usual: JsonValue, override: JsonValue, where: str = CONTEXT_KEY) -> Set
     result = read(merged(usual, override))
     if isinstance(result, Settings):
         return result
-    raise SettingsError(
-        "\n".join(f"{'.'.join(map(str, (where, *each.location)))}: {each.why}" for each in result)
-    )
+    raise SettingsError("\n".join(each.at(CONTEXT_KEY) for each in result))
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,10 @@ class Problem:
 
     location: tuple[int | str, ...]
     why: str
+
+    def at(self, where: str) -> str:
+        """As a line that begins with where the settings are."""
+        return f"{'.'.join(map(str, (where, *self.location)))}: {self.why}"
 
 
 def merged(usual: JsonValue, override: JsonValue) -> dict[str, JsonValue]:

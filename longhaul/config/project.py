@@ -8,12 +8,12 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from longhaul.config.cdk_context import Problem, merged, read
 from longhaul.config.errors import SettingsError
+from longhaul.config.known import unfit
 from longhaul.config.project_file import FILE, read_file
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
@@ -81,23 +81,24 @@ class Project:
         own = {module.stem for module in modules if not module.stem.startswith("_")}
         return tuple(sorted({*own, *BUILT_IN}))
 
-    def checked(self, override: Any = None) -> Settings:  # noqa: ANN401 - JSON
+    def checked(self, override: Any = None, where: str = CONTEXT_KEY) -> Settings:  # noqa: ANN401 - JSON
         """The settings, overridden by those of the CDK's context.
 
-        `[local]` is checked too, and is no part of what is returned.
+        `[local]` is checked too, and is no part of what is returned. `where` is what messages begin
+        with where the project has no file of settings.
 
         Raises:
             SettingsError: some are wrong; all are named, with their lines.
         """
         result = read(merged(dict(self.settings), override))
-        problems = self._unknown_jobs(result) if isinstance(result, Settings) else result
+        problems = [*self._unfit(result)] if isinstance(result, Settings) else result
         if isinstance(result, Settings) and not problems:
             problems = self._wrong_local()
             if not problems:
                 return result
         lines = [(line_of(self.text, each.location) or 0, each) for each in problems]
         lines.sort(key=lambda each: each[0])
-        raise SettingsError("\n".join(self._placed(*each) for each in lines))
+        raise SettingsError("\n".join(self._placed(*each, where) for each in lines))
 
     def on_this_machine(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Settings with `[local]` laid over them.
@@ -131,7 +132,7 @@ class Project:
         if problems:
             return problems
         result = read(self.on_this_machine(self.settings))
-        wrong = self._unknown_jobs(result) if isinstance(result, Settings) else result
+        wrong = [*self._unfit(result)] if isinstance(result, Settings) else result
         return [replace(each, location=self._in_local(each.location)) for each in wrong]
 
     def _in_local(self, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -144,33 +145,13 @@ class Project:
                     return (LOCAL_KEY, "stages", own.index(stages[n]["name"]), *rest)
         return (LOCAL_KEY, *location)
 
-    def placed(self, error: SettingsError) -> SettingsError:
-        """What the CDK app says of a setting, such as `longhaul.stages.0.schedule: …`, by line."""
-        found = re.match(rf"{CONTEXT_KEY}((?:\.\w+)*): ", str(error))
-        if found is None:
-            return error
-        names = found[1].split(".")[1:]
-        location = tuple(int(name) if name.isdigit() else name for name in names)
-        line = line_of(self.text, location) or 0
-        return SettingsError(self._placed(line, Problem(location, str(error)[found.end() :])))
-
-    def _unknown_jobs(self, settings: Settings) -> Sequence[Problem]:
-        found = []
-        for n, job in enumerate(stage.job for stage in settings.stages):
-            if job is not None and job not in self.job_names:
-                near = get_close_matches(job, self.job_names, n=1)
-                meant = f"did you mean {near[0]}? " if near else ""
-                why = f"there is no job {job!r}; {meant}there are: {', '.join(self.job_names)}"
-                found.append(Problem(("stages", n, "job"), why))
+    def _unfit(self, settings: Settings) -> Iterator[Problem]:
+        yield from unfit(settings, self.job_names)
         for n, stage in enumerate(settings.stages):
-            if (
-                stage.advanced.engine == "emr-serverless"
-                and stage.job
-                and self._is_plain(stage.job)
-            ):
+            is_on_emr = stage.advanced.engine == "emr-serverless"
+            if is_on_emr and stage.job and self._is_plain(stage.job):
                 why = "is plain Python (`def run(job)`), which emr-serverless does not run"
-                found.append(Problem(("stages", n, "job"), why))
-        return found
+                yield Problem(("stages", n, "job"), why)
 
     def _is_plain(self, job: str) -> bool:
         try:
@@ -178,10 +159,13 @@ class Project:
         except (OSError, SyntaxError, ValueError):  # as the check of the files says
             return False
 
-    def _placed(self, line: int, problem: Problem) -> str:
-        where = f"{self.file}:{line}" if line else str(self.file)
+    def _placed(self, line: int, problem: Problem, where: str) -> str:
+        if not self.text:
+            return problem.at(where)
         path = ".".join(map(str, problem.location))
-        return f"{where}: {f'{path}: ' if path else ''}{problem.why}"
+        return (
+            f"{self.file}:{f'{line}:' if line else ''} {f'{path}: ' if path else ''}{problem.why}"
+        )
 
 
 def load_project(folder: Path) -> Project:
@@ -202,6 +186,11 @@ def load_project(folder: Path) -> Project:
         line = line_of(text, (LOCAL_KEY, 0))
         raise SettingsError(f"{file}:{line}: {LOCAL_KEY}: write it as a table, [{LOCAL_KEY}]")
     return Project(of_project, text, version, content, local)
+
+
+def bare() -> Project:
+    """No project: the jobs that every stack has, and no settings."""
+    return Project(sources(), "", None, {})
 
 
 def demo() -> Project | None:

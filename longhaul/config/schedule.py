@@ -19,7 +19,7 @@ DATA_BUCKET: Final = "<data-bucket>"
 SCHEDULED_TIME: Final = "<aws.scheduler.scheduled-time>"
 SCHEDULE_ARN: Final = "<aws.scheduler.schedule-arn>"
 EXAMPLES: Final[Mapping[str, str]] = {
-    DATA_BUCKET: "data-bucket",
+    DATA_BUCKET: "data",
     SCHEDULED_TIME: "2022-03-22T18:59:43Z",
     SCHEDULE_ARN: ("arn:aws:scheduler:us-east-1:123456789012:schedule/default/Longhaul-main"),
 }

@@ -153,7 +153,7 @@ def test_triggers_that_would_start_each_other_are_refused(tmp_path: Path) -> Non
 def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:
     stages = [{"advanced": {"limits": {"jobs": ["sql", "flights_cleam"]}}}]
 
-    with pytest.raises(SettingsError, match=r"limits\.jobs: main has 'flights_cleam'"):
+    with pytest.raises(SettingsError, match=r"limits\.jobs\.1: there is no job 'flights_cleam'"):
         build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from hashlib import sha256
@@ -146,44 +147,41 @@ def test_a_stage_on_a_cluster_whose_job_has_no_spark_is_named(tmp_path: Path) ->
     )
 
 
-def test_what_synthesis_finds_is_named_with_its_line(tmp_path: Path) -> None:
-    text = '[[stages]]\nname = "main"\n[stages.advanced.limits]\njobs = ["no_such_job"]\n'
-    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
-    with pytest.raises(SettingsError) as refused:
-        build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)
-    assert str(refused.value).startswith(
-        f"{made.file}:4: stages.0.advanced.limits.jobs: main has 'no_such_job', which is neither"
-    )
-
-
 @pytest.mark.parametrize(
-    ("stage", "why"),
+    ("advanced", "why"),
     [
+        ('limits = { jobs = ["no_such_job"] }', "limits.jobs.0: there is no job 'no_such_job'"),
         (
-            'advanced.alarms = ["count_rows: bad > 1", "count_row: bad > 1"]',
-            "4: stages.0.advanced.alarms.1: 'count_row: bad > 1' watches 'count_row', which",
+            'alarms = ["count_rows: bad > 1", "count_row: bad > 1"]',
+            "alarms.1: there is no job 'count_row'; did you mean count_rows?",
         ),
         (
-            'advanced.alarms = ["sql: bad > 1"]\nadvanced.limits = { jobs = ["count_rows"] }',
-            "4: stages.0.advanced.alarms.0: 'sql: bad > 1' watches 'sql', which limits.jobs of",
+            'alarms = ["sql: bad > 1"]\nlimits = { jobs = ["count_rows"] }',
+            "alarms.0: limits.jobs does not let 'sql' run",
+        ),
+        (
+            (
+                'on_object.prefix = "in/"\n'
+                'on_object.request = { inputs = { a = "{object}" }, mode = "append" }'
+            ),
+            "on_object.request: output: is missing",
         ),
     ],
 )
-def test_an_alarm_that_no_job_can_ring_is_named_with_its_line(
-    tmp_path: Path, stage: str, why: str
+def test_what_names_a_job_that_cannot_be_is_named_with_its_line(
+    tmp_path: Path, advanced: str, why: str
 ) -> None:
-    text = f'job_prefixes = ["s3://code/jobs/"]\n[[stages]]\nname = "main"\n{stage}\n'
+    text = f'job_prefixes = ["s3://code/jobs/"]\n[[stages]]\n[stages.advanced]\n{advanced}\n'
     made = make_project(tmp_path / "p", **{"longhaul.toml": text})
     with pytest.raises(SettingsError) as refused:
-        build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)
-    assert str(refused.value).startswith(f"{made.file}:{why}")
+        made.checked()
+    assert re.match(rf"{made.file}:[45]: stages\.0\.advanced\.{re.escape(why)}", str(refused.value))
 
 
 def test_an_alarm_may_watch_code_by_its_path(tmp_path: Path) -> None:
     alarms = 'advanced.alarms = ["s3://code/jobs/parse.py: bad > 1", "count_rows: bad > 1"]'
     text = f'job_prefixes = ["s3://code/jobs/"]\n[[stages]]\nname = "main"\n{alarms}\n'
-    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
-    build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)
+    assert make_project(tmp_path / "p", **{"longhaul.toml": text}).checked()
 
 
 @pytest.mark.parametrize(

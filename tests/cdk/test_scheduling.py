@@ -169,7 +169,7 @@ def test_the_docs_stage_with_a_schedule_is_a_valid_setting() -> None:
     ).stages
 
     assert stage_.schedule
-    known = settings(paths=PathPolicy(data_bucket="data-bucket"), jobs=("days",))
+    known = settings(paths=PathPolicy(data_bucket="data"), jobs=("days",))
     assert parse_request(json.dumps(stage_.schedule.example()), known, stage()).job_id == (
         "scheduled/2022-03-22T18:59:43Z"
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.config.known import known_in_tests
+from longhaul.config.known import known
 from longhaul.domain.lineage import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
 from longhaul.domain.message import MAX_JOB_BYTES
 from longhaul.domain.verdict import OutcomeClass
@@ -164,7 +164,7 @@ def test_in_a_project_a_job_emits_into_the_projects_own_stages(
     make_job: MakeJob, emitted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make_project(tmp_path / "p", **{"longhaul.toml": STAGES_OF_A_PROJECT})
-    monkeypatch.setenv(VARIABLE, known_in_tests(project).model_dump_json())
+    monkeypatch.setenv(VARIABLE, known(project.checked(), project.job_names).model_dump_json())
     request = {"inputs": {"rows": "s3://data/raw/1.csv"}}
     first, second = make_job({}), make_job({}, stage="clean")
     assert emitted(first) == {}

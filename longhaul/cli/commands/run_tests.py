@@ -45,7 +45,7 @@ def run_tests(
     Example: longhaul test -k carriers
     """
     from longhaul.cli.local_project import make_ready, python_environment
-    from longhaul.config.known import known_in_tests
+    from longhaul.config.known import known
     from longhaul.settings import VARIABLE
 
     project = chosen()
@@ -57,7 +57,7 @@ def run_tests(
     make_ready(project)
     # -P: no folder of the project hides one of the checkout.
     command = [sys.executable, "-P", "-m", "pytest", *(arguments or [])]
-    settings = {VARIABLE: known_in_tests(project).model_dump_json()}
+    settings = {VARIABLE: known(project.checked(), project.job_names).model_dump_json()}
     environment = os.environ | python_environment(project) | settings
     done = subprocess.run(command, cwd=project.folder, env=environment, check=False)
     if done.returncode == _NO_TESTS:
