@@ -108,8 +108,7 @@ def quotas(target: Target) -> Iterator[Finding]:
     # Beats and settles are short: a tenth of the slots at the same moment is already a lot.
     needed = _RESERVE + sum(stage.slots for stage in target.settings.stages) / 10
     if target.settings.has_tiny:
-        for stage in target.settings.stages:
-            needed += stage.slots if stage.engine == "fargate" else 0
+        needed += sum(each.slots for each in target.settings.stages if each.engine == "fargate")
     yield _enough("concurrent Lambda executions", needed, lambda_limit(target))
 
 
