@@ -54,7 +54,9 @@ def no_other_rows_go(seen: "Seen", change: "TableChange") -> str | None:
     came_at = seen.lake.came_at
     if seen.mode_of(token) == "append":
         late = sorted(row for row in change.removed if not _is_of_earlier_run(seen, row, token))
-        left = sorted(row for row in change.after if _is_of_earlier_run(seen, row, token))
+        # Where the job's row had expired, nobody knew any more that it ran before.
+        known = change.after if token.key not in seen.expired else ()
+        left = sorted(row for row in known if _is_of_earlier_run(seen, row, token))
     else:
         late = sorted(row for row in change.removed if came_at[row] > seen.lake.listed_at[token])
         began_at = seen.attempts[token].started_at
