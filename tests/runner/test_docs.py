@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.lazy_tables import publisher_of
 from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.cli.cli import app
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
 from longhaul.config.stages import StageDeployment
@@ -242,13 +240,6 @@ def test_every_message_is_valid_where_the_settings_allow_its_code(job: str) -> N
 def test_no_message_brings_code_by_default(job: str) -> None:
     with pytest.raises(InvalidRequestError, match="code from S3 is not allowed here"):
         parse_request(json.dumps(MESSAGES[job]), settings(), stage())
-
-
-def test_the_command_exists() -> None:
-    (command,) = (code for kind, code in SNIPPETS if kind == "console")
-    _, longhaul, subcommand, _ = command.split()
-    assert longhaul == "longhaul"
-    assert CliRunner().invoke(app, [subcommand, "--help"]).exit_code == 0
 
 
 def test_the_table_of_sizes_is_that_of_the_settings() -> None:

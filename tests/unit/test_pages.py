@@ -74,15 +74,12 @@ def test_every_decision_is_listed_and_their_numbers_have_no_holes() -> None:
     assert [int(page[:4]) for page in pages] == list(range(1, len(pages) + 1))
 
 
-def test_every_decision_that_the_code_names_exists() -> None:
-    numbers = {page.name[:4] for page in (ROOT / "docs" / "internals" / "decisions").glob("0*.md")}
-    for package in (
-        "examples",
-        "functions",
-        "infra",
-        "longhaul",
-    ):
-        for file in (ROOT / package).rglob("*"):
-            if file.suffix == ".py" or file.name == "Dockerfile":
-                named = set(re.findall(r"decision (\d{4})", file.read_text()))
-                assert named <= numbers, file
+def test_every_page_and_decision_that_the_code_names_exists() -> None:
+    decisions = {page.name[:4] for page in PAGES if page.parent.name == "decisions"}
+    folders = ("benchmarks", "examples", "functions", "infra", "longhaul", "simulation", "tests")
+    for file in (each for folder in folders for each in (ROOT / folder).rglob("*.py")):
+        text = file.read_text()
+        assert set(re.findall(r"decision (\d{4})", text)) <= decisions, file
+        for name, anchor in re.findall(r"(docs/[\w/-]+\.md)(?:#([\w-]+))?", text):
+            assert (ROOT / name).exists(), f"{file}: {name}"
+            assert not anchor or anchor in anchors(ROOT / name), f"{file}: {name}#{anchor}"
