@@ -17,11 +17,10 @@ from typer.main import get_group
 from longhaul.cli.interrupts import ended_by_interrupt
 from longhaul.cli.project import choose
 from longhaul.cli.terminal.endings import errors_as_sentences
-from longhaul.config.project_file import VARIABLE
+from longhaul.config.project_file import VARIABLE, find
 from longhaul.config.version import version
 
-_JOBS, _CARE, _LOCAL = "Jobs", "Operation", "On this machine"
-_PROJECT = "Your project"
+_BEGIN, _SEND, _LOOK, _ACT, _DEPLOY = "Begin", "Send", "Look", "Act", "Deploy"
 _MARKUP: Final = "markdown"
 # What is no option of ours is pytest's, or the CDK's.
 _PASSED_ON: Final = {"ignore_unknown_options": True}
@@ -37,37 +36,33 @@ class _Command(NamedTuple):
 
 
 _COMMANDS: Final[Mapping[str, _Command]] = {
-    "submit": _Command(_JOBS, "submit"),
-    "status": _Command(_JOBS, "status"),
-    "history": _Command(_JOBS, "history"),
-    "logs": _Command(_JOBS, "logs"),
-    "cancel": _Command(_JOBS, "cancel"),
-    "retry": _Command(_JOBS, "retry"),
-    "rerun": _Command(_JOBS, "rerun"),
-    "backfill": _Command(_JOBS, "backfill"),
-    "lineage": _Command(_JOBS, "lineage"),
-    "table": _Command(_JOBS, "table", "app"),
-    "console": _Command(_CARE, "console"),
-    "dlq": _Command(_CARE, "dlq", "app"),
-    "secret": _Command(_CARE, "secret", "app"),
-    "cost": _Command(_CARE, "cost"),
-    "doctor": _Command(_CARE, "doctor"),
-    "verify": _Command(_CARE, "verify"),
-    "pause": _Command(_CARE, "pause"),
-    "resume": _Command(_CARE, "pause", "resume"),
-    "slots": _Command(_CARE, "pause", "slots"),
-    "drain": _Command(_CARE, "drain"),
-    "up": _Command(_LOCAL, "up"),
-    "demo": _Command(_LOCAL, "demo"),
-    "init": _Command(_PROJECT, "init"),
-    "new-job": _Command(_PROJECT, "new_job"),
-    "test": _Command(_PROJECT, "run_tests", passes_on=True),
-    "synth": _Command(_PROJECT, "deploy", "synth"),
-    "rehearse": _Command(_PROJECT, "rehearse"),
+    "init": _Command(_BEGIN, "init"),
+    "new": _Command(_BEGIN, "new"),
+    "test": _Command(_BEGIN, "run_tests", passes_on=True),
+    "up": _Command(_BEGIN, "up"),
+    "demo": _Command(_BEGIN, "demo"),
+    "submit": _Command(_SEND, "submit"),
+    "backfill": _Command(_SEND, "backfill"),
+    "status": _Command(_LOOK, "status"),
+    "logs": _Command(_LOOK, "logs"),
+    "lineage": _Command(_LOOK, "lineage"),
+    "cost": _Command(_LOOK, "cost"),
+    "console": _Command(_LOOK, "console"),
+    "cancel": _Command(_ACT, "cancel"),
+    "rerun": _Command(_ACT, "rerun"),
+    "retry": _Command(_ACT, "retry"),
+    "dlq": _Command(_ACT, "dlq", "app"),
+    "stage": _Command(_ACT, "stage", "app"),
+    "doctor": _Command(_DEPLOY, "doctor"),
+    "rehearse": _Command(_DEPLOY, "rehearse"),
     **{
-        name: _Command(_PROJECT, "deploy", name, passes_on=True)
+        name: _Command(_DEPLOY, "deploy", name, passes_on=True)
         for name in ("bootstrap", "preflight", "diff", "deploy", "destroy")
     },
+    "synth": _Command(_DEPLOY, "deploy", "synth"),
+    "verify": _Command(_DEPLOY, "verify"),
+    "secret": _Command(_DEPLOY, "secret", "app"),
+    "table": _Command(_DEPLOY, "table", "app"),
 }
 
 
@@ -107,6 +102,11 @@ class Commands(TyperGroup):
     def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - Typer's own
         super().__init__(**arguments)
         self.commands = _Imported()  # type: ignore[assignment]  # it is only read
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - as above
+        """A project has jobs of its own, and is shown no demo."""
+        in_project = find(Path.cwd()) is not None
+        return [each for each in super().list_commands(ctx) if each != "demo" or not in_project]
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - click's types, which Typer hides
         with errors_as_sentences():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
 _LOOK_S: Final = 2.0
-_REASON: Final = "longhaul drain --stop"
+_REASON: Final = "longhaul stage drain --stop"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`longhaul drain`, its way back, and the checks of `destroy`, against the strict fakes."""
+"""`longhaul stage drain`, its way back, and the checks of `destroy`, against the strict fakes."""
 
 from dataclasses import replace
 from typing import Any
@@ -40,17 +40,17 @@ def closed(world: World, status: str) -> None:
 
 
 def test_an_idle_stack_is_drained_and_a_second_time_changes_nothing(stack: World) -> None:
-    done = stack.run("drain")
+    done = stack.run("stage", "drain")
     assert (done.exit_code, is_paused(stack)) == (0, True)
     assert "drained: nothing runs, and nothing starts" in done.stdout
-    again = stack.run("drain")
+    again = stack.run("stage", "drain")
     assert (again.exit_code, is_paused(stack)) == (0, True)
 
 
 def test_what_stays_is_named_with_its_cost(stack: World) -> None:
     stack.end(stack.claim("old"))
     stack.aws.s3.put_object(Bucket="longhaul-data", Key="clean/x", Body=b"x" * 2048)
-    said = stack.run("drain").stdout
+    said = stack.run("stage", "drain").stdout
     assert "table leases: " in said
     assert "USD a month (0.25 a GB)" in said
     assert "bucket longhaul-data: " in said
@@ -66,7 +66,7 @@ def test_a_running_job_is_waited_for(stack: World) -> None:
         closed(stack, "SUCCEEDED")
 
     stack.clock.meanwhile.append(end)
-    done = stack.run("drain")
+    done = stack.run("stage", "drain")
     assert done.exit_code == 0
     assert "waiting for 1 job, 1 execution\n" in done.stderr
     assert not stack.clock.meanwhile
@@ -79,11 +79,11 @@ def test_stop_ends_each_execution_once_and_its_job_waits_for_the_next_attempt(
 
     def sweep() -> None:
         (execution,) = stack.aws.stepfunctions.executions.values()
-        assert (execution.status, execution.cause) == ("ABORTED", "longhaul drain --stop")
+        assert (execution.status, execution.cause) == ("ABORTED", "longhaul stage drain --stop")
         stack.end(lease, OutcomeClass.INTERRUPTED)
 
     stack.clock.meanwhile.append(sweep)
-    assert stack.run("drain", "--stop").exit_code == 0
+    assert stack.run("stage", "drain", "--stop").exit_code == 0
     assert stack.state("long") is State.RELEASED
 
 
@@ -94,13 +94,13 @@ def test_a_deletion_that_is_owed_does_not_hold_the_drain_up(stack: World) -> Non
         lease, state=State.SUCCEEDED, owed=(Owed.DELETE,), settled_attempt=1, settled_at=now
     )
     stack.parts.leases.apply(transitions.settle(lease, ended))
-    assert stack.run("drain").exit_code == 0
+    assert stack.run("stage", "drain").exit_code == 0
 
 
 def test_messages_that_wait_do_not_hold_the_drain_up_and_are_named(stack: World) -> None:
     stack.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody="{}")
     stack.aws.sqs.receive_message(QueueUrl=QUEUE_URL, VisibilityTimeout=3600)
-    done = stack.run("drain")
+    done = stack.run("stage", "drain")
     assert "1 messages and 0 dead letters of stage main would be deleted" in done.stdout
 
 
@@ -108,7 +108,7 @@ def test_a_claim_that_the_index_does_not_show_yet_is_waited_for(stack: World) ->
     stack.aws.dynamodb.index_lag_s = lambda: 60.0
     lease = stack.claim("just-claimed")
     stack.clock.meanwhile.append(lambda: stack.end(lease))
-    done = stack.run("drain")
+    done = stack.run("stage", "drain")
     assert "waiting for 1 job\n" in done.stderr
     assert not stack.clock.meanwhile
 
@@ -120,22 +120,22 @@ def test_an_interrupt_leaves_the_stages_paused_and_says_both_ways(stack: World) 
         raise KeyboardInterrupt
 
     stack.clock.meanwhile.append(interrupt)
-    done = stack.run("drain")
+    done = stack.run("stage", "drain")
     assert (done.exit_code, is_paused(stack)) == (130, True)
-    assert "`longhaul drain` goes on, `longhaul drain --undo`" in done.stderr
+    assert "`longhaul stage drain` goes on, `longhaul stage drain --undo`" in done.stderr
 
 
 def test_undo_resumes_all_stages(stack: World) -> None:
-    assert stack.run("drain").exit_code == 0
-    done = stack.run("drain", "--undo")
+    assert stack.run("stage", "drain").exit_code == 0
+    done = stack.run("stage", "drain", "--undo")
     assert (done.exit_code, is_paused(stack)) == (0, False)
 
 
 def test_doctor_names_a_drained_stack(stack: World, target: Target) -> None:
-    stack.run("drain")
+    stack.run("stage", "drain")
     (finding,) = slots(target)
     assert (finding.level, "as in a drained stack" in finding.what) == (Level.PROBLEM, True)
-    assert "`longhaul drain --undo` lets jobs start" in finding.do
+    assert "`longhaul stage drain --undo` lets jobs start" in finding.do
 
 
 def test_destroy_refuses_a_stack_that_works(
@@ -154,7 +154,7 @@ def test_destroy_refuses_a_stack_that_works(
 def test_destroy_goes_on_with_a_drained_stack_and_says_what_stays(
     stack: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stack.run("drain")
+    stack.run("stage", "drain")
     assert teardown.main([]) == 0
     said = capsys.readouterr().out
     assert "can be deleted; what stays, and what it costs:" in said

@@ -1,4 +1,4 @@
-"""`longhaul history`: every attempt, its progress and its end."""
+"""`longhaul status JOB --history`: every attempt, its progress and its end."""
 
 import json
 from datetime import timedelta
@@ -30,7 +30,7 @@ def test_every_attempt_has_a_line_with_its_wait_duration_and_reason(world: World
     world.retry(world.end(row, OutcomeClass.OUT_OF_MEMORY, "Java heap space"))
     world.clock.advance(7)
 
-    done = world.run("history", "flights")
+    done = world.run("status", "flights", "--history")
     assert done.exit_code == 0
     assert [line.split("\t") for line in done.stdout.splitlines()] == [
         [
@@ -49,7 +49,8 @@ def test_every_attempt_has_a_line_with_its_wait_duration_and_reason(world: World
     assert "flights: RUNNING; waited 642 s and ran 127 s in all" in done.stderr
 
     records = [
-        json.loads(line) for line in world.run("history", "flights", "--json").stdout.splitlines()
+        json.loads(line)
+        for line in world.run("status", "flights", "--history", "--json").stdout.splitlines()
     ]
     assert [(each["attempt"], each["class"], each["seconds"]) for each in records] == [
         (1, "out_of_memory", 120.0),
@@ -80,7 +81,7 @@ def test_a_successful_attempt_is_done_whatever_it_reported_last(world: World) ->
         )
     )
     world.end(row, OutcomeClass.SUCCEEDED)
-    assert world.run("history", "quick").stdout.split("\t")[7] == "done"
+    assert world.run("status", "quick", "--history").stdout.split("\t")[7] == "done"
 
 
 def test_what_an_attempt_went_on_from_is_shown(world: World) -> None:
@@ -100,21 +101,23 @@ def test_what_an_attempt_went_on_from_is_shown(world: World) -> None:
                 second.id, {"phase": "running", "taken_over": said}, world.clock.now()
             )
         )
-        _, line = world.run("history", "parts").stdout.splitlines()
+        _, line = world.run("status", "parts", "--history").stdout.splitlines()
         assert line.split("\t")[7] == f"starting, took over {said}"
-    first, _ = map(json.loads, world.run("history", "parts", "--json").stdout.splitlines())
+    first, _ = map(
+        json.loads, world.run("status", "parts", "--history", "--json").stdout.splitlines()
+    )
     assert first["saved_at"] == "2026-01-02T03:04:05.000Z"
 
 
 def test_hand_overs_and_adoptions_are_shown_with_the_beats(world: World) -> None:
     lease = world.claim("long")
     world.parts.leases.report(transitions.hand_over(lease.id, str(lease.receive.receipt_handle)))
-    assert world.run("history", "long").stdout.split("\t")[5] == "0, handed over 1x"
+    assert world.run("status", "long", "--history").stdout.split("\t")[5] == "0, handed over 1x"
 
 
 def test_a_job_cancelled_before_it_began_had_no_attempt(world: World) -> None:
     world.run("cancel", "flights")
-    done = world.run("history", "flights")
+    done = world.run("status", "flights", "--history")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "cancelled before it began: it had no attempt" in done.stderr
 
@@ -132,7 +135,7 @@ def test_a_planned_rerun_that_was_cancelled_has_the_attempts_of_the_run_before(
     world.parts.leases.apply(transitions.begin_later(later))
     assert world.run("cancel", "flights").exit_code == 0
 
-    done = world.run("history", "flights")
+    done = world.run("status", "flights", "--history")
 
     assert len(done.stdout.splitlines()) == 1
     assert "its latest run was cancelled before it began: these attempts are of" in done.stderr
@@ -140,4 +143,6 @@ def test_a_planned_rerun_that_was_cancelled_has_the_attempts_of_the_run_before(
 
 def test_forgotten_attempts_are_counted(world: World) -> None:
     world.claim("old", attempt=60, settled_attempt=59)
-    assert "59 earlier attempts are not remembered" in world.run("history", "old").stderr
+    assert (
+        "59 earlier attempts are not remembered" in world.run("status", "old", "--history").stderr
+    )

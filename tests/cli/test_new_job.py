@@ -1,4 +1,4 @@
-"""`longhaul new-job` writes a job whose test passes, and overwrites nothing."""
+"""`longhaul new` writes a job whose test passes, and overwrites nothing."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from longhaul.cli.cli import app
-from longhaul.cli.commands.new_job import IN_PARTS, PLAIN, write_job
+from longhaul.cli.commands.new import IN_PARTS, PLAIN, write_job
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.config.project import Project
 from longhaul.config.project_file import VARIABLE
@@ -66,7 +66,7 @@ def test_the_command_says_what_it_wrote_and_how_to_use_it(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(project.folder))  # restored with the test
-    said = CliRunner().invoke(app, ["--project", str(project.folder), "new-job", "orders"])
+    said = CliRunner().invoke(app, ["--project", str(project.folder), "new", "orders"])
 
     assert said.exit_code == 0
     assert "written: jobs/orders.py" in said.stderr
@@ -97,7 +97,7 @@ def test_the_test_of_a_job_without_spark_passes_and_starts_none(project: Project
 
 def test_no_job_is_in_parts_and_plain(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(project.folder))  # restored with the test
-    command = ["--project", str(project.folder), "new-job", "months", "--parts", "--plain"]
+    command = ["--project", str(project.folder), "new", "months", "--parts", "--plain"]
     assert CliRunner().invoke(app, command).exit_code == ExitStatus.USAGE
     assert not (project.jobs / "months.py").exists()
 
@@ -106,9 +106,7 @@ def test_a_job_in_parts_gets_a_message_with_its_parameters(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(project.folder))  # restored with the test
-    said = CliRunner().invoke(
-        app, ["--project", str(project.folder), "new-job", "months", "--parts"]
-    )
+    said = CliRunner().invoke(app, ["--project", str(project.folder), "new", "months", "--parts"])
 
     assert said.exit_code == 0
     assert "part=part" in (project.jobs / "months.py").read_text()
@@ -140,7 +138,7 @@ def test_nothing_is_overwritten(project: Project, there: str) -> None:
 
 @pytest.mark.usefixtures("no_project")
 def test_without_a_project_there_is_nowhere_to_write_it() -> None:
-    said = CliRunner().invoke(app, ["new-job", "orders"])
+    said = CliRunner().invoke(app, ["new", "orders"])
 
     assert said.exit_code == ExitStatus.USAGE
     assert "`longhaul init DIR` makes one" in said.stderr

@@ -136,7 +136,7 @@ def test_commands_find_the_project_from_the_working_directory_upwards(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder / "tests")
-    assert run("new-job", "orders")[0] == 0
+    assert run("new", "orders")[0] == 0
     assert (folder / "jobs" / "orders.py").exists()
     assert "import orders\n" in (folder / "tests" / "test_orders.py").read_text()
     assert Target(PLACE, None).stack == default_stack() == "DailyFlights"
@@ -152,7 +152,7 @@ def test_a_project_of_another_user_is_taken_only_by_name(
     code, _, error = run("test", "--collect-only")
     assert code == ExitStatus.USAGE, error
     assert "its code would run as you" in error
-    assert run("--project", str(folder), "new-job", "busy_days")[0] == 0
+    assert run("--project", str(folder), "new", "busy_days")[0] == 0
 
 
 @pytest.mark.parametrize("name", ["pytest.ini", "conftest.py"])
@@ -170,7 +170,7 @@ def test_tests_are_not_run_below_files_of_pytest_that_another_user_wrote(
 
 
 def test_the_option_names_a_project(folder: Path) -> None:
-    assert run("--project", str(folder), "new-job", "orders")[0] == 0
+    assert run("--project", str(folder), "new", "orders")[0] == 0
     assert (folder / "jobs" / "orders.py").exists()
 
 
@@ -184,7 +184,7 @@ def test_without_a_project_the_checkout_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run("new-job", "Not-A-Name")[0] == ExitStatus.USAGE
+    assert run("new", "Not-A-Name")[0] == ExitStatus.USAGE
     assert VARIABLE not in os.environ
     assert default_stack() == DEFAULT_STACK
     assert default_work_dir() == DEFAULT_WORK_DIR
@@ -225,7 +225,7 @@ def test_a_requirement_that_the_image_could_not_install_is_refused(
 
 
 def test_a_job_cannot_have_the_name_of_a_module(folder: Path) -> None:
-    code, _, error = run("--project", str(folder), "new-job", "json")
+    code, _, error = run("--project", str(folder), "new", "json")
     assert code == ExitStatus.USAGE
     assert "Python has a module 'json' already" in error
 

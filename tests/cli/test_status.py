@@ -116,7 +116,7 @@ def test_what_was_asked_for_is_shown(world: World) -> None:
         "by AIDAEXAMPLE",
     ):
         assert shown in page, shown
-    assert "AIDAEXAMPLE" in world.run("history", "flights").stderr
+    assert "AIDAEXAMPLE" in world.run("status", "flights", "--history").stderr
 
     record = json.loads(world.run("status", "flights", "--json").stdout)
     assert (record["label"], record["tags"]) == ("7 October", {"day": "07"})
@@ -267,7 +267,7 @@ def test_a_job_that_was_refused_before_it_began_says_why(world: World) -> None:
     shown = " ".join(world.run("status", "nope").stdout.split())
     assert "state DEAD refused before it began" in shown
     assert "invalid_request: job: there is no job 'nope'" in shown
-    assert "refused before it began" in world.run("history", "nope").stderr
+    assert "refused before it began" in world.run("status", "nope", "--history").stderr
     assert "refused before it began" in world.run("logs", "nope").stderr
     assert "submit a correct one" in world.run("retry", "nope").stderr
 
@@ -312,8 +312,8 @@ def test_watching_the_list_goes_on_until_an_interrupt(world: World) -> None:
     [
         ("status",),
         ("status", "evil"),
-        ("history", "evil"),
-        ("history", "evil", "--json"),
+        ("status", "evil", "--history"),
+        ("status", "evil", "--history", "--json"),
         ("status", "--json"),
         ("status", "evil", "--json"),
     ],

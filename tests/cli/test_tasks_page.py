@@ -29,7 +29,7 @@ PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text().partition("## Where 
 LINES = re.findall(r"^\| (?!to )[^|`]+ \| `longhaul ([^`]+)` \|$", PAGE, re.MULTILINE)
 # By the first word: what runs for minutes or until Ctrl-C, makes a project, or needs an account.
 ELSEWHERE = {
-    *("demo", "up", "console", "test", "init", "new-job"),
+    *("demo", "up", "console", "test", "init", "new"),
     *("rehearse", "deploy", "verify", "destroy", "doctor", "secret"),
 }
 CLICKS = re.findall(r"^\| (?!to )[^|`]+ \| (\*\*.*) \|$", PAGE, re.MULTILINE)
@@ -82,7 +82,7 @@ def test_a_command_of_the_page_is_one_of_the_command_line(line: str) -> None:
 def test_a_command_of_the_page_runs(used: World, line: str) -> None:
     if "--wait" in line or line.startswith("backfill"):
         used.clock.meanwhile.extend([lambda: _run_what_was_sent(used)] * 40)
-    if line == "drain":
+    if line == "stage drain":
         used.clock.meanwhile.append(lambda: _end_what_runs(used))
     if "drop --older-than" in line:
         used.clock.advance(timedelta(days=8).total_seconds())

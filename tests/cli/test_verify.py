@@ -54,7 +54,7 @@ def test_nothing_is_sent_while_the_mapping_is_off(probed: World, tmp_path: Path)
 
 
 def test_nothing_is_sent_while_a_stage_is_paused(probed: World, tmp_path: Path) -> None:
-    probed.run("pause", "main")
+    probed.run("stage", "pause", "main")
     done = probed.run("verify", "-o", str(tmp_path / "x.html"))
     assert (done.exit_code, "no job starts" in done.stderr) == (1, True)
     assert not probed.queued()

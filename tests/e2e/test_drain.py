@@ -1,4 +1,4 @@
-"""`longhaul drain` and its way back, on the embedded AWS with a runner without Spark."""
+"""`longhaul stage drain` and its way back, on the embedded AWS with a runner without Spark."""
 
 import pytest
 

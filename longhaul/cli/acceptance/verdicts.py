@@ -63,7 +63,7 @@ def judge(
         timings=list(_timings(observed, histories, expectations)),
         do=""
         if agrees
-        else f"`longhaul history {observed.trial.job_id}` and `longhaul logs` say more; "
+        else f"`longhaul status {observed.trial.job_id} --history` and `longhaul logs` say more; "
         "then docs/operations.md",
     )
 

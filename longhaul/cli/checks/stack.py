@@ -105,19 +105,19 @@ def slots(target: Target) -> Iterator[Finding]:
     if all(use.paused_at for _, use in uses):
         yield problem(
             "slots: all stages are paused, as in a drained stack: no job starts",
-            "`longhaul drain --undo` lets jobs start, `longhaul destroy` takes the stack down",
+            "`longhaul stage drain --undo` lets jobs start; `longhaul destroy` takes it down",
         )
         return
     for stage, use in uses:
         if use.paused_at:
             yield problem(
                 f"slots: stage {stage.name} is {paused_since(use)}: no job starts",
-                f"`longhaul resume {stage.name}`",
+                f"`longhaul stage resume {stage.name}`",
             )
         elif use.is_by_hand:
             yield warning(
                 f"slots: stage {stage.name} has {use.slots}{set_by_operator(use, stage)}",
-                f"`longhaul slots {stage.name} {stage.slots}` goes back to what is deployed",
+                f"`longhaul stage slots {stage.name} {stage.slots}` goes back to what is deployed",
             )
     if not any(use.paused_at or use.is_by_hand for _, use in uses):
         yield ok("slots: no stage is paused, and all have the slots that are deployed")

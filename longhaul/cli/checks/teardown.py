@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from longhaul.cli.checks.finding import Finding, ok, problem
 from longhaul.operations.drain import Drainer
 
-_DRAIN = "run `longhaul drain`, with --stop if what runs need not finish"
+_DRAIN = "run `longhaul stage drain`, with --stop if what runs need not finish"
 
 
 def rest(drainer: Drainer) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def queues(drainer: Drainer) -> Iterator[Finding]:
         yield problem(
             f"queues: {each.messages} messages and {each.dead_letters} dead letters of stage "
             f"{each.stage} would be deleted with the stack",
-            "`longhaul drain --undo` lets the jobs run, `longhaul cancel` ends one, and "
+            "`longhaul stage drain --undo` lets the jobs run, `longhaul cancel` ends one, and "
             "`longhaul dlq drop --all` drops the letters; or purge the queue "
             "(`aws sqs purge-queue`), if they are not wanted",
         )

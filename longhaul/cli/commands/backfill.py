@@ -1,9 +1,14 @@
 """`longhaul backfill`."""
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.project import chosen
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
     AsJson,
@@ -15,9 +20,18 @@ from longhaul.cli.terminal.options import (
     params_option,
     timeout_option,
 )
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 
 if TYPE_CHECKING:
     from longhaul.cli.target import Target
+    from longhaul.operations.backfill import Planned
+    from longhaul.operations.submission import Submission
+    from longhaul.settings import Stage
+
+
+_MAX_SHOWN = 20
+
 
 _REQUEST = "Request; {NAME} is the value, {NAME:%Y/%m} a part of a time"
 
@@ -84,23 +98,180 @@ def backfill(
     Example: longhaul backfill --job parse --over day=2026-10-01..2026-10-31 --input
     'logs=s3://weblogs/raw/{day}/' --output 's3://weblogs/hits/{day}/' --slots 4
     """
-    from longhaul.cli.work.backfill import backfill as run
+    from longhaul.cli.terminal.outcomes import wait_for
+    from longhaul.domain.errors import InvalidRequestError
 
-    run(
-        target,
-        values=values,
-        job=job,
-        inputs=inputs,
-        output=output,
-        params=params,
-        mode=mode,
-        size=size,
-        timeout=timeout,
-        label=label,
-        name=name,
-        slots=slots,
-        dry_run=dry_run,
-        only=only,
-        stage=stage,
-        as_json=as_json,
+    out = Output(as_json=as_json)
+    to_stage = target.open_stage(stage)
+    template = {
+        "job": job,
+        "inputs": pairs("--input", inputs) or None,
+        **outputs(output),
+        "params": pairs("--param", params, json_or_text) or None,
+        "mode": mode,
+        "size": size,
+        "timeout": timeout,
+        "label": label,
+    }
+    try:
+        key, planned = _plan(
+            out, target, to_stage, template, values, name, is_named=stage is not None
+        )
+    except InvalidRequestError as error:
+        raise CommandError("\n".join(error.problems[:_MAX_SHOWN]), ExitStatus.USAGE) from None
+    if dry_run:
+        _show(out, planned)
+        return
+    out.say_where(target)
+    out.note(f"status, cancel and retry take its name: {key.partition('#')[2]}")
+    _say(out, planned)
+    course, said = None, 0
+    # Also a number that was set by hand.
+    at_once = slots or target.parts.slots.use(to_stage).slots
+    try:
+        for course in target.backfiller.run(to_stage, key, planned, at_once):
+            if len(course.left) != said:
+                said = len(course.left)
+                out.note(f"{len(course.open)} open, {len(course.done)} ended, {said} to be sent")
+    except KeyboardInterrupt:
+        out.note(
+            f"no more is sent; what was sent goes on (`longhaul status {key.partition('#')[2]}`), "
+            "and the same command sends the rest",
+            style="yellow",
+        )
+        raise
+    if course is not None and course.unsent:
+        raise CommandError(
+            f"{len(course.unsent)} requests were not sent ({course.unsent[0].reason}): start the "
+            "same command again"
+        )
+    awaited = [each.awaited for each in planned if each.step != "skip"]
+    if awaited:
+        wait_for(out, target, awaited, only=only)
+
+
+def _plan(
+    out: Output,
+    target: "Target",
+    stage: "Stage",
+    template: dict[str, Any],
+    values: str,
+    name: str | None,
+    *,
+    is_named: bool,
+) -> "tuple[str, list[Planned]]":
+    """The backfill's key, and its requests, checked, each with what is known of its job.
+
+    Raises:
+        InvalidRequestError: nothing is sent, for these reasons.
+    """
+    from longhaul.cli.checks.files import missing_files
+    from longhaul.domain.errors import InvalidRequestError
+    from longhaul.domain.lease import job_key
+    from longhaul.operations.backfill import Planned, behind_opener, documents, over, shared_outputs
+    from longhaul.operations.submission import submissions
+    from longhaul.operations.wait import conflicting
+
+    if problem := behind_opener(stage, target.settings.stages):
+        raise InvalidRequestError([problem])
+    given = {key: value for key, value in template.items() if value is not None}
+    which = over(values, _read)
+    if which.left_out:
+        out.note(which.left_out, style="yellow")
+    code = str(given.get("job") or stage.job or "job").rpartition("/")[2].removesuffix(".py")
+    name, requests = documents(given, which, name, code)
+
+    def never(job: str) -> str:
+        raise AssertionError(f"a request of {job} has no id")
+
+    now = target.parts.clock.now()
+    sendable, problems = submissions(
+        requests, target.settings, stage, target.max_bytes(stage), never, now, is_named=is_named
+    )
+    problems += shared_outputs(sendable)
+    if target.place.embedded:
+        problems += missing_files(sendable)
+    problems += _wrong_params(out, target, stage, sendable)
+    awaited = target.waiter.before(stage.name, sendable)
+    problems += conflicting(awaited, sendable)
+    key = job_key(stage.name, name)
+    planned = [Planned(*each) for each in zip(sendable, awaited, strict=True)]
+    unnamed = _wrong_name(target, key, planned)
+    if problems or unnamed:
+        raise InvalidRequestError([*unnamed, *(str(each) for each in problems)])
+    return key, planned
+
+
+def _wrong_name(target: "Target", key: str, planned: "list[Planned]") -> list[str]:
+    """Why a backfill of these jobs cannot have that name."""
+    from longhaul.domain.backfill import Backfill
+    from longhaul.operations.backfill import MAX_ITEM, size_with
+
+    name = key.partition("#")[2]
+    known = target.parts.backfills.find_backfills([key]).get(key)
+    if known is None:
+        row = target.parts.leases.load(key)
+        if row is not None and not row.is_open_mark:
+            return [f"--name: {name} is the id of a job, which status and cancel would mean"]
+    if size_with(known or Backfill(key, ()), planned) > MAX_ITEM:
+        return [f"{name} has too many values, with those sent before: give these another --name"]
+    return []
+
+
+def _read(file: str) -> str:
+    from longhaul.domain.errors import InvalidRequestError
+
+    try:
+        return Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequestError([f"{file}: {error}"]) from None
+
+
+def _wrong_params(
+    out: Output, target: "Target", stage: "Stage", sendable: "list[Submission]"
+) -> list[Any]:
+    from longhaul.cli.checks.params import check_params
+
+    project = chosen()
+    if project is None or project.stack_name != target.stack:
+        return []
+    wrong, notes = check_params(project, sendable, stage)
+    for note in notes:
+        out.note(note, style="yellow")
+    return wrong
+
+
+def _show(out: Output, planned: "list[Planned]") -> None:
+    if out.as_json:
+        for each in planned:
+            request = json.loads(each.submission.body)
+            out.record(
+                {
+                    "step": each.step,
+                    "state": each.why or None,
+                    "value": each.submission.position.text,
+                    "request": request,
+                }
+            )
+    else:
+        rows = [
+            [
+                each.submission.job_id,
+                each.step,
+                each.why,
+                each.submission.position.text,
+                ", ".join(each.submission.request.places.values()),
+            ]
+            for each in planned
+        ]
+        out.table(("job", "step", "state", "value", "output"), rows)
+    _say(out, planned)
+
+
+def _say(out: Output, planned: "list[Planned]") -> None:
+    counts = Counter(each.step for each in planned)
+    again = sum(each.step == "send" and bool(each.why) for each in planned)
+    out.note(
+        f"{counts['send']} to be sent ({again} of them again), {counts['wait']} under way, "
+        f"{counts['skip']} have succeeded"
     )

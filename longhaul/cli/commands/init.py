@@ -55,7 +55,7 @@ def init(
 
 def files_of(name: str) -> dict[str, str]:
     """Path → text of a new project in a folder of that name."""
-    from longhaul.cli.commands.new_job import texts
+    from longhaul.cli.commands.new import texts
 
     values = {"name": name, "stack": stack_name(name), "version": version()}
     job, test = texts(_EXAMPLE)

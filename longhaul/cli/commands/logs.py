@@ -103,7 +103,7 @@ def _stream(target: "Target", lease: "Lease", number: int) -> "LogStream":
     }
     record = attempts.get(number)
     if record is None:
-        why = "is no longer remembered (`longhaul history` shows those that are)"
+        why = "is no longer remembered (`longhaul status JOB --history` shows those that are)"
     elif stream := target.logs.stream(record):
         return stream
     else:

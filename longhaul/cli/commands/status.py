@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from longhaul.cli.errors import ExitStatus
+from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
     MANY,
@@ -28,6 +28,7 @@ from longhaul.cli.terminal.output import Output, table_of
 if TYPE_CHECKING:
     from longhaul.cli.target import Target
     from longhaul.domain.backfill import Backfill
+    from longhaul.domain.history import AttemptRecord
     from longhaul.domain.labels import Names
     from longhaul.domain.lease import Lease
     from longhaul.domain.waiting import Wait, Waits
@@ -75,6 +76,9 @@ def status(
             help="Keep watching; a single job until it ends, with its outcome as exit code.",
         ),
     ] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Every attempt of the job, and why it ended.")
+    ] = False,
     only: Only = False,
     as_json: AsJson = False,
 ) -> None:
@@ -82,9 +86,12 @@ def status(
 
     Open jobs run, wait for their next attempt, or still owe something; ended ones follow, the
     latest first. A queued job has no row yet: the last lines count the queues. The age of a job is
-    the time since its run began or ended.
+    the time since its run began or ended. A job that runs again starts a new run, whose attempts
+    continue the numbers of the last one.
 
     Example: longhaul status flights-2013-01
+
+    Example: longhaul status flights-2013-01 --history
 
     Example: longhaul status --state dead --newer-than 1d --json
 
@@ -95,6 +102,11 @@ def status(
     from longhaul.operations.find import Ages
 
     out = Output(as_json=as_json)
+    if history:
+        if job is None:
+            raise CommandError("--history is of a job: name it", ExitStatus.USAGE)
+        _history(out, target, find_job(target, job, stage))
+        return
     if job is not None:
         lease = find_work(target, job, stage)
         if isinstance(lease, Backfill):
@@ -334,3 +346,58 @@ def _watch(out: Output, target: "Target", which: _Which) -> None:
             head = Text(f"{target}, {seen.now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
             live.update(Group(head, table_of(COLUMNS, rows), *notes), refresh=True)
             time.sleep(_PERIOD_S)
+
+
+def _history(out: Output, target: "Target", lease: "Lease") -> None:
+    from longhaul.cli.display.attempt import COLUMNS, row_of
+    from longhaul.cli.display.job import asked_for
+    from longhaul.operations.asked import request_of
+    from longhaul.operations.view import attempt_record, request_record
+
+    attempts = target.parts.leases.history([lease])[lease.key]
+    now = target.parts.clock.now()
+    asked = request_of(lease, target.parts.requests)
+    if not out.as_json:
+        for name, value in asked_for(lease, asked, now):
+            out.note(f"{name}: {value}")
+    if out.as_json:
+        for record in attempts:
+            # The request that is kept is of the last run.
+            of_run = asked if record.run == lease.run else None
+            request = request_record(of_run) if of_run else None
+            attempt = attempt_record(record, target.parts.executions, now)
+            out.record({**attempt, "request": request})
+    else:
+        out.table(COLUMNS, [row_of(record, now) for record in attempts])
+    for note in _notes_of_attempts(lease, attempts, now):
+        out.note(note)
+
+
+def _notes_of_attempts(
+    lease: "Lease", attempts: "Sequence[AttemptRecord]", now: datetime
+) -> list[str]:
+    from longhaul.cli.insight.timeline import SegmentKind, lane
+    from longhaul.domain.lease import State
+
+    if lease.is_mark or (lease.is_planned and lease.state.is_terminal):
+        if attempts:
+            return [
+                "its latest run was cancelled before it began: these attempts are of earlier runs"
+            ]
+        ended = "refused" if lease.is_refused else "cancelled"
+        return [f"{ended} before it began: it had no attempt"]
+    if not attempts:
+        return ["it has not begun"]
+    notes = []
+    earlier = attempts[0].attempt.number - 1
+    if earlier:
+        notes.append(f"{earlier} earlier attempt{'s are' if earlier > 1 else ' is'} not remembered")
+    shown = lane(lease, attempts)
+    waited = sum(
+        shown.seconds(now, kind) for kind in (SegmentKind.WAITING, SegmentKind.BACKING_OFF)
+    )
+    ran = sum(shown.seconds(now, kind) for kind in (SegmentKind.STARTING, SegmentKind.RUNNING))
+    ending = (
+        lease.state.value if lease.state is not State.RELEASED else "waits for its next attempt"
+    )
+    return [*notes, f"{lease.job_id}: {ending}; waited {waited:.0f} s and ran {ran:.0f} s in all"]

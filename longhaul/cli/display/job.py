@@ -148,9 +148,8 @@ def queued_text(wait: Wait) -> str:
 
 
 def _paused_text(wait: Wait) -> str:
-    return (
-        f"waits for its stage, paused since {moment_text(wait.since)}: `longhaul resume` ends that"
-    )
+    since = moment_text(wait.since)
+    return f"waits for its stage, paused since {since}: `longhaul stage resume` ends that"
 
 
 def _error(lease: Lease) -> str:

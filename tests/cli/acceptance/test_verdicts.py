@@ -41,7 +41,7 @@ def test_one_attempt_too_many_has_failed_and_its_reason_is_shown() -> None:
     assert found.verdict is Verdict.FAILED
     assert found.happened.startswith("SUCCEEDED, 2 attempts, 1 interruption, 1 row (")
     assert "interrupted: Spot" in found.happened
-    assert "longhaul history verify-1" in found.do
+    assert "longhaul status verify-1 --history" in found.do
 
 
 def test_a_success_that_published_nothing_has_failed() -> None:

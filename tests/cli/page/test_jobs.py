@@ -344,8 +344,8 @@ def away(call: Call, proceed: Proceed) -> Answer:
 def test_a_paused_stage_and_slots_that_were_set_by_hand_are_named(
     world: World, visitor: Visitor
 ) -> None:
-    world.run("slots", "main", "3")
-    world.run("pause", "main")
+    world.run("stage", "slots", "main", "3")
+    world.run("stage", "pause", "main")
     said = words(section(visitor.read("/"), "stages"))
     assert re.search(r"0 of 3 \(set by hand; deployed: 1000\), paused since [-0-9]+", said)
 

@@ -26,7 +26,7 @@ def pages(world: World, visitor: Visitor) -> list[str]:
         visitor.read("/dead-letters"),
         visitor.read("/job", stage="main", id="done-1"),
     ]
-    world.run("pause", "main")
+    world.run("stage", "pause", "main")
     world.clock.advance(2)
     return [*found, visitor.read("/", window="7d")]
 

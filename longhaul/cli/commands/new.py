@@ -1,4 +1,4 @@
-"""`longhaul new-job`: writes a working job and its test, to be changed."""
+"""`longhaul new`: writes a working job and its test, to be changed."""
 
 import json
 import keyword
@@ -295,7 +295,7 @@ PLAIN: Final = (_PLAIN_JOB, _PLAIN_TEST)
 """A job without Spark."""
 
 
-def new_job(
+def new(
     name: Annotated[str, typer.Argument(help="The job's name in messages.", metavar="NAME")],
     *,
     parts: Annotated[
@@ -309,7 +309,7 @@ def new_job(
 ) -> None:
     """Write a new job into the project, with a test that passes.
 
-    Example: longhaul new-job count_rows
+    Example: longhaul new count_rows
     """
     from rich.console import Console
 
