@@ -177,9 +177,7 @@ CLI_ARROWS: dict[str, set[str]] = {
         "rehearsal",
         "tables",
         "terminal",
-        "work",
     },
-    "work": {"checks", "terminal"},
 }
 
 
