@@ -50,7 +50,6 @@ _COMMANDS: Final[Mapping[str, _Command]] = {
     "console": _Command(_LOOK, "console"),
     "cancel": _Command(_ACT, "cancel"),
     "rerun": _Command(_ACT, "rerun"),
-    "retry": _Command(_ACT, "retry"),
     "dlq": _Command(_ACT, "dlq", "app"),
     "stage": _Command(_ACT, "stage", "app"),
     "doctor": _Command(_DEPLOY, "doctor"),

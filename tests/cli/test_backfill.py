@@ -222,7 +222,7 @@ def test_its_name_stands_for_all_jobs_that_it_has_sent(world: World) -> None:
     assert (cancelled.exit_code, cancelled.stdout.count("\n")) == (0, 1)
     assert cancelled.stdout.startswith("oct/2026-10-02: ")
     world.queued()
-    retried = world.run("retry", "oct")
+    retried = world.run("rerun", "oct")
     assert (retried.exit_code, retried.stdout) == (0, "oct/2026-10-01\n")
     assert len(world.queued()) == 1
 
@@ -251,7 +251,7 @@ def test_a_second_call_knows_what_the_first_one_has_sent(world: World) -> None:
     shown = world.run("status", "oct", "--watch")
     assert (shown.exit_code, "2 of 2 succeeded" in shown.stderr) == (0, True)
     assert "1 more were still to be sent" in world.run("status", "oct").stderr
-    nothing = world.run("retry", "oct")
+    nothing = world.run("rerun", "oct")
     assert (nothing.exit_code, "none of its jobs has died" in nothing.stderr) == (1, True)
 
 
@@ -341,7 +341,7 @@ def test_a_cancel_before_it_began_does_not_hide_it(world: World) -> None:
 
 
 def test_the_name_of_a_job_is_none_for_a_backfill(world: World) -> None:
-    """`status`, `cancel` and `retry` of that name would be about the job."""
+    """`status`, `cancel` and `rerun` of that name would be about the job."""
     world.end(world.claim("oct"))
     done = world.run(*COMMAND, *THREE, "--dry-run")
     assert (done.exit_code, "--name: oct is the id of a job" in done.stderr) == (2, True)

@@ -11,7 +11,7 @@ from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.rerun import Rerunner
 from longhaul.operations.retry import Retrier
 from longhaul.trees import Trees
-from tests.builders import BODY, BUCKET, changed, stage
+from tests.builders import BODY, changed, stage
 from tests.cli.conftest import World
 
 
@@ -132,7 +132,7 @@ def test_a_job_of_several_stages_needs_its_stage(world: World) -> None:
 
 def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:
     world.end(world.claim("dead"))
-    done = world.run("retry", "dead")
+    done = world.run("rerun", "dead")
     assert (done.exit_code, done.stdout) == (0, "dead\n")
     (message,) = world.queued()
     assert json.loads(message["Body"]) == BODY  # without an id, which is in the attribute
@@ -140,22 +140,11 @@ def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:
     assert "dead letters stay in the queue" in done.stderr
 
 
-def test_a_dead_job_is_sent_to_begin_afresh(world: World) -> None:
-    world.end(world.claim("dead"))
-    assert world.run("retry", "dead", "--afresh").exit_code == 0
-    (message,) = world.queued()
-    assert json.loads(message["Body"]) == {**BODY, "afresh": True}
-
-
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
         (None, "it is running"),
         (OutcomeClass.FAILED, "it is between attempts and will be tried again by itself"),
-        (
-            OutcomeClass.SUCCEEDED,
-            "it has succeeded: `longhaul rerun` runs it again",
-        ),
     ],
 )
 def test_one_job_that_cannot_be_retried_stops_all_and_says_why(
@@ -165,38 +154,28 @@ def test_one_job_that_cannot_be_retried_stops_all_and_says_why(
     lease = world.claim("other")
     if kind:
         world.end(lease, kind)
-    done = world.run("retry", "dead", "other")
+    done = world.run("rerun", "dead", "other")
     assert (done.exit_code, f"other: {said}" in done.stderr) == (1, True)
     assert world.queued() == []
-
-
-def test_a_job_without_its_request_keeps_no_other_from_being_retried(world: World) -> None:
-    first = world.end(world.claim("first", request_ref="longhaul/requests/main!first/1.json"))
-    world.end(world.claim("second"))
-    world.aws.s3.delete_object(Bucket=BUCKET, Key=first.request_ref)
-    done = world.run("retry", "first", "second")
-    assert (done.exit_code, done.stdout) == (1, "second\n")
-    assert "first: its request is no longer kept: submit it again" in done.stderr
-    assert len(world.queued()) == 1
 
 
 def test_a_job_that_is_being_cancelled_is_retried_later(world: World) -> None:
     world.claim("stopping")
     world.run("cancel", "stopping")
-    done = world.run("retry", "stopping")
+    done = world.run("rerun", "stopping")
     assert (done.exit_code, "retry it once it is CANCELLED" in done.stderr) == (1, True)
 
 
 def test_a_job_cancelled_in_its_queue_is_retried_once_its_message_has_come(world: World) -> None:
     world.run("cancel", "early")
-    done = world.run("retry", "early")
+    done = world.run("rerun", "early")
     assert (done.exit_code, "retry it once it is CANCELLED" in done.stderr) == (1, True)
 
 
 def test_a_job_cancelled_before_it_began_has_nothing_to_send(world: World) -> None:
     world.run("cancel", "early")
     end_mark(world, "main#early")
-    done = world.run("retry", "early")
+    done = world.run("rerun", "early")
     assert (done.exit_code, "submit it again" in done.stderr) == (1, True)
 
 

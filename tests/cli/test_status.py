@@ -269,7 +269,7 @@ def test_a_job_that_was_refused_before_it_began_says_why(world: World) -> None:
     assert "invalid_request: job: there is no job 'nope'" in shown
     assert "refused before it began" in world.run("status", "nope", "--history").stderr
     assert "refused before it began" in world.run("logs", "nope").stderr
-    assert "submit a correct one" in world.run("retry", "nope").stderr
+    assert "submit a correct one" in world.run("rerun", "nope").stderr
 
 
 def test_an_id_in_two_stages_needs_a_stage(world: World) -> None:

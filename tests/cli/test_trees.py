@@ -127,17 +127,16 @@ def test_a_cancel_of_a_tree_covers_what_a_member_led_to_meanwhile(tree: World) -
     assert f"{below}: not claimed yet: it ends when its message comes" in done.stdout
 
 
-def test_a_retry_of_a_success_runs_again_what_died_below_it(tree: World) -> None:
+def test_what_died_below_a_success_runs_again_alone(tree: World) -> None:
     dead = tree.end(member(tree, 1))
     succeed(tree, member(tree, 0))
-    assert tree.run("retry", "year", "--only").exit_code == 1
-    done = tree.run("retry", "year")
+    done = tree.run("rerun", "year", "--dead")
     assert (done.exit_code, done.stdout) == (0, f"{dead.job_id}\n")
 
 
-def test_a_retry_of_a_success_names_what_is_still_being_cancelled(tree: World) -> None:
+def test_a_rerun_of_the_dead_names_what_is_still_being_cancelled(tree: World) -> None:
     tree.run("cancel", "year")
-    done = tree.run("retry", "year")
+    done = tree.run("rerun", "year", "--dead")
     assert (done.exit_code, done.stdout) == (1, "")
     for n in range(3):
         assert f"{child(tree, n)}: it ends when its message comes: retry it once" in done.stderr

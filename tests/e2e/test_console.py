@@ -72,7 +72,7 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack) -> None:
     assert (code, out) == (0, "endless: running: it is being stopped\n")
     code, out, err = stack.longhaul("status", "endless", "--watch")
     assert (code, "CANCELLED" in out + err) == (1, True)
-    assert stack.longhaul("retry", "endless")[:2] == (0, "endless\n")
+    assert stack.longhaul("rerun", "endless")[:2] == (0, "endless\n")
     row = stack.until_task("endless", attempt=2)
     assert row.attempt.number == 2
     assert stack.longhaul("cancel", "endless")[0] == 0

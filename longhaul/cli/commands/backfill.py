@@ -92,7 +92,7 @@ def backfill(
 
     What has succeeded with the same request is passed over, what runs is waited for, and what died
     or was cancelled is run again. So after an interrupt, or a failure, start the same command
-    again. `longhaul status`, `cancel` and `retry` take its name for all of them, and they have the
+    again. `longhaul status`, `cancel` and `rerun` take its name for all of them, and they have the
     tag backfill=NAME. The exit code is 1 if a job did not succeed.
 
     Example: longhaul backfill --job parse --over day=2026-10-01..2026-10-31 --input
@@ -123,7 +123,7 @@ def backfill(
         _show(out, planned)
         return
     out.say_where(target)
-    out.note(f"status, cancel and retry take its name: {key.partition('#')[2]}")
+    out.note(f"status, cancel and rerun take its name: {key.partition('#')[2]}")
     _say(out, planned)
     course, said = None, 0
     # Also a number that was set by hand.
