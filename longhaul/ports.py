@@ -233,8 +233,17 @@ class Troubles(Protocol):
 class Backfills(Protocol):
     """Which jobs each backfill has sent."""
 
-    def note_begun(self, key: str, left: Iterable[str], now: datetime, began_at: datetime) -> bool:
+    def note_begun(
+        self,
+        key: str,
+        left: Iterable[str],
+        now: datetime,
+        began_at: datetime,
+        stale: Mapping[str, datetime] = ...,
+    ) -> bool:
         """Note what a command will send, before it does: values, one at least; repeatable.
+
+        `stale`: what is known of those of them that were sent again before, which goes.
 
         It joins what other commands have left, but not what a cancel has ended. False, with nothing
         noted, if the backfill was cancelled since the command began.

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import State
+from longhaul.domain.lease import Lease, State
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.tables import is_table
 from longhaul.operations.errors import BackfillCancelledError
@@ -287,6 +287,11 @@ class Planned:
             return "skip"
         return "send" if row.state.is_terminal or row.cancel_requested_at else "wait"
 
+    def has_begun_since(self, row: Lease | None) -> bool:
+        """Whether its job's row, as it is now, is of a later run than at the plan."""
+        before = self.awaited.before
+        return row is not None and (before is None or row.run > before.run)
+
     @property
     def why(self) -> str:
         """What is known of its job, in a word; empty where nothing is."""
@@ -329,13 +334,15 @@ class Backfiller:
         Raises:
             BackfillCancelledError: somebody has cancelled it since.
         """
+        known = self.backfills.find_backfills([key]).get(key, Backfill(key, ()))
         course = Course(left=[each for each in planned if each.step == "send"])
         course.open = {each.awaited.key: each for each in planned if each.step == "wait"}
         began_at = self.waiter.leases.aws_time()  # of the read of its rows, for the plan
         self._note(stage, key, [each for each in planned if each.step != "send"], None)
         left = [each.value for each in course.left]
+        stale = {each: known.again[each] for each in left if each in known.again}
         now = self.clock.now()
-        if left and not self.backfills.note_begun(key, left, now, began_at):
+        if left and not self.backfills.note_begun(key, left, now, began_at, stale):
             raise _cancelled(key, len(left))
         while True:
             for found in self.waiter.standings_of([each.awaited for each in course.open.values()]):
@@ -348,6 +355,7 @@ class Backfiller:
                 if self._is_cancelled(key, began_at):
                     raise _cancelled(key, len(batch) + len(course.left))
                 sent_at = self.waiter.leases.aws_time()
+                batch = self._not_begun(stage, key, batch, course)
                 report = self.submitter.submit(stage.queue_url, [each.submission for each in batch])
                 course.unsent += report.unsent
                 unsent = {each.submission.job_id for each in report.unsent}
@@ -364,6 +372,16 @@ class Backfiller:
             if not course.left or course.unsent:
                 return
             self.clock.sleep(_PERIOD_S)
+
+    def _not_begun(
+        self, stage: Stage, key: str, batch: Sequence[Planned], course: Course
+    ) -> list[Planned]:
+        """The batch without what another command has sent since the plan: that is waited for."""
+        rows = self.waiter.leases.load_many([each.awaited.key for each in batch])
+        begun = [each for each in batch if each.has_begun_since(rows.get(each.awaited.key))]
+        course.open |= {each.awaited.key: each for each in begun}
+        self._note(stage, key, begun, None)
+        return [each for each in batch if each not in begun]
 
     def _note(
         self, stage: Stage, key: str, planned: Sequence[Planned], sent_at: datetime | None
@@ -384,10 +402,14 @@ class Backfiller:
 
 
 def size_with(known: Backfill, planned: Sequence[Planned]) -> int:
-    """Bytes that a backfill's item has for its values once these are sent."""
-    again = [each.value for each in planned if each.step == "send" and each.awaited.before]
-    texts = {*known.values, *known.left, *(each.value for each in planned)}
-    texts |= {f"{each}@{_TIME}" for each in (*known.again, *again)}
+    """The most bytes that a backfill's item has for its values while these are sent."""
+    sends = [each for each in planned if each.step == "send"]
+    again = {*known.again, *(each.value for each in sends if each.awaited.before)}
+    texts = [
+        *{*known.values, *(each.value for each in planned if each.step != "send")},
+        *{*known.left, *(each.value for each in sends)},
+        *(f"{each}@{_TIME}" for each in again),
+    ]
     return sum(len(each) + 1 for each in texts)
 
 

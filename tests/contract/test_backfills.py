@@ -70,6 +70,14 @@ def test_of_what_was_sent_again_the_latest_time_is_known_until_its_end_is_told(
     assert backfills.find_backfills([KEY])[KEY].again == {}
 
 
+def test_of_what_is_sent_once_more_the_earlier_time_goes(backfills: DynamoBackfills) -> None:
+    """Else a set of an item that is bounded would grow with each command."""
+    backfills.note_sent(KEY, ["01", "02"], NOW, {"01": NOW, "02": NOW})
+    known = backfills.find_backfills([KEY])[KEY]
+    assert backfills.note_begun(KEY, ["01"], NOW, NOW, {"01": known.again["01"]})
+    assert backfills.find_backfills([KEY])[KEY].again == {"02": NOW}
+
+
 def test_the_largest_backfill_has_room(backfills: DynamoBackfills) -> None:
     values = [f"{n:032}" for n in range(MAX_VALUES)]
     backfills.note_sent(KEY, values, NOW)

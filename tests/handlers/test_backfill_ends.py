@@ -177,6 +177,23 @@ def test_an_earlier_command_sends_what_a_later_one_has_left(stack: Stack, contex
     assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
 
 
+def test_what_another_command_has_sent_since_the_plan_is_waited_for(
+    stack: Stack, context: Context
+) -> None:
+    """Of two that were planned at once, the second comes to a job that the first has sent."""
+    first, second = command(stack, ["01"]), command(stack, ["02", "01"])
+    next(first)
+    (row,) = dispatched(stack, stack.settings.stage("main"), context)
+    die(row, context)
+    course = next(second)
+
+    assert [each.key for each in dispatched(stack, stack.settings.stage("main"), context)] == [
+        f"{KEY}/02"
+    ]
+    assert (backfill(stack).left, backfill(stack).again) == ((), {})
+    assert course.open.keys() == {f"{KEY}/01", f"{KEY}/02"}
+
+
 def test_what_was_not_sent_before_a_cancel_is_told(stack: Stack, context: Context) -> None:
     send(stack, ["01", "02", "03"], slots=1)
     run(stack, context)

@@ -55,13 +55,24 @@ class DynamoBackfills:
         self._table = table
         self._reads = Reads(client, table, clock, rng, most)
 
-    def note_begun(self, key: str, left: Iterable[str], now: datetime, began_at: datetime) -> bool:
-        sets, names = "SET #ttl = :ttl, began_at = :began_at", {"#ttl": TTL}
+    def note_begun(
+        self,
+        key: str,
+        left: Iterable[str],
+        now: datetime,
+        began_at: datetime,
+        stale: Mapping[str, datetime] = _NONE,
+    ) -> bool:
+        sets, deletes, names = "SET #ttl = :ttl, began_at = :began_at", "", {"#ttl": TTL}
         noted = {":left": set(left), ":began_at": milliseconds(began_at)}
+        if stale:
+            deletes, noted[":stale"] = "DELETE again_values :stale", _texts(stale)
         given = serialized(noted) | {":ttl": expiry(now)}
         return self._update(
-            key, f"{sets}, left_values = :left", names, given, FIRST_SINCE
-        ) or self._update(key, f"{sets} ADD left_values :left", names, given, NOT_CANCELLED)
+            key, f"{sets}, left_values = :left {deletes}", names, given, FIRST_SINCE
+        ) or self._update(
+            key, f"{sets} ADD left_values :left {deletes}", names, given, NOT_CANCELLED
+        )
 
     def note_sent(
         self,
@@ -77,7 +88,7 @@ class DynamoBackfills:
         noted = {":values": set(values)}
         if again:
             adds = f"{adds}, again_values :again"
-            noted[":again"] = {f"{value}@{milliseconds(at)}" for value, at in again.items()}
+            noted[":again"] = _texts(again)
         names, given = {"#ttl": TTL}, serialized(noted) | {":ttl": expiry(now)}
         if watches:
             # In the write that makes it larger: a sweep may be about to note that its end is told.
@@ -151,6 +162,10 @@ class DynamoBackfills:
 def _of_watch(key: str) -> dict[str, Any]:
     opened = f"{key.partition('#')[0]}#{BACKFILL}"
     return serialized({":open": opened, ":zero": 0, ":one": 1})
+
+
+def _texts(again: Mapping[str, datetime]) -> set[str]:
+    return {f"{value}@{milliseconds(at)}" for value, at in again.items()}
 
 
 def _sent_again(text: str) -> tuple[str, datetime]:

@@ -34,8 +34,8 @@ class Run:
     @property
     def name(self) -> str:
         """Its label, or the id of its root."""
-        label = None if self.is_backfill else self.jobs[-1].label
-        return label or self.key.partition("#")[2]
+        labels = (row.label for row in self.jobs if row.key == self.key)
+        return next(labels, None) or self.key.partition("#")[2]
 
     @property
     def state(self) -> str:
