@@ -393,3 +393,21 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
         line.split(maxsplit=1) for line in world.run("status", members[1]).stdout.splitlines()
     )
     assert (of_member["follows"], of_member["state"]) == ("year", "DEAD")
+
+
+@pytest.mark.parametrize("name", ["2026-10-07", "2026-10-0", "flights-1"])
+def test_a_job_is_named_by_its_label_or_by_how_its_id_or_label_begins(
+    world: World, name: str
+) -> None:
+    world.end(world.claim("flights-17", label="2026-10-07"), OutcomeClass.SUCCEEDED)
+    world.claim("flights-2")
+    done = world.run("status", name, "--json")
+    assert json.loads(done.stdout)["job_id"] == "flights-17"
+
+
+def test_a_beginning_that_several_jobs_have_names_none_of_them(world: World) -> None:
+    for name in ("flights-1", "flights-2"):
+        world.claim(name)
+    done = world.run("status", "flights")
+    assert done.exit_code == 2
+    assert "flights means several jobs: flights-1 (main), flights-2 (main)" in done.stderr

@@ -45,7 +45,10 @@ def cost(
     target: "Target",
     *,
     job: Annotated[
-        str | None, typer.Argument(help="A job's id; without it, all jobs by stage.")
+        str | None,
+        typer.Argument(
+            help="A job's id or label, or how one begins; without it, all jobs by stage."
+        ),
     ] = None,
     by_job: Annotated[
         bool,

@@ -32,7 +32,7 @@ _S_PER_JOB = 0.005
 def logs(
     target: "Target",
     *,
-    job: Annotated[str, typer.Argument(help="The job's id.")],
+    job: Annotated[str, typer.Argument(help="The job's id or label, or how one begins.")],
     attempt: Annotated[
         int | None, typer.Option(min=1, help="Which attempt.", show_default="the latest")
     ] = None,

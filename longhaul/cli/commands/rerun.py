@@ -24,7 +24,8 @@ def rerun(
     target: "Target",
     *,
     jobs: Annotated[
-        list[str], typer.Argument(metavar="JOB", help="Ids of jobs, or names of backfills.")
+        list[str],
+        typer.Argument(metavar="JOB", help="Ids or labels of jobs, or names of backfills."),
     ],
     params: Annotated[list[str] | None, params_option()] = None,
     size: Annotated[

@@ -48,7 +48,10 @@ MAX_SEARCHED = 10_000
 def status(
     target: "Target",
     *,
-    job: Annotated[str | None, typer.Argument(help="A job's id; without it, a list.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Argument(help="A job's id or label, or how one begins; without it, a list."),
+    ] = None,
     stage: StageOption = None,
     state: Annotated[
         list[ShownState] | None,

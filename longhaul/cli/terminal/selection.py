@@ -1,4 +1,4 @@
-"""The jobs that a command means: one by its id, or the open ones and those that ended lately."""
+"""The jobs that a command means: one by its name, or the open ones and those that ended lately."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -17,6 +17,9 @@ from longhaul.operations.find import Ages
 
 _USUAL = timedelta(days=7)
 _PAGE = 100
+_LOOKED_AT = 1000
+"""Ended jobs among which a label or the beginning of an id is looked for: ten calls."""
+_SHOWN = 5
 
 
 def job_id(text: str) -> str:
@@ -37,8 +40,8 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
     Raises:
         CommandError: nothing is known of it, or the same id is used in several stages.
     """
-    name, stages = _typed(target, text, stage)
-    return _only_one(name, target.jobs.find(stages, name))
+    stages = [each.name for each in target.stages(stage)]
+    return _only_one(text, _with_id(target, text, stages) or _called(target, text, stages))
 
 
 def find_work(target: Target, text: str, stage: str | None) -> Lease | Backfill:
@@ -47,12 +50,12 @@ def find_work(target: Target, text: str, stage: str | None) -> Lease | Backfill:
     Raises:
         CommandError: nothing is known of it, or the same id or name is used in several stages.
     """
-    name, stages = _typed(target, text, stage)
-    rows = target.jobs.find(stages, name)
+    stages = [each.name for each in target.stages(stage)]
+    rows = _with_id(target, text, stages)
     # A cancel of the name before anything was sent has left a mark, which is no job.
     is_job = any(not row.is_open_mark for row in rows)
-    backfill = None if is_job else find_backfill(target, name, stages)
-    return backfill or _only_one(name, rows)
+    backfill = None if is_job else find_backfill(target, text, stages)
+    return backfill or _only_one(text, rows or _called(target, text, stages))
 
 
 def find_backfill(target: Target, name: str, stages: Iterable[str]) -> Backfill | None:
@@ -71,14 +74,35 @@ def find_backfill(target: Target, name: str, stages: Iterable[str]) -> Backfill 
     return next(iter(found.values()), None)
 
 
-def _typed(target: Target, text: str, stage: str | None) -> tuple[str, list[str]]:
-    """A job's id, or a backfill's name, and the stages in which it may be."""
-    return job_id(text), [each.name for each in target.stages(stage)]
+def _with_id(target: Target, text: str, stages: Sequence[str]) -> list[Lease]:
+    try:
+        return target.jobs.find(stages, parse_job_id(text))
+    except InvalidRequestError:  # it may be a label
+        return []
+
+
+def _called(target: Target, text: str, stages: Sequence[str]) -> list[Lease]:
+    """The jobs with that label, or else those whose ids or labels begin so."""
+    seen = target.jobs.unfinished(stages)
+    seen += islice(target.jobs.ended(stages, tuple(State), Ages()), _LOOKED_AT)
+    rows = [row for row in seen if row.label == text]
+    return rows or [row for row in seen if text and _begins(row, text)]
+
+
+def _begins(row: Lease, text: str) -> bool:
+    return row.job_id.startswith(text) or (row.label or "").startswith(text)
 
 
 def _only_one(name: str, rows: Sequence[Lease]) -> Lease:
     if not rows:
-        raise CommandError(unknown(name), ExitStatus.NOT_FOUND)
+        raise CommandError(unknown(job_id(name)), ExitStatus.NOT_FOUND)
+    if len({row.job_id for row in rows}) > 1:
+        found = ", ".join(f"{row.job_id} ({row.stage})" for row in rows[:_SHOWN])
+        more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        raise CommandError(
+            f"{name} means several jobs: {found}{more}: name one by its id, or with --stage",
+            ExitStatus.USAGE,
+        )
     if len(rows) > 1 and not rows[0].is_open_mark:
         names = ", ".join(sorted(row.stage for row in rows))
         raise CommandError(
