@@ -20,7 +20,7 @@ from longhaul.config.cdk_context import merged
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
 from longhaul.config.project import Project, bare, demo, load_project
-from longhaul.config.project_file import VARIABLE
+from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
 
@@ -81,7 +81,7 @@ def main() -> int:
         folder = os.environ.get(VARIABLE)
         app = build(
             outdir=os.environ.get("CDK_OUTDIR", str(Path("cdk.out").absolute())),
-            project=load_project(Path(folder)) if folder else None,
+            project=load_project(Path(folder), os.environ.get(ENV_VARIABLE)) if folder else None,
         )
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")

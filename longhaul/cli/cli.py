@@ -17,7 +17,7 @@ from typer.main import get_group
 from longhaul.cli.interrupts import ended_by_interrupt
 from longhaul.cli.project import choose
 from longhaul.cli.terminal.endings import errors_as_sentences
-from longhaul.config.project_file import VARIABLE, find
+from longhaul.config.project_file import ENV_VARIABLE, VARIABLE, find
 from longhaul.config.version import version
 
 _BEGIN, _SEND, _LOOK, _ACT, _DEPLOY = "Begin", "Send", "Look", "Act", "Deploy"
@@ -138,6 +138,15 @@ def longhaul(
             help="The project; by default the nearest folder upwards with a longhaul.toml.",
         ),
     ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(
+            "--env",
+            metavar="NAME",
+            envvar=ENV_VARIABLE,
+            help="The environment of the project: a table [env.NAME] of its longhaul.toml.",
+        ),
+    ] = None,
     *,
     _version: Annotated[
         bool,
@@ -160,7 +169,7 @@ def longhaul(
     invalid request · 3 no such job, stack, log or dead letter · 4 AWS cannot be reached or
     refuses · 130 interrupted: nothing is left half done.
     """
-    choose(project)
+    choose(project, env)
 
 
 def _nowhere() -> TextIO:

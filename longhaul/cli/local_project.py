@@ -12,7 +12,7 @@ from longhaul.cli.project import chosen
 from longhaul.cli.synth import PROFILE, kept_synth
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
-from longhaul.config.project import Project
+from longhaul.config.project import LOCAL, Project
 from longhaul.config.requirements import install
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
@@ -36,7 +36,7 @@ def make_ready(project: Project, *more: Callable[[], object]) -> None:
             message has everything.
     """
     steps: list[Callable[[], object]] = [
-        project.checked,
+        *(project.of(env).checked for env in dict.fromkeys((project.env, *project.environments))),
         partial(install, project.requirements, project.packages, sources()),
         partial(check, project),  # also against the names of what is installed
         *more,
@@ -48,7 +48,7 @@ def make_ready(project: Project, *more: Callable[[], object]) -> None:
         except SettingsError as error:
             problems.append(str(error))
     if problems:
-        raise SettingsError("\n".join(problems))
+        raise SettingsError("\n".join(dict.fromkeys(problems)))
 
 
 def python_environment(project: Project) -> dict[str, str]:
@@ -80,11 +80,12 @@ def local_synth(
 def local_context(project: Project) -> dict[str, Any]:
     """CDK context of the project on this machine: its own settings, with the profile's times.
 
-    The project's table `[local]` is laid over both.
+    Its environment `local` is laid over both.
 
     Raises:
         SettingsError: its settings are wrong.
     """
+    project = project.of(LOCAL)
     settings = project.checked()
     profile: dict[str, Any] = json.loads(PROFILE.read_text())
     local = profile[CONTEXT_KEY]
@@ -96,7 +97,7 @@ def local_context(project: Project) -> dict[str, Any]:
     local |= {"alarm_emails": [], "optimized_tables": []}
     of_profile = {name: local[name] for name in ("input_buckets", "output_buckets")}
     local |= {name: getattr(settings, name) for name in of_profile}
-    local = project.on_this_machine(local)
+    local = project.overlaid(local)
     local |= {name: sorted({*usual, *local[name]}) for name, usual in of_profile.items()}
     # It is one account and region of its own.
     return profile | {CONTEXT_KEY: local | {"account": None, "region": None}}

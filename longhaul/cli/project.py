@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from longhaul.config.project_file import VARIABLE, find, read_file
+from longhaul.config.errors import SettingsError
+from longhaul.config.project_file import ENV_VARIABLE, VARIABLE, find, read_file
 from longhaul.config.sources import work_dir
 
 if TYPE_CHECKING:
@@ -17,14 +18,21 @@ NO_PROJECT: Final = (
 )
 
 
-def choose(named: Path | None) -> None:
+def choose(named: Path | None, env: str | None = None) -> None:
     """Choose the project for this command and what it starts: the named one, or the nearest.
 
+    `env` is the environment of it.
+
     Raises:
-        SettingsError: the named folder is no project, its file cannot be read, or the nearest one
-            is another user's.
+        SettingsError: the named folder is no project, its file cannot be read, the nearest one is
+            another user's, or there is none that could have an environment.
     """
+    os.environ.pop(ENV_VARIABLE, None)
     folder = named or find(Path.cwd())
+    if env and folder is None:
+        raise SettingsError(f"--env {env}: there is {NO_PROJECT}")
+    if env:
+        os.environ[ENV_VARIABLE] = env
     if folder is None:
         os.environ.pop(VARIABLE, None)
     else:
@@ -38,7 +46,7 @@ def chosen() -> "Project | None":
         return None
     from longhaul.config.project import load_project  # noqa: PLC0415 - loads all settings
 
-    return load_project(Path(folder))
+    return load_project(Path(folder), os.environ.get(ENV_VARIABLE))
 
 
 def default_stack() -> str:

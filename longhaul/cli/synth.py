@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from longhaul.config.errors import SettingsError
 from longhaul.config.project import demo, load_project
-from longhaul.config.project_file import VARIABLE
+from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources, work_dir
 from longhaul.config.version import version as own_version
@@ -84,6 +84,9 @@ def synth(
         "CDK_CONTEXT_JSON": json.dumps(given),
     }
     environment.pop(VARIABLE, None)
+    if profile is not None:
+        # The context has what the environment `local` says.
+        environment.pop(ENV_VARIABLE, None)
     if project is not None:
         environment[VARIABLE] = str(project)
     output_dir.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,14 @@
 """A team's project: a folder with `longhaul.toml`, the jobs, and what they import.
 
-The file holds the settings of `cdk.json`'s key `longhaul`, under the same names, those that hold on
-this machine alone (`[local]`), and the version of Longhaul that the project is for. Imports no CDK.
+The file holds the settings of `cdk.json`'s key `longhaul`, under the same names, what differs in an
+environment (`[env.prod]`), and the version of Longhaul that the project is for. Imports no CDK.
 """
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,9 @@ from longhaul.config.sources import sources
 from longhaul.domain.job_kinds import JobKind, kind_of
 
 VERSION_KEY: Final = "version"
-LOCAL_KEY: Final = "local"
+ENVIRONMENTS_KEY: Final = "env"
+LOCAL: Final = "local"
+"""The environment of `longhaul up`. Every project has it."""
 # The embedded AWS is one account and region of its own, and commands find a stack by its name.
 _NOT_LOCAL: Final = ("account", "region", "stack_name")
 
@@ -40,10 +43,17 @@ class Project:
     """Of `longhaul.toml`."""
     version: str | None
     """Of Longhaul, when the project was made or last upgraded."""
-    settings: Mapping[str, Any]
-    """As they are written, not yet checked."""
-    local: Mapping[str, Any] = field(default_factory=dict)
-    """The table `[local]`, as it is written: it is laid over the settings on this machine."""
+    written: Mapping[str, Any]
+    """The settings as they are written, without an environment."""
+    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The tables `[env.NAME]`: what differs there."""
+    env: str | None = None
+    """The environment that is chosen."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings in the chosen environment, not yet checked."""
+        return self.overlaid(self.written)
 
     @property
     def file(self) -> Path:
@@ -81,11 +91,37 @@ class Project:
         own = {module.stem for module in modules if not module.stem.startswith("_")}
         return tuple(sorted({*own, *BUILT_IN}))
 
-    def checked(self, override: Any = None, where: str = CONTEXT_KEY) -> Settings:  # noqa: ANN401 - JSON
-        """The settings, overridden by those of the CDK's context.
+    def of(self, env: str | None) -> "Project":
+        """The project in an environment; None: without one.
 
-        `[local]` is checked too, and is no part of what is returned. `where` is what messages begin
-        with where the project has no file of settings.
+        Raises:
+            SettingsError: it has no such environment.
+        """
+        if env not in (None, LOCAL, *self.environments):
+            names = ", ".join({LOCAL: None, **self.environments})
+            raise SettingsError(
+                f"{self.file}: there is no environment {env!r}; there are: {names}; a table "
+                f"[{ENVIRONMENTS_KEY}.{env}] with what differs makes one"
+            )
+        return replace(self, env=env)
+
+    def overlaid(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings with what the environment has laid over them.
+
+        Objects merge; lists and scalars replace. Stages are in a table by their names.
+        """
+        over = dict(self.environments.get(self.env or "", {}))
+        stages = over.pop("stages", {})
+        result: dict[str, Any] = merged(dict(settings), over)
+        if stages:
+            below = result.get("stages", [{}])
+            result["stages"] = [merged(each, stages.get(_name_of(each))) for each in below]
+        return result
+
+    def checked(self, override: Any = None, where: str = CONTEXT_KEY) -> Settings:  # noqa: ANN401 - JSON
+        """The settings in the environment, overridden by those of the CDK's context.
+
+        `where` is what messages begin with where the project has no file of settings.
 
         Raises:
             SettingsError: some are wrong; all are named, with their lines.
@@ -93,57 +129,13 @@ class Project:
         result = read(merged(dict(self.settings), override))
         problems = [*self._unfit(result)] if isinstance(result, Settings) else result
         if isinstance(result, Settings) and not problems:
-            problems = self._wrong_local()
-            if not problems:
-                return result
-        lines = [(line_of(self.text, each.location) or 0, each) for each in problems]
-        lines.sort(key=lambda each: each[0])
-        raise SettingsError("\n".join(self._placed(*each, where) for each in lines))
+            return result
+        raise self.refused(problems, where)
 
-    def on_this_machine(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings with `[local]` laid over them.
-
-        Objects merge; lists and scalars replace. A stage is laid over the one of its name.
-        """
-        over = dict(self.local)
-        stages = over.pop("stages", None)
-        result: dict[str, Any] = merged(dict(settings), over)
-        if isinstance(stages, list) and all(isinstance(each, dict) for each in stages):
-            by_name = {each.get("name"): each for each in stages}
-            below = result.get("stages") or [{"name": name} for name in by_name]
-            result["stages"] = [merged(each, by_name.get(each.get("name"))) for each in below]
-        elif stages is not None:
-            result["stages"] = stages
-        return result
-
-    def _wrong_local(self) -> Sequence[Problem]:
-        problems = [
-            Problem((LOCAL_KEY, name), "is the same everywhere: it cannot be set for this machine")
-            for name in _NOT_LOCAL
-            if name in self.local
-        ]
-        names = [each.get("name") for each in self.settings.get("stages", [{"name": "main"}])]
-        stages = self.local.get("stages", [])
-        for n, each in enumerate(stages if isinstance(stages, list) else []):
-            name = each.get("name") if isinstance(each, dict) else None
-            if isinstance(each, dict) and name not in names:
-                why = f"there is no stage {name!r}; there are: {', '.join(names)}"
-                problems.append(Problem((LOCAL_KEY, "stages", n, "name"), why))
-        if problems:
-            return problems
-        result = read(self.on_this_machine(self.settings))
-        wrong = [*self._unfit(result)] if isinstance(result, Settings) else result
-        return [replace(each, location=self._in_local(each.location)) for each in wrong]
-
-    def _in_local(self, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-        """Where `[local]` has what is at this place of the settings that it is laid over."""
-        match location:
-            case ("stages", int(n), *rest):
-                stages = self.on_this_machine(self.settings)["stages"]
-                own = [each["name"] for each in self.local.get("stages", [])]
-                if stages[n]["name"] in own:
-                    return (LOCAL_KEY, "stages", own.index(stages[n]["name"]), *rest)
-        return (LOCAL_KEY, *location)
+    def refused(self, problems: Iterable[Problem], where: str = CONTEXT_KEY) -> SettingsError:
+        """What to raise for these problems: a line for each, in the order of the file."""
+        lines = sorted(((self._line(each.location), each) for each in problems), key=itemgetter(0))
+        return SettingsError("\n".join(self._placed(*each, where) for each in lines))
 
     def _unfit(self, settings: Settings) -> Iterator[Problem]:
         yield from unfit(settings, self.job_names)
@@ -159,6 +151,16 @@ class Project:
         except (OSError, SyntaxError, ValueError):  # as the check of the files says
             return False
 
+    def _line(self, location: tuple[int | str, ...]) -> int:
+        """The line of a setting: that of the environment, where it has the setting; 0 for none."""
+        there: tuple[int | str, ...] = (ENVIRONMENTS_KEY, self.env or "", *location)
+        match location:
+            case ("stages", int(n), *rest) if n < len(stages := self.settings.get("stages", [])):
+                there = (*there[:3], _name_of(stages[n]), *rest)
+        written, depth = line_of(self.text, location)
+        over, depth_there = line_of(self.text, there)
+        return over if depth_there - 2 >= max(depth, 1) else written
+
     def _placed(self, line: int, problem: Problem, where: str) -> str:
         if not self.text:
             return problem.at(where)
@@ -168,24 +170,45 @@ class Project:
         )
 
 
-def load_project(folder: Path) -> Project:
-    """The project in a folder; its settings are not checked yet.
+def load_project(folder: Path, env: str | None = None) -> Project:
+    """The project in a folder, in an environment; its settings are not checked yet.
 
     Raises:
-        SettingsError: there is no `longhaul.toml`, or it is no TOML.
+        SettingsError: there is no `longhaul.toml`, it is no TOML, or has no such environment.
     """
     of_project, text, read_content = read_file(folder)
-    file, content = of_project / FILE, dict(read_content)
-    version = content.pop(VERSION_KEY, None)
+    content = dict(read_content)
+    version, environments = content.pop(VERSION_KEY, None), content.pop(ENVIRONMENTS_KEY, {})
+    project = Project(of_project, text, version, content)
+    problems = [*_wrong_environments(environments, content)]
     if not isinstance(version, str | None):
-        raise SettingsError(
-            f'{file}:{line_of(text, (VERSION_KEY,))}: version: write it as a text, such as "0.1.0"'
-        )
-    local = content.pop(LOCAL_KEY, {})
-    if not isinstance(local, dict):
-        line = line_of(text, (LOCAL_KEY, 0))
-        raise SettingsError(f"{file}:{line}: {LOCAL_KEY}: write it as a table, [{LOCAL_KEY}]")
-    return Project(of_project, text, version, content, local)
+        problems.append(Problem((VERSION_KEY,), 'write it as a text, such as "0.1.0"'))
+    if problems:
+        raise project.refused(problems)
+    return replace(project, environments=environments).of(env)
+
+
+def _wrong_environments(environments: Any, content: Mapping[str, Any]) -> Iterator[Problem]:  # noqa: ANN401
+    names = {_name_of(each): None for each in content.get("stages", [{}])}
+    for env, over in environments.items() if isinstance(environments, dict) else [("NAME", None)]:
+        at = (ENVIRONMENTS_KEY, env)
+        stages = over.get("stages", {}) if isinstance(over, dict) else None
+        if not isinstance(stages, dict):
+            table = ".".join(at)
+            why = f"write it as a table, [{table}], and a stage as [{table}.stages.NAME]"
+            yield Problem(at, why)
+            continue
+        for name in stages:
+            if name not in names:
+                why = f"there is no stage {name!r}; there are: {', '.join(names)}"
+                yield Problem((*at, "stages", name), why)
+        for name in _NOT_LOCAL if env == LOCAL else ():
+            if name in over:
+                yield Problem((*at, name), "is the same everywhere: it cannot be set for here")
+
+
+def _name_of(stage: Any) -> str:  # noqa: ANN401 - as it is written
+    return str(stage.get("name", "main")) if isinstance(stage, dict) else ""
 
 
 def bare() -> Project:
@@ -201,22 +224,21 @@ def demo() -> Project | None:
     folder = sources() / "examples" / "demo"
     if not (folder / FILE).is_file():
         return None
-    return replace(load_project(folder), text="", settings={})
+    return replace(load_project(folder), text="", written={})
 
 
-def line_of(text: str, location: Sequence[int | str]) -> int | None:
-    """The line of a setting in `longhaul.toml`, or of the nearest thing that holds it.
+def line_of(text: str, location: tuple[int | str, ...]) -> tuple[int, int]:
+    """The line of `longhaul.toml` that names the most of a setting's path, and how many parts.
 
     Args:
         text: the file.
         location: as pydantic gives it, such as `("stages", 0, "slots")`.
     """
-    wanted = tuple(location)
-    best, depth = None, 0
+    best, depth = 0, 0
     for number, path in _paths(text):
-        if len(path) > depth and path == wanted[: len(path)]:
+        if len(path) > depth and path == location[: len(path)]:
             best, depth = number, len(path)
-    return best
+    return best, depth
 
 
 def _paths(text: str) -> Iterator[tuple[int, tuple[int | str, ...]]]:

@@ -17,6 +17,8 @@ from longhaul.config.errors import SettingsError
 FILE: Final = "longhaul.toml"
 VARIABLE: Final = "LONGHAUL_PROJECT"
 """Names the project's folder to the CDK app; the `longhaul` command sets it."""
+ENV_VARIABLE: Final = "LONGHAUL_ENV"
+"""Names the environment of the project, as `--env` does."""
 
 
 class ProjectFile(NamedTuple):

@@ -200,10 +200,10 @@ def test_a_file_that_is_no_settings_is_refused(tmp_path: Path, text: str, says: 
 
 def test_a_line_is_found_in_tables_inline_tables_and_dotted_keys() -> None:
     text = 'a = 1\nlease.beat_floor_s = 2\n[[stages]]\nlimits = { jobs = ["x"] }\n[network]\n'
-    assert line_of(text, ("lease", "beat_floor_s")) == 2
-    assert line_of(text, ("stages", 0, "limits", "jobs", 0)) == 4
-    assert line_of(text, ("network", "vpc_id")) == 5
-    assert line_of(text, ()) is None
+    assert line_of(text, ("lease", "beat_floor_s")) == (2, 2)
+    assert line_of(text, ("stages", 0, "limits", "jobs", 0)) == (4, 3)
+    assert line_of(text, ("network", "vpc_id")) == (5, 1)
+    assert line_of(text, ()) == (0, 0)
 
 
 def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) -> None:

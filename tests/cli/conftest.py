@@ -319,9 +319,10 @@ def target(world: World) -> Target:
 
 @pytest.fixture
 def no_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command sets the variable; it must not reach other tests."""
-    monkeypatch.setenv(project_file.VARIABLE, "")
-    monkeypatch.delenv(project_file.VARIABLE)
+    """The command sets the variables; they must not reach other tests."""
+    for each in (project_file.VARIABLE, project_file.ENV_VARIABLE):
+        monkeypatch.setenv(each, "")
+        monkeypatch.delenv(each)
 
 
 @pytest.fixture

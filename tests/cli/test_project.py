@@ -15,12 +15,12 @@ from longhaul.cli.checks.finding import problem
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.local_project import local_context
-from longhaul.cli.project import DEFAULT_STACK, default_stack, default_work_dir
+from longhaul.cli.project import DEFAULT_STACK, choose, chosen, default_stack, default_work_dir
 from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
 from longhaul.config.cdk_context import load
 from longhaul.config.project import load_project
-from longhaul.config.project_file import VARIABLE
+from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
 from longhaul.config.version import version
 from tests.cli.conftest import PLACE
 from tests.layers import ROOT
@@ -300,20 +300,28 @@ advanced.timeout_s = 21600
 [[stages]]
 name = "second"
 
-[local]
+[env.local]
 log_level = "DEBUG"
 input_buckets = ["samples"]
 
-[local.lease]
+[env.local.lease]
 beat_floor_s = 5
 
-[[local.stages]]
-name = "main"
+[env.local.stages.main]
 slots = 6
+
+[env.prod]
+stack_name = "Ours"
+account = "123456789012"
+
+[env.prod.stages.second.advanced.secrets]
+TOKEN = "arn:aws:ssm:eu-central-1:123456789012:parameter/shop/token"
 """
 
 
-def test_the_table_local_is_laid_over_the_settings_on_this_machine_alone(tmp_path: Path) -> None:
+def test_the_environment_local_is_laid_over_the_settings_on_this_machine_alone(
+    tmp_path: Path,
+) -> None:
     project = make_project(tmp_path / "p", **{"longhaul.toml": OVERLAID})
     here = load(dict(project.settings), local_context(project)["longhaul"])
     assert [(each.name, each.slots, each.advanced.timeout_s) for each in here.stages] == [
@@ -336,23 +344,56 @@ def test_the_small_sizes_of_the_docs_are_settings_of_this_machine(tmp_path: Path
     assert sizes.small.memory_mib == 3072
 
 
+def test_an_environment_says_what_differs_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_project(tmp_path / "p", **{"longhaul.toml": OVERLAID}).folder
+    choose(folder, "prod")
+    project = chosen()
+    assert project
+    assert (project.stack_name, default_stack()) == ("Ours", "Ours")
+    settings = project.checked()
+    assert settings.account == "123456789012"
+    assert [each.slots for each in settings.stages] == [40, 10]
+    assert [list(each.advanced.secrets) for each in settings.stages] == [[], ["TOKEN"]]
+    assert local_context(project)["longhaul"].get("stack_name") is None
+
+    ran: list[str] = []
+    monkeypatch.setattr(cdk, "run", lambda _: ran.append(default_stack()) or 0)
+    monkeypatch.setattr("longhaul.cli.preflight.place", lambda *_: iter(()))
+    assert run("--project", str(folder), "--env", "prod", "diff")[0] == 0
+    monkeypatch.setenv(ENV_VARIABLE, "prod")
+    assert run("--project", str(folder), "diff")[0] == 0
+    assert ran == ["Ours", "Ours"]
+    code, _, error = run("--project", str(folder), "--env", "prd", "diff")
+    assert code == ExitStatus.USAGE
+    assert "there is no environment 'prd'; there are: local, prod" in re.sub(r"\s+", " ", error)
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ("[local]\nlog_levle = 1", "longhaul.toml:5: local.log_levle: is not a setting; did you"),
+        ("[env.local]\nlog_levle = 1", "longhaul.toml:5: log_levle: is not a setting; did you"),
         (
-            '[local]\n[[local.stages]]\nname = "main"\nslots = 0',
-            "longhaul.toml:7: local.stages.0.slots: is 0; input should be greater",
+            "[env.prod]\n[env.prod.stages.main]\nslots = 0",
+            "longhaul.toml:6: stages.0.slots: is 0; input should be greater",
         ),
         (
-            '[local]\n[[local.stages]]\nname = "mian"',
-            "longhaul.toml:6: local.stages.0.name: there is no stage 'mian'; there are: main",
+            "[env.prod]\n[env.prod.stages.mian]",
+            "longhaul.toml:5: env.prod.stages.mian: there is no stage 'mian'; there are: main",
         ),
-        ('[local]\nregion = "eu-west-1"', "longhaul.toml:5: local.region: is the same everywhere"),
-        ("[[local]]\nslots = 3", "longhaul.toml:4: local: write it as a table, [local]"),
+        (
+            '[env.local]\nregion = "eu-west-1"',
+            "longhaul.toml:5: env.local.region: is the same everywhere",
+        ),
+        (
+            "[[env.local]]\nslots = 3",
+            "longhaul.toml:4: env.local: write it as a table, [env.local]",
+        ),
+        ("[[env]]\nslots = 3", "longhaul.toml:4: env.NAME: write it as a table, [env.NAME]"),
     ],
 )
-def test_what_is_wrong_in_the_table_local_is_named_with_its_line(
+def test_what_is_wrong_in_any_environment_is_named_with_its_line(
     folder: Path, table: str, said: str
 ) -> None:
     text = f'stack_name = "Mine"\n[[stages]]\nname = "main"\n{table}\n'

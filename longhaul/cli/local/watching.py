@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
-from longhaul.config.project import Project, load_project
+from longhaul.config.project import LOCAL, Project, load_project
 from longhaul.settings import VARIABLE
 
 _PERIOD_S: Final = 1.0
@@ -50,7 +50,7 @@ class Watch:
         if names == self._names:
             return
         try:
-            load_project(self._project.folder).checked()
+            load_project(self._project.folder, LOCAL).checked()
             check(self._project)
         except SettingsError as error:
             if str(error) != self._refused:
