@@ -36,14 +36,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sources.cache_clear()
     yield site
-    end_of_processes()
     sources.cache_clear()
-
-
-def end_of_processes() -> None:
-    """What they hold is open until then, and a worker's end would say that nobody closed it."""
-    while module._HELD:
-        module._HELD.pop().close()
 
 
 def test_a_checkout_is_used_where_it_is() -> None:
@@ -82,53 +75,6 @@ def test_another_build_of_the_same_version_is_laid_out_anew(installed: Path) -> 
     sources.cache_clear()
 
     assert sources() != first
-
-
-def another_build(installed: Path, text: str) -> Path:
-    """What the next process of another build finds."""
-    (installed / "longhaul-0.1.0.dist-info" / "RECORD").write_text(text)
-    sources.cache_clear()
-    return sources()
-
-
-def test_folders_of_builds_that_are_gone_are_removed_with_the_next_one(installed: Path) -> None:
-    first = sources()
-    (first.parent / "0123456789ab").mkdir()  # of a version that named no owner
-    (first.parent / "building-x").mkdir()  # of a process that lays out at this moment
-    end_of_processes()
-
-    second = another_build(installed, "another build\n")
-
-    assert sorted(each.name for each in second.parent.iterdir()) == sorted(
-        [second.name, f"{second.name}.installed", "building-x"]
-    )
-
-
-def test_the_folder_of_another_environment_stays(
-    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = sources()
-    other = tmp_path / "other"
-    shutil.copytree(installed, other)
-    end_of_processes()
-
-    monkeypatch.setattr(module, "_PACKAGE", other / "longhaul")
-    record = other / "longhaul-0.1.0.dist-info"
-    monkeypatch.setattr(module, "distribution", lambda _: PathDistribution(record))
-    second = another_build(other, "another build\n")
-
-    assert (first.is_dir(), second.is_dir(), first == second) == (True, True, False)
-
-
-def test_a_folder_in_which_a_process_works_stays_until_that_has_ended(installed: Path) -> None:
-    first = sources()
-    in_use = another_build(installed, "another build\n")
-    assert first.is_dir()
-    end_of_processes()
-
-    another_build(installed, "a third build\n")
-
-    assert (first.exists(), in_use.exists()) == (False, False)
 
 
 @pytest.mark.usefixtures("installed")
