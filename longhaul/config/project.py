@@ -190,13 +190,18 @@ def load_project(folder: Path, env: str | None = None) -> Project:
 
 def _wrong_environments(environments: Any, content: Mapping[str, Any]) -> Iterator[Problem]:  # noqa: ANN401
     names = {_name_of(each): None for each in content.get("stages", [{}])}
-    for env, over in environments.items() if isinstance(environments, dict) else [("NAME", None)]:
+    if not isinstance(environments, dict):
+        yield Problem((ENVIRONMENTS_KEY, 0), f"write a table for each, [{ENVIRONMENTS_KEY}.NAME]")
+        return
+    for env, over in environments.items():
         at = (ENVIRONMENTS_KEY, env)
         stages = over.get("stages", {}) if isinstance(over, dict) else None
         if not isinstance(stages, dict):
+            # The first of a list, to find its line.
+            place = (*at, "stages", 0) if isinstance(over, dict) else (*at, 0)
             table = ".".join(at)
             why = f"write it as a table, [{table}], and a stage as [{table}.stages.NAME]"
-            yield Problem(at, why)
+            yield Problem(place, why)
             continue
         for name in stages:
             if name not in names:

@@ -15,7 +15,7 @@ from tests.cli.conftest import World
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
 WHERE = {"--profile", "--region", "--stack"}
-COMMON = {"--help", "--install-completion", "--project", "--show-completion", "--version"}
+COMMON = {"--env", "--help", "--install-completion", "--project", "--show-completion", "--version"}
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:

@@ -386,11 +386,9 @@ def test_an_environment_says_what_differs_there(
             '[env.local]\nregion = "eu-west-1"',
             "longhaul.toml:5: env.local.region: is the same everywhere",
         ),
-        (
-            "[[env.local]]\nslots = 3",
-            "longhaul.toml:4: env.local: write it as a table, [env.local]",
-        ),
-        ("[[env]]\nslots = 3", "longhaul.toml:4: env.NAME: write it as a table, [env.NAME]"),
+        ("[[env.local]]\nslots = 3", "longhaul.toml:4: env.local.0: write it as a table, [env.l"),
+        ("[[env.a.stages]]\nslots = 3", "longhaul.toml:4: env.a.stages.0: write it as a table"),
+        ("[[env]]\nslots = 3", "longhaul.toml:4: env.0: write a table for each, [env.NAME]"),
     ],
 )
 def test_what_is_wrong_in_any_environment_is_named_with_its_line(
