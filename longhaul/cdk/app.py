@@ -78,10 +78,10 @@ def main() -> int:
     if "CDK_CLI_VERSION" in os.environ and "LONGHAUL_CHECKED" not in os.environ:
         sys.stderr.write(ALONE)
     try:
-        folder = os.environ.get(VARIABLE)
+        folder, env = os.environ.get(VARIABLE), os.environ.get(ENV_VARIABLE) or None
         app = build(
             outdir=os.environ.get("CDK_OUTDIR", str(Path("cdk.out").absolute())),
-            project=load_project(Path(folder), os.environ.get(ENV_VARIABLE)) if folder else None,
+            project=load_project(Path(folder), env) if folder else None,
         )
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")

@@ -14,7 +14,7 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
 from longhaul.config.project import LOCAL, Project
 from longhaul.config.requirements import install
-from longhaul.config.settings import CONTEXT_KEY, Settings
+from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
 from longhaul.local.http_services import LOOPBACK
 from longhaul.local.running import REGION
@@ -71,10 +71,8 @@ def local_synth(
     """
     project = chosen()
     context: dict[str, object] = {} if host == LOOPBACK else _BUNDLED
-    if project is None:
-        return kept_synth(folder, context=context, project=None, begins=begins)
-    context = local_context(project) | context
-    return kept_synth(folder, context=context, project=project.folder, begins=begins)
+    own, of = (local_context(project), project.folder) if project else ({}, None)
+    return kept_synth(folder, context=own | context, project=of, begins=begins)
 
 
 def local_context(project: Project) -> dict[str, Any]:
@@ -92,7 +90,9 @@ def local_context(project: Project) -> dict[str, Any]:
     if settings.emr_serverless is None:
         # Its archives would be built at each start, for an engine that the project does not have.
         del local["emr_serverless"]
-    local["stages"] = [_local_stage(each) for each in _stages(project, settings)]
+    local["stages"] = [
+        _local_stage(each) for each in project.settings.get("stages", [{"name": "main"}])
+    ]
     # The embedded AWS has no alarms, and no optimizer of Glue's.
     local |= {"alarm_emails": [], "optimized_tables": []}
     of_profile = {name: local[name] for name in ("input_buckets", "output_buckets")}
@@ -103,17 +103,11 @@ def local_context(project: Project) -> dict[str, Any]:
     return profile | {CONTEXT_KEY: local | {"account": None, "region": None}}
 
 
-def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
-    written = project.settings.get("stages")
-    return written or [{"name": each.name} for each in settings.stages]
-
-
 def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
     usual: int = StageSettings.model_fields["slots"].default
-    advanced = dict(stage.get("advanced", {}))
     # The embedded AWS has neither roles nor policies of the account.
-    for name in ("role", "managed_policies"):
-        advanced.pop(name, None)
+    without, advanced = ("role", "managed_policies"), stage.get("advanced", {})
+    advanced = {name: value for name, value in advanced.items() if name not in without}
     if secrets := advanced.get("secrets"):
         advanced["secrets"] = {name: _WHERE.sub(_HERE, arn) for name, arn in secrets.items()}
     return {**stage, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS), "advanced": advanced}

@@ -27,12 +27,10 @@ def choose(named: Path | None, env: str | None = None) -> None:
         SettingsError: the named folder is no project, its file cannot be read, the nearest one is
             another user's, or there is none that could have an environment.
     """
-    os.environ.pop(ENV_VARIABLE, None)
+    os.environ[ENV_VARIABLE] = env or ""
     folder = named or find(Path.cwd())
     if env and folder is None:
         raise SettingsError(f"--env {env}: there is {NO_PROJECT}")
-    if env:
-        os.environ[ENV_VARIABLE] = env
     if folder is None:
         os.environ.pop(VARIABLE, None)
     else:
@@ -46,7 +44,7 @@ def chosen() -> "Project | None":
         return None
     from longhaul.config.project import load_project  # noqa: PLC0415 - loads all settings
 
-    return load_project(Path(folder), os.environ.get(ENV_VARIABLE))
+    return load_project(Path(folder), os.environ.get(ENV_VARIABLE) or None)
 
 
 def default_stack() -> str:

@@ -84,9 +84,8 @@ def synth(
         "CDK_CONTEXT_JSON": json.dumps(given),
     }
     environment.pop(VARIABLE, None)
-    if profile is not None:
-        # The context has what the environment `local` says.
-        environment.pop(ENV_VARIABLE, None)
+    # Of the local profile the context has what the environment `local` says.
+    environment |= {ENV_VARIABLE: ""} if profile else {}
     if project is not None:
         environment[VARIABLE] = str(project)
     output_dir.mkdir(parents=True, exist_ok=True)
