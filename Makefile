@@ -69,14 +69,6 @@ CDK_ARGS ?=
 bootstrap: .venv/.set-up ## Prepare an account and region for deployments, once
 	@$(BIN)/longhaul bootstrap $(CDK_ARGS)
 
-.PHONY: preflight
-preflight: .venv/.set-up ## Check what `make deploy` needs, and build nothing
-	@$(BIN)/longhaul preflight $(CDK_ARGS)
-
-.PHONY: rehearse
-rehearse: .venv/.set-up ## Ask CloudFormation about a deployment, by a change set that is removed
-	@$(BIN)/longhaul rehearse $(CDK_ARGS)
-
 .PHONY: pin-base
 pin-base: .venv/.set-up ## Ask the registry for the digest of the image's base, and write it down
 	@$(BIN)/python -m longhaul.cli.pin_base

@@ -70,7 +70,7 @@ def build(
 # Synthesis needs no account, so it cannot make these checks itself.
 ALONE = (
     "longhaul: `cdk deploy` alone checks neither the account nor what a stage that is taken out "
-    "still holds: run `longhaul preflight` first (docs/deploy.md)\n"
+    "still holds: run `longhaul check` first (docs/deploy.md)\n"
 )
 
 

@@ -52,11 +52,10 @@ _COMMANDS: Final[Mapping[str, _Command]] = {
     "rerun": _Command(_ACT, "rerun"),
     "dlq": _Command(_ACT, "dlq", "app"),
     "stage": _Command(_ACT, "stage", "app"),
-    "doctor": _Command(_DEPLOY, "doctor"),
-    "rehearse": _Command(_DEPLOY, "rehearse"),
+    "check": _Command(_DEPLOY, "check"),
     **{
         name: _Command(_DEPLOY, "deploy", name, passes_on=True)
-        for name in ("bootstrap", "preflight", "diff", "deploy", "destroy")
+        for name in ("bootstrap", "diff", "deploy", "destroy")
     },
     "synth": _Command(_DEPLOY, "deploy", "synth"),
     "verify": _Command(_DEPLOY, "verify"),

@@ -1,4 +1,4 @@
-"""Checks before `longhaul deploy` builds anything: `longhaul preflight`.
+"""Checks before `longhaul deploy` builds anything: `longhaul check`.
 
 The exit code is 1 if the deployment would fail or lose something, and 2 if a setting is wrong.
 """

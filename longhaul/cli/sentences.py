@@ -171,11 +171,11 @@ def _refused(error: aws.ClientError, *, on_aws: bool) -> CommandError:
         way_out = _credentials(on_aws=on_aws)
         say = f"AWS does not know these credentials ({code}): {way_out}"
     elif code in _DENIED:
-        say = f"not allowed: {what}: {text}; `longhaul doctor` says what the commands need"
+        say = f"not allowed: {what}: {text}; `longhaul check` says what the commands need"
     elif is_gone(error):
         say = (
             f"{what}: {text or 'it is not there'}: a part of the stack is missing; "
-            "`longhaul doctor` looks for it"
+            "`longhaul check` looks for it"
         )
     elif is_throttle(error) or code in _BUSY:
         say = f"AWS is busy ({what}: {code}): try again in a minute"

@@ -1,4 +1,4 @@
-"""Services that `longhaul doctor` asks: STS, IAM, quotas, metrics, alarms, rules.
+"""Services that `longhaul check` asks: STS, IAM, quotas, metrics, alarms, rules.
 
 They return what the test has set.
 """

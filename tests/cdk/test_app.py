@@ -75,7 +75,7 @@ def test_a_bare_cdk_deploy_names_the_checks_that_it_leaves_out(
     done = run_app(tmp_path / "cdk.out", wrong, CDK_CLI_VERSION="2.1000.0", **made_by)
 
     assert done.returncode == 2
-    assert ("run `longhaul preflight` first" in done.stderr) == says
+    assert ("run `longhaul check` first" in done.stderr) == says
 
 
 def test_settings_too_long_for_a_function_are_refused_at_synthesis(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def synthesized(monkeypatch: pytest.MonkeyPatch, bare: World) -> dict[str, Any]:
 
 def examine(world: World, *arguments: str) -> tuple[int, dict[str, list[str]]]:
     """The exit code, and the findings by level."""
-    done = world.run("doctor", "--json", *arguments)
+    done = world.run("check", "--json", *arguments)
     found: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         finding = json.loads(line)

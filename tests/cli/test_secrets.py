@@ -1,4 +1,4 @@
-"""`longhaul secret`, and what `longhaul doctor` says of secrets."""
+"""`longhaul secret`, and what `longhaul check` says of secrets."""
 
 import json
 from datetime import UTC, datetime

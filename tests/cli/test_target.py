@@ -312,7 +312,7 @@ def test_an_error_of_aws_becomes_a_sentence(world: World, error: Exception, said
         ("dlq", "list"),
         ("logs", "x"),
         ("cancel", "x"),
-        ("doctor",),
+        ("check",),
     ]
     for command in commands:
         done = world.run(*command)

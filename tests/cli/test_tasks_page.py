@@ -30,7 +30,7 @@ LINES = re.findall(r"^\| (?!to )[^|`]+ \| `longhaul ([^`]+)` \|$", PAGE, re.MULT
 # By the first word: what runs for minutes or until Ctrl-C, makes a project, or needs an account.
 ELSEWHERE = {
     *("demo", "up", "console", "test", "init", "new"),
-    *("rehearse", "deploy", "verify", "destroy", "doctor", "secret"),
+    *("check", "deploy", "verify", "destroy", "secret"),
 }
 CLICKS = re.findall(r"^\| (?!to )[^|`]+ \| (\*\*.*) \|$", PAGE, re.MULTILINE)
 ROOT_JOB = "flights-2013"

@@ -1,4 +1,4 @@
-"""`longhaul doctor` on what `longhaul up` deploys.
+"""`longhaul check` on what `longhaul up` deploys.
 
 A module of its own: the stack of the other tests has the demo's trigger besides, and a process has
 one embedded AWS at a time.
@@ -20,7 +20,7 @@ def test_doctor_finds_nothing_wrong_with_what_up_deploys(
     assembly = synth(tmp_path_factory.mktemp("up") / "cdk.out")
     with embedded_aws(tmp_path_factory.mktemp("embedded-aws")) as aws:
         stack = Stack(aws, aws.deploy(assembly, "Longhaul"))
-        code, out, err = stack.longhaul("doctor", "--json")
+        code, out, err = stack.longhaul("check", "--json")
     levels = [json.loads(line)["level"] for line in out.splitlines()]
     assert (code, "problem" in levels) == (0, False), out + err
     assert any(

@@ -89,7 +89,7 @@ class Remains:
             _EXPECTED,
             ("; ".join(remains) or _EXPECTED) + note,
             Verdict.FAILED if remains else Verdict.PASSED,
-            do="`longhaul status` and `longhaul doctor` say what they belong to" if remains else "",
+            do="`longhaul status` and `longhaul check` say what they belong to" if remains else "",
         )
 
     def rows_of(self, rows: Iterable[Lease]) -> dict[str, int]:

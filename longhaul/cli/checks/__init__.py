@@ -1,1 +1,1 @@
-"""The checks of `longhaul doctor`: each is a generator of findings about a target."""
+"""The checks of `longhaul check`: each is a generator of findings about a target."""

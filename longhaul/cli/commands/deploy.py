@@ -1,4 +1,4 @@
-"""`longhaul synth`, `preflight`, and the CDK with checks before it: `deploy` and others."""
+"""`longhaul synth`, and the CDK with checks before it: `deploy` and others."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -64,17 +64,6 @@ def diff(arguments: Arguments = None) -> None:
 
     checked_project()
     _run("diff", preflight_checks.before_diff, arguments)
-
-
-def preflight(arguments: Arguments = None) -> None:
-    """Check what a deployment needs, and build nothing. Exit code 1 if there is a problem.
-
-    Example: longhaul preflight --profile production
-    """
-    from longhaul.cli import preflight as preflight_checks
-
-    require("deploy")
-    _check(preflight_checks.main, arguments)
 
 
 def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None:

@@ -1,1 +1,1 @@
-"""`longhaul rehearse`: what AWS itself answers about a deployment, before there is one."""
+"""`longhaul check --change-set`: what CloudFormation says of a deployment before there is one."""

@@ -1,4 +1,4 @@
-"""`longhaul rehearse` as a command: what it says before it calls, what is found, its exit code."""
+"""`longhaul check --change-set`: what it says before it calls, what is found, its exit code."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from longhaul.cli.cli import app
-from longhaul.cli.commands import rehearse
+from longhaul.cli.commands import check
 from longhaul.cli.rehearsal.change_set import Template
 from simulation.aws.clock import VirtualClock
 from tests.cli.rehearsal.conftest import CloudFormation, Stubs
@@ -24,12 +24,12 @@ def run(stubs: Stubs, template: Template, tmp_path: Path, monkeypatch: pytest.Mo
         (folder / "Longhaul.template.json").write_text(json.dumps(template.content))
         (folder / "Longhaul.assets.json").write_text(json.dumps({"files": {"x": asset}}))
 
-    monkeypatch.setattr(rehearse, "_synthesize", synthesize)
+    monkeypatch.setattr(check, "_synthesize", synthesize)
     monkeypatch.setattr("longhaul.adapters.clock.SystemClock", VirtualClock)
     monkeypatch.chdir(tmp_path)
 
     def invoke(*arguments: str) -> Result:
-        done = CliRunner().invoke(app, ["rehearse", *arguments])
+        done = CliRunner().invoke(app, ["check", "--change-set", *arguments])
         assert done.exception is None or isinstance(done.exception, SystemExit)
         return done
 
