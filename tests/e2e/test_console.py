@@ -45,7 +45,7 @@ def test_jobs_are_submitted_awaited_inspected_and_redriven(stack: Stack) -> None
     # The row names only the task of the last attempt: the history leads to the first one's log.
     code, out, err = stack.longhaul("logs", "early", "--attempt", "1")
     assert (code, "late/numbers.jsonl" in out or "permanent" in out) == (0, True), out + err
-    code, out, err = stack.longhaul("history", "early")
+    code, out, err = stack.longhaul("status", "early", "--history")
     assert (code, [line.split("\t")[1] for line in out.splitlines()]) == (
         0,
         ["permanent", "succeeded"],

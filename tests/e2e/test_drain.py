@@ -14,7 +14,7 @@ def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awak
     stack = sparkless
     stack.send(stack.plan("stopped-by-drain", "hangs", "ok"))
     stack.until_task("stopped-by-drain")
-    code, out, err = stack.longhaul("drain", "--stop")
+    code, out, err = stack.longhaul("stage", "drain", "--stop")
     said = out + err
     assert code == 0, said
     row = stack.row("stopped-by-drain")
@@ -26,10 +26,10 @@ def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awak
 
     stack.send(stack.plan("sent-to-a-drained-stack", "ok"))
     # Repeated, it finds nothing to do; and what waits stays where it is.
-    assert stack.longhaul("drain")[0] == 0
+    assert stack.longhaul("stage", "drain")[0] == 0
     assert stack.row("sent-to-a-drained-stack") is None
 
-    assert stack.longhaul("drain", "--undo")[0] == 0
+    assert stack.longhaul("stage", "drain", "--undo")[0] == 0
     assert stack.until("sent-to-a-drained-stack", State.SUCCEEDED).attempt.number == 1
     assert stack.until("stopped-by-drain", State.SUCCEEDED).attempt.number == 2
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
