@@ -1,1 +1,1 @@
-"""The console as a page in the browser: it shows the jobs, and can cancel, retry and redrive."""
+"""The console as a page in the browser: it shows the jobs, and can cancel and rerun."""
