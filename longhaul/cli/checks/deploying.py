@@ -1,7 +1,7 @@
 """Whether a deployment can work: the account that it goes to, and the stack that it changes.
 
 `longhaul deploy` runs these before anything is built (`longhaul.cli.preflight`), and `longhaul
-doctor` those that stay of interest.
+check` of a deployed stack those that stay of interest.
 """
 
 from collections.abc import Callable, Iterator
