@@ -131,6 +131,6 @@ def test_a_key_of_a_secrets_json_keeps_its_neighbours() -> None:
 
 def test_on_this_machine_secrets_are_in_the_embedded_account_and_region() -> None:
     secret = "arn:aws-cn:secretsmanager:cn-north-1:210987654321:secret:shop/db-AbCd12:password::"
-    stage = _local_stage({"name": "main", "secrets": {"PASSWORD": secret}})
-    ref = SecretRef.parse(stage["secrets"]["PASSWORD"])
+    stage = _local_stage({"name": "main", "advanced": {"secrets": {"PASSWORD": secret}}})
+    ref = SecretRef.parse(stage["advanced"]["secrets"]["PASSWORD"])
     assert (ref.arn, ref.key) == (SECRET, "password")
