@@ -12,7 +12,8 @@ from longhaul.cli.project import chosen
 from longhaul.cli.synth import PROFILE, kept_synth
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
-from longhaul.config.project import LOCAL, Project
+from longhaul.config.project import Project
+from longhaul.config.project_file import LOCAL
 from longhaul.config.requirements import install
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources

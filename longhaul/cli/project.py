@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from longhaul.config.errors import SettingsError
-from longhaul.config.project_file import ENV_VARIABLE, VARIABLE, find, read_file
+from longhaul.config.project_file import ENV_VARIABLE, LOCAL, VARIABLE, find, read_file
 from longhaul.config.sources import work_dir
 
 if TYPE_CHECKING:
@@ -50,6 +50,13 @@ def chosen() -> "Project | None":
 def default_stack() -> str:
     project = chosen()
     return project.stack_name if project else DEFAULT_STACK
+
+
+def default_region() -> str | None:
+    """Where the chosen environment is deployed, which is not on this machine."""
+    env = os.environ.get(ENV_VARIABLE)
+    project = chosen() if env and env != LOCAL else None
+    return project.settings.get("region") if project else None
 
 
 def default_work_dir() -> Path:

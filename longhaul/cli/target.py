@@ -10,7 +10,7 @@ from botocore.config import Config
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.place import Place, locate
-from longhaul.cli.project import default_stack, default_work_dir
+from longhaul.cli.project import default_region, default_stack, default_work_dir
 from longhaul.local.credentials import FAKE_KEY
 from longhaul.operations.errors import ForeignStackError, NoSuchStackError
 from longhaul.operations.stack import Deployment, Stack
@@ -86,4 +86,5 @@ class Target(Stack):
 
 
 def connect(profile: str | None, region: str | None, stack: str | None) -> Target:
-    return Target(locate(profile, region, os.environ, default_work_dir()), stack)
+    place = locate(profile, region or default_region(), os.environ, default_work_dir())
+    return Target(place, stack)

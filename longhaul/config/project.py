@@ -15,15 +15,13 @@ from typing import Any, Final
 from longhaul.config.cdk_context import Problem, merged, read
 from longhaul.config.errors import SettingsError
 from longhaul.config.known import unfit
-from longhaul.config.project_file import FILE, read_file
+from longhaul.config.project_file import FILE, LOCAL, read_file
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
 from longhaul.domain.job_kinds import JobKind, kind_of
 
 VERSION_KEY: Final = "version"
 ENVIRONMENTS_KEY: Final = "env"
-LOCAL: Final = "local"
-"""The environment of `longhaul up`. Every project has it."""
 # The embedded AWS is one account and region of its own, and commands find a stack by its name.
 _NOT_LOCAL: Final = ("account", "region", "stack_name")
 

@@ -19,6 +19,8 @@ VARIABLE: Final = "LONGHAUL_PROJECT"
 """Names the project's folder to the CDK app; the `longhaul` command sets it."""
 ENV_VARIABLE: Final = "LONGHAUL_ENV"
 """Names the environment of the project, as `--env` does."""
+LOCAL: Final = "local"
+"""The environment of `longhaul up`. Every project has it."""
 
 
 class ProjectFile(NamedTuple):

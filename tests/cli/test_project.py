@@ -17,7 +17,7 @@ from longhaul.cli.errors import ExitStatus
 from longhaul.cli.local_project import local_context
 from longhaul.cli.project import DEFAULT_STACK, choose, chosen, default_stack, default_work_dir
 from longhaul.cli.synth import DEFAULT_WORK_DIR
-from longhaul.cli.target import Target
+from longhaul.cli.target import Target, connect
 from longhaul.config.cdk_context import load
 from longhaul.config.project import load_project
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
@@ -312,6 +312,7 @@ slots = 6
 [env.prod]
 stack_name = "Ours"
 account = "123456789012"
+region = "eu-central-1"
 
 [env.prod.stages.second.advanced.secrets]
 TOKEN = "arn:aws:ssm:eu-central-1:123456789012:parameter/shop/token"
@@ -351,6 +352,8 @@ def test_an_environment_says_what_differs_there(
     project = chosen()
     assert project
     assert (project.stack_name, default_stack()) == ("Ours", "Ours")
+    assert connect(None, None, None).place.region == "eu-central-1"
+    assert connect(None, "us-east-2", None).place.region == "us-east-2"
     settings = project.checked()
     assert settings.account == "123456789012"
     assert [each.slots for each in settings.stages] == [40, 10]

@@ -9,7 +9,8 @@ from typing import Final, Self
 
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
-from longhaul.config.project import LOCAL, Project, load_project
+from longhaul.config.project import Project, load_project
+from longhaul.config.project_file import LOCAL
 from longhaul.settings import VARIABLE
 
 _PERIOD_S: Final = 1.0
