@@ -47,7 +47,10 @@ def check(
     ] = None,
     change_set: Annotated[
         bool,
-        typer.Option("--change-set", help="Ask CloudFormation what it would say to a deployment."),
+        typer.Option(
+            "--change-set",
+            help="Check the next deployment, and ask CloudFormation what it would say to it.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -60,9 +63,9 @@ def check(
     the account and of this machine. It changes nothing; dead letters are invisible to others while
     they are counted.
 
-    With --change-set it has CloudFormation make a change set, which is never executed and is
-    deleted at once: that checks properties, names that are taken, quotas and hooks, and says what
-    would be replaced.
+    With --change-set it checks the next deployment, whether there is a stack or not, and has
+    CloudFormation make a change set, which is never executed and is deleted at once: that checks
+    properties, names that are taken, quotas and hooks, and says what would be replaced.
 
     The exit code is 1 if there is a problem.
 
@@ -156,10 +159,12 @@ def _rehearse(out: Output, profile: str | None, context: "Sequence[str]") -> Non
     from longhaul.cli import preflight
 
     require("deploy")
-    plan = _plan(preflight.given_settings(context), profile)
+    settings = preflight.given_settings(context)
+    plan = _plan(settings, profile)
+    problems = preflight.tell(preflight.findings(settings, profile))
     with stop_signals(), tempfile.TemporaryDirectory(prefix="longhaul-rehearsal-") as folder:
         _synthesize(Path(folder), context)
-        problems = _asked(out, plan, Path(folder))
+        problems += _asked(out, plan, Path(folder))
     if problems:
         raise typer.Exit(ExitStatus.FAILED)
 

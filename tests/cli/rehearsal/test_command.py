@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from longhaul.cli.checks.finding import ok, problem
 from longhaul.cli.cli import app
 from longhaul.cli.commands import check
 from longhaul.cli.rehearsal.change_set import Template
 from simulation.aws.clock import VirtualClock
 from tests.cli.rehearsal.conftest import CloudFormation, Stubs
+
+FOUND = [ok("bootstrap: version 28")]
 
 
 @pytest.fixture
@@ -25,6 +28,7 @@ def run(stubs: Stubs, template: Template, tmp_path: Path, monkeypatch: pytest.Mo
         (folder / "Longhaul.assets.json").write_text(json.dumps({"files": {"x": asset}}))
 
     monkeypatch.setattr(check, "_synthesize", synthesize)
+    monkeypatch.setattr("longhaul.cli.preflight.findings", lambda *_: iter(FOUND))
     monkeypatch.setattr("longhaul.adapters.clock.SystemClock", VirtualClock)
     monkeypatch.chdir(tmp_path)
 
@@ -44,6 +48,7 @@ def test_a_rehearsal_says_what_it_makes_and_what_cloudformation_finds(
 
     assert done.exit_code == 0, done.output
     assert "it makes, and removes again: a change set, which is never executed" in done.stderr
+    assert "ok  bootstrap: version 28\n" in done.stdout
     assert "ok  change set: CREATE_COMPLETE" in done.stdout
     assert cloudformation.is_clean
 
@@ -57,6 +62,20 @@ def test_a_problem_ends_it_with_one(run: Any, cloudformation: CloudFormation) ->
 
     assert done.exit_code == 1
     assert "XX  change set: FAILED: a name is taken" in done.stdout
+
+
+@pytest.mark.usefixtures("no_project")
+def test_a_problem_of_the_deployment_ends_it_with_one(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a stack that is deployed: a pipeline may deploy with the CDK behind it."""
+    monkeypatch.setitem(globals(), "FOUND", [problem("network: no route to ECR", "add one")])
+
+    done = run()
+
+    assert done.exit_code == 1
+    assert "XX  network: no route to ECR" in done.stdout
+    assert "ok  change set: CREATE_COMPLETE" in done.stdout
 
 
 @pytest.mark.usefixtures("no_project")
