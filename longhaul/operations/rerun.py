@@ -2,22 +2,22 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
+from longhaul.domain import attributes
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease, Owed, State, job_key
-from longhaul.domain.message import Message, size_problem
+from longhaul.domain.message import Again, Message, size_problem
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import sent_again
 from longhaul.operations.errors import NotRetriableError, NotSentError
 from longhaul.operations.handles import UnsentRequest
-from longhaul.operations.retry import again, kept_request, stage_of, why_not
 from longhaul.operations.submission import WHOLE, Submission
 from longhaul.operations.wait import Awaited
 from longhaul.ports import JobQueue, Leases, Requests
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settings import RuntimeSettings, Stage, UnknownStageError
 from longhaul.trees import Trees
 
 
@@ -70,7 +70,7 @@ class Rerunner:
         self,
         lease: Lease,
         *,
-        params: Mapping[str, JsonValue],
+        params: Mapping[str, JsonValue] | None = None,
         size: str | None = None,
         afresh: bool = False,
         only: bool = False,
@@ -79,7 +79,7 @@ class Rerunner:
 
         Args:
             lease: Its row.
-            params: Parameters in the place of those of its request, or beside them.
+            params: Parameters in the place of those of its request, or beside them; if any.
             size: The task's size; None for that of its request.
             afresh: Whether it leaves what it has stored.
             only: Whether what followed from it is left alone.
@@ -95,14 +95,14 @@ class Rerunner:
             # It could be published after the new run, and take the place of the newer output.
             raise NotRetriableError("it has succeeded, and its output is not published yet: wait")
         self._require_ended(lease)
-        stage = stage_of(lease, self.settings)
-        content = kept_request(lease, self.requests)
+        stage = _stage_of(lease, self.settings)
+        content = _kept_request(lease, self.requests)
         document = json.loads(sent_again(content.body, afresh=afresh))
         if params:
             document["params"] = {**document.get("params", {}), **params}
         if size is not None:
             document["size"] = size
-        message = again(lease, content, json.dumps(document), only=only)
+        message = _again(lease, content, json.dumps(document), only=only)
         request = parse_request(message.body, self.settings, stage)
         joined = request.lineage.inputs_ref if request.lineage else None
         if joined is not None and self.requests.get_inputs(joined) is None:
@@ -133,3 +133,59 @@ class Rerunner:
             raise NotRetriableError(
                 f"{job_id} (stage {stage}) has not ended: cancel the tree, or wait"
             )
+
+
+def _again(lease: Lease, content: Message, body: str, *, only: bool = False) -> Message:
+    """The message that starts a new run of an ended job; `only`: nothing follows from it.
+
+    A body without an id took the id of its message, and the new message has another.
+    """
+    which = str(Again(lease.run, only))
+    ours = {attributes.JOB_ID: lease.job_id, attributes.AGAIN: which}
+    return replace(content, body=body, attributes=attributes.with_ours(content.attributes, ours))
+
+
+def _kept_request(lease: Lease, requests: Requests) -> Message:
+    """The message that asked for a job's run.
+
+    Raises:
+        NotRetriableError: the bucket's lifecycle has removed it.
+    """
+    kept = requests.get_stored(lease.request_ref)
+    if kept is None:
+        raise NotRetriableError("its request is no longer kept: submit it again")
+    return kept
+
+
+def _stage_of(lease: Lease, settings: RuntimeSettings) -> Stage:
+    """The stage of a job that shall run again.
+
+    Raises:
+        NotRetriableError: a deploy has removed it.
+    """
+    try:
+        return settings.stage(lease.stage)
+    except UnknownStageError as error:
+        raise NotRetriableError(
+            f"its stage {lease.stage} is not deployed any more: deploy it again, or submit its "
+            "request to another one"
+        ) from error
+
+
+def why_not(lease: Lease) -> str | None:
+    """Why this job cannot be retried; None when it can."""
+    if lease.state is State.CANCELLED and not lease.request_ref:  # its message never came
+        return "it was cancelled before it began, so no request of it is kept: submit it again"
+    if lease.is_refused and not lease.fingerprint:
+        return "its message was no request: submit a correct one, under the same id if you like"
+    if lease.is_open_mark:
+        return "it ends when its message comes: retry it once it is CANCELLED"
+    if lease.cancel_requested_at and not lease.state.is_terminal:
+        return "it is being cancelled: retry it once it is CANCELLED"
+    if lease.state is State.RUNNING:
+        return "it is running"
+    if lease.state is State.RELEASED:
+        return "it is between attempts and will be tried again by itself"
+    if lease.state is State.SUCCEEDED:
+        return "it has succeeded: `longhaul rerun` runs it again"
+    return None

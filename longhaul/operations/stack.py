@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from longhaul.operations.log_reader import LogReader
     from longhaul.operations.mappings import Mappings
     from longhaul.operations.rerun import Rerunner
-    from longhaul.operations.retry import Retrier
     from longhaul.operations.stage_counts import StageCounter
     from longhaul.operations.submit import Submitter
     from longhaul.operations.tree import TreeCanceller
@@ -211,12 +210,6 @@ class Stack:
         from longhaul.operations.cancel import Canceller
 
         return Canceller(self.parts.leases, self.parts.finisher)
-
-    @cached_property
-    def retrier(self) -> "Retrier":
-        from longhaul.operations.retry import Retrier
-
-        return Retrier(self.settings, self.parts.queue, self.parts.requests)
 
     @cached_property
     def rerunner(self) -> "Rerunner":

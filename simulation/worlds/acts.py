@@ -13,8 +13,7 @@ from longhaul.domain.message import Message
 from longhaul.domain.request import read_request
 from longhaul.operations.backfill import Backfiller, Planned
 from longhaul.operations.cancel import Canceller
-from longhaul.operations.rerun import Rerunner
-from longhaul.operations.retry import Retrier, why_not
+from longhaul.operations.rerun import Rerunner, why_not
 from longhaul.operations.submission import Position, Submission
 from longhaul.operations.submit import Sent, SubmitReport, Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
@@ -115,11 +114,10 @@ def retry_tree(world: "World", act: Act) -> None:
 
 
 def _retry(rows: Iterable[Lease]) -> None:
-    parts = wiring()
-    retrier = Retrier(parts.settings, parts.queue, parts.requests)
+    rerunner = _rerunner()
     for row in rows:
         if why_not(row) is None:
-            retrier.retry(row)
+            rerunner.send(rerunner.plan(row))
 
 
 def backfill(world: "World", act: Act) -> None:
@@ -183,18 +181,22 @@ def rerun(world: "World", act: Act) -> None:
 
 
 def _rerun(world: "World", act: Act, *, of_tree: bool) -> None:
+    rerunner = _rerunner()
+    for row in _rows_of(world, act):
+        params = {"work": act.work} if act.work else {}
+        wanted = rerunner.root(row) if of_tree else row
+        rerunner.send(rerunner.plan(wanted, params=params))
+
+
+def _rerunner() -> Rerunner:
     parts = wiring()
-    rerunner = Rerunner(
+    return Rerunner(
         settings=parts.settings,
         leases=parts.leases,
         trees=_trees(),
         queue=parts.queue,
         requests=parts.requests,
     )
-    for row in _rows_of(world, act):
-        params = {"work": act.work} if act.work else {}
-        wanted = rerunner.root(row) if of_tree else row
-        rerunner.send(rerunner.plan(wanted, params=params))
 
 
 class _NotingCanceller(Canceller):

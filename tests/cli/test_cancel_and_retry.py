@@ -9,7 +9,6 @@ from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.rerun import Rerunner
-from longhaul.operations.retry import Retrier
 from longhaul.trees import Trees
 from tests.builders import BODY, changed, stage
 from tests.cli.conftest import World
@@ -184,7 +183,7 @@ def test_the_producers_ten_attributes_survive_a_retry(world: World) -> None:
     content = world.parts.requests.get(lease.request_ref)
     ten = {f"a{n}": {"dataType": "String", "stringValue": str(n)} for n in range(10)}
     world.parts.requests.put(lease.request_ref, replace(content, attributes=ten))
-    Retrier(world.settings, world.parts.queue, world.parts.requests).retry(lease)
+    world.run("rerun", "dead")
     (message,) = world.queued()
     assert len(message["MessageAttributes"]) == 10
     assert message["MessageAttributes"]["job_id"]["StringValue"] == "dead"
@@ -198,7 +197,6 @@ def test_the_producers_ten_attributes_survive_a_retry(world: World) -> None:
 def test_a_job_whose_stage_a_deploy_removed_runs_again_in_no_other(world: World) -> None:
     parts, dead = world.parts, world.end(world.claim("dead"))
     settings = world.settings.model_copy(update={"stages": (stage(name="other"),)})
-    retrier = Retrier(settings, parts.queue, parts.requests)
     rerunner = Rerunner(
         settings=settings,
         leases=parts.leases,
@@ -206,7 +204,5 @@ def test_a_job_whose_stage_a_deploy_removed_runs_again_in_no_other(world: World)
         queue=parts.queue,
         requests=parts.requests,
     )
-    with pytest.raises(NotRetriableError, match="main is not deployed any more: deploy it again"):
-        retrier.retry(dead)
     with pytest.raises(NotRetriableError, match="main is not deployed any more: deploy it again"):
         rerunner.plan(dead, params={})

@@ -18,7 +18,6 @@ from longhaul.operations.backfill import Backfiller, Course, Planned
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.errors import BackfillCancelledError
-from longhaul.operations.retry import Retrier
 from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.submission import Position, Submission
 from longhaul.operations.submit import Submitter
@@ -31,7 +30,7 @@ from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Killed
 from tests.handlers.test_stages import commit, dispatched, emitting, queued, receive, settled
 from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
-from tests.handlers.test_trees import trees_of
+from tests.handlers.test_trees import rerun, trees_of
 
 KEY = "main#oct"
 HIDDEN_S = 3_600
@@ -106,10 +105,9 @@ def canceller(stack: Stack) -> TreeCanceller:
 
 
 def retry(stack: Stack) -> None:
-    parts = stack.parts
     stack.aws.clock.advance(600)
     for row in unwell(trees_of(stack).walk_backfill(backfill(stack))):
-        Retrier(stack.settings, parts.queue, parts.requests).retry(row)
+        rerun(stack, row)
 
 
 def test_its_end_is_told_once_all_of_it_has_ended(stack: Stack, context: Context) -> None:
@@ -474,6 +472,6 @@ def test_a_job_that_it_has_not_sent_does_not_tell_its_end_again(
     stack.aws.clock.advance(600)
     dead = stack.parts.leases.load(row.key)
     assert dead is not None
-    Retrier(stack.settings, stack.parts.queue, stack.parts.requests).retry(dead)
+    rerun(stack, dead)
     run(stack, context)
     assert swept(stack, context) == told

@@ -14,7 +14,6 @@ from longhaul.adapters.notices import AwsNotices
 from longhaul.announcing import REFUSED_FOR, UNREACHED_FOR
 from longhaul.domain.lease import Owed, State
 from longhaul.metrics import NoticeMetric
-from longhaul.operations.retry import Retrier
 from longhaul.operations.wait import Awaited, Waiter
 from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
@@ -24,6 +23,7 @@ from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life
 from tests.handlers.test_poison import denied, failing
 from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, settled
+from tests.handlers.test_trees import rerun
 
 JOB = "january"
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
@@ -225,7 +225,7 @@ def test_nothing_waits_for_a_notice_that_cannot_be_sent(life: Life) -> None:
         dead = life.row(JOB)
         assert Waiter(parts.clock, parts.leases).look(Awaited(dead.key, None, None)).done
         life.stack.aws.clock.advance(1)
-        Retrier(life.stack.settings, parts.queue, parts.requests).retry(dead)
+        rerun(life.stack, dead)
         life.deliver()
         life.complete(life.row(JOB))
         life.settle(life.row(JOB))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from longhaul.domain.lease import State
-from longhaul.operations.retry import Retrier
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
 from tests.handlers.test_notices import TOPIC, told
+from tests.handlers.test_trees import rerun
 
 JOB = "january"
 TOO_LONG = {"timeout": "2d"}  # above the stage's limit
@@ -84,7 +84,6 @@ def test_a_refused_job_is_retried_once_it_is_allowed(life: Life) -> None:
     life.deliver()
     limits = life.stage.limits.model_copy(update={"max_timeout_s": 2 * 86_400})
     life.stack.redeploy(limits=limits)
-    parts = life.stack.parts
-    Retrier(life.stack.settings, parts.queue, parts.requests).retry(life.row(JOB))
+    rerun(life.stack, life.row(JOB))
     life.deliver()
     assert life.row(JOB).state is State.RUNNING

@@ -10,10 +10,10 @@ from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.request import read_request
 from longhaul.operations.cancel import Canceller
-from longhaul.operations.rerun import Rerunner
-from longhaul.operations.retry import Retrier, why_not
+from longhaul.operations.rerun import Rerunner, why_not
 from longhaul.operations.tree import TreeCanceller, progress, unwell
 from longhaul.operations.wait import Awaited, conflicts
+from longhaul.settings import runtime_settings
 from longhaul.trees import TreeJob, Trees
 from tests.builders import body
 from tests.events import event
@@ -50,12 +50,17 @@ def killed(lease: Lease, context: Context) -> str:
 def rerunner(stack: Stack) -> Rerunner:
     parts = stack.parts
     return Rerunner(
-        settings=stack.settings,
+        settings=runtime_settings(),  # as they are deployed now
         leases=parts.leases,
         trees=trees_of(stack),
         queue=parts.queue,
         requests=parts.requests,
     )
+
+
+def rerun(stack: Stack, row: Lease) -> None:
+    again = rerunner(stack)
+    again.send(again.plan(row))
 
 
 def test_a_tree_knows_its_queued_jobs_and_for_how_many_its_join_waits(context: Context) -> None:
@@ -146,7 +151,6 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
     with deployed(check=True, stages=BY_DATE) as stack:
         root = begun(stack, context, {"fetch": requests(3)})
         stack.aws.clock.advance(1)
-        parts = stack.parts
         assert [each.is_mark for each in cancelled(stack, root)] == [True] * 3
         assert [
             each.state for each in dispatched(stack, stack.settings.stage("fetch"), context)
@@ -155,11 +159,10 @@ def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> 
         assert (tree.has_ended, tree.has_succeeded) == (True, False)
         assert progress(tree) == "main 1 of 1, fetch 0 of 3 (3 CANCELLED), delays waits for 3"
 
-        retrier = Retrier(stack.settings, parts.queue, parts.requests)
         stack.aws.clock.advance(1)
         for each in unwell(tree):
             assert why_not(each) is None
-            retrier.retry(each)
+            rerun(stack, each)
         for name in ("fetch", "clean", "delays"):
             run_all(stack, name, context)
         assert walked(stack, root).has_succeeded
@@ -199,10 +202,9 @@ def test_what_came_later_of_a_cancelled_tree_ends_without_a_mark_of_its_own(
         assert [row.state for row in rows].count(State.RUNNING) == 0
         assert walked(stack, root).has_ended
 
-        retrier = Retrier(stack.settings, stack.parts.queue, stack.parts.requests)
         stack.aws.clock.advance(1)
         for each in unwell(walked(stack, root)):
-            retrier.retry(each)
+            rerun(stack, each)
         for name in ("fetch", "clean", "delays"):
             run_all(stack, name, context)
         assert walked(stack, root).has_succeeded

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Final
 
 from rich.console import Console
 
@@ -17,7 +18,7 @@ from longhaul.cli.local.watching import Watch
 from longhaul.cli.local_project import local_synth, make_ready
 from longhaul.cli.project import DEFAULT_STACK, default_work_dir
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.signals import stop_signals
+from longhaul.cli.terminal.signals import ends_within, stop_signals
 from longhaul.config.project import Project
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
@@ -25,6 +26,9 @@ from longhaul.local.private_files import write_private
 from longhaul.local.running import announce, withdraw
 from longhaul.local.state.store import FOLDER, StateError, Store, begin_anew
 from longhaul.settings import VARIABLE, RuntimeSettings
+
+# A task has two minutes at most to end, as on ECS.
+_STOP_WITHIN_S: Final = 180.0
 
 SAM_ENVIRONMENT = "sam-env.json"
 """In the work dir: for `sam local invoke --env-vars`."""
@@ -62,7 +66,7 @@ def serve(
         says = partial(stderr.print, "synthesizing the stack …")
         assembly = local_synth(work_dir / "cdk.out", host, says)
         stopping = Event()
-        at_stop(lambda *_: stopping.set())
+        at_stop(ends_within(_STOP_WITHIN_S, stopping))
         iam = roles_judge_if_any(partial(stderr.print, soft_wrap=True)) if enforce_roles else None
         with embedded_aws(
             work_dir, port=port, host=host, project=project, iam=iam, store=store

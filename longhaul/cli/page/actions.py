@@ -91,7 +91,7 @@ class Actions:
         refused: list[str] = []
         for row in rows.values():
             try:
-                self._target.retrier.retry(row)
+                self._target.rerunner.send(self._target.rerunner.plan(row))
                 self._sent.add((row.key, row.run))
             except NotRetriableError:
                 refused.append(row.job_id)
@@ -119,7 +119,7 @@ class Actions:
         if lease is None:
             return Notice(f"nothing is known of job {job_id}", good=False)
         self._target.open_stage(stage)
-        planned = self._target.rerunner.plan(lease, params={})
+        planned = self._target.rerunner.plan(lease)
         self._target.rerunner.send(planned)
         self._sent.add((lease.key, lease.run))
         return Notice(f"{job_id} runs again")

@@ -72,7 +72,6 @@ class Page:
             target.dead_letters,
             target.logs,
             target.canceller,
-            target.retrier,
             target.parts.executions,
             target.stage_counter,
             target.trees,

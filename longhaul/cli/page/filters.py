@@ -8,7 +8,7 @@ from werkzeug.exceptions import BadRequest
 
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease
-from longhaul.operations.retry import why_not
+from longhaul.operations.rerun import why_not
 
 STATES: Final = ("RUNNING", "RELEASED", "CANCELLING", "SUCCEEDED", "DEAD", "CANCELLED")
 _FIELDS: Final = ("stage", "state", "text")

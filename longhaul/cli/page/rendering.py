@@ -21,7 +21,7 @@ from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.insight.tree_graph import bar, worst
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease
-from longhaul.operations.retry import why_not
+from longhaul.operations.rerun import why_not
 from longhaul.operations.tree import progress, unwell
 
 _HERE = Path(__file__).parent

@@ -1,8 +1,10 @@
 """Ctrl-C and SIGTERM for the commands that run until one of them comes, or that clear up."""
 
+import faulthandler
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event
 from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
@@ -27,6 +29,19 @@ def stop_signals() -> Iterator[Callable[[Handler], None]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def ends_within(limit_s: float, stopping: Event) -> Handler:
+    """A handler that sets the event, and lets the process end in any case.
+
+    What hangs then is shown, as each thread's stack on stderr, and the exit code is 1.
+    """
+
+    def handle(*_: object) -> None:
+        faulthandler.dump_traceback_later(limit_s, exit=True)
+        stopping.set()
+
+    return handle
 
 
 @contextmanager
