@@ -40,9 +40,11 @@ def test():
 A_PROCESS = """
 import os, pathlib, subprocess, sys
 def test():
-    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    sleep = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
     # As the embedded AWS starts its processes: with little but the folder for temporary files.
-    left = subprocess.Popen(sleep, env={"TMPDIR": os.environ["TMPDIR"]}, start_new_session=True)
+    env = {"TMPDIR": os.environ["TMPDIR"]}
+    left = subprocess.Popen(sleep, env=env, start_new_session=True, stdout=subprocess.PIPE)
+    left.stdout.readline()  # one that is still being started has no command line
     pathlib.Path(os.environ["OUTSIDE"]).parent.joinpath("pid").write_text(str(left.pid))
     left.returncode = 0  # or Python warns of it
 """

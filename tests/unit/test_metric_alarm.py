@@ -26,7 +26,7 @@ def test_an_expression_names_a_job_a_metric_and_a_threshold(
 )
 def test_another_text_is_refused_with_an_example(expression: str) -> None:
     with pytest.raises(ValueError, match="as in `parse: bad_rows > 100`"):
-        StageDeployment.model_validate({"name": "main", "alarms": [expression]})
+        StageDeployment.model_validate({"name": "main", "advanced": {"alarms": [expression]}})
 
 
 def test_what_a_job_measured_is_a_metric_of_its_stage_and_its_name(
