@@ -27,7 +27,7 @@ from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.runner.effort import Effort
-from longhaul.runner.io.listing import InputListing, digest_of
+from longhaul.runner.io.listing import InputListing, Source, UnnamedFileError, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.transfer import VanishedError, look_twice
@@ -169,7 +169,7 @@ class PlannedArea:
         container, own = self._container, inputs.get(OWN_OUTPUT)
         version = self._version()
         digests = dict.fromkeys(inputs, version)
-        if isinstance(own, DataPath) and (sources := listing.sources_of(own)):
+        if isinstance(own, DataPath) and (sources := self._sources_of(listing, own)):
             container.read_own_at = container.host.timeline.clock.now()
             digests[OWN_OUTPUT] = digest_of(sources)
         container.reads = json.dumps(digests, sort_keys=True)
@@ -182,6 +182,14 @@ class PlannedArea:
             name: StagedInput(str(path), 1, 1, frozenset(), digests[name])
             for name, path in inputs.items()
         }
+
+    def _sources_of(self, listing: InputListing, own: DataPath) -> list[Source]:
+        try:
+            return listing.sources_of(own)
+        except UnnamedFileError:
+            # Another one publishes there for the first time, and nothing lets this job wait.
+            self._container.fault_of_job = "unnamed"
+            raise
 
     def _version(self) -> str:
         container = self._container
