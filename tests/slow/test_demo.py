@@ -28,6 +28,6 @@ def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
     report = (tmp_path / "report.html").read_text()
     assert f"report: {tmp_path / 'report.html'}" in done.stdout
     assert "interrupted" in report or "failed" in report
-    jobs = set(re.findall(r'data-key="(\w+#[^"]+)"', report))
-    assert len(jobs) == 16  # year, 12 months, bad rows, join, invalid body
+    # Year, 12 months, bad rows, join, invalid body.
+    assert len({*re.findall(r'data-key="(\w+#[^"]+)"', report)}) == 16
     assert "\x1b[" not in done.stdout
