@@ -183,7 +183,11 @@ def _conflict(seen: "Seen", key: str, senders: "list[Sent]") -> str | None:
 
 def _is_left_over(seen: "Seen", sent: "Sent") -> bool:
     """Whether a run for the work of this message has died since the message was sent."""
-    runs = {each.reason.get("run") for each in seen.letters_of(sent)}
+    # A refusal ends nothing but itself: what was sent before it may run, or conflict.
+    letters = (
+        each for each in seen.letters_of(sent) if each.reason.get("class") != "invalid_request"
+    )
+    runs = {each.reason.get("run") for each in letters}
     died_at = [at for (key, run), at in seen.asked.died.items() if key == sent.key and run in runs]
     return bool(died_at) and seen.asked.at(sent) + seen.asked.doubt < max(died_at)
 
