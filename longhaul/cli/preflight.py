@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial, wraps
-from typing import Final
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -23,7 +22,7 @@ from botocore.exceptions import (
 from longhaul.cli import pin_base
 from longhaul.cli.checks import catalog, deploying, docker, lake, network
 from longhaul.cli.checks.deploying import Plan
-from longhaul.cli.checks.finding import Finding, Level, problem, skipped
+from longhaul.cli.checks.finding import MARKS, Finding, Level, problem, skipped
 from longhaul.cli.errors import CommandError
 from longhaul.cli.place import Place
 from longhaul.cli.project import chosen
@@ -34,8 +33,6 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
 from longhaul.domain.errors import LonghaulError
-
-MARKS: Final = {Level.OK: "ok", Level.WARNING: "!!", Level.PROBLEM: "XX", Level.SKIPPED: "--"}
 
 Check = Callable[[], Iterator[Finding]]
 _Checks = Callable[[Settings, str | None], int]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Level(StrEnum):
@@ -9,6 +10,9 @@ class Level(StrEnum):
     WARNING = "warning"  # works, but look at it
     PROBLEM = "problem"  # does not work
     SKIPPED = "skipped"  # could not, or need not, be checked
+
+
+MARKS: Final = {Level.OK: "ok", Level.WARNING: "!!", Level.PROBLEM: "XX", Level.SKIPPED: "--"}
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from longhaul.cli.checks.finding import Finding, Level, skipped
+from longhaul.cli.checks.finding import MARKS, Finding, Level, skipped
 from longhaul.cli.display.text import counted
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.extras import require
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from longhaul.config.settings import Settings
 
 
-_MARKS = {
-    Level.OK: ("ok", "green"),
-    Level.WARNING: ("!!", "yellow"),
-    Level.PROBLEM: ("XX", "red"),
-    Level.SKIPPED: ("--", "dim"),
+_STYLES: Final = {
+    Level.OK: "green",
+    Level.WARNING: "yellow",
+    Level.PROBLEM: "red",
+    Level.SKIPPED: "dim",
 }
 
 
@@ -149,8 +149,7 @@ def _tell(out: Output, finding: Finding, counts: Counter[Level]) -> None:
     if out.as_json:
         out.record({"level": finding.level.value, "what": finding.what, "do": finding.do or None})
         return
-    mark, style = _MARKS[finding.level]
-    out.line(f"{mark}  {finding.what}", style=style)
+    out.line(f"{MARKS[finding.level]}  {finding.what}", style=_STYLES[finding.level])
     if finding.do:
         out.line(f"    → {finding.do}")
 

@@ -8,6 +8,7 @@ from longhaul.cli.display.job import cancelled_as, is_stopped
 from longhaul.cli.display.text import counted
 from longhaul.cli.target import Target
 from longhaul.domain.backfill import Backfill
+from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease, job_key
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.errors import NotRetriableError
@@ -93,7 +94,7 @@ class Actions:
             try:
                 self._target.rerunner.send(self._target.rerunner.plan(row))
                 self._sent.add((row.key, row.run))
-            except NotRetriableError:
+            except (NotRetriableError, InvalidRequestError):
                 refused.append(row.job_id)
         text = f"{counted(len(rows) - len(refused), 'job')} sent again"
         return Notice(

@@ -1,11 +1,14 @@
 """A tree as a graph, and what can be done with it."""
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from longhaul.cli.insight.tree_graph import columns
 from longhaul.cli.target import Target
+from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.trees import TreeJob
 from tests.builders import BUCKET, stage
@@ -123,15 +126,19 @@ def test_a_filter_shows_what_matches_and_acts_on_exactly_that(
     assert "0 jobs match." in words(pipeline.read("/", text="team=web"))
 
 
+def _dead(world: World, *names: str) -> list[Lease]:
+    """Jobs that have died, each with a request of its own."""
+    refs = {name: f"longhaul/requests/{name}" for name in names}
+    return [
+        world.end(world.claim(name, request_ref=ref), OutcomeClass.PERMANENT)
+        for name, ref in refs.items()
+    ]
+
+
 def test_a_job_whose_request_is_gone_keeps_no_other_from_running_again(
     world: World, visitor: Visitor
 ) -> None:
-    rows = [
-        world.end(
-            world.claim(each, request_ref=f"longhaul/requests/{each}"), OutcomeClass.PERMANENT
-        )
-        for each in ("a", "b", "c")
-    ]
+    rows = _dead(world, "a", "b", "c")
     for row in rows[:2]:
         world.aws.s3.delete_object(Bucket=BUCKET, Key=row.request_ref)
     said = words(visitor.do("/do/rerun-all", key=[row.key for row in rows]))
@@ -185,3 +192,14 @@ def test_a_stage_stands_to_the_right_of_all_that_lead_to_it() -> None:
     top.children = [TreeJob(f"{name}#x", None) for name in ("b", "a")]
     shown = [[box.name for box in column] for column in columns(top, stages)]
     assert shown == [["main"], ["a"], ["b"]]
+
+
+def test_a_job_that_is_not_allowed_any_more_keeps_no_other_from_running_again(
+    world: World, visitor: Visitor
+) -> None:
+    rows = _dead(world, "a", "b")
+    kept = world.parts.requests.get(rows[0].request_ref)
+    changed = json.dumps({**json.loads(kept.body), "job": "taken_out"})
+    world.parts.requests.put(rows[0].request_ref, replace(kept, body=changed))
+    said = words(visitor.do("/do/rerun-all", key=[row.key for row in rows]))
+    assert "1 job sent again; a cannot run again now" in said
