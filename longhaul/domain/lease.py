@@ -18,7 +18,7 @@ how an attempt ends in `domain.settlement`: all pure. `domain.transitions` has e
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -380,6 +380,11 @@ class Lease:
     def is_finished(self) -> bool:
         """Ended, with nothing owed."""
         return self.state.is_terminal and not self.owed
+
+    @property
+    def run_began(self) -> datetime:
+        """When its run began: a run is numbered by that, in milliseconds."""
+        return datetime.fromtimestamp(self.run / 1000, UTC)
 
     @property
     def ended_at(self) -> datetime:

@@ -12,7 +12,7 @@ path, or a table in the Glue catalog by the catalog's ARN. There are no paramete
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
@@ -71,7 +71,7 @@ def run_events(lease: Lease, read: Origin, place: Place) -> list[Notice]:
 
     `read` names its inputs: those of the attempt that succeeded, else those of the request.
     """
-    began_at = datetime.fromtimestamp(lease.run / 1000, UTC)
+    began_at = lease.run_began
     end = {
         "inputs": list(_unique(_inputs(read.inputs, place))),
         "outputs": list(_outputs(lease, place)),

@@ -111,4 +111,4 @@ def moment_of(lease: Lease) -> datetime:
     """The end of an ended job; the begin of its run for another."""
     if lease.state.is_terminal and lease.settled_at is not None:
         return lease.settled_at
-    return datetime.fromtimestamp(lease.run / 1000, UTC)
+    return lease.run_began

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, overload
 
 from longhaul.domain.history import AttemptRecord, log_stream
@@ -162,7 +162,7 @@ def job_status(
         failures=lease.failures,
         max_attempts=lease.max_attempts,
         interruptions=lease.interruptions,
-        run_began=datetime.fromtimestamp(lease.run / 1000, UTC),
+        run_began=lease.run_began,
         attempt_began=lease.attempt.claimed_at if lease.is_begun else None,
         seconds=_seconds(lease, now) if lease.is_begun else None,
         size=execution.size if execution else None,

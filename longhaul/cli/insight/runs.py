@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from longhaul.cli.insight.tree_graph import worst
@@ -44,7 +44,7 @@ class Run:
 
     @property
     def begun(self) -> datetime:
-        return min(map(begun, self.jobs))
+        return min(row.run_began for row in self.jobs)
 
     @property
     def ended_at(self) -> datetime | None:
@@ -55,11 +55,6 @@ class Run:
 
 _ENDED: Final = {*(each.value for each in State if each.is_terminal), WAITS}
 _UNWELL: Final = (State.DEAD.value, State.CANCELLED.value)
-
-
-def begun(row: Lease) -> datetime:
-    """When the job's present run began."""
-    return datetime.fromtimestamp(row.run / 1000, UTC)
 
 
 def run_of(row: Lease) -> str:

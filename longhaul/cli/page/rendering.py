@@ -16,7 +16,7 @@ from longhaul.cli.display.document import STACKS_CSS
 from longhaul.cli.display.slots import set_by_operator
 from longhaul.cli.display.text import age, moment_text, printable, size_text
 from longhaul.cli.display.timeline_html import CSS, timeline_html
-from longhaul.cli.insight.runs import begun, run_of
+from longhaul.cli.insight.runs import run_of
 from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.insight.tree_graph import bar, worst
 from longhaul.domain.job_state import shown_state
@@ -70,7 +70,6 @@ def environment(addresses: Addresses) -> Environment:
         "url": addresses.of,
         "job_url": addresses.of_job,
         "run_url": addresses.of_run,
-        "begun": begun,
         "moment": moment_text,
         "timeline": _timeline,
         "lane_url": lambda lane: addresses.of_run(run_of(lane.row)),
