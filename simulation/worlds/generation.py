@@ -82,7 +82,6 @@ def _drawn(seed: int) -> Plan:
     near = rng_of(seed, "near")
     if near.random() < _NEAR:
         return _near(near, Plan(seed=seed, mix=mix, notify=_notify(near)), swarm)
-    jobs = _patient(jobs, mix)
     plan = Plan(
         seed=seed,
         jobs=jobs,
@@ -120,6 +119,7 @@ def _drawn(seed: int) -> Plan:
     plan = with_refused_role(rng_of(seed, "refused role"), plan, swarm)
     plan = with_backfill(rng_of(seed, "backfill"), plan, swarm)
     plan = _with_few_launches(rng_of(seed, "launches"), plan)
+    plan = replace(plan, jobs=_emittable(_patient(plan.jobs, plan.mix)))
     return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
 
 
@@ -152,6 +152,14 @@ def _patient(jobs: tuple[Job, ...], mix: Mix) -> tuple[Job, ...]:
     if mix.skew_s <= _SMALL_SKEW_S:
         return jobs
     return tuple(replace(job, stall_timeout_s=None) for job in jobs)
+
+
+def _emittable(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """A long job of a world reports so rarely that it would emit no short stall timeout."""
+    rare = tuple(f"{job.name}." for job in jobs if job.work_s > _REPORTS_OFTEN_S)
+    return tuple(
+        replace(job, stall_timeout_s=None) if job.name.startswith(rare) else job for job in jobs
+    )
 
 
 def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
@@ -440,9 +448,7 @@ def _pipeline(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
             member = _job(rng, name, round(1 + 600 * rng.random() ** 3, 1), swarm)
             member = _at_limits(rng_of(plan.seed, f"limits of {name}"), member)
             member = replace(member, fan_out=splits.get(name))
-            # A long job of a world reports so rarely that it would emit no short stall timeout.
-            is_patient = plan.mix.skew_s > _SMALL_SKEW_S or job.work_s > _REPORTS_OFTEN_S
-            members.append(replace(member, stall_timeout_s=None) if is_patient else member)
+            members.append(member)
             for _ in range(swarm.draws):
                 acts += _more_of_member(rng, member, at_s)
     if rng.random() < 0.05:

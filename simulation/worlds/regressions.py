@@ -437,4 +437,24 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(_SUBMIT,),
         faults=(),
     ),
+    "rows that an append replaces were tried again once a compaction had mixed them": Plan(
+        seed=12,
+        jobs=(
+            Job("j0", mode="append", files=1, fan_out=1, table="events"),
+            Job("j0.0", mode="append", files=1, table="events", parts=4),
+        ),
+        acts=(
+            Act(759.5, "resubmit", "j0", work=3),
+            Act(783.4, "cancel", "j0"),
+            Act(2_793.9, "retry_tree", "j0"),
+            Act(5_020.5, "rerun_tree", "j0", work=5),
+            Act(6_660.1, "rerun_tree", "j0", work=4),
+        ),
+        faults=(Fault("catalog:task@j0-4.1", 6, "compacts"),),
+        clean_slots=10,
+        notify="sqs",
+        trees=True,
+        kept_s=7_200,
+        sidecars=True,
+    ),
 }

@@ -26,8 +26,8 @@ BASE: Final = "longhaul.base"
 
 _UNTOLD: Final = (
     "an earlier run of this job has added rows, which cannot be told from others any more: its"
-    " snapshot has expired, and its files were rewritten. Delete these rows, and submit the request"
-    " under another job_id"
+    " files were rewritten together with others, or after its snapshot had expired. Delete these"
+    " rows, and submit the request under another job_id"
 )
 
 Place = tuple[int, tuple[Any, ...]]
@@ -158,7 +158,10 @@ def added_before(table: Table, token: str) -> set[DataFile]:
         if is_own:
             files |= change.added
         elif change.is_compaction and touched:
-            files |= _rewritten(touched, change)
+            try:
+                files |= _rewritten(touched, change)
+            except ChangedError:  # no later attempt can tell them either
+                raise OccupiedError(_UNTOLD) from None
     live = _live_files(table, _current(table))
     found = files & live | {each for each in live if is_of_earlier_run(each.file_path, token)}
     kept = {summary_of(each).get(TOKEN) for each in ancestors}
