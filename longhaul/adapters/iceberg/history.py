@@ -117,7 +117,11 @@ def to_replace(table: Table, since: int | None, partitions: set[Place] | None) -
     for change in _changes_since(table, since):
         touched = files & change.removed
         if change.is_compaction:
-            files = files - touched | _rewritten(touched, change)
+            files = files - touched | _rewritten(
+                touched,
+                change,
+                ChangedError("a compaction has mixed the rows to be replaced with others"),
+            )
         elif change.mode == "overwrite":
             raise ReplacedError
         elif (
@@ -158,10 +162,8 @@ def added_before(table: Table, token: str) -> set[DataFile]:
         if is_own:
             files |= change.added
         elif change.is_compaction and touched:
-            try:
-                files |= _rewritten(touched, change)
-            except ChangedError:  # no later attempt can tell them either
-                raise OccupiedError(_UNTOLD) from None
+            # No later attempt can tell mixed rows either, so this is no ChangedError.
+            files |= _rewritten(touched, change, OccupiedError(_UNTOLD))
     live = _live_files(table, _current(table))
     found = files & live | {each for each in live if is_of_earlier_run(each.file_path, token)}
     kept = {summary_of(each).get(TOKEN) for each in ancestors}
@@ -233,11 +235,13 @@ def _change_of(table: Table, snapshot: Snapshot) -> SnapshotChange:
     return change
 
 
-def _rewritten(touched: set[DataFile], change: SnapshotChange) -> set[DataFile]:
+def _rewritten(
+    touched: set[DataFile], change: SnapshotChange, mixed: OccupiedError
+) -> set[DataFile]:
     """What holds the rows of `touched` after a compaction, which leaves rows in their partition.
 
     Raises:
-        ChangedError: it holds other rows too.
+        OccupiedError: it holds other rows too; the error is `mixed`.
     """
     at = {place_of(file) for file in touched}
     removed, added = (
@@ -246,7 +250,7 @@ def _rewritten(touched: set[DataFile], change: SnapshotChange) -> set[DataFile]:
     if removed != touched or sum(file.record_count for file in removed) != sum(
         file.record_count for file in added
     ):
-        raise ChangedError("a compaction has mixed the rows to be replaced with others")
+        raise mixed
     return added
 
 
