@@ -20,10 +20,6 @@ _LOOK_S: Final = 0.2
 class Params(BaseParams):
     plan: Annotated[tuple[Step, ...], Field(min_length=1, max_length=20)] = ("succeed",)
     """What each attempt does; the last step also holds for the attempts after it."""
-    members: Annotated[int, Field(ge=0, le=100)] = 0
-    """Emit so many probes instead of writing an output."""
-    into: str | None = None
-    """The stage that they are emitted into."""
 
 
 def run(spark: SparkSession, job: Job[Params]) -> None:
@@ -36,11 +32,7 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
             raise PermanentJobError("the probe cannot succeed, as its plan says")
         case "wait":
             _wait(job)
-    if params.members:
-        job.emit(*({"job": "probe"} for _ in range(params.members)), stage=params.into)
-        return
-    # One row for each input, and one: the join of a fan-out shows that all members reached it.
-    rows = job.write(spark.range(len(job.inputs) + 1))
+    rows = job.write(spark.range(1))
     job.progress(f"{rows} rows")
 
 

@@ -7,16 +7,8 @@ import pytest
 
 from longhaul.catalogue import probe
 from longhaul.domain.errors import PermanentJobError
-from longhaul.runner.emitting import Emitter
 from longhaul.runner.loading import find_job
 from longhaul.testing import MakeJob
-from tests.builders import running, settings, stage
-
-STAGES = (
-    stage(name="main", next=("clean", "other")),
-    stage(name="clean", job="flights_clean"),
-    stage(name="other", job="sql"),
-)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, job: Any, attempt: int, spark: Any = None) -> None:
@@ -43,27 +35,6 @@ def test_a_wait_that_nobody_disturbs_is_a_failure(
     monkeypatch.setattr(probe, "time", clock)
     with pytest.raises(RuntimeError, match="not disturbed within 900 s"):
         run(monkeypatch, make_job({}, probe.Params(plan=("wait",))), 1)
-
-
-def test_members_are_probes_for_the_stage_that_is_named(
-    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = settings(stages=STAGES, jobs=("sql", "flights_clean", "probe"))
-    job = make_job(
-        {}, probe.Params(members=2, into="clean"), Emitter(known, known.stages[0], running())
-    )
-    run(monkeypatch, job, 1)
-    assert job.emitter.requests == {"clean": [{"job": "probe"}, {"job": "probe"}]}
-
-
-def test_a_success_writes_a_row_for_itself_and_one_for_each_input(
-    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, spark: Any, written: Any, tmp_path: Any
-) -> None:
-    member = tmp_path / "member.json"
-    member.write_text('{"id": 0}\n')
-    job = make_job({"clean_00000": member, "clean_00001": member}, probe.Params())
-    run(monkeypatch, job, 1, spark)
-    assert sorted(row["id"] for row in written(job)) == [0, 1, 2]
 
 
 def test_a_request_reaches_the_probe_and_a_step_that_it_does_not_know_is_refused() -> None:

@@ -7,13 +7,11 @@ from longhaul.cli.display.timeline_html import CSS as TIMELINE_CSS
 from longhaul.cli.display.timeline_html import text
 
 _CSS: Final = (Path(__file__).parent / "document.css").read_text()
-CASES_CSS: Final = (Path(__file__).parent / "cases.css").read_text()
-"""For a table of cases with their verdicts."""
 STACKS_CSS: Final = (Path(__file__).parent / "stacks.css").read_text()
 """For tables of the class `stacks`."""
 
 
-def document(title: str, main: str, css: str = "") -> str:
+def document(title: str, main: str) -> str:
     """The page with that heading, and `main` as HTML below it."""
     title = text(title)
     return (
@@ -21,6 +19,6 @@ def document(title: str, main: str, css: str = "") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy"'
         " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{title}</title><style>{_CSS}{css}{STACKS_CSS}{TIMELINE_CSS}</style></head><body><main>"
+        f"<title>{title}</title><style>{_CSS}{STACKS_CSS}{TIMELINE_CSS}</style></head><body><main>"
         f"<h1>{title}</h1>{main}</main></body></html>\n"
     )

@@ -125,14 +125,6 @@ class TableReader:
             raise CommandError(f"{database}.{name} is no Iceberg table")
         return entry
 
-    def delete(self, database: str, name: str) -> None:
-        """Take a table out of the catalog, if it is there. Its files stay."""
-        try:
-            self._glue.delete_table(DatabaseName=database, Name=name)
-        except ClientError as error:
-            if code_of(error) != NOT_FOUND:
-                raise
-
     def metadata(self, entry: TableEntry) -> "TableMetadata":
         """What the table is now.
 
