@@ -98,16 +98,6 @@ def report_wait_s(
     )
 
 
-def reports_within(seconds: float, timing: LeaseSettings, stall_timeout_s: int) -> int:
-    """How many reports an attempt makes in that time that always has something new to say."""
-    count, age_s = 0, 0.0
-    longest_s = longest_report_wait_s(timing, stall_timeout_s)
-    while age_s < seconds and report_wait_s(age_s, timing, stall_timeout_s) < longest_s:
-        age_s += report_wait_s(age_s, timing, stall_timeout_s)
-        count += 1
-    return count + math.ceil(max(0.0, seconds - age_s) / longest_s)
-
-
 BEATS_KEPT = 60
 """Beats whose times an attempt keeps: five hours of them at one every five minutes."""
 

@@ -18,9 +18,6 @@ from longhaul.settings import LeaseSettings
 LOOKS = 20
 """Looks at a message during its likely wait, if none came early."""
 
-MEAN_JITTER = 0.75
-"""Of the factor between a half and one by which each wait is shortened."""
-
 _SMOOTHING = 20
 """Claims over which the gap is averaged, at least; else as many as the stage has slots.
 

@@ -32,8 +32,9 @@ ATTEMPTS = (
 
 # `docs/deploy.md` has what each costs.
 _LEFT_OUT = (
-    "left out: the stages' own alarms and what jobs measure, logs and stored data, secrets, AWS "
-    "Config's records of network interfaces, X-Ray, images in ECR, free tiers and taxes "
+    "left out: the calls of functions, queues and table, the stages' own alarms and what jobs "
+    "measure, logs and stored data, secrets, AWS Config's records of network interfaces, X-Ray, "
+    "images in ECR, free tiers and taxes "
     "(docs/deploy.md); what was billed is in Cost Explorer"
 )
 
@@ -68,8 +69,8 @@ def cost(
 ) -> None:
     """Show what jobs cost: each attempt of one job, or each stage.
 
-    Task time is ECS's own where it is known; calls around it are counted or modelled.
-    docs/deploy.md says what is counted, what is assumed, and what is left out.
+    Task time is ECS's own where it is known. docs/deploy.md says what is counted, and what is
+    left out.
 
     Example: longhaul cost flights-2013-01
 
@@ -139,11 +140,6 @@ def _job(out: Output, job: "JobCost", unit: str) -> None:
         out.note(
             f"{job.lane.row.job_id}: {money(job.cost.total)} {unit} in all, "
             f"{money(job.wasted)} {unit} of it wasted"
-        )
-    if job.cost.saved_work:
-        out.note(
-            f"{job.lane.row.job_id}: {money(job.cost.saved_work)} {unit} of it for the storage of"
-            " what it saved for its next attempt"
         )
 
 

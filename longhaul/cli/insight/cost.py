@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from itertools import zip_longest
 from math import floor, log10
@@ -11,10 +11,8 @@ from longhaul.cli.insight.prices import Prices
 from longhaul.cli.insight.timeline import Lane, went_wrong
 from longhaul.cli.insight.usage import Usage, usage
 from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import State
-from longhaul.domain.saved import KEPT_FOR_REDRIVE
 from longhaul.domain.verdict import OutcomeClass
-from longhaul.settings import RuntimeSettings
+from longhaul.settings import RuntimeSettings, TaskSize
 
 _HOUR = 3600
 
@@ -23,7 +21,7 @@ class SpentOn(StrEnum):
     """What the money of an attempt was spent on."""
 
     USEFUL = "useful"
-    SAVED = "saved"  # it failed or was interrupted, and this is up to its last save
+    SAVED = "saved"  # it went wrong, and the next one went on from this
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     CANCELLED = "cancelled"
@@ -39,11 +37,7 @@ class Cost:
     disk: float = 0.0
     public_ip: float = 0.0
     transitions: float = 0.0
-    functions: float = 0.0
-    queue: float = 0.0
-    table: float = 0.0
     storage: float = 0.0
-    saved_work: float = 0.0  # of what it stored for the next attempt
 
     @property
     def task(self) -> float:
@@ -66,7 +60,7 @@ class AttemptCost:
     usage: Usage
     cost: Cost
     spent_on: SpentOn
-    saved: float = 0.0  # the part up to its last save, of an attempt that went wrong
+    saved: float = 0.0  # the part up to its last save, from which the next attempt went on
 
     @property
     def lost(self) -> float:
@@ -100,55 +94,42 @@ class Pricing:
     def job(self, lane: Lane, now: datetime) -> JobCost:
         output = lane.row.attempt.output
         costs = []
-        begun_anew = _last_begun_anew(lane)
         for record, later in zip_longest(lane.attempts, lane.attempts[1:]):
-            committed = (
-                output if output is not None and output.attempt == record.attempt.number else None
-            )
-            until = later.attempt.claimed_at if later else _removed_at(lane, now)
-            used = usage(record, committed, self.settings, now, until)
+            number = record.attempt.number
+            committed = output if output is not None and output.attempt == number else None
+            used = usage(record, committed, self.settings, now)
             cost, purpose = self.cost(used), spent_on(record)
-            is_left = record.attempt.claimed_at < begun_anew
-            saved = 0.0 if is_left else cost.total * _saved_share(record, purpose, lane)
+            went_on = later is not None and later.attempt.resumes is not None
+            saved = cost.total * _saved_share(record) if went_on else 0.0
             costs.append(AttemptCost(record, used, cost, purpose, saved))
         return JobCost(lane, tuple(costs))
 
     def cost(self, used: Usage) -> Cost:
         """The price of a usage."""
-        prices, architecture = self.prices, self.settings.tasks.architecture
+        task = Cost()
+        if used.size is not None and used.task_s:
+            price = self._invocation if used.on_lambda else self._task
+            task = price(used, used.size)
         return replace(
-            self._invocation(used) if used.on_lambda else self._task(used),
-            transitions=used.transitions * prices.step_functions.transition,
-            functions=used.function_calls * prices.lambda_.request
-            + used.function_gb_s * prices.lambda_.gb_second[architecture],
-            queue=used.queue_requests * prices.sqs.request,
-            table=used.write_units * prices.dynamodb.write_unit
-            + used.read_units * prices.dynamodb.read_unit,
-            storage=used.puts * prices.s3.put,
-            saved_work=used.stored_gb_months * prices.s3.gb_month,
+            task,
+            transitions=used.transitions * self.prices.step_functions.transition,
+            storage=used.puts * self.prices.s3.put,
         )
 
-    def _task(self, used: Usage) -> Cost:
-        prices, architecture = self.prices, self.settings.tasks.architecture
-        fargate = prices.fargate
-        # Never started: the one-minute minimum does not apply.
-        hours = max(used.task_s, fargate.minimum_s) / _HOUR if used.task_s else 0.0
+    def _task(self, used: Usage, size: TaskSize) -> Cost:
+        fargate, architecture = self.prices.fargate, self.settings.tasks.architecture
+        hours = max(used.task_s, fargate.minimum_s) / _HOUR
         factor = hours * (1 - fargate.spot_discount if used.spot else 1)
-        size = used.size
         return Cost(
-            cpu=factor * fargate.vcpu_hour[architecture] * size.cpu / 1024 if size else 0.0,
-            memory=factor * fargate.gb_hour[architecture] * size.memory_mib / 1024 if size else 0.0,
-            disk=hours * fargate.disk_gb_hour * max(0, size.disk_gib - fargate.free_disk_gb)
-            if size
-            else 0.0,
-            public_ip=hours * prices.public_ip.hour if self.settings.tasks.public_ip else 0.0,
+            cpu=factor * fargate.vcpu_hour[architecture] * size.cpu / 1024,
+            memory=factor * fargate.gb_hour[architecture] * size.memory_mib / 1024,
+            disk=hours * fargate.disk_gb_hour * max(0, size.disk_gib - fargate.free_disk_gb),
+            public_ip=hours * self.prices.public_ip.hour if self.settings.tasks.public_ip else 0.0,
         )
 
-    def _invocation(self, used: Usage) -> Cost:
+    def _invocation(self, used: Usage, size: TaskSize) -> Cost:
         """Lambda's CPU is paid with its memory, by the millisecond."""
-        size, prices = used.size, self.prices.lambda_
-        if size is None or not used.task_s:
-            return Cost()
+        prices = self.prices.lambda_
         gb_second = prices.gb_second[self.settings.tasks.architecture]
         disk_gb = max(0.0, size.disk_gib - prices.free_disk_gb)
         return Cost(
@@ -171,35 +152,9 @@ def spent_on(record: AttemptRecord) -> SpentOn:
     return kinds.get(record.kind or "", SpentOn.FAILED)
 
 
-def _removed_at(lane: Lane, now: datetime) -> datetime | None:
-    """When what the job has stored was removed; None: it is there."""
-    if lane.ended_at is None or lane.row.state is not State.DEAD:
-        return lane.ended_at
-    return min(now, lane.ended_at + KEPT_FOR_REDRIVE)
-
-
-def _last_begun_anew(lane: Lane) -> datetime:
-    """When the last attempt was claimed that went on from nothing of those before it."""
-    return max(
-        (
-            each.attempt.claimed_at
-            for each in lane.attempts
-            if each.attempt.resumes is None
-            or str(each.attempt.progress.get("taken_over", "")).startswith("nothing")
-        ),
-        default=datetime.min.replace(tzinfo=UTC),
-    )
-
-
-def _saved_share(record: AttemptRecord, purpose: SpentOn, lane: Lane) -> float:
-    """The part of an attempt that is up to its last save, from 0 to 1.
-
-    A cancel removes what the run has stored: then nothing was saved.
-    """
-    is_removed = lane.row.state is State.CANCELLED and lane.row.run == record.run
-    if purpose not in (SpentOn.FAILED, SpentOn.INTERRUPTED) or is_removed:
-        return 0.0
-    if record.saved_at is None or record.ended_at is None:
+def _saved_share(record: AttemptRecord) -> float:
+    """The part of an attempt that is up to its last save, from 0 to 1."""
+    if record.saved_at is None or record.ended_at is None or not went_wrong(record):
         return 0.0
     begin = record.attempt.task_from or record.attempt.claimed_at
     whole = ((record.attempt.task_until or record.ended_at) - begin).total_seconds()

@@ -1,11 +1,13 @@
 """Dead letters that died of the same. Pure."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from longhaul.domain.lease import Lease
 from longhaul.operations.letter import DeadLetter
+from longhaul.operations.rerun import why_not
 
 _OWN: Final = re.compile(r"""(?:s3|table)://\S+|'[^']*'|"[^"]*"|\d[\d.,:TZ-]*""")
 """What is a job's own in a reason: paths, quoted values, numbers and times."""
@@ -13,18 +15,26 @@ _OWN: Final = re.compile(r"""(?:s3|table)://\S+|'[^']*'|"[^"]*"|\d[\d.,:TZ-]*"""
 
 @dataclass(frozen=True)
 class LetterGroup:
-    """Letters of one class, whose reasons differ in what is a job's own alone."""
+    """Letters of one class, whose reasons differ in what is a job's own alone.
+
+    `again`: the keys of the jobs that are still dead of it, and can run again.
+    """
 
     kind: str
     why: str  # with … for that
-    letters: Sequence[DeadLetter]
+    letters: int
+    again: Sequence[str]
 
 
-def grouped(letters: Iterable[DeadLetter]) -> list[LetterGroup]:
-    """The groups, the largest first."""
+def grouped(letters: Iterable[DeadLetter], rows: Mapping[str, Lease]) -> list[LetterGroup]:
+    """The groups, the largest first; `rows`: of their jobs, by their ids."""
     found: dict[tuple[str, str], list[DeadLetter]] = {}
     for letter in letters:
         why = _OWN.sub("…", letter.reason.reason if letter.reason else "")
         found.setdefault((letter.kind, why), []).append(letter)
-    groups = [LetterGroup(kind, why, members) for (kind, why), members in found.items()]
-    return sorted(groups, key=lambda group: -len(group.letters))
+    groups = []
+    for (kind, why), members in found.items():
+        known = (rows.get(letter.job_id or "") for letter in members)
+        again = [row.key for row in known if row and row.last_class == kind and not why_not(row)]
+        groups.append(LetterGroup(kind, why, len(members), again))
+    return sorted(groups, key=lambda group: -group.letters)

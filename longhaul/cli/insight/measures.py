@@ -1,29 +1,26 @@
 """What the successes of a job took, wrote and measured. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import Final
 
 from longhaul.domain.lease import Lease
 from longhaul.domain.results import OTHERS
 from longhaul.operations.find import moment_of
 
-
-@dataclass(frozen=True)
-class Measure:
-    """One number of the jobs that have it, by their keys."""
-
-    name: str
-    of: Mapping[str, float]
+_KINDS: Final = ("seconds", "rows", "metric")
 
 
-def measures(rows: Iterable[Lease]) -> list[Measure]:
-    """Durations in seconds, then rows, then metrics, each that two successes or more have."""
+def measures(rows: Iterable[Lease]) -> Mapping[str, Mapping[str, float]]:
+    """Durations in seconds, then rows, then metrics, each that two successes have.
+
+    The numbers stand under the keys of their jobs.
+    """
     found: dict[str, dict[str, float]] = {}
     for row in rows:
         for name, value in _numbers(row).items():
             found.setdefault(name, {})[row.key] = value
-    measures = [Measure(name, of) for name, of in found.items() if len(of) > 1]
-    return sorted(measures, key=lambda each: _order(each.name))
+    order = sorted(found, key=lambda name: (_KINDS.index(name.partition(" ")[0]), name))
+    return {name: found[name] for name in order if len(found[name]) > 1}
 
 
 def _numbers(row: Lease) -> Mapping[str, float]:
@@ -38,8 +35,3 @@ def _numbers(row: Lease) -> Mapping[str, float]:
         }
         numbers |= {f"metric {name}": value for name, value in row.results.metrics.items()}
     return numbers
-
-
-def _order(name: str) -> tuple[int, str]:
-    kinds = ("seconds", "rows", "metric")
-    return kinds.index(name.partition(" ")[0]), name

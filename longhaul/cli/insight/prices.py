@@ -48,14 +48,12 @@ class SqsPrices(_Source):
 
 
 class DynamoDBPrices(_Source):
-    write_unit: Price
     read_unit: Price
     gb_month: Price = 0.25  # a default, as above
 
 
 class S3Prices(_Source):
     put: Price
-    get: Price
     gb_month: Price = 0.023
 
 

@@ -58,8 +58,8 @@ def test_an_hour_of_a_small_task_is_what_the_price_list_says() -> None:
     assert cost.public_ip == pytest.approx(0.005)
     assert cost.task == pytest.approx(0.05273)
     assert cost.total == pytest.approx(sum(cost.parts().values()))
-    # Everything else about a job of an hour is about one and a half per cent of it.
-    assert 0.0005 < cost.total - cost.task < 0.002
+    # What is around a job of an hour is less than one per cent of it.
+    assert 0 < cost.total - cost.task < 0.0005
 
 
 def test_x86_spot_and_private_subnets_have_their_own_prices() -> None:
@@ -138,54 +138,14 @@ def test_the_price_table_has_a_source_for_each_price_and_refuses_unknown_fields(
     assert sum([Cost(cpu=1), Cost(disk=2)], Cost()).total == 3
 
 
-def test_what_an_attempt_did_before_its_last_save_is_not_wasted() -> None:
-    saved = {"saved_at": NOW + 0.75 * HOUR}
-    cut_off = attempt(kind="interrupted", state=State.RELEASED, **saved)
-    later = attempt(2, claimed_at=NOW + HOUR, resumes="a record")
-    for again in (job(cut_off, later), job(attempt(kind="failed", state=State.DEAD, **saved))):
-        whole = again.attempts[0].cost.total
-        assert amounts_spent([again])[SpentOn.SAVED] == pytest.approx(0.75 * whole)
-        assert again.wasted == pytest.approx(0.25 * whole)
-    good = job(attempt(**saved))
-    assert (good.wasted, amounts_spent([good])[SpentOn.SAVED]) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    "begins",
-    [
-        {},
-        {"resumes": "a record", "progress": {"taken_over": "nothing: the job's code has changed"}},
-    ],
-    ids=["afresh", "with other code"],
-)
-def test_what_a_later_attempt_left_is_wasted(begins: dict[str, object]) -> None:
-    cut_off = attempt(kind="failed", state=State.RELEASED, saved_at=NOW + 0.75 * HOUR)
-    afresh = job(cut_off, attempt(2, claimed_at=NOW + HOUR, **begins))
-    assert amounts_spent([afresh])[SpentOn.SAVED] == 0
-    assert afresh.wasted == afresh.attempts[0].cost.total
-
-
-def test_what_is_stored_costs_from_its_attempt_on_until_the_end_of_the_run() -> None:
-    """And of a dead job until it is removed."""
-    gb, month = 1024**3, timedelta(days=30)
-    first = attempt(kind="interrupted", state=State.RELEASED, saved_bytes=100 * gb)
-    second = attempt(2, claimed_at=NOW + 3 * HOUR, saved_bytes=200 * gb)
-    ended = replace(running(), state=State.SUCCEEDED, settled_at=NOW + 5 * HOUR)
-    kept = PRICING.job(lane(ended, [first, second]), NOW + month)
-    gb_hours = [each.cost.saved_work / 0.023 * (month / HOUR) for each in kept.attempts]
-    assert gb_hours == [pytest.approx(300), pytest.approx(400)]
-    dead = replace(ended, state=State.DEAD, settled_at=NOW)
-    for later, days in ((2, 2), (30, 14)):
-        lost = PRICING.job(lane(dead, [first]), NOW + timedelta(days=later))
-        assert lost.cost.saved_work == pytest.approx(100 * 0.023 * days / 30)
-    assert job(attempt()).cost.saved_work == 0
-
-
-def test_a_cancel_wastes_what_was_saved_too() -> None:
-    first = attempt(kind="interrupted", state=State.RELEASED, saved_at=NOW + HOUR)
-    row = replace(running(), state=State.CANCELLED)
-    cancelled = PRICING.job(lane(row, (replace(first, run=row.run),)), NOW + HOUR)
-    assert cancelled.wasted == pytest.approx(cancelled.cost.total)
+def test_what_the_next_attempt_went_on_from_is_not_wasted() -> None:
+    cut_off = attempt(kind="interrupted", state=State.RELEASED, saved_at=NOW + 0.75 * HOUR)
+    again = job(cut_off, attempt(2, claimed_at=NOW + HOUR, resumes="a record"))
+    whole = again.attempts[0].cost.total
+    assert amounts_spent([again])[SpentOn.SAVED] == pytest.approx(0.75 * whole)
+    assert again.wasted == pytest.approx(0.25 * whole)
+    afresh = job(cut_off, attempt(2, claimed_at=NOW + HOUR))
+    assert (afresh.wasted, job(cut_off).wasted) == (whole, whole)
 
 
 def test_what_is_next_to_nothing_is_said_to_be_less() -> None:

@@ -5,12 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.adapters.dynamodb.item import to_item
 from longhaul.cli.insight.usage import usage
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.settings import TaskSettings, TaskSize
-from simulation.aws.dynamodb.values import item_size
-from tests.builders import NOW, changed, record, running, settings
+from tests.builders import NOW, changed, record, settings
 from tests.simulation.conformance.in_simulation import play
 from tests.simulation.conformance.scripts import END, End, Script, beat
 
@@ -56,36 +54,6 @@ def test_an_attempt_without_a_task_is_not_charged_for_one() -> None:
         ENDED, task_arn=None, started_at=None, kind="interrupted", state=State.RELEASED
     )
     assert usage(throttled, None, SETTINGS, NOW).task_s == 0
-
-
-def test_reports_and_beats_cost_write_units() -> None:
-    quiet = usage(changed(ENDED, started_at=None), None, SETTINGS, NOW)
-    assert usage(ENDED, None, SETTINGS, NOW).write_units == quiet.write_units + 2 * 32
-    assert usage(
-        changed(ENDED, beats=3), None, SETTINGS, NOW
-    ).write_units == quiet.write_units + 2 * (32 + 3)
-
-
-def test_a_row_takes_the_two_write_units_that_are_assumed() -> None:
-    young = running(receipt_handle="A" * 330, progress={"phase": "staging"})
-    report = {
-        "phase": "running",
-        "stage": "parquet at NativeMethodAccessorImpl.java:0",
-        "fraction": 0.123,
-        "note": "n" * 100,
-    }
-    counts = dict.fromkeys(
-        ("tasks", "tasks_done", "rows_read", "rows_written", "cpu_s", "io_bytes"), 10**12
-    )
-    old = changed(
-        young,
-        receipt_handle="A" * 420,
-        progress=report | counts,
-        beats=700,
-        beat_ages_s=tuple(range(400_000, 460_000, 1_000)),
-        last_error="e" * 150,
-    )
-    assert 1 * 1024 < item_size(to_item(young)) < item_size(to_item(old)) <= 2 * 1024
 
 
 def test_a_hand_over_counts_as_a_beat() -> None:
