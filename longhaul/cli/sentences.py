@@ -19,13 +19,6 @@ from longhaul.operations.errors import (
 )
 
 
-def is_elsewhere(error: Exception) -> bool:
-    """Whether what was found before is gone: deployed anew, or an embedded AWS was restarted."""
-    if isinstance(error, aws.ClientError):
-        return is_gone(error)
-    return isinstance(error, aws.EndpointConnectionError)
-
-
 def translated(error: Exception, *, on_aws: bool = False) -> CommandError:
     """An error of boto3 as a sentence.
 

@@ -1,7 +1,6 @@
 """The deployment that a command speaks to: a stack, at the place that the options choose."""
 
 import os
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -36,17 +35,6 @@ class Target(Stack):
             aws_secret_access_key=key,
         )
         super().__init__(stack or default_stack(), session)
-
-    def again(self) -> "Target":
-        """The same stack, looked up anew. An embedded AWS may have another port since its restart.
-
-        Never another place: where no embedded AWS runs any more, it is not AWS's own turn.
-        """
-        place = self.place
-        if place.embedded:
-            found = locate(place.profile, None, os.environ, default_work_dir())
-            place = replace(place, endpoint=found.endpoint) if found.embedded else place
-        return Target(place, self.stack)
 
     def __str__(self) -> str:
         where = self.where if self.place.endpoint else f"AWS, {self.region}"

@@ -8,7 +8,6 @@ from werkzeug.exceptions import BadRequest
 
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease
-from longhaul.operations.rerun import why_not
 
 STATES: Final = ("RUNNING", "RELEASED", "CANCELLING", "SUCCEEDED", "DEAD", "CANCELLED")
 _FIELDS: Final = ("stage", "state", "text")
@@ -60,16 +59,6 @@ def read_filter(given: Mapping[str, str]) -> Filter:
     if read.state and read.state not in STATES:
         raise BadRequest(f"state is one of {', '.join(STATES)}")
     return read
-
-
-def cancellable(rows: Iterable[Lease]) -> list[Lease]:
-    """The jobs that can be cancelled."""
-    return [row for row in rows if not row.state.is_terminal and not row.cancel_requested_at]
-
-
-def retriable(rows: Iterable[Lease]) -> list[Lease]:
-    """The jobs that can be retried."""
-    return [row for row in rows if not why_not(row)]
 
 
 def _texts(row: Lease) -> Iterator[str]:

@@ -19,9 +19,8 @@ from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.cli.insight.runs import run_of
 from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.insight.tree_graph import bar, worst
+from longhaul.cli.page.actions import possible
 from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import Lease
-from longhaul.operations.rerun import why_not
 from longhaul.operations.tree import progress, unwell
 
 _HERE = Path(__file__).parent
@@ -48,13 +47,10 @@ class Addresses:
         given = {name: value for name, value in query.items() if value is not None}
         return f"{self.root}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
 
-    def of_run(self, key: str) -> str:
-        """Of the page of a run: that of its root, or of a backfill."""
+    def of_job(self, key: str, **query: Any) -> str:  # noqa: ANN401 - as above
+        """Of the page of a job; that of a run is its root's, or the backfill's."""
         stage, _, job_id = key.partition("#")
-        return self.of("/job", stage=stage, id=job_id)
-
-    def of_job(self, lease: Lease, **query: Any) -> str:  # noqa: ANN401 - as above
-        return self.of("/job", stage=lease.stage, id=lease.job_id, **query)
+        return self.of("/job", stage=stage, id=job_id, **query)
 
 
 def environment(addresses: Addresses) -> Environment:
@@ -69,10 +65,9 @@ def environment(addresses: Addresses) -> Environment:
     templates.globals |= {
         "url": addresses.of,
         "job_url": addresses.of_job,
-        "run_url": addresses.of_run,
         "moment": moment_text,
         "timeline": _timeline,
-        "lane_url": lambda lane: addresses.of_run(run_of(lane.row)),
+        "lane_url": lambda lane: addresses.of_job(run_of(lane.row)),
         "lane_of": lane,
         "attempt_columns": attempt.COLUMNS,
         "attempt_cells": attempt.row_of,
@@ -80,7 +75,7 @@ def environment(addresses: Addresses) -> Environment:
         "fraction_of": job.fraction_of,
         "phase_of": job.phase_of,
         "why_of": job.why_of,
-        "why_no_rerun": why_not,
+        "possible": possible,
         "age": age,
         "bar_of": bar,
         "worst_of": lambda tree: worst(job.state for job in tree.all()),

@@ -10,7 +10,6 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from longhaul.cli.errors import CommandError
 from longhaul.cli.page.app import Page
 from longhaul.cli.page.guard import Guard
-from longhaul.cli.page.lasting import LastingPage
 from longhaul.cli.target import Target
 
 LOOPBACK = "127.0.0.1"
@@ -38,11 +37,10 @@ def serving(target: Target, port: int) -> Iterator[tuple[BaseWSGIServer, Guard]]
     """
     with _listening(port) as listener:
         guard = Guard(listener.getsockname()[1])
-        page = LastingPage(Page(target, guard))
         server = make_server(
             LOOPBACK,
             guard.port,
-            page,
+            Page(target, guard),
             threaded=True,
             request_handler=_Handler,
             fd=listener.fileno(),

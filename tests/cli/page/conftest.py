@@ -12,7 +12,8 @@ from longhaul.cli.page.app import Page
 from longhaul.cli.page.guard import Guard
 from longhaul.cli.page.latest import Views
 from longhaul.cli.target import Target
-from tests.cli.conftest import World
+from tests.cli.conftest import PLACE, World
+from tests.cli.page.scenes import three_stages
 
 PORT = 8700
 HOME = f"http://127.0.0.1:{PORT}"
@@ -77,3 +78,9 @@ def visitor_of(target: Target, world: World) -> Visitor:
 @pytest.fixture
 def visitor(world: World, target: Target) -> Visitor:
     return visitor_of(target, world)
+
+
+@pytest.fixture
+def pipeline(world: World) -> Visitor:
+    three_stages(world)
+    return visitor_of(Target(PLACE, None), world)

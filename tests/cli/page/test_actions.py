@@ -1,34 +1,40 @@
 """The buttons do the same as the commands, after a question."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from longhaul.domain.lease import State
 from longhaul.domain.verdict import OutcomeClass
-from tests.builders import BODY
+from tests.builders import BODY, BUCKET
 from tests.cli.conftest import World
 from tests.cli.page.conftest import Elements, Visitor, words
-from tests.cli.page.scenes import EVIL, dead, started
+from tests.cli.page.scenes import EVIL, dead, member_id, started, tree
 from tests.cli.page.test_jobs import away
+
+
+def keys_asked(html: str) -> list[str | None]:
+    """The keys of the jobs that a question is about."""
+    return [each["value"] for each in Elements(html).of("input") if each.get("name") == "key"]
+
+
+def ids_queued(world: World) -> list[str]:
+    found = [each["MessageAttributes"]["job_id"]["StringValue"] for each in world.queued()]
+    return sorted(found)
 
 
 def test_a_question_changes_nothing_and_names_the_job_and_the_place(
     world: World, visitor: Visitor
 ) -> None:
     world.claim("job")
-    asked = visitor.read("/ask/cancel", stage="main", id="job")
-    assert "Cancel job? It runs: its task is stopped at the next report or beat" in words(asked)
+    asked = visitor.read("/ask/cancel", key="main#job")
+    assert "Cancel job? What runs is stopped at the next report or beat" in words(asked)
     assert "stack Longhaul on AWS, us-east-1" in words(asked[asked.index('id="question"') :])
     row = world.parts.leases.load("main#job")
     assert row is not None
     assert row.cancel_requested_at is None
-    fields = {
-        each["name"]: each["value"]
-        for each in Elements(asked).of("input")
-        if each.get("type") == "hidden"
-    }
-    assert visitor.do("/do/cancel", **{name: value for name, value in fields.items() if name})
+    assert keys_asked(asked) == ["main#job"]
 
 
 def test_cancelling_a_running_job_marks_it_and_shows_that_at_once(
@@ -36,7 +42,7 @@ def test_cancelling_a_running_job_marks_it_and_shows_that_at_once(
 ) -> None:
     started(world, world.claim("job"))
     visitor.read("/job", stage="main", id="job")
-    after = words(visitor.do("/do/cancel", stage="main", id="job"))
+    after = words(visitor.do("/do/cancel", key="main#job"))
     assert "✓ job: running: it is being stopped" in after
     assert "⊘ cancelling" in after
     row = world.parts.leases.load("main#job")
@@ -46,8 +52,7 @@ def test_cancelling_a_running_job_marks_it_and_shows_that_at_once(
 
 def test_cancelling_a_job_between_attempts_ends_it_at_once(world: World, visitor: Visitor) -> None:
     world.end(world.claim("job"), OutcomeClass.FAILED)
-    assert "and ends at once" in visitor.read("/ask/cancel", stage="main", id="job")
-    assert "✓ job: cancelled" in words(visitor.do("/do/cancel", stage="main", id="job"))
+    assert "✓ job: cancelled" in words(visitor.do("/do/cancel", key="main#job"))
     assert world.state("job") is State.CANCELLED
 
 
@@ -55,102 +60,121 @@ def test_a_job_that_has_ended_meanwhile_is_reported_and_left_alone(
     world: World, visitor: Visitor
 ) -> None:
     world.end(world.claim("job"), OutcomeClass.SUCCEEDED)
-    asked = visitor.read("/ask/cancel", stage="main", id="job")
-    assert "It has ended already." in asked
-    assert "Cancel the job" not in asked
-    assert "✗ job: has ended before: SUCCEEDED" in words(
-        visitor.do("/do/cancel", stage="main", id="job")
-    )
+    assert "✗ job: has ended before: SUCCEEDED" in words(visitor.do("/do/cancel", key="main#job"))
 
 
-def test_a_dead_job_runs_again_with_the_button(world: World, visitor: Visitor) -> None:
-    dead(world, "job", "why")
-    assert "/ask/rerun?stage=main&amp;id=job" in visitor.read("/")
-    after = words(visitor.do("/do/rerun", stage="main", id="job"))
-    assert "✓ job runs again" in after
+@pytest.mark.parametrize("outcome", [OutcomeClass.PERMANENT, OutcomeClass.SUCCEEDED])
+def test_a_job_that_has_ended_runs_again_with_the_button(
+    world: World, visitor: Visitor, outcome: OutcomeClass
+) -> None:
+    world.end(world.claim("job"), outcome)
+    assert "/ask/rerun?key=main%23job" in visitor.read("/job", stage="main", id="job")
+    assert "and what it led to runs again" in visitor.read("/ask/rerun", key="main#job")
+    assert "✓ job: runs again" in words(visitor.do("/do/rerun", key="main#job"))
     (message,) = world.queued()
+    assert message["MessageAttributes"]["job_id"]["StringValue"] == "job"
     assert json.loads(message["Body"]) == BODY
-    assert message["MessageAttributes"]["job_id"]["StringValue"] == "job"
 
 
-def test_a_success_runs_again_with_the_button(world: World, visitor: Visitor) -> None:
-    world.end(world.claim("job"), OutcomeClass.SUCCEEDED)
-    assert "/ask/rerun?stage=main&amp;id=job" in visitor.read("/job", stage="main", id="job")
-    assert "and what it led to runs again" in visitor.read("/ask/rerun", stage="main", id="job")
-    after = words(visitor.do("/do/rerun", stage="main", id="job"))
-    assert "✓ job runs again" in after
-    (message,) = world.queued()
-    assert message["MessageAttributes"]["job_id"]["StringValue"] == "job"
-
-
-@pytest.mark.parametrize("job_id", ["running", "nobody"])
-def test_a_job_that_cannot_be_rerun_says_why(world: World, visitor: Visitor, job_id: str) -> None:
+@pytest.mark.parametrize(
+    ("job_id", "why"), [("running", "it is running"), ("nobody", "nothing is known of it")]
+)
+def test_a_job_that_cannot_be_rerun_says_why(
+    world: World, visitor: Visitor, job_id: str, why: str
+) -> None:
     world.claim("running")
-    why = {"running": "it is running", "nobody": "Nothing is known of it"}[job_id]
-    asked = visitor.read("/ask/rerun", stage="main", id=job_id)
-    assert (why in asked, "Rerun the job" in asked) == (True, False)
-    answer = visitor.post("/do/rerun", stage="main", id=job_id)
-    assert "✗" in visitor.get(answer.headers["Location"]).text
+    answer = visitor.post("/do/rerun", key=f"main#{job_id}")
+    assert f"✗ {job_id}: {why}" in words(visitor.get(answer.headers["Location"]).text)
     assert world.queued() == []
 
 
-def test_chosen_letters_are_sent_back_and_the_others_stay(world: World, visitor: Visitor) -> None:
-    ids = [world.bury(f"job-{n}") for n in range(3)]
-    asked = visitor.read("/ask/redrive", stage="main", letter=ids[:2])
-    assert "Rerun the jobs of 2 dead letters of main?" in words(asked)
-    after = visitor.do("/do/redrive", stage="main", letter=ids[:2])
-    assert "✓ 2 sent back to the jobs queue" in words(after)
-    assert world.dead() == ids[2:]
-    assert sorted(json.loads(each["Body"])["params"]["of"] for each in world.queued()) == [
-        "job-0",
-        "job-1",
-    ]
+def test_what_cannot_run_again_keeps_no_other_from_it_and_says_why(
+    world: World, visitor: Visitor
+) -> None:
+    for name in "abcdefghi":
+        world.end(world.claim(name, request_ref=f"requests/{name}"), OutcomeClass.PERMANENT)
+    for name in "abcdefg":
+        world.aws.s3.delete_object(Bucket=BUCKET, Key=f"requests/{name}")
+    kept = world.parts.requests.get("requests/h")
+    changed = json.dumps({**json.loads(kept.body), "job": "taken_out"})
+    world.parts.requests.put("requests/h", replace(kept, body=changed))
+    said = words(visitor.do("/do/rerun", key=[f"main#{name}" for name in "abcdefghi"]))
+    assert "and 2 more: its request is no longer kept" in said
+    assert "; h: " in said
+    assert "i: runs again" in said
+    assert ids_queued(world) == ["i"]
 
 
-def test_a_letter_that_is_gone_is_reported(world: World, visitor: Visitor) -> None:
-    (gone,) = [world.bury("job")]
-    visitor.do("/do/redrive", stage="main", letter=[gone])
-    after = words(visitor.do("/do/redrive", stage="main", letter=[gone]))
-    assert (
-        "✗ 0 sent back to the jobs queue; 1 were no longer there, or another process holds them"
-        in after
-    )
+def test_a_run_is_cancelled_and_what_died_runs_again(world: World, pipeline: Visitor) -> None:
+    root = tree(world, 6, 6)
+    asked = words(pipeline.read("/ask/rerun-dead", key="main#year"))
+    assert "Rerun what died in the run of year?" in asked
+    assert "runs again" in pipeline.do("/do/rerun-dead", key="main#year")
+    assert ids_queued(world) == [member_id(root, 3)]
+    asked = words(pipeline.read("/ask/cancel-run", key="main#year"))
+    assert "Cancel the run of year?" in asked
+    assert "✓ 1 job cancelled" in words(pipeline.do("/do/cancel-run", key="main#year"))
+    row = world.parts.leases.load(f"clean#{member_id(root, 4)}")
+    assert row is not None
+    assert row.cancel_requested_at is not None
+
+
+def test_a_filter_shows_what_matches_and_acts_on_exactly_that(
+    world: World, pipeline: Visitor
+) -> None:
+    root = tree(world, 10, 10, label="2026-10-07")
+    world.end(world.claim("other", label="2026-10-08"))
+    given = {"text": "2026-10-07", "state": "DEAD"}
+    page = pipeline.read("/", **given)
+    assert "1 job matches." in words(page)
+    assert "other" not in page
+    keys = keys_asked(pipeline.read("/ask/rerun-all", **given))
+    assert keys == [f"clean#{member_id(root, 3)}"]
+    done = words(pipeline.do("/do/rerun", key=keys, window="6h", **given))
+    assert "runs again" in done
+    assert "1 job matches." in done  # the list with its filter
     assert len(world.queued()) == 1
+    asked = pipeline.read("/ask/cancel-all", stage="clean", text="YEAR")
+    assert "Cancel 2 jobs?" in words(asked)
+    pipeline.do("/do/cancel", key=keys_asked(asked))
+    assert "⊘ cancelling 2" in words(pipeline.read("/job", stage="main", id="year"))
+    assert "0 jobs match." in words(pipeline.read("/", text="team=web"))
 
 
-def test_a_redrive_without_a_choice_sends_nothing(world: World, visitor: Visitor) -> None:
-    world.bury("job")
-    assert "No letter is chosen" in visitor.read("/ask/redrive", stage="main")
-    visitor.do("/do/redrive", stage="main")
-    assert len(world.dead()) == 1
-    assert world.queued() == []
+def test_a_stage_is_paused_and_resumed(world: World, visitor: Visitor) -> None:
+    assert "Pause main?" in words(visitor.read("/ask/pause", stage="main"))
+    after = words(visitor.do("/do/pause", stage="main"))
+    assert "✓ main is paused" in after
+    assert "Resume main" in after
+    assert world.parts.slots.use(world.settings.stages[0]).paused_at is not None
+    visitor.do("/do/resume", stage="main")
+    assert world.parts.slots.use(world.settings.stages[0]).paused_at is None
 
 
 def test_a_refusal_of_aws_is_reported_and_the_page_goes_on(world: World, visitor: Visitor) -> None:
     dead(world, "job", "why")
     around, world.aws.gate.around = world.aws.gate.around, away
-    answer = visitor.post("/do/rerun", stage="main", id="job")
-    assert visitor.get("/ask/cancel", stage="main", id="job").status_code == 502
+    answer = visitor.post("/do/rerun", key="main#job")
+    assert visitor.get("/ask/cancel", key="main#job").status_code == 502
     world.aws.gate.around = around
     assert "✗ no answer from" in words(visitor.read(answer.headers["Location"]))
 
 
-@pytest.mark.parametrize("path", ["/do/cancel", "/do/rerun"])
-@pytest.mark.parametrize(
-    "form", [{}, {"stage": "main", "id": EVIL}, {"stage": "nowhere", "id": "x"}]
-)
-def test_an_action_without_a_valid_job_does_nothing(
-    world: World, visitor: Visitor, path: str, form: dict[str, str]
+@pytest.mark.parametrize("path", ["/do/cancel", "/do/rerun-dead", "/do/pause"])
+@pytest.mark.parametrize("key", [None, "", EVIL, "nowhere#x", "main#"])
+def test_an_act_on_what_is_no_job_does_nothing(
+    world: World, visitor: Visitor, path: str, key: str | None
 ) -> None:
     world.aws.gate.counts.clear()
-    assert visitor.post(path, **form).status_code == 404
+    form = {} if key is None else {"key": key, "stage": key or "nowhere"}
+    assert visitor.post(path, **(form or {"stage": "nowhere"})).status_code == 404
     assert not world.aws.gate.counts
 
 
 def test_only_recent_results_are_kept(world: World, visitor: Visitor) -> None:
     world.claim("job")
-    first = visitor.post("/do/cancel", stage="main", id="job").headers["Location"]
+    first = visitor.post("/do/cancel", key="main#job").headers["Location"]
     assert "being stopped" in visitor.read(first)
     for _ in range(50):
-        visitor.post("/do/cancel", stage="main", id="job")
+        visitor.post("/do/cancel", key="main#job")
     assert "being stopped" not in visitor.read(first)

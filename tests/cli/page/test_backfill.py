@@ -13,7 +13,7 @@ def test_its_name_opens_its_graph_in_the_place_of_a_job(world: World, visitor: V
     assert "main 6 of 12 (2 DEAD)" in said
     assert "✗ dead 2 ▶ running 1 … queued 3 ✓ succeeded 6" in said
     assert "5 more were still to be sent" in said
-    assert "Cancel the backfill" in said
+    assert "Cancel the run" in said
     assert "Rerun what died" in said
     found = visitor.get("/find", id="oct")
     assert (found.status_code, found.headers["Location"]) == (
@@ -54,11 +54,11 @@ def test_it_is_cancelled_after_a_question_and_its_command_sends_no_more(
     world: World, visitor: Visitor
 ) -> None:
     backfill(world, 4, 2, left=7)
-    asked = words(visitor.read("/ask/cancel-tree", **NAME))
-    assert "Cancel the backfill oct?" in asked
-    assert "Its command sends no more." in asked
-    did = words(visitor.do("/do/cancel-tree", **NAME))
-    assert "✓ 3 jobs of oct cancelled" in did
+    asked = words(visitor.read("/ask/cancel-run", key="main#oct"))
+    assert "Cancel the run of oct?" in asked
+    assert "The command of a backfill sends no more." in asked
+    did = words(visitor.do("/do/cancel-run", key="main#oct"))
+    assert "✓ 3 jobs cancelled" in did
     assert "7 more were not sent: it was cancelled" in did
     now = world.clock.now()
     assert not world.parts.backfills.note_begun("main#oct", ["2026-10-09"], now, now)
@@ -66,8 +66,12 @@ def test_it_is_cancelled_after_a_question_and_its_command_sends_no_more(
 
 def test_what_died_of_it_runs_again_after_a_question(world: World, visitor: Visitor) -> None:
     backfill(world, 9, 9)
-    assert "Rerun what died in the backfill oct?" in words(visitor.read("/ask/rerun-tree", **NAME))
-    assert "✓ 2 jobs sent again" in words(visitor.do("/do/rerun-tree", **NAME))
+    assert "Rerun what died in the run of oct?" in words(
+        visitor.read("/ask/rerun-dead", key="main#oct")
+    )
+    assert "✓ 2026-10-04, 2026-10-08: runs again" in words(
+        visitor.do("/do/rerun-dead", key="main#oct")
+    )
     ids = [each["MessageAttributes"]["job_id"]["StringValue"] for each in world.queued()]
     assert sorted(ids) == ["oct/2026-10-04", "oct/2026-10-08"]
 
@@ -76,9 +80,9 @@ def test_where_none_of_it_has_died_the_page_calls_no_rerun_done(
     world: World, visitor: Visitor
 ) -> None:
     backfill(world, 1, 1)
-    did = words(visitor.do("/do/rerun-tree", **NAME))
+    did = words(visitor.do("/do/rerun-dead", key="main#oct"))
     assert "none has died or was cancelled" in did
-    assert "sent again" not in did
+    assert "runs again" not in did
 
 
 def test_successes_of_it_are_read_once(world: World, visitor: Visitor) -> None:
@@ -96,7 +100,7 @@ def test_a_refresh_of_a_cancelled_backfill_that_goes_on_says_so(
     world: World, visitor: Visitor
 ) -> None:
     backfill(world, 2, 2, left=3)
-    visitor.do("/do/cancel-tree", **NAME)
+    visitor.do("/do/cancel-run", key="main#oct")
     world.clock.advance(60)
     now = world.clock.now()
     assert world.parts.backfills.note_begun("main#oct", ["2026-10-05", "2026-10-06"], now, now)
@@ -111,6 +115,6 @@ def test_a_cancel_before_it_began_does_not_hide_it(world: World, visitor: Visito
     backfill(world, 4, 2, left=7)
     assert "7 more were still to be sent" in words(visitor.read("/job", **NAME))
     assert visitor.get("/find", id="oct").status_code == 303
-    assert "Cancel the backfill oct?" in words(visitor.read("/ask/cancel-tree", **NAME))
-    did = words(visitor.do("/do/cancel-tree", **NAME))
-    assert "✓ 3 jobs of oct cancelled" in did
+    assert "Cancel the run of oct?" in words(visitor.read("/ask/cancel-run", key="main#oct"))
+    did = words(visitor.do("/do/cancel-run", key="main#oct"))
+    assert "✓ 3 jobs cancelled" in did

@@ -205,16 +205,17 @@ def test_the_content_policy_holds_against_hostile_text(
         assert page.locator("main script, main [onload], main [style]").count() == 0
 
 
-def test_ticked_letters_are_sent_back_in_a_dialog(world: World, opened: Callable[..., Any]) -> None:
+def test_what_died_of_the_same_runs_again_after_a_dialog(
+    world: World, opened: Callable[..., Any]
+) -> None:
     for n in range(3):
-        world.bury(f"job-{n}")
+        dead(world, f"job-{n}", "why")
     page = opened("/dead-letters?stage=main")
-    page.get_by_label("Letter of job-1").check()
-    page.get_by_role("button", name="Rerun the ticked letters").click()
-    page.wait_for_selector("dialog[open] >> text=Rerun the jobs of 1 dead letter of main?")
+    page.get_by_role("link", name="Rerun 3").click()
+    page.wait_for_selector("dialog[open] >> text=Rerun 3 jobs?")
     page.get_by_role("button", name="Rerun them").click()
-    page.wait_for_selector("#notice >> text=1 sent back to the jobs queue")
-    assert len(world.dead()) == 2
+    page.wait_for_selector("#notice >> text=runs again")
+    assert len(world.queued()) == 3
 
 
 def test_everything_can_be_done_without_scripts(world: World, opened: Callable[..., Any]) -> None:
@@ -573,7 +574,7 @@ def test_what_a_filter_shows_runs_again_after_a_question(
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Rerun 3 of them").click()
     page.get_by_role("dialog").get_by_role("button", name="Rerun them").click()
-    page.wait_for_selector("#notice >> text=3 jobs sent again")
+    page.wait_for_selector("#notice >> text=runs again")
     assert len(world.queued()) == 3
 
 
@@ -588,9 +589,9 @@ def test_a_backfill_is_found_by_its_name_unfolds_and_is_cancelled(
     page.get_by_text("Jobs of main").click()
     assert page.locator("#tree details li").count() == 28
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.get_by_role("link", name="Cancel the backfill").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel the backfill").click()
-    page.wait_for_selector("#notice >> text=20 jobs of oct cancelled")
+    page.get_by_role("link", name="Cancel the run").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
+    page.wait_for_selector("#notice >> text=20 jobs cancelled")
     page.get_by_label("Job or backfill").fill("oct/2026-10-01")
     page.get_by_role("button", name="Find").click()
     page.get_by_role("link", name="oct", exact=True).click()

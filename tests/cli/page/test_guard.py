@@ -12,8 +12,7 @@ PATHS = (
     "/job?id=x",
     "/find?id=x",
     "/dead-letters",
-    "/ask/cancel?id=x",
-    "/ask/redrive",
+    "/ask/cancel?key=x",
     "/static/page.js",
     "/nothing",
 )
@@ -24,7 +23,7 @@ def test_every_address_of_the_page_begins_with_the_secret_and_there_is_no_cookie
 ) -> None:
     dead(world, "job", "why")
     world.bury("other")
-    for path in ("/", "/job?id=job", "/find?id=job", "/dead-letters", "/ask/rerun?id=job"):
+    for path in ("/", "/job?id=job", "/find?id=job", "/dead-letters", "/ask/rerun?key=%23job"):
         answer = visitor.get(path)
         assert "Set-Cookie" not in answer.headers
         addresses = [
@@ -34,7 +33,7 @@ def test_every_address_of_the_page_begins_with_the_secret_and_there_is_no_cookie
             if name in ("href", "src", "action") and each and not each.startswith("#")
         ]
         assert all(each.startswith(f"{ROOT}/") for each in [*addresses, answer.location] if each)
-    assert visitor.post("/do/rerun", id="job").headers["Location"].startswith(f"{ROOT}/")
+    assert visitor.post("/do/rerun", key="#job").headers["Location"].startswith(f"{ROOT}/")
 
 
 def test_the_secret_is_long_and_new_and_not_in_the_repr() -> None:
@@ -90,7 +89,7 @@ def test_a_form_of_another_page_does_nothing(
     world: World, visitor: Visitor, origin: str | None
 ) -> None:
     world.claim("job")
-    form = {"stage": "main", "id": "job"}
+    form = {"key": "main#job"}
     headers = {"Origin": origin} if origin else {}
     answer = visitor.client.post(f"{ROOT}/do/cancel", data=form, base_url=HOME, headers=headers)
     assert answer.status_code == 403
@@ -103,7 +102,6 @@ def test_a_form_of_another_page_does_nothing(
     ("method", "path", "allowed"),
     [
         ("GET", "/do/cancel", "POST"),
-        ("GET", "/do/redrive", "POST"),
         ("POST", "/", "GET"),
         ("PUT", "/job", "GET"),
         ("OPTIONS", "/", "GET"),
@@ -119,12 +117,12 @@ def test_each_address_takes_one_method(
 
 
 def test_a_body_that_is_too_large_is_refused(visitor: Visitor) -> None:
-    assert visitor.post("/do/cancel", stage="main", id="x" * 270_000).status_code == 413
-    assert visitor.post("/do/redrive", letter=["x"] * 40_000).status_code == 413
+    assert visitor.post("/do/cancel", key="x" * 270_000).status_code == 413
+    assert visitor.post("/do/rerun", key=["x"] * 60_000).status_code == 413
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/static/page.js", "/nothing", "/ask/cancel?id=x", "/do/cancel"]
+    "path", ["/", "/static/page.js", "/nothing", "/ask/cancel?key=x", "/do/cancel"]
 )
 def test_every_response_has_the_security_headers(visitor: Visitor, path: str) -> None:
     headers = visitor.get(path).headers

@@ -122,10 +122,8 @@ def test_an_unknown_job_may_be_queued_and_can_be_cancelled(
     answer = visitor.get("/job", stage="main", id="queued")
     assert answer.status_code == 404
     assert "it may still be queued" in words(answer.text)
-    asked = visitor.read("/ask/cancel", stage="main", id="queued")
-    assert "It is still queued: it ends when its message comes." in words(asked)
     assert "not claimed yet: it ends when its message comes" in words(
-        visitor.do("/do/cancel", stage="main", id="queued")
+        visitor.do("/do/cancel", key="main#queued")
     )
     page = visitor.read("/job", stage="main", id="queued")
     assert "cancelling" in page

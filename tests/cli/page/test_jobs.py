@@ -59,9 +59,9 @@ def test_progress_has_a_name_and_a_value(world: World, visitor: Visitor) -> None
 def test_only_possible_actions_are_offered(world: World, visitor: Visitor) -> None:
     busy(world)
     links = {each["href"] for each in Elements(visitor.read("/")).of("a") if "data-ask" in each}
-    assert f"{ROOT}/ask/cancel?stage=main&id=delays-hourly" in links
-    assert f"{ROOT}/ask/cancel?stage=main&id=weather-joined" in links
-    assert f"{ROOT}/ask/rerun?stage=main&id=flights-2012-13" in links
+    assert f"{ROOT}/ask/cancel?key=main%23delays-hourly" in links
+    assert f"{ROOT}/ask/cancel?key=main%23weather-joined" in links
+    assert f"{ROOT}/ask/rerun?key=main%23flights-2012-13" in links
     assert not [each for each in links if "flights-2013-01" in str(each) or "b2" in str(each)]
 
 
@@ -251,8 +251,8 @@ def test_more_jobs_than_one_answer_concerns_run_again_by_several(
         asked = visitor.read("/ask/rerun-all", **given)
         keys = [each["value"] for each in Elements(asked).of("input") if each["name"] == "key"]
         assert len(keys) == expected
-        done = visitor.do("/do/rerun-all", key=keys, **given)
-        assert f"{expected} jobs sent again" in done
+        done = visitor.do("/do/rerun", key=keys, **given)
+        assert f"and {expected - 5} more: runs again" in done
         assert "110 jobs match" in words(done)  # with its filter
         sent |= set(keys)
     assert len(sent) == 110

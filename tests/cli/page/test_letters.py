@@ -7,19 +7,17 @@ from longhaul.domain.attributes import text
 from tests.builders import DEAD_LETTER_QUEUE_URL
 from tests.cli.conftest import World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, words
-from tests.cli.page.scenes import EVIL
-from tests.cli.page.test_jobs import away
+from tests.cli.page.scenes import EVIL, dead
+from tests.cli.page.test_actions import keys_asked
 
 
 def test_each_letter_is_shown_with_its_reason_and_stays_visible_to_others(
     world: World, visitor: Visitor
 ) -> None:
     ids = [world.bury(f"job-{n}", "failed", f"reason {n}") for n in range(12)]
-    page = visitor.read("/dead-letters", stage="main")
-    assert "job-7 failed 0s ago 3 reason 7" in words(page)
-    assert [
-        each["value"] for each in Elements(page).of("input") if each.get("name") == "letter"
-    ] == ids
+    page = words(visitor.read("/dead-letters", stage="main"))
+    assert "job-7 failed 0s ago 3 reason 7" in page
+    assert all(each in page for each in ids)
     assert world.dead() == ids
 
 
@@ -27,15 +25,29 @@ def test_only_this_page_receives_letters_and_it_does_not_refresh(
     world: World, visitor: Visitor
 ) -> None:
     world.bury("job")
-    for path, query in (
-        ("/", {}),
-        ("/job", {"stage": "main", "id": "job"}),
-        ("/ask/redrive", {"letter": "x"}),
-    ):
-        visitor.get(path, **query)
+    for path in ("/", "/job?id=job", "/ask/rerun?key=main%23job"):
+        visitor.get(path)
     assert world.aws.gate.counts["sqs.ReceiveMessage"] == 0
     assert "data-refresh" not in visitor.read("/dead-letters")
     assert world.aws.gate.counts["sqs.ReceiveMessage"] > 0
+
+
+def test_what_died_of_the_same_is_a_group_of_which_the_dead_run_again(
+    world: World, visitor: Visitor
+) -> None:
+    rows = [dead(world, f"day-{n}", f"missing input: s3://b/{n}.csv") for n in range(4)]
+    world.again(rows[3])
+    # A conflict tells of another request under the id of a dead job.
+    world.bury("day-0", "conflicting_job_id", "day-0 is another request")
+    page = visitor.read("/dead-letters", stage="main")
+    assert "4 permanent missing input: … Rerun 3" in words(page)
+    assert "day-3 ▶ running permanent" in words(page)
+    links = [str(each["href"]) for each in Elements(page).of("a") if "data-ask" in each]
+    assert keys_asked(visitor.read(links[0])) == ["main#day-0", "main#day-1", "main#day-2"]
+    assert len(links) == 4  # the group's, and one for each of these
+    visitor.do("/do/rerun", key=["main#day-1"])
+    (queued,) = world.queued()
+    assert queued["MessageAttributes"]["job_id"]["StringValue"] == "day-1"
 
 
 def test_hostile_text_in_a_letter_stays_text(world: World, visitor: Visitor) -> None:
@@ -65,18 +77,10 @@ def test_hostile_text_in_a_letter_stays_text(world: World, visitor: Visitor) -> 
 def test_a_long_list_of_letters_is_cut_and_says_so(world: World, visitor: Visitor) -> None:
     for n in range(105):
         world.bury(f"job-{n}")
-    page = visitor.read("/dead-letters", stage="main")
-    assert len([each for each in Elements(page).of("input") if each.get("name") == "letter"]) == 100
-    assert "There are more than these 100" in page
+    assert "There are more than these 100" in visitor.read("/dead-letters", stage="main")
     assert len(world.dead()) == 105
 
 
 def test_an_empty_list_of_letters_says_so(visitor: Visitor) -> None:
     assert "No dead letters." in visitor.read("/dead-letters")
     assert visitor.get("/dead-letters", stage="nowhere").status_code == 404
-
-
-def test_an_aws_that_does_not_answer_is_reported(world: World, visitor: Visitor) -> None:
-    world.aws.gate.around = away
-    answer = visitor.get("/dead-letters", stage="main")
-    assert (answer.status_code, "no answer from" in answer.text) == (502, True)

@@ -1,26 +1,15 @@
 """A tree as a graph, and what can be done with it."""
 
-import json
 import re
-from dataclasses import replace
 
 import pytest
 
 from longhaul.cli.insight.tree_graph import columns
-from longhaul.cli.target import Target
-from longhaul.domain.lease import Lease
-from longhaul.domain.verdict import OutcomeClass
 from longhaul.trees import TreeJob
-from tests.builders import BUCKET, stage
-from tests.cli.conftest import PLACE, World
-from tests.cli.page.conftest import Elements, Visitor, visitor_of, words
-from tests.cli.page.scenes import EVIL, member_id, three_stages, tree
-
-
-@pytest.fixture
-def pipeline(world: World) -> Visitor:
-    three_stages(world)
-    return visitor_of(Target(PLACE, None), world)
+from tests.builders import stage
+from tests.cli.conftest import World
+from tests.cli.page.conftest import Elements, Visitor, words
+from tests.cli.page.scenes import EVIL, member_id, tree
 
 
 def graph(html: str) -> str:
@@ -81,104 +70,9 @@ def test_successes_are_read_once(world: World, pipeline: Visitor) -> None:
     assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 2  # the open ones, and joins
 
 
-def test_a_run_is_cancelled_and_what_died_runs_again(world: World, pipeline: Visitor) -> None:
-    root = tree(world, 6, 6)
-    died = member_id(root, 3)
-    asked = pipeline.read("/ask/rerun-tree", stage="main", id="year")
-    assert "Rerun what died in the run of year?" in words(asked)
-    assert "✓ 1 job sent again" in words(pipeline.do("/do/rerun-tree", stage="main", id="year"))
-    assert [each["MessageAttributes"]["job_id"]["StringValue"] for each in world.queued()] == [died]
-    assert "Cancel the run of year?" in words(
-        pipeline.read("/ask/cancel-tree", stage="main", id="year")
-    )
-    after = words(pipeline.do("/do/cancel-tree", stage="main", id="year"))
-    assert "1 job of year cancelled" in after
-    row = world.parts.leases.load(f"clean#{member_id(root, 4)}")
-    assert row is not None
-    assert row.cancel_requested_at is not None
-
-
-@pytest.mark.parametrize("what", ["cancel-tree", "rerun-tree"])
-def test_an_act_on_an_unknown_tree_does_nothing(pipeline: Visitor, what: str) -> None:
-    assert "Nothing is known of it." in pipeline.read(f"/ask/{what}", stage="main", id="x")
-    assert "✗ nothing is known of x" in words(
-        pipeline.get(pipeline.post(f"/do/{what}", stage="main", id="x").headers["Location"]).text
-    )
-
-
-def test_a_filter_shows_what_matches_and_acts_on_exactly_that(
-    world: World, pipeline: Visitor
-) -> None:
-    root = tree(world, 10, 10, label="2026-10-07")
-    world.end(world.claim("other", label="2026-10-08"))
-    page = pipeline.read("/", text="2026-10-07", state="DEAD")
-    assert "1 job matches." in words(page)
-    assert "other" not in page
-    asked = pipeline.read("/ask/rerun-all", text="2026-10-07", state="DEAD")
-    assert "Rerun 1 job?" in words(asked)
-    keys = [each["value"] for each in Elements(asked).of("input") if each.get("name") == "key"]
-    assert keys == [f"clean#{member_id(root, 3)}"]
-    assert "✓ 1 job sent again" in words(pipeline.do("/do/rerun-all", key=keys))
-    assert len(world.queued()) == 1
-    asked = pipeline.read("/ask/cancel-all", stage="clean", text="YEAR")
-    keys = [each["value"] for each in Elements(asked).of("input") if each.get("name") == "key"]
-    assert "✓ 2 jobs cancelled" in words(pipeline.do("/do/cancel-all", key=keys))
-    assert "0 jobs match." in words(pipeline.read("/", text="team=web"))
-
-
-def _dead(world: World, *names: str) -> list[Lease]:
-    """Jobs that have died, each with a request of its own."""
-    refs = {name: f"longhaul/requests/{name}" for name in names}
-    return [
-        world.end(world.claim(name, request_ref=ref), OutcomeClass.PERMANENT)
-        for name, ref in refs.items()
-    ]
-
-
-def test_a_job_whose_request_is_gone_keeps_no_other_from_running_again(
-    world: World, visitor: Visitor
-) -> None:
-    rows = _dead(world, "a", "b", "c")
-    for row in rows[:2]:
-        world.aws.s3.delete_object(Bucket=BUCKET, Key=row.request_ref)
-    said = words(visitor.do("/do/rerun-all", key=[row.key for row in rows]))
-    assert re.search("1 job sent again; (a, b|b, a) cannot run again now", said)
-    (queued,) = world.queued()
-    assert queued["MessageAttributes"]["job_id"]["StringValue"] == "c"
-
-
 @pytest.mark.parametrize("query", [{"state": "NONE"}, {"text": "x" * 300}])
 def test_a_filter_that_is_none_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
     assert visitor.get("/", **query).status_code == 400
-
-
-@pytest.mark.parametrize("key", [EVIL, "nowhere#x", "main#"])
-def test_an_act_on_what_is_no_job_does_nothing(world: World, visitor: Visitor, key: str) -> None:
-    world.aws.gate.counts.clear()
-    assert visitor.post("/do/cancel-all", key=[key]).status_code == 404
-    assert not world.aws.gate.counts
-
-
-def test_a_stage_is_paused_and_resumed(world: World, visitor: Visitor) -> None:
-    assert "Pause main?" in words(visitor.read("/ask/pause", stage="main"))
-    after = words(visitor.do("/do/pause", stage="main"))
-    assert "✓ main is paused" in after
-    assert "Resume main" in after
-    assert world.parts.slots.use(world.settings.stages[0]).paused_at is not None
-    visitor.do("/do/resume", stage="main")
-    assert world.parts.slots.use(world.settings.stages[0]).paused_at is None
-
-
-def test_letters_are_grouped_by_what_they_died_of(world: World, visitor: Visitor) -> None:
-    ids = [world.bury(f"day-{n}", "permanent", f"missing input: s3://b/{n}.csv") for n in range(3)]
-    world.bury("other", "failed", EVIL)
-    page = visitor.read("/dead-letters", stage="main")
-    assert "3 permanent missing input: … Rerun 3" in words(page)
-    links = [str(each["href"]) for each in Elements(page).of("a") if "data-ask" in each]
-    asked = visitor.read(links[0])
-    assert "Rerun the jobs of 3 dead letters of main?" in words(asked)
-    assert all(each in asked for each in ids)
-    assert len(Elements(page).of("script")) == 1
 
 
 def test_a_stage_stands_to_the_right_of_all_that_lead_to_it() -> None:
@@ -192,14 +86,3 @@ def test_a_stage_stands_to_the_right_of_all_that_lead_to_it() -> None:
     top.children = [TreeJob(f"{name}#x", None) for name in ("b", "a")]
     shown = [[box.name for box in column] for column in columns(top, stages)]
     assert shown == [["main"], ["a"], ["b"]]
-
-
-def test_a_job_that_is_not_allowed_any_more_keeps_no_other_from_running_again(
-    world: World, visitor: Visitor
-) -> None:
-    rows = _dead(world, "a", "b")
-    kept = world.parts.requests.get(rows[0].request_ref)
-    changed = json.dumps({**json.loads(kept.body), "job": "taken_out"})
-    world.parts.requests.put(rows[0].request_ref, replace(kept, body=changed))
-    said = words(visitor.do("/do/rerun-all", key=[row.key for row in rows]))
-    assert "1 job sent again; a cannot run again now" in said

@@ -143,13 +143,8 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (form.dataset.ask !== undefined) {
-    event.preventDefault();
-    const address = `${form.action}?${new URLSearchParams(new FormData(form))}`;
-    ask(address).catch(() => location.assign(address));
-  } else if (form.method === "post") {
-    for (const button of form.querySelectorAll("button")) button.disabled = true; // once
+  if (event.target.method === "post") {
+    for (const button of event.target.querySelectorAll("button")) button.disabled = true; // once
   }
 });
 
@@ -158,14 +153,6 @@ pause.addEventListener("click", () => {
   paused = !paused;
   pause.setAttribute("aria-pressed", String(paused));
 });
-
-const tickAll = document.getElementById("tick-all");
-if (tickAll) {
-  tickAll.hidden = false;
-  tickAll.addEventListener("click", () => {
-    for (const box of document.querySelectorAll("input[name=letter]")) box.checked = true;
-  });
-}
 
 const log = document.querySelector("[data-follow]");
 if (log) log.scrollTop = log.scrollHeight;
