@@ -89,10 +89,14 @@ class DeadLetterOffice:
     ) -> Handled:
         """Send each letter that matches back to the stage's jobs queue, then delete it here.
 
-        With `afresh` their jobs leave what they have stored.
+        With `afresh` their jobs leave what they have stored. What is no request stays.
         """
 
         def send_back(letter: DeadLetter) -> str | None:
+            if letter.request is None:
+                return (
+                    "its body is no valid request, which cannot run: `longhaul dlq drop` drops it"
+                )
             message = redriven(letter, afresh=afresh)
             (answer,) = self.queue.send_batch(stage.queue_url, [message])
             return answer.reason if answer.message_id is None else None

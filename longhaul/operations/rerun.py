@@ -173,15 +173,15 @@ def _stage_of(lease: Lease, settings: RuntimeSettings) -> Stage:
 
 
 def why_not(lease: Lease) -> str | None:
-    """Why this job cannot be retried; None when it can."""
+    """Why this job cannot run again; None when it can."""
     if lease.state is State.CANCELLED and not lease.request_ref:  # its message never came
         return "it was cancelled before it began, so no request of it is kept: submit it again"
     if lease.is_refused and not lease.fingerprint:
         return "its message was no request: submit a correct one, under the same id if you like"
     if lease.is_open_mark:
-        return "it ends when its message comes: retry it once it is CANCELLED"
+        return "it ends when its message comes: rerun it once it is CANCELLED"
     if lease.cancel_requested_at and not lease.state.is_terminal:
-        return "it is being cancelled: retry it once it is CANCELLED"
+        return "it is being cancelled: rerun it once it is CANCELLED"
     if lease.state is State.RUNNING:
         return "it is running"
     if lease.state is State.RELEASED:

@@ -158,17 +158,13 @@ def test_one_job_that_cannot_be_retried_stops_all_and_says_why(
     assert world.queued() == []
 
 
-def test_a_job_that_is_being_cancelled_is_retried_later(world: World) -> None:
-    world.claim("stopping")
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_job_that_is_being_cancelled_runs_again_later(world: World, *, has_begun: bool) -> None:
+    if has_begun:
+        world.claim("stopping")
     world.run("cancel", "stopping")
     done = world.run("rerun", "stopping")
-    assert (done.exit_code, "retry it once it is CANCELLED" in done.stderr) == (1, True)
-
-
-def test_a_job_cancelled_in_its_queue_is_retried_once_its_message_has_come(world: World) -> None:
-    world.run("cancel", "early")
-    done = world.run("rerun", "early")
-    assert (done.exit_code, "retry it once it is CANCELLED" in done.stderr) == (1, True)
+    assert (done.exit_code, "rerun it once it is CANCELLED" in done.stderr) == (1, True)
 
 
 def test_a_job_cancelled_before_it_began_has_nothing_to_send(world: World) -> None:

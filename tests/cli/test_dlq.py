@@ -1,5 +1,4 @@
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,12 +6,10 @@ import pytest
 from longhaul.domain import attributes
 from longhaul.domain.attributes import text
 from longhaul.domain.message import Message
-from longhaul.domain.verdict import Evidence
-from longhaul.engines.aws_lambda.ends import ended, ends_by
 from longhaul.operations.letter import explanation_of
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import DEAD_LETTER_QUEUE_URL
+from tests.builders import BODY, DEAD_LETTER_QUEUE_URL
 from tests.cli.conftest import World
 
 
@@ -68,19 +65,20 @@ def test_letters_are_selected_by_class_age_job_and_message(world: World) -> None
 
 
 @pytest.mark.parametrize(
-    "command", [("list",), ("redrive", "--yes"), ("drop", "--yes"), ("drop", "--dry-run")]
+    "command",
+    [("dlq", "list"), ("rerun", "--yes"), ("dlq", "drop", "--yes"), ("dlq", "drop", "--dry-run")],
 )
 def test_a_name_without_a_letter_exits_3_and_an_unknown_class_2(
     world: World, command: tuple[str, ...]
 ) -> None:
     world.bury("there", kind="failed")
-    wrong = world.run("dlq", *command, "--class", "faild")
+    wrong = world.run(*command, "--class", "faild")
     assert (wrong.exit_code, "no class faild: there are" in wrong.stderr) == (2, True)
-    assert world.run("dlq", *command, "--class", "stalled").exit_code == 0
-    missing = world.run("dlq", *command, "there", "nobody")
-    assert missing.exit_code == 3
-    assert "no dead letter of job or message nobody: `longhaul dlq list`" in missing.stderr
-    assert len(world.dead()) == (command[-1] != "--yes")
+    assert world.run(*command, "--class", "stalled").exit_code == 0
+    missing = world.run(*command, "there", "nobody")
+    known = "nothing is known of job" if command[0] == "rerun" else "no dead letter of job or mess"
+    assert (missing.exit_code, known in missing.stderr) == (3, True)
+    assert len(world.dead()) == 1
 
 
 def test_a_class_of_another_version_can_be_selected(world: World) -> None:
@@ -126,11 +124,13 @@ def test_a_whole_letter_is_shown(world: World) -> None:
     assert len(world.dead()) == 1
 
 
-def test_a_redrive_sends_body_and_attributes_back_as_the_producer_sent_them(world: World) -> None:
+def test_a_rerun_of_a_letter_sends_body_and_attributes_back_as_the_producer_sent_them(
+    world: World,
+) -> None:
     binary = {"dataType": "Binary", "binaryValue": "AAH/"}
     ten = {"bin": binary, **{f"a{n}": text(str(n)) for n in range(9)}}
     world.bury("job", **ten)
-    done = world.run("dlq", "redrive", "job", "--yes")
+    done = world.run("rerun", "job", "--yes")
     assert (done.exit_code, done.stdout) == (0, "job\n")
     assert world.dead() == []
     (message,) = world.queued()
@@ -151,9 +151,9 @@ def test_a_redrive_sends_body_and_attributes_back_as_the_producer_sent_them(worl
     assert (sent.get("bin") or {"BinaryValue": b"\0\1\xff"})["BinaryValue"] == b"\0\1\xff"
 
 
-def test_a_redrive_may_have_its_jobs_begin_afresh(world: World) -> None:
+def test_a_rerun_of_a_letter_may_have_its_job_begin_afresh(world: World) -> None:
     world.bury("job")
-    assert world.run("dlq", "redrive", "job", "--afresh", "--yes").exit_code == 0
+    assert world.run("rerun", "job", "--afresh", "--yes").exit_code == 0
     (message,) = world.queued()
     assert json.loads(message["Body"])["afresh"] is True
 
@@ -161,16 +161,18 @@ def test_a_redrive_may_have_its_jobs_begin_afresh(world: World) -> None:
 def test_a_letter_that_sqs_moved_keeps_the_key_made_from_its_id(
     world: World,
 ) -> None:
-    sent = world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="{}")["MessageId"]
-    world.run("dlq", "redrive", "--all", "--yes")
+    sent = world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody=json.dumps(BODY))[
+        "MessageId"
+    ]
+    world.run("rerun", "--dead", "--yes")
     (message,) = world.queued()
     assert message["MessageAttributes"]["job_id"]["StringValue"] == sent
 
 
-def test_a_redrive_leaves_other_letters_alone(world: World) -> None:
+def test_a_rerun_of_a_class_leaves_other_letters_alone(world: World) -> None:
     for n in range(30):
         world.bury(f"job-{n}", kind="failed" if n % 3 else "stalled")
-    done = world.run("dlq", "redrive", "--class", "stalled", "--yes")
+    done = world.run("rerun", "--class", "stalled", "--yes")
     assert sorted(done.stdout.split()) == sorted(f"job-{n}" for n in range(0, 30, 3))
     assert len(world.dead()) == 20
     assert len(world.queued()) == 10
@@ -179,10 +181,10 @@ def test_a_redrive_leaves_other_letters_alone(world: World) -> None:
 def test_a_dry_run_counts_the_letters_and_changes_nothing(world: World) -> None:
     world.bury("a")
     world.bury("b", kind="stalled")
-    for command in ("redrive", "drop"):
-        done = world.run("dlq", command, "--all", "--dry-run")
+    for command in (("rerun", "--dead"), ("dlq", "drop", "--all")):
+        done = world.run(*command, "--dry-run")
         assert (done.exit_code, done.stdout) == (0, "")
-        assert "2: 1 failed, 1 stalled" in done.stderr
+        assert "main: 2 dead letters: 1 failed, 1 stalled" in done.stderr
     assert (len(world.dead()), world.queued()) == (2, [])
 
 
@@ -204,7 +206,7 @@ def test_a_no_to_the_question_changes_nothing(
     world.bury("a")
     no = world.run("dlq", "drop", "--all", input="n\n")
     assert (no.exit_code, "nothing was done" in no.stderr, len(world.dead())) == (1, True, 1)
-    assert "drop 1 dead letter (1 failed)?" in no.stderr
+    assert "drop 1 dead letter?" in no.stderr
     interrupted = world.run("dlq", "drop", "--all", input="")  # Ctrl-D ends it like Ctrl-C
     assert (interrupted.exit_code, len(world.dead())) == (130, 1)
     assert world.run("dlq", "drop", "--all", input="y\n").exit_code == 0
@@ -225,7 +227,7 @@ def test_only_the_counted_letters_are_handled_and_not_later_ones(
     assert len(world.dead()) == 1
 
 
-def test_a_job_that_dies_again_at_once_is_not_redriven_twice(world: World) -> None:
+def test_a_job_that_dies_again_at_once_is_not_run_twice(world: World) -> None:
     world.bury("poison")
 
     def around(call: Call, proceed: Proceed) -> dict[str, Any]:
@@ -236,7 +238,7 @@ def test_a_job_that_dies_again_at_once_is_not_redriven_twice(world: World) -> No
         return answer
 
     world.aws.gate.around = around
-    done = world.run("dlq", "redrive", "--all", "--yes")
+    done = world.run("rerun", "--dead", "--yes")
     assert (done.exit_code, done.stdout) == (0, "poison\n")
     assert len(world.dead()) == 1
 
@@ -245,7 +247,7 @@ def test_a_job_that_dies_again_at_once_is_not_redriven_twice(world: World) -> No
     "operation", ["ReceiveMessage", "SendMessageBatch", "DeleteMessage", "GetQueueAttributes"]
 )
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_an_interrupt_anywhere_in_a_redrive_loses_no_letter(
+def test_an_interrupt_anywhere_in_a_rerun_of_letters_loses_no_letter(
     world: World, operation: str, *, after: bool
 ) -> None:
     jobs = {f"job-{n}" for n in range(15)}
@@ -263,7 +265,7 @@ def test_an_interrupt_anywhere_in_a_redrive_loses_no_letter(
         return proceed()
 
     world.aws.gate.around = around
-    done = world.run("dlq", "redrive", "--all", "--yes")
+    done = world.run("rerun", "--dead", "--yes")
     assert done.exit_code == 130
     world.aws.gate.around = None
     world.clock.advance(600)  # a received letter whose handle was lost shows again
@@ -286,37 +288,29 @@ def test_a_letter_that_cannot_be_sent_stays_and_is_named(world: World) -> None:
         if '"bad"' in entry.get("MessageBody", "")
         else None
     )
-    done = world.run("dlq", "redrive", "--all", "--yes")
+    done = world.run("rerun", "--dead", "--yes")
     assert (done.exit_code, done.stdout) == (1, "good\n")
     assert "bad: not done: InvalidParameterValue: too large" in done.stderr
     assert world.dead() == [bad]
 
 
 def test_dropped_letters_are_gone_and_printed(world: World) -> None:
-    ids = [world.bury("a"), world.bury("b")]
+    ids = [world.bury("a", label="last night"), world.bury("b")]
     done = world.run("dlq", "drop", "a", "--yes", "--json")
     assert json.loads(done.stdout) == {
         "message_id": ids[0],
         "job_id": "a",
-        "label": None,
+        "label": "last night",
         "class": "failed",
     }
     assert world.dead() == [ids[1]]
-
-
-def test_letters_are_printed_by_their_ids_whatever_people_call_the_job(world: World) -> None:
-    world.bury("a", label="last night")
-    assert world.run("dlq", "redrive", "a", "--yes").stdout == "a\n"
-    world.bury("a", label="last night")
-    record = json.loads(world.run("dlq", "drop", "a", "--yes", "--json").stdout)
-    assert (record["job_id"], record["label"]) == ("a", "last night")
 
 
 def test_a_letter_with_hostile_attributes_is_sent_back_like_the_others(world: World) -> None:
     hostile = {attributes.MOVED: text('{"x":{}}')}
     world.bury("hostile", **hostile)
     world.bury("honest")
-    done = world.run("dlq", "redrive", "--all", "--yes")
+    done = world.run("rerun", "--dead", "--yes")
     assert (done.exit_code, world.dead()) == (0, [])
 
 
@@ -331,32 +325,44 @@ def test_a_letter_that_sqs_refuses_stays_and_the_others_are_sent_back(world: Wor
         return usual(call, proceed) if usual else proceed()
 
     world.aws.gate.around = around
-    done = world.run("dlq", "redrive", "--all", "--yes")
+    done = world.run("rerun", "--dead", "--yes")
     assert done.exit_code == 1
     assert "BatchRequestTooLong" in done.output
     assert world.dead() == [refused]
 
 
-@pytest.mark.parametrize("says_its_name", [True, False])
-def test_a_redrive_says_until_when_a_tiny_job_waits_for_its_invocation(
-    world: World, *, says_its_name: bool
+def test_a_letter_whose_body_is_no_request_stays(world: World) -> None:
+    world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="no request")
+    world.bury("good")
+    done = world.run("rerun", "--dead", "--yes")
+    assert (done.exit_code, done.stdout) == (1, "good\n")
+    assert "its body is no valid request, which cannot run: `longhaul dlq drop`" in done.stderr
+    assert (len(world.dead()), len(world.queued())) == (1, 1)
+
+
+def test_a_job_runs_again_from_its_row_and_its_letter_by_its_own_id(world: World) -> None:
+    world.end(world.claim("day-7"))
+    letter = world.bury("day-7")
+    from_row = world.run("rerun", "day-7", "--size", "large")
+    assert (from_row.exit_code, world.dead()) == (0, [letter])
+    assert "dead letters stay in the queue" in from_row.stderr
+    assert world.run("rerun", letter[:8], "--yes").stdout == "day-7\n"
+    assert (world.dead(), len(world.queued())) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((), 2),
+        (("job", "--class", "failed"), 2),
+        (("--dead", "--size", "large"), 2),
+        (("--class", "failed", "--tree"), 2),
+        (("job", "--size", "large"), 3),  # nothing but its letter is known
+    ],
+)
+def test_a_rerun_is_of_jobs_that_are_named_or_of_letters_as_they_were_sent(
+    world: World, arguments: tuple[str, ...], code: int
 ) -> None:
-    until = world.clock.now() + timedelta(minutes=15)
-    lease, task = world.claim_tiny("flights", until)
-    said = ended("exit code 1", task) if says_its_name else "exit code 1"
-    cause = json.dumps({"errorMessage": said, "errorType": "JobEnded"})
-    world.end(lease, evidence=Evidence("JobEnded", cause))
-    world.bury("flights")
-
-    done = world.run("dlq", "redrive", "flights", "--yes")
-
-    waits = "flights: starts when the invocation of attempt 1 has ended for certain, by 20"
-    assert (done.exit_code, waits in done.stderr) == (0, not says_its_name)
-    page = " ".join(world.run("status", "flights").stdout.split())
-    waits = (
-        "next run if it was sent again, starts when the invocation of attempt 1 has ended for"
-        f" certain, by {ends_by(task):%Y-%m-%d %H:%M:%SZ}: it cannot be asked, nor stopped"
-    )
-    assert (waits in page) == (not says_its_name)
-    world.clock.advance(17 * 60)
-    assert "next run" not in world.run("status", "flights").stdout
+    world.bury("job")
+    done = world.run("rerun", *arguments, "--yes")
+    assert (done.exit_code, len(world.dead()), world.queued()) == (code, 1, [])

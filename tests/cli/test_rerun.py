@@ -109,6 +109,7 @@ def test_a_request_that_is_no_longer_kept_is_named(world: World) -> None:
 
 def test_changes_that_can_never_run_are_refused(world: World) -> None:
     succeeded(world, "day-7")
+    assert world.run("rerun", "day-7", "--size", "large", "--dry-run").stdout == "day-7\n"
     done = world.run("rerun", "day-7", "--size", "huge")
     assert (done.exit_code, "size" in done.stderr, world.queued()) == (2, True, [])
 

@@ -11,8 +11,8 @@ from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Lineage, child_id
 from longhaul.domain.message import Message
 from longhaul.domain.saved import record_ref
-from longhaul.domain.verdict import OutcomeClass
-from longhaul.engines.aws_lambda.ends import ends_by
+from longhaul.domain.verdict import Evidence, OutcomeClass
+from longhaul.engines.aws_lambda.ends import ended, ends_by
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage
 from tests.cli.conftest import World
 
@@ -186,6 +186,24 @@ def test_a_tiny_job_that_is_released_says_which_invocation_it_waits_for(
 
     waits = "retry again in 17m1s, when the invocation of attempt 1 has ended for certain"
     assert (waits in page, "retry waits for its message" in page) == (hangs, not hangs)
+
+
+@pytest.mark.parametrize("says_its_name", [True, False])
+def test_a_dead_tiny_job_says_until_when_a_new_run_waits_for_its_invocation(
+    world: World, *, says_its_name: bool
+) -> None:
+    lease, task = world.claim_tiny("flights", world.clock.now() + timedelta(minutes=15))
+    said = ended("exit code 1", task) if says_its_name else "exit code 1"
+    cause = json.dumps({"errorMessage": said, "errorType": "JobEnded"})
+    world.end(lease, evidence=Evidence("JobEnded", cause))
+    waits = (
+        "next run if it was sent again, starts when the invocation of attempt 1 has ended for"
+        f" certain, by {ends_by(task):%Y-%m-%d %H:%M:%SZ}: it cannot be asked, nor stopped"
+    )
+    page = " ".join(world.run("status", "flights").stdout.split())
+    assert (waits in page) == (not says_its_name)
+    world.clock.advance(17 * 60)
+    assert "next run" not in world.run("status", "flights").stdout
 
 
 def test_an_ended_job_that_owes_something_is_shown_once_with_its_debts(world: World) -> None:

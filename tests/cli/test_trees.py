@@ -139,7 +139,7 @@ def test_a_rerun_of_the_dead_names_what_is_still_being_cancelled(tree: World) ->
     done = tree.run("rerun", "year", "--dead")
     assert (done.exit_code, done.stdout) == (1, "")
     for n in range(3):
-        assert f"{child(tree, n)}: it ends when its message comes: retry it once" in done.stderr
+        assert f"{child(tree, n)}: it ends when its message comes: rerun it once" in done.stderr
 
 
 def test_a_wait_ends_with_the_tree_and_its_exit_code_is_the_trees(tree: World) -> None:
@@ -186,19 +186,6 @@ def test_a_submission_waits_for_its_tree_unless_for_the_job_only(tree: World) ->
     states = [json.loads(line).get("state") for line in done.stdout.splitlines()]
     assert states == [None, "SUCCEEDED", "SUCCEEDED"]
     assert tree.parts.leases.load(job_key("main", "month")) is not None
-
-
-def test_a_redrive_of_a_success_sends_the_letters_of_the_dead_below_it(tree: World) -> None:
-    dead = tree.end(member(tree, 1))
-    tree.bury(dead.job_id)
-    tree.bury("other")
-    alone = tree.run("dlq", "redrive", "year", "--only", "--yes", "--stage", "main")
-    assert alone.exit_code == 3
-    # The world's stages share their queues.
-    done = tree.run("dlq", "redrive", "year", "--yes", "--json", "--stage", "main")
-    assert [json.loads(line)["job_id"] for line in done.stdout.splitlines()] == [dead.job_id], (
-        done.stderr
-    )
 
 
 def test_the_log_of_a_success_goes_on_with_those_below_it(tree: World) -> None:

@@ -9,7 +9,7 @@ from tests.e2e.conftest import Stack
 
 
 @pytest.mark.slow  # four starts of Spark; tests/cli has each command on fakes
-def test_jobs_are_submitted_awaited_inspected_and_redriven(stack: Stack) -> None:
+def test_jobs_are_submitted_awaited_inspected_and_run_again(stack: Stack) -> None:
     late = f"s3://{stack.bucket}/late/numbers.jsonl"
     requests = [
         stack.select("good", "SELECT 6 * 7 AS answer"),
@@ -37,7 +37,7 @@ def test_jobs_are_submitted_awaited_inspected_and_redriven(stack: Stack) -> None
     stack.client("s3").put_object(
         Bucket=stack.bucket, Key="late/numbers.jsonl", Body=b'{"n": 1}\n{"n": 2}\n'
     )
-    code, out, err = stack.longhaul("dlq", "redrive", "early", "--yes")
+    code, out, err = stack.longhaul("rerun", "--class", "permanent", "--yes")
     assert (code, out) == (0, "early\n"), err
     row = stack.until("early", State.SUCCEEDED)
     assert (row.attempt.number, stack.rows("early")) == (2, [{"total": 3}])

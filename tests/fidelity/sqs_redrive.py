@@ -11,7 +11,7 @@ from tests.fidelity.sqs import DAY_S, REAL_TIME, queue, received, send
 MOVED_ON = "LocalStack moves the message itself; on AWS it comes back as a new one"
 REDRIVE = "sqs-configure-dead-letter-queue-redrive"
 MOVE = "API_StartMessageMoveTask"
-NO_MOVES = "moto has no move tasks. `longhaul dlq redrive` needs none"
+NO_MOVES = "moto has no move tasks. `longhaul rerun` needs none"
 RULES = Rules()
 
 

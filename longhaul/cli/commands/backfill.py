@@ -12,6 +12,7 @@ from longhaul.cli.project import chosen
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
     AsJson,
+    DryRun,
     Only,
     StageOption,
     inputs_option,
@@ -81,9 +82,7 @@ def backfill(
             min=1, help="At most this many of its jobs at a time.", show_default="the stage's"
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be sent.")
-    ] = False,
+    dry_run: DryRun = False,
     only: Only = False,
     stage: StageOption = None,
     as_json: AsJson = False,

@@ -1,18 +1,31 @@
 """`longhaul rerun`."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longhaul.cli.display.text import counted
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import chosen
 from longhaul.cli.terminal.command import on_target
-from longhaul.cli.terminal.options import Afresh, AsJson, Only, StageOption, params_option
+from longhaul.cli.terminal.options import (
+    Afresh,
+    AsJson,
+    DryRun,
+    Kinds,
+    NewerThan,
+    OlderThan,
+    Only,
+    StageOption,
+    Yes,
+    params_option,
+)
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from longhaul.cli.target import Target
     from longhaul.domain.lease import Lease
@@ -24,9 +37,12 @@ def rerun(
     target: "Target",
     *,
     jobs: Annotated[
-        list[str],
-        typer.Argument(metavar="JOB", help="Ids or labels of jobs, or names of backfills."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="JOB|MESSAGE",
+            help="Ids or labels of jobs, names of backfills, or messages of dead letters.",
+        ),
+    ] = None,
     params: Annotated[list[str] | None, params_option()] = None,
     size: Annotated[
         str | None, typer.Option("--size", help="tiny, small, medium, large or xlarge.")
@@ -34,15 +50,22 @@ def rerun(
     dead: Annotated[
         bool,
         typer.Option(
-            "--dead", help="Only what died or was cancelled, of the job and all behind it."
+            "--dead",
+            help="Only what died or was cancelled, of the job and all behind it; without a name all"
+            " dead letters.",
         ),
     ] = False,
     tree: Annotated[
         bool, typer.Option("--tree", help="Run again all that began with the job's root.")
     ] = False,
+    kinds: Kinds = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
     afresh: Afresh = False,
     only: Only = False,
     stage: StageOption = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Run jobs that have ended again in their places, with their requests or changed ones.
@@ -56,51 +79,121 @@ def rerun(
     run again, none is sent. Of those behind it the others are sent, and it is named at the end.
     Prints the ids. --param takes the place of the request's parameter of that name.
 
+    Without a name --dead, --class and the ages choose dead letters; a message's id, or the id of a
+    job that is no longer known, is one. It is sent again as it was, after a question, and then
+    deleted: an interrupt loses none, and no job runs twice.
+
     Example: longhaul rerun flights-2013-01 --size large
 
     Example: longhaul rerun flights-2013 --dead
 
     Example: longhaul rerun flights-2013-01 --tree --param 'rounded=true'
+
+    Example: longhaul rerun --class interrupted --newer-than 1d --dry-run
+    """
+    from longhaul.cli.terminal.letters import handle_letters
+    from longhaul.operations.dead_letters import Which
+
+    out = Output(as_json=as_json)
+    which = Which((), tuple(kinds or ()), older_than, newer_than)
+    is_filtered = which != Which()
+    if (jobs and is_filtered) or not (jobs or is_filtered or dead):
+        raise CommandError(
+            "name jobs, or choose dead letters: --dead, --class, --older-than, --newer-than",
+            ExitStatus.USAGE,
+        )
+    is_of_jobs = bool(params or size or tree or only)
+    if is_of_jobs and not jobs:
+        raise CommandError(
+            "a dead letter is sent again as it was: --param, --size, --tree and --only are for"
+            " jobs that are named",
+            ExitStatus.USAGE,
+        )
+    unknown = None
+    if jobs:
+        try:
+            meant = [_meant(target, each, stage, dead=dead, tree=tree) for each in jobs]
+        except CommandError as error:
+            if error.status is not ExitStatus.NOT_FOUND or is_of_jobs:
+                raise
+            unknown, which = error, Which(tuple(jobs))
+        else:
+            plan = partial(
+                target.rerunner.plan,
+                params=pairs("--param", params, json_or_text),
+                size=size,
+                afresh=afresh,
+                only=only,
+            )
+            _rerun_jobs(out, target, meant, plan, dry_run=dry_run)
+            return
+    try:
+        handle_letters(
+            out,
+            target,
+            target.stages(stage),
+            which,
+            "run again",
+            partial(target.dead_letters.redrive, afresh=afresh),
+            yes=yes,
+            dry_run=dry_run,
+        )
+    except CommandError as error:
+        if unknown is None or error.status is not ExitStatus.NOT_FOUND:
+            raise
+        raise unknown from None
+
+
+def _rerun_jobs(
+    out: Output,
+    target: "Target",
+    meant: "Iterable[tuple[Sequence[Lease], bool]]",
+    plan: "Callable[[Lease], Rerun]",
+    *,
+    dry_run: bool,
+) -> None:
+    """Run the jobs of these rows again, as far as they can.
+
+    Raises:
+        CommandError: one that is named cannot; none was sent.
     """
     from longhaul.domain.errors import InvalidRequestError
     from longhaul.domain.lease import State
     from longhaul.operations.errors import NotRetriableError
 
-    out = Output(as_json=as_json)
-    given = pairs("--param", params, json_or_text)
     planned, refused, left_out = list["Rerun"](), list[str](), list[str]()
-    for each in jobs:
-        rows, is_named = _meant(target, each, stage, dead=dead, tree=tree)
+    for rows, is_named in meant:
         for row in rows:
             try:
-                plan = target.rerunner.plan(row, params=given, size=size, afresh=afresh, only=only)
+                planned.append(plan(row))
             except NotRetriableError as error:
                 (refused if is_named else left_out).append(f"{row.job_id}: {error}")
             except InvalidRequestError as error:
                 raise CommandError(
                     "\n".join(f"{row.job_id}: {each}" for each in error.problems), ExitStatus.USAGE
                 ) from None
-            else:
-                target.open_stage(plan.stage.name)
-                _check_params(out, target, plan)
-                planned.append(plan)
+    for each in planned:
+        target.open_stage(each.stage.name)
+        _check_params(out, target, each)
     if refused:
         raise CommandError("\n".join(refused))
     out.say_where(target)
-    for plan in planned:
-        message_id = target.rerunner.send(plan)
-        if as_json:
+    for each in planned:
+        message_id = None if dry_run else target.rerunner.send(each)
+        if out.as_json:
             out.record(
                 {
-                    "job_id": plan.of.job_id,
-                    "stage": plan.of.stage,
+                    "job_id": each.of.job_id,
+                    "stage": each.of.stage,
                     "message_id": message_id,
-                    "run_before": plan.of.run,
+                    "run_before": each.of.run,
                 }
             )
         else:
-            out.line(plan.of.job_id)
-    if any(plan.of.state is State.DEAD for plan in planned):
+            out.line(each.of.job_id)
+    if dry_run:
+        out.note(f"would run {counted(len(planned), 'job')} again: nothing was sent")
+    elif any(each.of.state is State.DEAD for each in planned):
         out.note("dead letters stay in the queue: `longhaul dlq drop JOB` once they have succeeded")
     if left_out:
         raise CommandError("\n".join(left_out))

@@ -68,6 +68,15 @@ Afresh = Annotated[
     bool, typer.Option("--afresh", help="Begin at the beginning: leave what a job has stored.")
 ]
 Only = Annotated[bool, typer.Option("--only", help="The job alone, without what descends from it.")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class",
+        metavar="CLASS",
+        help="Only dead letters of this class, such as failed or timed_out; may be repeated.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
