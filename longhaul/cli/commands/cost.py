@@ -32,9 +32,9 @@ ATTEMPTS = (
 
 # `docs/deploy.md` has what each costs.
 _LEFT_OUT = (
-    "left out: the calls of functions, queues and table, the stages' own alarms and what jobs "
-    "measure, logs and stored data, secrets, AWS Config's records of network interfaces, X-Ray, "
-    "images in ECR, free tiers and taxes "
+    "left out: what the stack costs by itself, the calls of functions, queues and table, the "
+    "stages' own alarms and what jobs measure, logs and stored data, secrets, AWS Config's records "
+    "of network interfaces, X-Ray, images in ECR, free tiers and taxes "
     "(docs/deploy.md); what was billed is in Cost Explorer"
 )
 
@@ -98,17 +98,7 @@ def cost(
     for note in _notes(jobs, pricing):
         out.note(note)
     if job is None:
-        out.note(_standing(pricing))
         out.note(_LEFT_OUT)
-
-
-def _standing(pricing: "Pricing") -> str:
-    from longhaul.cli.insight.standing import standing
-
-    parts = standing(pricing.settings, pricing.prices)
-    detail = ", ".join(f"{what} {amount:.2f}" for what, amount in parts.items())
-    total = f"{sum(parts.values()):.2f} {pricing.prices.currency}"
-    return f"the stack by itself, jobs or not: about {total} in 30 days: {detail}"
 
 
 def _pricing(target: "Target", file: Path) -> "Pricing":

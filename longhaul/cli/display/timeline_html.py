@@ -13,10 +13,9 @@ from pathlib import Path
 
 from longhaul.cli.display.job import name_of
 from longhaul.cli.display.text import counted, moment_text, printable
-from longhaul.cli.insight.timeline import Lane, Segment, SegmentKind, span, went_wrong
+from longhaul.cli.insight.timeline import Lane, Segment, SegmentKind, outcome, span
 from longhaul.domain.durations import format_duration
 from longhaul.domain.lease import State
-from longhaul.domain.verdict import OutcomeClass
 
 CSS = (Path(__file__).parent / "timeline.css").read_text()
 
@@ -49,23 +48,10 @@ _CLOCKS = (
     (3600, "%H:%M:%S"),
     (2 * 86_400, "%H:%M"),
 )  # for spans below so many seconds: the format of the marks
-# The meaning of each colour, for readers who cannot tell them apart.
-_SHOWN_AS = {
-    OutcomeClass.INTERRUPTED.value: " tl-interrupted",
-    OutcomeClass.NOT_PLACED.value: " tl-interrupted",
-    OutcomeClass.REFUSED.value: " tl-interrupted",
-    OutcomeClass.CANCELLED.value: " tl-cancelled",
-}
 _WRONG = {" tl-failed": "✗", " tl-interrupted": "!", " tl-cancelled": "⊘"}
 _TOUCH = 0.1  # percent: less than a pixel
 _ROOM = 1.5  # percent: a narrower segment has no room for a glyph
 _GLYPHS = {State.SUCCEEDED: "✓", State.DEAD: "✗", State.CANCELLED: "⊘"}
-_CLASSES = {
-    SegmentKind.WAITING: "waiting",
-    SegmentKind.BACKING_OFF: "backing-off",
-    SegmentKind.STARTING: "starting",
-    SegmentKind.RUNNING: "running",
-}
 
 
 def timeline_html(
@@ -207,8 +193,7 @@ def _bars(lane: Lane, scale: _Scale, now: datetime) -> Iterator[tuple[str, _Bar]
     for segment in sorted(lane.segments, key=lambda each: each.begin):
         begin = scale.percent(segment.begin)
         end = max(begin, scale.percent(segment.end or now))
-        outcome = _outcome(segment)
-        bars = found.setdefault(f"tl-{_CLASSES[segment.kind]}{outcome}", [])
+        bars = found.setdefault(f"tl-{segment.kind.replace(' ', '-')}{_outcome(segment)}", [])
         if bars and lane.jobs > 1 and begin <= bars[-1].end + _TOUCH:
             bars[-1].end = max(bars[-1].end, end)
             bars[-1].segments.append(segment)
@@ -221,12 +206,11 @@ def _bars(lane: Lane, scale: _Scale, now: datetime) -> Iterator[tuple[str, _Bar]
 def _rect(css: str, bar: _Bar, top: int, row: int, now: datetime) -> str:
     first, *others = bar.segments
     y, height = (top + row // 2 - 1, 2) if first.record is None else (top + 3, row - 6)
-    outcome = _outcome(first)
-    glyph = ""
-    if first.kind is SegmentKind.RUNNING and outcome in _WRONG and bar.end - bar.begin >= _ROOM:
+    wrong, glyph = _WRONG.get(_outcome(first)), ""
+    if first.kind is SegmentKind.RUNNING and wrong and bar.end - bar.begin >= _ROOM:
         glyph = (
             f'<text class="tl-wrong" x="{bar.end}%" y="{top + row / 2}" dx="-4" dy="4">'
-            f"{_WRONG[outcome]}</text>"
+            f"{wrong}</text>"
         )
     place = f'x="{bar.begin}%" y="{y}" width="{round(bar.end - bar.begin, 4)}%" height="{height}"'
     said = text(_tooltip(first, now)) + (f"\nand {len(others)} more" if others else "")
@@ -234,12 +218,9 @@ def _rect(css: str, bar: _Bar, top: int, row: int, now: datetime) -> str:
 
 
 def _outcome(segment: Segment) -> str:
-    record = segment.record
-    if record is None or record.ended_at is None:
-        return ""
-    if not went_wrong(record):
-        return " tl-succeeded"
-    return _SHOWN_AS.get(record.kind or "", " tl-failed")
+    """The class of its colour, behind a space; empty while it lasts."""
+    ended = outcome(segment.record) if segment.record else None
+    return f" tl-{ended}" if ended else ""
 
 
 def _tooltip(segment: Segment, now: datetime) -> str:

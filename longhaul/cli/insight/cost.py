@@ -8,10 +8,9 @@ from itertools import zip_longest
 from math import floor, log10
 
 from longhaul.cli.insight.prices import Prices
-from longhaul.cli.insight.timeline import Lane, went_wrong
+from longhaul.cli.insight.timeline import Lane, outcome
 from longhaul.cli.insight.usage import Usage, usage
 from longhaul.domain.history import AttemptRecord
-from longhaul.domain.verdict import OutcomeClass
 from longhaul.settings import RuntimeSettings, TaskSize
 
 _HOUR = 3600
@@ -139,22 +138,15 @@ class Pricing:
 
 
 def spent_on(record: AttemptRecord) -> SpentOn:
-    if record.ended_at is None:
+    ended = outcome(record)
+    if ended is None:
         return SpentOn.RUNNING
-    if not went_wrong(record):
-        return SpentOn.USEFUL
-    kinds = {
-        OutcomeClass.INTERRUPTED.value: SpentOn.INTERRUPTED,
-        OutcomeClass.NOT_PLACED.value: SpentOn.INTERRUPTED,
-        OutcomeClass.REFUSED.value: SpentOn.INTERRUPTED,
-        OutcomeClass.CANCELLED.value: SpentOn.CANCELLED,
-    }
-    return kinds.get(record.kind or "", SpentOn.FAILED)
+    return SpentOn.USEFUL if ended == "succeeded" else SpentOn(ended)
 
 
 def _saved_share(record: AttemptRecord) -> float:
     """The part of an attempt that is up to its last save, from 0 to 1."""
-    if record.saved_at is None or record.ended_at is None or not went_wrong(record):
+    if record.saved_at is None or record.ended_at is None or outcome(record) == "succeeded":
         return 0.0
     begin = record.attempt.task_from or record.attempt.claimed_at
     whole = ((record.attempt.task_until or record.ended_at) - begin).total_seconds()

@@ -38,30 +38,17 @@ class StepFunctionsPrices(_Source):
 class LambdaPrices(_Source):
     request: Price
     gb_second: dict[Architecture, Price]
-    # Defaults: a table of somebody's own may be older than these fields.
-    disk_gb_second: Price = 0.0000000309
-    free_disk_gb: float = 0.5
-
-
-class SqsPrices(_Source):
-    request: Price
+    disk_gb_second: Price
+    free_disk_gb: float
 
 
 class DynamoDBPrices(_Source):
-    read_unit: Price
-    gb_month: Price = 0.25  # a default, as above
+    gb_month: Price
 
 
 class S3Prices(_Source):
     put: Price
-    gb_month: Price = 0.023
-
-
-class CloudWatchPrices(_Source):
-    metric_month: Price = 0.3
-    alarm_month: Price = 0.1
-    dashboard_month: Price = 3
-    log_gb: Price = 0.5
+    gb_month: Price
 
 
 class Prices(Model):
@@ -73,11 +60,8 @@ class Prices(Model):
     public_ip: IpPrices
     step_functions: StepFunctionsPrices
     lambda_: LambdaPrices = Field(alias="lambda")
-    sqs: SqsPrices
     dynamodb: DynamoDBPrices
     s3: S3Prices
-    # A default, as above.
-    cloudwatch: CloudWatchPrices = CloudWatchPrices(source="")
 
 
 def read_prices(file: Path = USUAL) -> Prices:

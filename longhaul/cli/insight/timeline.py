@@ -9,12 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final, Literal
 
 from longhaul.cli.insight.tree_graph import ORDER
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.verdict import OutcomeClass
+
+Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]
+
+_BY_THE_PLATFORM: Final = (OutcomeClass.INTERRUPTED, OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED)
 
 
 class SegmentKind(StrEnum):
@@ -102,11 +107,15 @@ def span(lanes: Iterable[Lane], now: datetime) -> tuple[datetime, datetime]:
     return min(begins, default=now), max(ends, default=now)
 
 
-def went_wrong(record: AttemptRecord) -> bool:
-    """Whether an attempt has ended and was wasted."""
-    return record.ended_at is not None and not (
-        record.kind == OutcomeClass.SUCCEEDED and record.state is State.SUCCEEDED
-    )
+def outcome(record: AttemptRecord) -> Outcome | None:
+    """How an attempt ended; None while it goes on. A success counts if its output was kept."""
+    if record.ended_at is None:
+        return None
+    if record.kind == OutcomeClass.SUCCEEDED:
+        return "succeeded" if record.state is State.SUCCEEDED else "failed"
+    if record.kind == OutcomeClass.CANCELLED:
+        return "cancelled"
+    return "interrupted" if record.kind in _BY_THE_PLATFORM else "failed"
 
 
 def _of_attempt(record: AttemptRecord) -> Iterator[Segment]:

@@ -1,7 +1,7 @@
 """A tree of jobs as a graph: its stages as columns, with the number of jobs in each state. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -53,10 +53,7 @@ def bar(states: Mapping[str, int]) -> Sequence[Share]:
 
 @dataclass
 class StageBox:
-    """The jobs of a tree in one stage.
-
-    `waits_for` of `collects`: of its joins that still wait, the jobs that they wait for.
-    """
+    """The jobs of a tree in one stage."""
 
     name: str
     jobs: list[TreeJob] = field(default_factory=list)
@@ -66,14 +63,6 @@ class StageBox:
         """The number of jobs in each state, those that need attention first; no waiting joins."""
         counts: Counter[str] = Counter(job.state for job in self.jobs)
         return {state: counts[state] for state in ORDER if state != WAITS and counts[state]}
-
-    @property
-    def waits_for(self) -> int:
-        return sum(job.waits_for for job in self.jobs)
-
-    @property
-    def collects(self) -> int:
-        return sum(job.collects for job in self.jobs)
 
     @property
     def listed(self) -> Sequence[TreeJob]:
@@ -103,11 +92,7 @@ def columns(tree: TreeJob, stages: Sequence[Stage]) -> Sequence[Sequence[StageBo
             for each in following.get(name, ()):
                 if each in depths:
                     depths[each] = max(depths[each], depths[name] + 1)
-    return list(_by_depth(boxes, depths))
-
-
-def _by_depth(
-    boxes: Mapping[str, StageBox], depths: Mapping[str, int]
-) -> Iterator[Sequence[StageBox]]:
-    for depth in sorted(set(depths.values())):
-        yield [box for name, box in boxes.items() if depths[name] == depth]
+    return [
+        [box for name, box in boxes.items() if depths[name] == depth]
+        for depth in sorted({*depths.values()})
+    ]

@@ -20,9 +20,10 @@ from longhaul.cli.page.actions import Actions, Notice
 from longhaul.cli.page.board import MAX_JOBS, WINDOWS, Board, BoardReader
 from longhaul.cli.page.filters import STATES, Filter, read_filter
 from longhaul.cli.page.guard import Guard, refused, secured
+from longhaul.cli.page.histories import Histories
 from longhaul.cli.page.job import LINES, LOOKED_AT, MAX_ALIKE, JobReader
 from longhaul.cli.page.latest import Seen, Views
-from longhaul.cli.page.listing import Listing, ListingReader
+from longhaul.cli.page.listing import Listing, listing
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
 from longhaul.cli.sentences import AWS_OR_OURS, sentence
 from longhaul.cli.target import Target
@@ -114,17 +115,19 @@ class Page:
             return refused(why, self._rendered("refused.html", request, what))
         return shown
 
-    def _listing(self, window: str, wanted: Filter, page: int) -> Seen[Listing | None]:
+    def _board(self, window: str) -> Seen[Board]:
+        return self._views.get(("board", window), self._board_readers[window].read)
+
+    def _listing(self, window: str, wanted: Filter, page: int) -> Seen[Listing]:
         """A page of what is seen through the window and the filter."""
-
-        def look() -> Seen[Board]:
-            return self._views.get(("board", window), self._board_readers[window].read)
-
-        board = look()
-        if board.value is None:
+        board = self._board(window)
+        first, histories = board.value, Histories(self._target.parts.leases)
+        if first is None:
             return Seen(None, None, board.problem)
-        reader = ListingReader(lambda: look().value, self._target.parts.leases, wanted, page)
-        seen = self._views.get(("jobs", window, wanted, page), reader.read)
+        seen = self._views.get(
+            ("jobs", window, wanted, page),
+            lambda: listing(self._board(window).value or first, wanted, page, histories),
+        )
         return replace(seen, at=board.at, problem=board.problem or seen.problem)
 
     def _runs(self, request: Request) -> Response:
@@ -132,7 +135,7 @@ class Page:
         seen = self._listing(window, wanted, _page(request.args))
         return self._html("runs.html", request, self._listed(seen, window, wanted))
 
-    def _listed(self, seen: Seen[Listing | None], window: str, wanted: Filter) -> Mapping[str, Any]:
+    def _listed(self, seen: Seen[Listing], window: str, wanted: Filter) -> Mapping[str, Any]:
         return {
             "seen": seen,
             "windows": tuple(WINDOWS),
@@ -144,7 +147,7 @@ class Page:
             "most_acts": MAX_ACTS,
         }
 
-    def _possible(self, seen: Seen[Listing | None], wanted: Filter) -> Sequence[tuple[str, Lease]]:
+    def _possible(self, seen: Seen[Listing], wanted: Filter) -> Sequence[tuple[str, Lease]]:
         """What can be done to which of the jobs that a filter lets through."""
         rows = wanted.choose(seen.value.board.jobs) if wanted and seen.value else []
         return [(what, row) for row in rows if (what := self._actions.possible(row))]
@@ -156,10 +159,9 @@ class Page:
         """
         wanted = read_filter({})
         board = self._board_readers[window].read()
-        reader = ListingReader(
-            lambda: board, self._target.parts.leases, wanted, page=1, per_page=MAX_EXPORTED
-        )
-        values = self._listed(Seen(reader.read(), board.now, None), window, wanted)
+        histories = Histories(self._target.parts.leases)
+        shown = listing(board, wanted, 1, histories, MAX_EXPORTED)
+        values = self._listed(Seen(shown, board.now), window, wanted)
         return still(self._filled("runs.html", None, values), self._static["page.css"][0].decode())
 
     def _job(self, request: Request) -> Response:

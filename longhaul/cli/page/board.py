@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from multiprocessing.pool import ThreadPool
+from operator import itemgetter
 from typing import Final, NamedTuple
 
-from longhaul.cli.page.ends import End, Ends
+from longhaul.cli.page.ends import Ends
 from longhaul.cli.target import Target
 from longhaul.domain.lease import Lease, OpenKind, State
 from longhaul.domain.waiting import Waits
@@ -89,26 +90,21 @@ class BoardReader:
         # Not concurrent.futures, whose threads are no daemons: Ctrl-C would wait for AWS.
         with ThreadPool(_AT_ONCE) as pool:
             of_stages = pool.map(lambda stage: self._keys(stage, now), target.settings.stages)
-            more = any(each.more for each in of_stages)
             opened = {key: kind for each in of_stages for key, kind in each.open.items()}
-            ends = sorted((end for each in of_stages for end in each.ends), reverse=True)
-            more, ends = more or len(ends) > MAX_JOBS, ends[:MAX_JOBS]
+            found = [end for each in of_stages for end in each.ends.items()]
+            ends = dict(sorted(found, key=itemgetter(1), reverse=True)[:MAX_JOBS])
             wanted = self._wanted(opened, ends)
             batches = [wanted[n : n + _BATCH] for n in range(0, len(wanted), _BATCH)]
-            read = {
-                key: row
-                for rows in pool.map(target.parts.leases.load_many, batches)
-                for key, row in rows.items()
-            }
-        self._note(wanted, read, opened, ends)
+            loaded = pool.map(target.parts.leases.load_many, batches)
+        self._keep(wanted, {key: row for rows in loaded for key, row in rows.items()}, opened, ends)
         jobs = self._jobs(opened, ends)
         unread_open = sum(not looked_in for looked_in in self._read_in.values())
         return Board(
             now=now,
             stages=[each.counts for each in of_stages],
             jobs=jobs,
-            unread=unread_open + sum(end.key not in self._rows for end in ends),
-            more=more,
+            unread=unread_open + sum(key not in self._rows for key in ends),
+            more=any(each.more for each in of_stages) or len(found) > MAX_JOBS,
             waits=Waits(
                 now,
                 target.settings.lease,
@@ -118,59 +114,58 @@ class BoardReader:
         )
 
     def _keys(self, stage: Stage, now: datetime) -> "_OfStage":
-        index = self._target.jobs.index
         opened: dict[str, OpenKind] = {}
         more = False
         for kind in OPEN_KINDS:
-            keys = list(islice(index.open_keys(stage.name, kind), MAX_JOBS + 1))
+            keys = list(islice(self._target.jobs.index.open_keys(stage.name, kind), MAX_JOBS + 1))
             opened |= dict.fromkeys(keys[:MAX_JOBS], kind)
             more = more or len(keys) > MAX_JOBS
-        ends = [end for end in self._ends[stage.name].read(now) if end.key not in opened]
-        return _OfStage(self._target.stage_counter.count(stage, len(opened)), opened, ends, more)
+        ends = self._ends[stage.name].read(now).items()
+        ended = {key: at for key, at in ends if key not in opened}
+        counts = self._target.stage_counter.count(stage, len(opened))
+        return _OfStage(counts, opened, ended, more)
 
-    def _wanted(self, opened: Iterable[str], ends: Iterable[End]) -> list[str]:
+    def _wanted(self, opened: Iterable[str], ends: Mapping[str, datetime]) -> list[str]:
         """The keys of the rows to read: the open ones, then the ends that are not known."""
         oldest = sorted(opened, key=lambda key: self._read_in.get(key, 0))
-        unknown = [end.key for end in ends if not self._knows(end)]
+        unknown = [key for key, at in ends.items() if not self._knows(key, at)]
         open_ones = oldest[: max(MAX_READ // 2, MAX_READ - len(unknown))]
         return [*open_ones, *unknown[: MAX_READ - len(open_ones)]]
 
-    def _note(
+    def _keep(
         self,
         wanted: Iterable[str],
         read: Mapping[str, Lease],
         opened: Mapping[str, OpenKind],
-        ends: Iterable[End],
+        ends: Mapping[str, datetime],
     ) -> None:
         """Keep what was read, of the jobs that are still there."""
         self._looks += 1
-        keys = set(wanted)
-        for end in ends:
-            row = read.get(end.key)
-            if end.key in keys and (row is None or not has_ended_at(row, end.at)):
-                self._ends[_stage_in(end.key)].forget(end)
-        here = {*opened, *(end.key for end in ends)}
+        keys, here = set(wanted), {*opened, *ends}
         self._rows = {key: row for key, row in {**self._rows, **read}.items() if key in here}
+        for key, at in ends.items():
+            if key in keys and not self._knows(key, at):
+                self._ends[key.partition("#")[0]].forget(key)
         self._read_in = {
             key: self._looks if key in keys else self._read_in.get(key, 0) for key in opened
         }
 
-    def _knows(self, end: End) -> bool:
-        row = self._rows.get(end.key)
-        return row is not None and has_ended_at(row, end.at)
+    def _knows(self, key: str, at: datetime) -> bool:
+        row = self._rows.get(key)
+        return row is not None and has_ended_at(row, at)
 
-    def _jobs(self, opened: Mapping[str, OpenKind], ends: Iterable[End]) -> list[Lease]:
+    def _jobs(self, opened: Mapping[str, OpenKind], ends: Mapping[str, datetime]) -> list[Lease]:
         # The index lags a little; the row is the truth.
         rows = [
             row
             for key, kind in opened.items()
             if (row := self._rows.get(key)) is not None and row.open_kind == kind
         ]
-        ended = [self._rows[end.key] for end in ends if self._knows(end)]
         begun = sorted(
             (row for row in rows if not row.state.is_terminal),
             key=lambda row: (row.state is not State.RUNNING, row.run, row.key),
         )
+        ended = [self._rows[key] for key, at in ends.items() if self._knows(key, at)]
         ended += [row for row in rows if row.state.is_terminal]
         return [*begun, *sorted(ended, key=moment_of, reverse=True)]
 
@@ -178,9 +173,5 @@ class BoardReader:
 class _OfStage(NamedTuple):
     counts: StageCounts
     open: Mapping[str, OpenKind]
-    ends: Sequence[End]
+    ends: Mapping[str, datetime]
     more: bool
-
-
-def _stage_in(key: str) -> str:
-    return key.partition("#")[0]

@@ -8,16 +8,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock, Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from longhaul.cli.sentences import AWS_OR_OURS, sentence
 
 T = TypeVar("T")
 Spawn = Callable[[Callable[[], None]], None]
 
-FRESH_S = 1.5
+FRESH: Final = timedelta(seconds=1.5)
 """Below the page's period of two seconds, so that two windows share each fetch."""
 
 PATIENCE_S = 4.0
@@ -32,61 +32,25 @@ class Seen(Generic[T]):
 
     value: T | None
     at: datetime | None
-    problem: str | None
+    problem: str | None = None
 
 
-class Latest(Generic[T]):
-    def __init__(
-        self, fetch: Callable[[], T], now: Callable[[], datetime], spawn: Spawn, patience_s: float
-    ) -> None:
-        self._fetch, self._now, self._spawn, self._patience_s = fetch, now, spawn, patience_s
-        self._lock = Lock()
-        self._asked: Future[T] | None = None
-        self._begun: datetime | None = None
-        self._outdated = False
-        self._value: T | None = None
-        self._at: datetime | None = None
+@dataclass
+class _View(Generic[T]):
+    """`begun`: when it was fetched last; None when the next look is to fetch."""
 
-    def get(self) -> Seen[T]:
-        """A fresh value; after `patience_s` the last one, with the problem."""
-        asked = self._ask()
-        wait([asked], timeout=self._patience_s)
-        if not asked.done():
-            return Seen(self._value, self._at, "AWS has not answered yet")
+    fetch: Callable[[], T]
+    seen: Seen[T] = Seen(None, None)
+    asked: Future[None] | None = None
+    begun: datetime | None = None
+
+    def fetch_for(self, asked: Future[None], begun: datetime) -> None:
         try:
-            asked.result()
-        except AWS_OR_OURS as error:
-            return Seen(self._value, self._at, sentence(error))
-        return Seen(self._value, self._at, None)
-
-    def outdate(self) -> None:
-        """Fetch again at the next look, even if the value is fresh."""
-        self._outdated = True
-
-    def _ask(self) -> Future[T]:
-        with self._lock:
-            if self._asked is not None and (not self._asked.done() or self._is_fresh()):
-                return self._asked
-            self._asked, self._begun, self._outdated = Future(), self._now(), False
-            asked, begun = self._asked, self._begun
-        self._spawn(lambda: self._fetch_for(asked, begun))
-        return asked
-
-    def _is_fresh(self) -> bool:
-        return (
-            not self._outdated
-            and self._begun is not None
-            and (self._now() - self._begun).total_seconds() < FRESH_S
-        )
-
-    def _fetch_for(self, asked: Future[T], begun: datetime) -> None:
-        try:
-            value = self._fetch()
+            self.seen = Seen(self.fetch(), begun)
         except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
             asked.set_exception(error)
         else:
-            self._value, self._at = value, begun
-            asked.set_result(value)
+            asked.set_result(None)
 
 
 class Views:
@@ -100,22 +64,37 @@ class Views:
     ) -> None:
         self._now, self._spawn, self._patience_s = now, spawn or in_thread, patience_s
         self._lock = Lock()
-        self._views: OrderedDict[Hashable, Latest[Any]] = OrderedDict()
+        self._views: OrderedDict[Hashable, _View[Any]] = OrderedDict()
 
     def get(self, what: Hashable, fetch: Callable[[], T]) -> Seen[T]:
+        """A fresh value; after `patience_s` the last one, with the problem."""
         with self._lock:
-            view: Latest[T] = self._views.setdefault(
-                what, Latest(fetch, self._now, self._spawn, self._patience_s)
-            )
+            view: _View[T] = self._views.setdefault(what, _View(fetch))
             self._views.move_to_end(what)
             while len(self._views) > _ROOM:
                 self._views.popitem(last=False)
-        return view.get()
+            now, asked = self._now(), view.asked
+            is_fresh = view.begun is not None and now - view.begun < FRESH
+            is_due = asked is None or (asked.done() and not is_fresh)
+            if asked is None or is_due:
+                asked, view.begun = Future(), now
+                view.asked = asked
+        if is_due:
+            self._spawn(lambda: view.fetch_for(asked, now))
+        wait([asked], timeout=self._patience_s)
+        if not asked.done():
+            return Seen(view.seen.value, view.seen.at, "AWS has not answered yet")
+        try:
+            asked.result()
+        except AWS_OR_OURS as error:
+            return Seen(view.seen.value, view.seen.at, sentence(error))
+        return view.seen
 
     def outdate(self) -> None:
+        """Fetch again at the next look, even what is fresh."""
         with self._lock:
             for view in self._views.values():
-                view.outdate()
+                view.begun = None
 
 
 def in_thread(work: Callable[[], None]) -> None:

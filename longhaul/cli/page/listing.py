@@ -1,6 +1,6 @@
 """A page of the runs and jobs that a filter lets through, with the lanes of its timeline."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final, TypeVar
@@ -12,7 +12,6 @@ from longhaul.cli.page.filters import Filter
 from longhaul.cli.page.histories import Histories
 from longhaul.domain.history import AttemptRecord, latest
 from longhaul.domain.lease import Lease, State
-from longhaul.ports import Leases
 
 T = TypeVar("T")
 
@@ -49,47 +48,32 @@ class Listing:
     lanes: Sequence[Lane]
 
 
-class ListingReader:
-    """Reads one page of one filter; `look` returns the board."""
-
-    def __init__(
-        self,
-        look: Callable[[], Board | None],
-        leases: Leases,
-        wanted: Filter,
-        page: int,
-        per_page: int = PER_PAGE,
-    ) -> None:
-        self._look, self._wanted, self._page, self._per_page = look, wanted, page, per_page
-        self._histories = Histories(leases)
-
-    def read(self) -> Listing | None:
-        """Calls AWS for attempts that are not known. None: nothing is known yet."""
-        board = self._look()
-        if board is None:
-            return None
-        rows = self._wanted.choose(board.jobs) if self._wanted else board.jobs
-        chosen = {run_of(row) for row in rows}
-        stages = [each.stage.name for each in board.stages]
-        found = [run for run in runs(board.jobs, stages) if run.key in chosen]
-        pages = max(1, ceil(len(rows) / self._per_page))
-        page = min(self._page, pages)
-        shown = _part(found, page, self._per_page)
-        # Of most jobs the row has the only attempt.
-        retried = [row for run in shown for row in run.jobs if row.attempt.number > 1]
-        attempts = self._histories.of(retried[: self._per_page])
-        return Listing(
-            board=board,
-            page=page,
-            pages=pages,
-            runs=shown,
-            all_runs=len(found),
-            jobs=_part(rows, page, self._per_page),
-            all_jobs=len(rows),
-            first=(page - 1) * self._per_page + 1,
-            dead={row.root for row in board.jobs if row.state is State.DEAD},
-            lanes=[each for run in shown for each in _lanes(run, attempts)],
-        )
+def listing(
+    board: Board, wanted: Filter, page: int, histories: Histories, per_page: int = PER_PAGE
+) -> Listing:
+    """One page of one filter. Calls AWS for attempts that are not known."""
+    rows = wanted.choose(board.jobs)
+    chosen = {run_of(row) for row in rows}
+    stages = [each.stage.name for each in board.stages]
+    found = [run for run in runs(board.jobs, stages) if run.key in chosen]
+    pages = max(1, ceil(len(rows) / per_page))
+    page = min(page, pages)
+    shown = _part(found, page, per_page)
+    # Of most jobs the row has the only attempt.
+    retried = [row for run in shown for row in run.jobs if row.attempt.number > 1]
+    attempts = histories.of(retried[:per_page])
+    return Listing(
+        board=board,
+        page=page,
+        pages=pages,
+        runs=shown,
+        all_runs=len(found),
+        jobs=_part(rows, page, per_page),
+        all_jobs=len(rows),
+        first=(page - 1) * per_page + 1,
+        dead={row.root for row in board.jobs if row.state is State.DEAD},
+        lanes=[each for run in shown for each in _lanes(run, attempts)],
+    )
 
 
 def _part(all_of_them: Sequence[T], page: int, size: int) -> Sequence[T]:

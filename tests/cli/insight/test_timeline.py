@@ -3,7 +3,9 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from longhaul.cli.insight.timeline import Lane, SegmentKind, lane, span, went_wrong
+import pytest
+
+from longhaul.cli.insight.timeline import Lane, SegmentKind, lane, outcome, span
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
 from tests.builders import NOW, changed, planned, record, running
@@ -99,12 +101,19 @@ def test_a_mark_before_any_claim_has_no_segments() -> None:
     assert span([], NOW) == (NOW, NOW)
 
 
-def test_an_attempt_is_wasted_unless_its_success_is_kept() -> None:
-    good = attempt(ended_at=at(50), kind="succeeded", state=State.SUCCEEDED)
-    void = replace(good, state=State.RELEASED)
-    assert [went_wrong(each) for each in (attempt(), FAILED, good, void)] == [
-        False,
-        True,
-        False,
-        True,
-    ]
+@pytest.mark.parametrize(
+    ("kind", "state", "ended"),
+    [
+        ("succeeded", State.SUCCEEDED, "succeeded"),
+        ("succeeded", State.RELEASED, "failed"),  # the commit was void
+        ("failed", State.RELEASED, "failed"),
+        ("stalled", State.DEAD, "failed"),
+        ("no_output", State.RELEASED, "failed"),
+        ("interrupted", State.RELEASED, "interrupted"),
+        ("not_placed", State.RELEASED, "interrupted"),
+        ("cancelled", State.CANCELLED, "cancelled"),
+    ],
+)
+def test_each_attempt_has_one_outcome(kind: str, state: State, ended: str) -> None:
+    assert outcome(attempt(ended_at=at(50), kind=kind, state=state)) == ended
+    assert outcome(attempt()) is None
