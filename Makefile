@@ -69,9 +69,19 @@ CDK_ARGS ?=
 bootstrap: .venv/.set-up ## Prepare an account and region for deployments, once
 	@$(BIN)/longhaul bootstrap $(CDK_ARGS)
 
+DOCKERFILE := longhaul/runner/Dockerfile
+
+# The digest is that of the list of images, for all architectures, as the registry has it.
 .PHONY: pin-base
-pin-base: .venv/.set-up ## Ask the registry for the digest of the image's base, and write it down
-	@$(BIN)/python -m longhaul.cli.pin_base
+pin-base: ## Ask the registry for the digest of the image's base, and write it down
+	@image=$$(sed -n 's/^ARG PYTHON_IMAGE=\([^@]*\).*/\1/p' $(DOCKERFILE)); \
+	  digest=$$($${CDK_DOCKER:-docker} buildx imagetools inspect "$$image" \
+	    --format '{{.Manifest.Digest}}') || exit; \
+	  echo "$$digest" | grep -Eqx 'sha256:[0-9a-f]{64}' || { \
+	    echo "the registry's answer for $$image is no digest: $$digest"; exit 1; }; \
+	  sed "s|^ARG PYTHON_IMAGE=.*|ARG PYTHON_IMAGE=$$image@$$digest|" $(DOCKERFILE) \
+	    > $(DOCKERFILE).new && mv $(DOCKERFILE).new $(DOCKERFILE) && \
+	  echo "written to $(DOCKERFILE): $$image@$$digest"
 
 LOCKED := functions/requirements longhaul/runner/requirements longhaul/runner/build-requirements
 # Of the machines that deploy and develop, whatever they are.

@@ -19,8 +19,7 @@ from botocore.exceptions import (
     ProfileNotFound,
 )
 
-from longhaul.cli import pin_base
-from longhaul.cli.checks import catalog, deploying, docker, lake, network
+from longhaul.cli.checks import base_image, catalog, deploying, docker, lake, network
 from longhaul.cli.checks.deploying import Plan
 from longhaul.cli.checks.finding import MARKS, Finding, Level, problem, skipped
 from longhaul.cli.errors import CommandError
@@ -97,7 +96,7 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
     The machine's part first: it needs no account.
     """
     yield from _guarded("docker", partial(docker.builds, settings.architecture))
-    yield from pin_base.check(settings.python_image)
+    yield from base_image.check(settings.python_image)
     plan = yield from place(settings, profile)
     if plan is None:
         return

@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from longhaul.cli.extras import lacking
 from longhaul.cli.local_project import python_environment
+from longhaul.cli.project import chosen
+from longhaul.cli.target import Target
 from longhaul.config.project import Project
 from longhaul.operations.submission import Problem, Submission
 from longhaul.settings import Stage
@@ -16,6 +18,25 @@ from longhaul.settings import Stage
 _CHECK: Final = "longhaul.runner.params_check"
 # An import of Spark and of what a job needs takes seconds. One that hangs must not keep a request.
 _PATIENCE_S: Final = 60
+
+
+def wrong_params(
+    target: Target,
+    submissions: Sequence[Submission],
+    stage: Stage,
+    note: Callable[[str], object],
+) -> list[Problem]:
+    """What is wrong with parameters of jobs of the chosen project, if the stack is its own.
+
+    Notes why some were not checked.
+    """
+    project = chosen()
+    if project is None or project.stack_name != target.stack:
+        return []
+    wrong, unchecked = check_params(project, submissions, stage)
+    for each in unchecked:
+        note(each)
+    return wrong
 
 
 def check_params(

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.project import chosen
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
+    OUTPUT,
+    REQUEST,
     AsJson,
     DryRun,
+    Inputs,
+    JobOption,
+    Mode,
     Only,
+    Params,
+    Size,
     StageOption,
-    inputs_option,
-    job_option,
-    output_option,
-    params_option,
-    timeout_option,
+    Timeout,
 )
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
@@ -27,14 +29,10 @@ from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
 if TYPE_CHECKING:
     from longhaul.cli.target import Target
     from longhaul.operations.backfill import Planned
-    from longhaul.operations.submission import Submission
     from longhaul.settings import Stage
 
 
 _MAX_SHOWN = 20
-
-
-_REQUEST = "Request; {NAME} is the value, {NAME:%Y/%m} a part of a time"
 
 
 @on_target
@@ -46,26 +44,21 @@ def backfill(
         typer.Option(
             "--over",
             metavar="NAME=VALUES",
-            help="FROM..TO (2026-10-01T06 hours, 2026-10-01 days, 2026-W40 weeks, 2026-10 months),"
-            " A,B,C, or @FILE with a value a line.",
+            help="FROM..TO, both included (2026-10-01T06 hours, 2026-10-01 days, 2026-W40 weeks of"
+            " ISO 8601, 2026-10 months), A,B,C, or @FILE with a value a line.",
         ),
     ],
-    job: Annotated[str | None, job_option(_REQUEST)] = None,
-    inputs: Annotated[list[str] | None, inputs_option(_REQUEST)] = None,
-    output: Annotated[list[str], output_option(_REQUEST)],
-    params: Annotated[list[str] | None, params_option(_REQUEST)] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option("--mode", help="For an output that exists.", rich_help_panel=_REQUEST),
-    ] = None,
-    size: Annotated[
-        str | None, typer.Option("--size", help="The tasks' size.", rich_help_panel=_REQUEST)
-    ] = None,
-    timeout: Annotated[str | None, timeout_option(_REQUEST)] = None,
+    job: JobOption = None,
+    inputs: Inputs = None,
+    output: Annotated[list[str], OUTPUT],
+    params: Params = None,
+    mode: Mode = None,
+    size: Size = None,
+    timeout: Timeout = None,
     label: Annotated[
         str | None,
         typer.Option(
-            "--label", help="Each job's label.", show_default="{NAME}", rich_help_panel=_REQUEST
+            "--label", help="Each job's label.", show_default="{NAME}", rich_help_panel=REQUEST
         ),
     ] = None,
     name: Annotated[
@@ -89,10 +82,19 @@ def backfill(
 ) -> None:
     """Send a request for each value of a range, a few at a time, and wait for the outcomes.
 
-    What has succeeded with the same request is passed over, what runs is waited for, and what died
-    or was cancelled is run again. So after an interrupt, or a failure, start the same command
-    again. `longhaul status`, `cancel` and `rerun` take its name for all of them, and they have the
-    tag backfill=NAME. The exit code is 1 if a job did not succeed.
+    With `--over day=…`, `{day}` is the value wherever it stands in inputs, output, parameters and
+    label; `{day:%Y/%m}` is a part of a time, in the codes of `strftime`, and `{{day}}` the text.
+    Values that would write to the same output are refused, unless they append or replace partitions
+    of a table. So are more than 10,000.
+
+    The id of each job is NAME/VALUE; its tags are backfill=NAME and day=VALUE. Without --name the
+    name is made of the request, so the same command is the same backfill, with a longer range too.
+    `status`, `cancel` and `rerun` take the name for all its jobs and what descends from them.
+
+    After an interrupt, or a failure, start the same command again. What has succeeded with the same
+    request is passed over, what is queued, runs or waits is waited for, and what died or was
+    cancelled runs again. If one has succeeded with another request, nothing is sent: take another
+    --name. The exit code is 1 if a job did not succeed.
 
     Example: longhaul backfill --job parse --over day=2026-10-01..2026-10-31 --input
     'logs=s3://weblogs/raw/{day}/' --output 's3://weblogs/hits/{day}/' --slots 4
@@ -165,6 +167,7 @@ def _plan(
         InvalidRequestError: nothing is sent, for these reasons.
     """
     from longhaul.cli.checks.files import missing_files
+    from longhaul.cli.checks.params import wrong_params
     from longhaul.domain.errors import InvalidRequestError
     from longhaul.domain.lease import job_key
     from longhaul.operations.backfill import Planned, behind_opener, documents, over, shared_outputs
@@ -190,7 +193,7 @@ def _plan(
     problems += shared_outputs(sendable)
     if target.place.embedded:
         problems += missing_files(sendable)
-    problems += _wrong_params(out, target, stage, sendable)
+    problems += wrong_params(target, sendable, stage, out.note)
     awaited = target.waiter.before(stage.name, sendable)
     problems += conflicting(awaited, sendable)
     key = job_key(stage.name, name)
@@ -224,20 +227,6 @@ def _read(file: str) -> str:
         return Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequestError([f"{file}: {error}"]) from None
-
-
-def _wrong_params(
-    out: Output, target: "Target", stage: "Stage", sendable: "list[Submission]"
-) -> list[Any]:
-    from longhaul.cli.checks.params import check_params
-
-    project = chosen()
-    if project is None or project.stack_name != target.stack:
-        return []
-    wrong, notes = check_params(project, sendable, stage)
-    for note in notes:
-        out.note(note, style="yellow")
-    return wrong
 
 
 def _show(out: Output, planned: "list[Planned]") -> None:

@@ -28,10 +28,13 @@ def cancel(
     """Cancel jobs, and all that descends from them: queued, between attempts, or running.
 
     A running job stops at its next progress report or beat. A job between attempts ends at once. A
-    queued job ends when its message comes; an id of which nothing is known may be one, or a typo.
-    Of a success, what descends from it is cancelled, from the top. An ended job stays as it is; the
-    exit code is 1 unless it was cancelled before, or something below it was. The name of a backfill
-    stands for all jobs that it has sent, and no more of it is sent then.
+    queued job ends when its message comes: a queue cannot be searched, so an id of which nothing is
+    known may be a typo, which the command says. A job that has committed its output ends as a
+    success, and nothing follows it. Of a success, what descends from it is cancelled, from the top.
+
+    It covers all that was sent under that id before; what is sent afterwards runs. An ended job
+    stays as it is; the exit code is 1 unless it was cancelled before, or something below it was.
+    The name of a backfill stands for all jobs that it has sent, and no more of it is sent then.
 
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """

@@ -67,7 +67,7 @@ def check(
     CloudFormation make a change set, which is never executed and is deleted at once: that checks
     properties, names that are taken, quotas and hooks, and says what would be replaced.
 
-    The exit code is 1 if there is a problem.
+    The exit code is 1 if there is a problem (docs/deploy.md#the-checks).
 
     Example: longhaul check --profile production
 

@@ -30,8 +30,9 @@ def console(
 
     Prints a secret link: open it in your browser. It gives the rights of your credentials over
     jobs: keep it, and every address of the page, to yourself. Without it nothing is served.
-    The page calls AWS only while it is looked at. With --export the page writes itself to a file,
-    which loads nothing and runs no script.
+    The page (docs/operations.md#the-page) calls AWS only while it is looked at. With --export it
+    writes itself to a file, with the first 500 runs and jobs; the file loads nothing and runs no
+    script.
 
     Example: longhaul console --export yesterday.html --within 1d
     """

@@ -48,7 +48,8 @@ def cost(
     job: Annotated[
         str | None,
         typer.Argument(
-            help="A job's id or label, or how one begins; without it, all jobs by stage."
+            metavar="JOB",
+            help="A job's id or label, or how one begins; without it, all jobs by stage.",
         ),
     ] = None,
     by_job: Annotated[
@@ -62,15 +63,18 @@ def cost(
     prices: Annotated[
         Path | None,
         typer.Option(
-            "--prices", help="Your own price table, in the same form.", show_default="built in"
+            "--prices",
+            help="Your own price table, in the form of longhaul/cli/prices.json.",
+            show_default="built in",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what jobs cost: each attempt of one job, or each stage.
 
-    Task time is ECS's own where it is known. docs/deploy.md says what is counted, and what is
-    left out.
+    Task time is ECS's own where it is known. It is useful; failed, interrupted or cancelled, which
+    is wasted; or running, not known yet. docs/deploy.md#what-it-costs says what is counted, and
+    what is left out. By default it is of open jobs, and of those that ended within seven days.
 
     Example: longhaul cost flights-2013-01
 

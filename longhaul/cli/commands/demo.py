@@ -11,7 +11,8 @@ from longhaul.config.sources import is_installed, sources
 def demo(work_dir: WorkDir = None, *, iam: EnforceRoles = True) -> None:
     """Run real Spark jobs through the whole system on this machine, with two crashes on the way.
 
-    It checks the results and writes a report.
+    It checks the results, and writes report.html to the work dir. A work dir that another embedded
+    AWS uses, or that holds other files, is refused.
 
     Example: longhaul demo
     """

@@ -33,6 +33,8 @@ def synth(
 ) -> None:
     """Write what `deploy` would send to CloudFormation, and ask AWS nothing.
 
+    For a review, or for a pipeline that deploys by itself.
+
     Example: longhaul synth --output cdk.out
     """
     from longhaul.cli import synth as synthesis
@@ -70,7 +72,8 @@ def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None
     """Check what a deployment needs, build the image of the jobs, and deploy the stack.
 
     In a project it deploys the project's settings (longhaul.toml), jobs and requirements; elsewhere
-    those of Longhaul itself. Needs AWS credentials and Docker.
+    those of Longhaul itself. Needs AWS credentials and Docker. docs/deploy.md#the-checks says what
+    is checked; `longhaul check` makes the checks alone.
 
     Example: longhaul deploy --profile production
     """
@@ -81,7 +84,7 @@ def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None
 
 
 def destroy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None:
-    """Take a drained stack down; its table and its bucket stay.
+    """Take a drained stack down; its table and its bucket stay (docs/deploy.md#taking-it-down).
 
     Example: longhaul destroy --profile production
     """

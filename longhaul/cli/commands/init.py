@@ -32,7 +32,7 @@ def init(
 ) -> None:
     """Make a project: settings, an example of a job with its test, and what runs the tests in CI.
 
-    The folder must be new or empty; otherwise nothing is changed.
+    The folder must be new or empty; otherwise nothing is changed (docs/first-job.md).
 
     Example: longhaul init flights
     """

@@ -37,7 +37,9 @@ def lineage(
     """Show which job, run and attempt wrote data, and from what, back to what came from elsewhere.
 
     It reads the manifests of outputs and the snapshots of tables: what they say of the version that
-    was read. Where that has been replaced since, the walk ends there and says so.
+    was read. The walk ends, and says so, where that has been replaced since, a snapshot has
+    expired, you may not read, or after 200 places. Data that no job wrote is exit code 3. Tables
+    need the extra `tables`.
 
     Example: longhaul lineage data:clean/2013-01/
 

@@ -32,7 +32,9 @@ _S_PER_JOB = 0.005
 def logs(
     target: "Target",
     *,
-    job: Annotated[str, typer.Argument(help="The job's id or label, or how one begins.")],
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="The job's id or label, or how one begins.")
+    ],
     attempt: Annotated[
         int | None, typer.Option(min=1, help="Which attempt.", show_default="the latest")
     ] = None,
@@ -52,7 +54,9 @@ def logs(
     """Print the log of a job's attempt, and of the latest ones of all that descends from it.
 
     Lines of the runner are shown as time, level and message, other lines as they were written.
-    --json gives time, text and attempt of each.
+    A failed attempt ends with the message that its row has and the frames of the job's own code,
+    the last call at the end. --json gives time, text and attempt of each line, in a tree also the
+    job.
 
     Example: longhaul logs flights-2013-01 --attempt 1
 

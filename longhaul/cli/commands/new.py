@@ -300,16 +300,27 @@ def new(
     *,
     parts: Annotated[
         bool,
-        typer.Option("--parts", help="One that writes in parts, and goes on where it was cut off."),
+        typer.Option(
+            "--parts",
+            help="One that writes in parts, and goes on where it was cut off"
+            " (docs/checkpoints.md).",
+        ),
     ] = False,
     plain: Annotated[
         bool,
-        typer.Option("--plain", help="One in plain Python, for which no Spark is started."),
+        typer.Option(
+            "--plain",
+            help="One in plain Python, for which no Spark is started (docs/jobs.md#without-spark).",
+        ),
     ] = False,
 ) -> None:
-    """Write a new job into the project, with a test that passes.
+    """Write a new job into the project, with a test that passes, and print a message for it.
 
-    Example: longhaul new count_rows
+    It overwrites nothing.
+
+    Example: longhaul new busy_days
+
+    Example: longhaul new sessions --parts
     """
     from rich.console import Console
 

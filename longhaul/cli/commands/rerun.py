@@ -7,7 +7,6 @@ import typer
 
 from longhaul.cli.display.text import counted
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.project import chosen
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
     Afresh,
@@ -17,9 +16,10 @@ from longhaul.cli.terminal.options import (
     NewerThan,
     OlderThan,
     Only,
+    Params,
+    Size,
     StageOption,
     Yes,
-    params_option,
 )
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, pairs
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from longhaul.cli.target import Target
     from longhaul.domain.lease import Lease
     from longhaul.operations.rerun import Rerun
+    from longhaul.operations.submission import Problem
 
 
 @on_target
@@ -43,10 +44,8 @@ def rerun(
             help="Ids or labels of jobs, names of backfills, or messages of dead letters.",
         ),
     ] = None,
-    params: Annotated[list[str] | None, params_option()] = None,
-    size: Annotated[
-        str | None, typer.Option("--size", help="tiny, small, medium, large or xlarge.")
-    ] = None,
+    params: Params = None,
+    size: Size = None,
     dead: Annotated[
         bool,
         typer.Option(
@@ -56,7 +55,10 @@ def rerun(
         ),
     ] = False,
     tree: Annotated[
-        bool, typer.Option("--tree", help="Run again all that began with the job's root.")
+        bool,
+        typer.Option(
+            "--tree", help="Run again all that began with the job's root, once all has ended."
+        ),
     ] = False,
     kinds: Kinds = None,
     older_than: OlderThan = None,
@@ -70,18 +72,29 @@ def rerun(
 ) -> None:
     """Run jobs that have ended again in their places, with their requests or changed ones.
 
-    Dead, cancelled or succeeded: it starts a new run of the id, and what it led to runs again, each
-    in its place. A join behind it waits for what is new, and runs again with the outputs of all its
-    members. With --only what followed is left alone. An output that it appended to gets the new
-    rows in the place of the old. A dead job goes on from what it has stored, if it has.
+    Dead, cancelled or succeeded: it starts a new run of the id, and keeps its label and its place
+    in its pipeline. If it succeeds, what it led to runs again, each in its place; what it does not
+    lead to any more stays as it is. A join behind it waits for what is new, and runs again with the
+    outputs of all its members, new and kept. With --only what followed is left alone.
 
-    The name of a backfill means its jobs that died or were cancelled. If a job that is named cannot
-    run again, none is sent. Of those behind it the others are sent, and it is named at the end.
-    Prints the ids. --param takes the place of the request's parameter of that name.
+    The output takes the place of the old one. What the earlier run had appended is replaced too, so
+    each row is there once; of rows that a compaction has mixed with others that is not possible,
+    and the run is refused. A dead job goes on from what it has stored in the last two weeks
+    (docs/checkpoints.md), unless its request is changed, or with --afresh.
 
-    Without a name --dead, --class and the ages choose dead letters; a message's id, or the id of a
-    job that is no longer known, is one. It is sent again as it was, after a question, and then
-    deleted: an interrupt loses none, and no job runs twice.
+    A job that is running cannot run again, nor one of which a job that it led to has not ended, or
+    whose output is not published yet, or whose request is no longer kept. If one that is named
+    cannot, none is sent. Of those behind it the others are sent, and it is named at the end. Of two
+    reruns with different changes the first runs, and the other becomes a dead letter, class
+    conflicting_job_id.
+
+    The name of a backfill means its jobs that died or were cancelled. Prints the ids. --param takes
+    the place of the request's parameter of that name, or stands beside them.
+
+    Without a name --dead means all dead letters, and --class and the ages choose some; a message's
+    id, or the id of a job that is no longer known, is one. Each is sent again as it was, after a
+    question, and then deleted: an interrupt loses none, and no job runs twice. One that is no valid
+    request stays. The dead letter of a job that is named stays until `longhaul dlq drop JOB`.
 
     Example: longhaul rerun flights-2013-01 --size large
 
@@ -157,6 +170,7 @@ def _rerun_jobs(
     Raises:
         CommandError: one that is named cannot; none was sent.
     """
+    from longhaul.cli.checks.params import wrong_params
     from longhaul.domain.errors import InvalidRequestError
     from longhaul.domain.lease import State
     from longhaul.operations.errors import NotRetriableError
@@ -172,11 +186,15 @@ def _rerun_jobs(
                 raise CommandError(
                     "\n".join(f"{row.job_id}: {each}" for each in error.problems), ExitStatus.USAGE
                 ) from None
+    wrong = list["Problem"]()
     for each in planned:
         target.open_stage(each.stage.name)
-        _check_params(out, target, each)
-    if refused:
-        raise CommandError("\n".join(refused))
+        wrong += wrong_params(target, [each.submission], each.stage, out.note)
+    if wrong or refused:
+        raise CommandError(
+            "\n".join([*map(str, wrong), *refused]),
+            ExitStatus.USAGE if wrong else ExitStatus.FAILED,
+        )
     out.say_where(target)
     for each in planned:
         message_id = None if dry_run else target.rerunner.send(each)
@@ -223,21 +241,3 @@ def _meant(
     if not rows:
         raise CommandError(f"{text}: none of its jobs has died or was cancelled")
     return rows, False
-
-
-def _check_params(out: Output, target: "Target", planned: "Rerun") -> None:
-    """Check the parameters of a project's own job.
-
-    Raises:
-        CommandError: they are not the job's.
-    """
-    from longhaul.cli.checks.params import check_params
-
-    project = chosen()
-    if project is None or project.stack_name != target.stack:
-        return
-    wrong, notes = check_params(project, [planned.submission], planned.stage)
-    for note in notes:
-        out.note(note, style="yellow")
-    if wrong:
-        raise CommandError("\n".join(map(str, wrong)), ExitStatus.USAGE)

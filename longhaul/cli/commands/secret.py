@@ -71,8 +71,9 @@ def set_secret(
 ) -> None:
     """Give a secret a value in the embedded AWS, from a prompt without echo, or from a pipe.
 
-    The next attempt reads it. It is kept between starts, in the work directory. In an account use
-    the tools of AWS: rights, keys and rotation are there.
+    The next attempt reads it. It is kept between starts, in the work directory. Of a secret with a
+    key (`:password::`) only that key changes. In an account use the tools of AWS: rights, keys and
+    rotation are there.
 
     Example: longhaul secret set DB_PASSWORD < password.txt
     """

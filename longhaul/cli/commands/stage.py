@@ -30,7 +30,8 @@ def pause(
 ) -> None:
     """Let no job of a stage start until `longhaul stage resume`. What runs goes on; messages wait.
 
-    It holds from the next claim on, needs no deployment, and no deployment ends it.
+    It holds from the next claim on, needs no deployment, and no deployment ends it
+    (docs/operations.md#pause-a-stage-or-change-its-slots).
 
     Example: longhaul stage pause main --drain
     """
@@ -96,7 +97,8 @@ def drain(
     """Bring the stack to rest before it is taken down: nothing starts, and nothing runs any more.
 
     It pauses all stages, waits for the jobs that run, and stops the application of EMR Serverless.
-    Messages stay in their queues. It can be repeated, and after Ctrl-C the stages stay paused.
+    Messages stay in their queues. It can be repeated, and after Ctrl-C the stages stay paused. It
+    prints what waits, and what stays after `longhaul destroy`, with its cost.
 
     With --stop each running job is interrupted, which does not count as a failure: its message
     waits for the next attempt.

@@ -50,7 +50,9 @@ def status(
     *,
     job: Annotated[
         str | None,
-        typer.Argument(help="A job's id or label, or how one begins; without it, a list."),
+        typer.Argument(
+            metavar="JOB", help="A job's id or label, or how one begins; without it, a list."
+        ),
     ] = None,
     stage: StageOption = None,
     state: Annotated[
@@ -91,6 +93,11 @@ def status(
     latest first. A queued job has no row yet: the last lines count the queues. The age of a job is
     the time since its run began or ended. A job that runs again starts a new run, whose attempts
     continue the numbers of the last one.
+
+    Of one job it also says what was asked for, by whom and when; between two attempts what it waits
+    for, and until when at the latest; and what is stored for its next attempt
+    (docs/checkpoints.md). With --history each of its attempts has a line; the last fifty are kept
+    for 120 days.
 
     Example: longhaul status flights-2013-01
 

@@ -11,13 +11,16 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import chosen
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import (
+    OUTPUT,
+    REQUEST,
     AsJson,
+    Inputs,
+    JobOption,
+    Mode,
+    Params,
+    Size,
     StageOption,
-    inputs_option,
-    job_option,
-    output_option,
-    params_option,
-    timeout_option,
+    Timeout,
 )
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
@@ -26,15 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from longhaul.cli.target import Target
-    from longhaul.config.project import Project
     from longhaul.operations.submission import Document, Problem, Submission
     from longhaul.operations.submit import SubmitReport
 
 
 _MAX_SHOWN = 20
-
-
-_REQUEST = "Request, instead of a file"
 
 
 @on_target
@@ -44,40 +43,28 @@ def submit(
     file: Annotated[
         Path | None,
         typer.Argument(
+            metavar="FILE",
             help="JSON: one request, an array of them, or one a line. `-`, or a pipe: stdin.",
             allow_dash=True,
         ),
     ] = None,
-    job: Annotated[str | None, job_option(_REQUEST)] = None,
-    inputs: Annotated[list[str] | None, inputs_option(_REQUEST)] = None,
-    output: Annotated[list[str] | None, output_option(_REQUEST)] = None,
-    params: Annotated[list[str] | None, params_option(_REQUEST)] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode",
-            help="For an output that exists already: overwrite, append or error; of a table also"
-            " overwrite_partitions.",
-            rich_help_panel=_REQUEST,
-        ),
-    ] = None,
+    job: JobOption = None,
+    inputs: Inputs = None,
+    output: Annotated[list[str] | None, OUTPUT] = None,
+    params: Params = None,
+    mode: Mode = None,
     engine: Annotated[
         str | None,
-        typer.Option("--engine", help="fargate or emr-serverless.", rich_help_panel=_REQUEST),
+        typer.Option("--engine", help="fargate or emr-serverless.", rich_help_panel=REQUEST),
     ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--size", help="tiny, small, medium, large or xlarge.", rich_help_panel=_REQUEST
-        ),
-    ] = None,
-    timeout: Annotated[str | None, timeout_option(_REQUEST)] = None,
+    size: Size = None,
+    timeout: Timeout = None,
     stall_timeout: Annotated[
         str | None,
         typer.Option(
             "--stall-timeout",
             help="Stop the job after this long without progress.",
-            rich_help_panel=_REQUEST,
+            rich_help_panel=REQUEST,
         ),
     ] = None,
     max_attempts: Annotated[
@@ -85,7 +72,7 @@ def submit(
         typer.Option(
             "--max-attempts",
             help="Failures before the dead-letter queue.",
-            rich_help_panel=_REQUEST,
+            rich_help_panel=REQUEST,
         ),
     ] = None,
     afresh: Annotated[
@@ -93,7 +80,7 @@ def submit(
         typer.Option(
             "--afresh",
             help="Leave what the job has stored in an earlier run.",
-            rich_help_panel=_REQUEST,
+            rich_help_panel=REQUEST,
         ),
     ] = False,
     start_at: Annotated[
@@ -101,7 +88,7 @@ def submit(
         typer.Option(
             "--at",
             help="Begin no sooner, such as 2026-12-01T06:00+01:00; at most 90 days ahead.",
-            rich_help_panel=_REQUEST,
+            rich_help_panel=REQUEST,
         ),
     ] = None,
     label: Annotated[
@@ -109,7 +96,7 @@ def submit(
         typer.Option(
             "--label",
             help="What to call the job, such as 2026-10-07: shown in the place of its id.",
-            rich_help_panel=_REQUEST,
+            rich_help_panel=REQUEST,
         ),
     ] = None,
     tags: Annotated[
@@ -118,7 +105,7 @@ def submit(
             "--tag",
             metavar="NAME=VALUE",
             help="To find the job by, such as day=2026-10-07. May be repeated.",
-            rich_help_panel=_REQUEST,
+            rich_help_panel=REQUEST,
         ),
     ] = None,
     wanted_id: Annotated[
@@ -133,7 +120,7 @@ def submit(
         str | None,
         typer.Option(
             "--group",
-            help="The tenant whose requests these are: SQS's message group, for a fair queue.",
+            help="The tenant whose requests these are (docs/stages.md#tenants).",
         ),
     ] = None,
     wait: Annotated[
@@ -159,9 +146,17 @@ def submit(
 ) -> None:
     """Send job requests to the queue.
 
-    All requests are checked before any is sent; each error names its line. Prints the job ids, one
-    a line; --json adds the message ids. Requests that could not be sent are written to a file that
-    can be submitted again: none is lost, and none runs twice.
+    All requests are checked as the dispatcher would before any is sent, in a project also against
+    the `Params` of its jobs; each error names its line (docs/reference/requests.md). Prints the
+    job ids, one a line; --json adds the message ids, and with --wait the record of each job at its
+    end.
+
+    A request without a `job_id` gets one, so it runs once even if it is sent twice. Requests that
+    could not be sent are written with their ids to a file that can be submitted again. With --wait
+    an id that belongs to a different request is refused.
+
+    Without --stage they go to the first stage, which then gets no job that it does not expect: none
+    beside its own `job`, and where others follow it, none that is another stage's.
 
     Example: longhaul submit --job sql --param 'query=SELECT 1 AS one' --output
     data:one/ --wait
@@ -169,7 +164,7 @@ def submit(
     Example: generate-requests | longhaul submit --stage main
     """
     from longhaul.cli.checks.files import missing_files
-    from longhaul.cli.checks.params import check_params
+    from longhaul.cli.checks.params import wrong_params
     from longhaul.cli.terminal.outcomes import wait_for
     from longhaul.cli.terminal.selection import job_id
     from longhaul.operations.submission import WHOLE, Document, group_problem, new_ids, submissions
@@ -212,13 +207,9 @@ def submit(
     )
     if target.place.embedded:
         more += missing_files(sendable)
-    project = chosen()
-    if project is not None and project.stack_name == target.stack:
-        wrong, notes = check_params(project, sendable, to_stage)
-        more += wrong
-        notes += _unknown_jobs(project, requests, target)
-        for note in notes:
-            out.note(note, style="yellow")
+    more += wrong_params(target, sendable, to_stage, out.note)
+    for note in _unknown_jobs(requests, target):
+        out.note(note, style="yellow")
     _refuse(out, [*problems, *more])
     out.say_where(target)
     awaited = target.waiter.before(to_stage.name, sendable) if wait else []
@@ -265,10 +256,11 @@ def _read(file: Path | None) -> "tuple[list[Document], list[Problem]]":
         raise CommandError(f"line {line}: is not UTF-8", ExitStatus.USAGE) from None
 
 
-def _unknown_jobs(
-    project: "Project", requests: "Sequence[Document]", target: "Target"
-) -> list[str]:
-    """Jobs of the project that requests name and the stack does not have, with the way out."""
+def _unknown_jobs(requests: "Sequence[Document]", target: "Target") -> list[str]:
+    """Jobs of the project that requests name and its stack does not have, with the way out."""
+    project = chosen()
+    if project is None or project.stack_name != target.stack:
+        return []
     way_out = (
         "the terminal of `longhaul up` says why"
         if target.place.embedded

@@ -65,7 +65,8 @@ def show(
     target: "Target",
     *,
     name: Annotated[
-        str, typer.Argument(help="NAME in the stack's own database, or DATABASE.NAME.")
+        str,
+        typer.Argument(metavar="NAME", help="NAME in the stack's own database, or DATABASE.NAME."),
     ],
     limit: Annotated[int, typer.Option(min=1, max=MANY, help="At most this many changes.")] = 20,
     as_json: AsJson = False,
@@ -124,7 +125,8 @@ def run_query(
 ) -> None:
     """Query tables by their names; a table of another database is DATABASE.NAME.
 
-    The tables are read whole, at their latest snapshots, and DuckDB runs the query on this machine.
+    The tables are read whole, at their latest snapshots, and DuckDB runs the query on this machine:
+    it is for a look at thousands of rows. docs/outputs.md#read-a-table has what large ones need.
 
     Example: longhaul table query "SELECT origin, count(*) FROM flights GROUP BY origin"
     """

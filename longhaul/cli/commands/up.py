@@ -44,7 +44,7 @@ def up(
     AWS_ENDPOINT_URL, and `sam local invoke` with the file sam-env.json in the work dir.
 
     Functions, tasks and job runs have the roles of the template, and what these do not allow is
-    denied, with a line that names what is missing.
+    denied, with a line that names what is missing (docs/first-job.md#roles).
 
     Example: longhaul up --port 0
     """

@@ -36,10 +36,12 @@ def verify(
     One job succeeds, one fails once, one cannot succeed, one is sent twice, one is cancelled, one
     loses its task and one its execution, the output of one is a table, and one runs on EMR
     Serverless, if the stack has these; a further message is no request. For each it says what was
-    expected, what happened, and how long each step took. Dead letters and outputs are deleted
-    afterwards; alarms on dead letters may ring.
+    expected, what happened, and how long each step took, beside what is usual: a step that takes
+    longer is marked, and no failure.
 
-    The exit code is 1 if a case failed. It takes some ten minutes on AWS, and a few cents.
+    Dead letters and outputs are deleted afterwards; alarms on dead letters may ring. The exit code
+    is 1 if a case failed. It takes some ten minutes on AWS and a few cents, with at most four tasks
+    at a time. Without --stage the jobs go to the first stage that leads to no other.
 
     Example: longhaul verify --profile production
     """

@@ -3,13 +3,13 @@
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from longhaul.domain.durations import parse_duration_s
 
-_WHERE = "Where"
+WHERE = "Where"
 
 
 Profile = Annotated[
@@ -17,7 +17,7 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         help="AWS profile; naming one means AWS, not the embedded one.",
-        rich_help_panel=_WHERE,
+        rich_help_panel=WHERE,
     ),
 ]
 Region = Annotated[
@@ -25,7 +25,7 @@ Region = Annotated[
     typer.Option(
         "--region",
         help="AWS region; naming one means AWS, not the embedded one.",
-        rich_help_panel=_WHERE,
+        rich_help_panel=WHERE,
     ),
 ]
 Stack = Annotated[
@@ -34,7 +34,7 @@ Stack = Annotated[
         "--stack",
         help="Name of the stack.",
         show_default="the project's, or Longhaul",
-        rich_help_panel=_WHERE,
+        rich_help_panel=WHERE,
     ),
 ]
 StageOption = Annotated[str | None, typer.Option("--stage", help="Name of the stage.")]
@@ -53,7 +53,12 @@ class ShownState(StrEnum):
 
 LabelOption = Annotated[
     str | None,
-    typer.Option("--label", metavar="GLOB", help="Only jobs with this label, such as '2026-10-*'."),
+    typer.Option(
+        "--label",
+        metavar="GLOB",
+        help="Only jobs with this label, such as '2026-10-*': open ones, and of the 10,000 that"
+        " ended last.",
+    ),
 ]
 TagOption = Annotated[
     list[str] | None,
@@ -80,45 +85,50 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def job_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
-    """`--job` of a request, under a heading of the help."""
-    return typer.Option("--job", help="A job of the stack.", rich_help_panel=panel)
+REQUEST = "Request"
+"""The heading of the options that make one request."""
 
-
-def inputs_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
-    """`--input` of a request, under a heading of the help."""
-    return typer.Option(
-        "--input",
-        metavar="NAME=PATH",
-        help="An input; may be repeated.",
-        rich_help_panel=panel,
-    )
-
-
-def output_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
-    """`--output` of a request, under a heading of the help."""
-    return typer.Option(
-        "--output",
-        metavar="[NAME=]PATH",
-        help="Where the output goes: s3://bucket/prefix/, data:prefix/ in the stack's own bucket,"
-        " or table://DATABASE/NAME. With a name: a further output; may be repeated.",
-        rich_help_panel=panel,
-    )
-
-
-def params_option(panel: str | None = None) -> Any:  # noqa: ANN401 - as typer's own
-    """`--param` of a request, under a heading of the help."""
-    return typer.Option(
+JobOption = Annotated[
+    str | None, typer.Option("--job", help="A job of the stack.", rich_help_panel=REQUEST)
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input", metavar="NAME=PATH", help="An input; may be repeated.", rich_help_panel=REQUEST
+    ),
+]
+OUTPUT = typer.Option(
+    "--output",
+    metavar="[NAME=]PATH",
+    help="Where the output goes: s3://bucket/prefix/, data:prefix/ in the stack's own bucket, or"
+    " table://DATABASE/NAME. With a name: a further output; may be repeated.",
+    rich_help_panel=REQUEST,
+)
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        help="For an output that exists already: overwrite, append or error; of a table also"
+        " overwrite_partitions.",
+        rich_help_panel=REQUEST,
+    ),
+]
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
         "--param",
         metavar="NAME=VALUE",
         help="A parameter; its value is JSON, or else text. May be repeated.",
-        rich_help_panel=panel,
-    )
-
-
-def timeout_option(panel: str) -> Any:  # noqa: ANN401 - as typer's own
-    """`--timeout` of a request, under a heading of the help."""
-    return typer.Option("--timeout", help="Such as 90s, 6h, 2d.", rich_help_panel=panel)
+        rich_help_panel=REQUEST,
+    ),
+]
+Size = Annotated[
+    str | None,
+    typer.Option("--size", help="tiny, small, medium, large or xlarge.", rich_help_panel=REQUEST),
+]
+Timeout = Annotated[
+    str | None, typer.Option("--timeout", help="Such as 90s, 6h, 2d.", rich_help_panel=REQUEST)
+]
 
 
 WorkDir = Annotated[

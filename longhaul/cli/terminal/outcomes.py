@@ -108,9 +108,7 @@ def _tell_tree(out: Output, target: Target, tree: TreeJob) -> None:
     """Report the outcome of what descends from a job: as JSON every job, else the bad ones."""
     now = target.parts.clock.now()
     for job in tree.all():
-        if job.key == tree.key:
-            continue
-        if job.lease is None:  # a join that waits for the dead
+        if job.key == tree.key or job.lease is None:  # a join that waits for the dead
             continue
         if out.as_json:
             out.record(job_record(job.lease, target.settings, target.parts.executions, now))

@@ -86,11 +86,11 @@ def _called(target: Target, text: str, stages: Sequence[str]) -> list[Lease]:
     seen = target.jobs.unfinished(stages)
     seen += islice(target.jobs.ended(stages, tuple(State), Ages()), _LOOKED_AT)
     rows = [row for row in seen if row.label == text]
-    return rows or [row for row in seen if text and _begins(row, text)]
-
-
-def _begins(row: Lease, text: str) -> bool:
-    return row.job_id.startswith(text) or (row.label or "").startswith(text)
+    return rows or [
+        row
+        for row in seen
+        if text and (row.job_id.startswith(text) or (row.label or "").startswith(text))
+    ]
 
 
 def _only_one(name: str, rows: Sequence[Lease]) -> Lease:
