@@ -104,9 +104,6 @@ class Spark(Protocol):
     def sample(self) -> SparkSample:
         """How far the job is."""
 
-    def effort(self) -> Effort:
-        """What its processes did since the last call."""
-
 
 @dataclass
 class AttemptRunner:
@@ -130,6 +127,7 @@ class AttemptRunner:
     scratch: Path
     area: WorkArea
     spark: Spark
+    effort: Callable[[], Effort]  # what the attempt's processes did since the last call
     find_job: FindJob
     # What the jobs of each stage find in their environment; stages without any are not there.
     variables: Mapping[str, JobVariables]
@@ -247,8 +245,8 @@ class AttemptRunner:
             listing,
             inputs,
             self.stop,
-            begin=self.progress.expect_input,
-            advance=self.progress.count_input,
+            begin=partial(self.progress.enter, Phase.STAGING),
+            advance=self.progress.advance,
         )
         loaded = loaded or load()
         if not is_plain:
@@ -400,7 +398,7 @@ class AttemptRunner:
             self.s3,
             self.settings.paths.data_bucket,
             self.stop,
-            begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
+            begin=partial(self.progress.enter, Phase.PUBLISHING),
             advance=self.progress.advance,
             background=self.background,
         )
@@ -513,7 +511,7 @@ class AttemptRunner:
             timing=self.settings.lease,
             stall_timeout_s=stall_timeout_s,
             sample=self.spark.sample,
-            effort=self.spark.effort,
+            effort=self.effort,
         )
         reporter.start()
         try:

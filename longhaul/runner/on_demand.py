@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from longhaul.domain.job_kinds import JobKind
-from longhaul.runner.effort import Effort, ProcessTree
 from longhaul.runner.plain.python import run_plain
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop
@@ -28,7 +27,6 @@ class SparkOnDemand:
         self._make = make
         self._stop = stop
         self._spark: Spark | None = None
-        self._tree = ProcessTree()
 
     @property
     def version(self) -> str:
@@ -51,6 +49,3 @@ class SparkOnDemand:
 
     def sample(self) -> SparkSample:
         return self._spark.sample() if self._spark else SparkSample()
-
-    def effort(self) -> Effort:
-        return self._spark.effort() if self._spark else self._tree.effort()

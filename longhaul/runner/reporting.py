@@ -5,7 +5,6 @@ import os
 import struct
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -28,7 +27,7 @@ from longhaul.settings import LeaseSettings
 logger = logging.getLogger(__name__)
 
 _NOTE_CHARS = 120
-_OF_FORKED: Final = struct.Struct("Qd")
+_SHARED: Final = struct.Struct("Qd")
 _MAX_STAGES = 4  # of those active at once, so that the row stays below 1 KiB
 # A report on its way may be tried twice, for some seconds each time.
 _LAST_REPORT_S = 10
@@ -45,21 +44,21 @@ class Phase(StrEnum):
 _SPAN: Final = {Phase.STAGING: (0.0, 0.1), Phase.RUNNING: (0.1, 0.9), Phase.PUBLISHING: (0.9, 1.0)}
 
 
-class _Forked:
-    """What processes that the job forks say of their progress: memory that they share with it."""
+class _Steps:
+    """How often anything got further: memory shared with the processes that the job forks."""
 
     def __init__(self) -> None:
-        self._memory = mmap(-1, _OF_FORKED.size)
+        self._memory = mmap(-1, _SHARED.size)
 
     def look(self) -> tuple[int, float]:
-        """Their steps, and the time (epoch seconds) up to which one of them is quiet."""
-        steps, quiet_until_s = _OF_FORKED.unpack_from(self._memory)
+        """The steps, and the time (epoch seconds) up to which a forked process is quiet."""
+        steps, quiet_until_s = _SHARED.unpack_from(self._memory)
         return steps, quiet_until_s
 
     def step(self, quiet_until_s: float = 0.0) -> None:
         """Count one step. Of two at once one may be lost: that there was any is what counts."""
         steps, until_s = self.look()
-        _OF_FORKED.pack_into(self._memory, 0, steps + 1, max(until_s, quiet_until_s))
+        _SHARED.pack_into(self._memory, 0, steps + 1, max(until_s, quiet_until_s))
 
 
 @dataclass
@@ -67,17 +66,14 @@ class Progress:
     """How far the attempt is.
 
     The thread that works writes it, and the one that reports reads it. Each field is replaced
-    whole.
+    whole. A process that the job forks has a copy, of which the steps alone are shared.
     """
 
     phase: Phase = Phase.STAGING
     note: str = ""
-    done: int = 0  # bytes while publishing
+    done: int = 0  # bytes of the inputs while staging, of the output while publishing
     total: int = 0
-    came: int = 0  # bytes of the inputs
-    to_come: int = 0
     said: tuple[float, float] | None = None  # as the job counts: done, and total
-    ticks: int = 0  # one for each step, whatever its size
     quiet_until: datetime | None = None  # until then silence is no stall
     # What the attempt took over from those before it, or why nothing, in words.
     taken_over: str = ""
@@ -85,38 +81,29 @@ class Progress:
     _fraction: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _process: int = field(default_factory=os.getpid)
-    _forked: _Forked = field(default_factory=_Forked)
+    _steps: _Steps = field(default_factory=_Steps)
 
     @property
-    def steps(self) -> tuple[int, int]:
+    def steps(self) -> int:
         """Two looks that differ have progress between them: of the job, or of its processes."""
-        return self.ticks, self._forked.look()[0]
+        return self._steps.look()[0]
 
     def is_quiet(self, now: datetime) -> bool:
         """Whether silence is no stall now."""
         is_announced = self.quiet_until is not None and now <= self.quiet_until
-        return is_announced or now.timestamp() <= self._forked.look()[1]
-
-    def _alone(self) -> AbstractContextManager[object]:
-        # The download may have had the lock when the job forked: in the child it stays taken.
-        return self._lock if os.getpid() == self._process else nullcontext()
-
-    def expect_input(self, total: int) -> None:
-        """Note how many bytes of inputs are to come."""
-        with self._alone():
-            self.came, self.to_come = 0, total
-            self.ticks += 1
-
-    def count_input(self, amount: int) -> None:
-        """Count bytes of inputs that came."""
-        with self._alone():
-            self.came += amount
-            self.ticks += 1
+        return is_announced or now.timestamp() <= self._steps.look()[1]
 
     def enter(self, phase: Phase, total: int = 0) -> None:
-        with self._alone():
+        """Begin a phase, in which so many bytes are to come or to go."""
+        with self._lock:
             self.phase, self.done, self.total = phase, 0, total
-            self.ticks += 1
+        self._steps.step()
+
+    def advance(self, amount: int) -> None:
+        """Count bytes that came or went; threads may do so at once."""
+        with self._lock:
+            self.done += amount
+        self._steps.step()
 
     def say(self, note: str, *, done: float | None = None, total: float | None = None) -> None:
         """Note what the job does, and how much of it is done.
@@ -131,29 +118,19 @@ class Progress:
                 )
             self.said = done, total
         self.remark(note)
-        with self._alone():
-            self.ticks += 1
-        if os.getpid() != self._process:
-            self._forked.step()
+        self._steps.step()
 
     def remark(self, note: str) -> None:
         """Say something that is no progress: a job that hangs still stalls."""
         note = self.mask(note)  # before it is cut: half a value would not be found
-        with self._alone():
-            self.note = note if len(note) <= _NOTE_CHARS else f"{note[: _NOTE_CHARS - 1]}…"
+        self.note = note if len(note) <= _NOTE_CHARS else f"{note[: _NOTE_CHARS - 1]}…"
 
     def be_quiet(self, note: str, until: datetime | None) -> None:
         """Note a wait and when it ends at the latest; None when it is over."""
         self.say(note)
-        with self._alone():
-            self.quiet_until = until
+        self.quiet_until = until
         if until is not None and os.getpid() != self._process:
-            self._forked.step(until.timestamp())
-
-    def advance(self, amount: int) -> None:
-        with self._alone():
-            self.done += amount
-            self.ticks += 1
+            self._steps.step(until.timestamp())
 
     def fraction(self, spark: SparkSample) -> float:
         """How much of the whole is done, between 0 and 1.
@@ -162,18 +139,12 @@ class Progress:
         """
         phase = self.phase
         start, end = _SPAN[phase]
-        done, total = self._counted(phase, spark)
+        # The job knows how much there is, and Spark only what it has begun.
+        of_job = self.said or (spark.done, spark.total)
+        done, total = of_job if phase is Phase.RUNNING else (self.done, self.total)
         within = min(done / total, 1.0) if total else 0.0
         self._fraction = max(self._fraction, round(start + (end - start) * within, 3))
         return self._fraction
-
-    def _counted(self, phase: Phase, spark: SparkSample) -> tuple[float, float]:
-        if phase is Phase.STAGING:
-            return self.came, self.to_come
-        if phase is not Phase.RUNNING:
-            return self.done, self.total
-        # The job knows how much there is, and Spark only what it has begun.
-        return self.said or (spark.done, spark.total)
 
 
 @dataclass(frozen=True)

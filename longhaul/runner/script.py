@@ -14,7 +14,6 @@ Its arguments may name places:
 
 import json
 import logging
-import os
 import re
 import runpy
 import sys
@@ -126,8 +125,6 @@ def _keeping_folders(job: RunningJob[Any]) -> Iterator[None]:
         yield
         return
 
-    runner = os.getpid()
-
     def save() -> None:
         try:
             job.save()
@@ -143,8 +140,7 @@ def _keeping_folders(job: RunningJob[Any]) -> Iterator[None]:
     try:
         yield
     except Exception:
-        if os.getpid() == runner:
-            save()
+        save()
         raise
     finally:
         timer.cancel()

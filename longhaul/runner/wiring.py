@@ -25,7 +25,7 @@ from longhaul.engines.emr_serverless.ends import reference
 from longhaul.ports import Background, Clock
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, FindJob, Spark
-from longhaul.runner.effort import ProcessTree
+from longhaul.runner.effort import Effort, ProcessTree
 from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
 from longhaul.runner.loading import find_job
@@ -114,8 +114,6 @@ def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> Attemp
         resources,
         scratch,
         stop,
-        # spark-submit's JVM, which started us.
-        tree=ProcessTree(psutil.Process().parent()),
         watch_every_s=_watch_period_s(settings),
     )
     return put_together(
@@ -128,6 +126,8 @@ def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> Attemp
         spark=spark,
         stop=stop,
         background=background,
+        # spark-submit's JVM, which started us.
+        effort=ProcessTree(psutil.Process().parent()).effort,
     )
 
 
@@ -169,6 +169,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
     background: Background,
     tables: "Callable[[], Tables] | None" = None,
     find_job: FindJob = find_job,
+    effort: "Callable[[], Effort] | None" = None,
     clock: Clock = SystemClock(),  # noqa: B008 - stateless
     rng: random.Random | None = None,
 ) -> AttemptRunner:
@@ -202,6 +203,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
         secret_values=AwsSecretValues(partial(_client, settings)),
         stop=stop,
         tables=tables,
+        effort=effort or ProcessTree().effort,
     )
 
 

@@ -6,7 +6,6 @@ from pyspark.sql import SparkSession
 
 from longhaul.domain.job_kinds import JobKind
 from longhaul.job import Job
-from longhaul.runner.effort import Effort
 from longhaul.runner.spark.sample import SparkSample
 
 OUTPUT = "clean/2013-01/"
@@ -33,6 +32,3 @@ class NoSpark:
 
     def sample(self) -> SparkSample:
         return SparkSample()
-
-    def effort(self) -> Effort:
-        return Effort(0.0, 0.0, 0)

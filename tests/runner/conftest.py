@@ -151,7 +151,7 @@ class SharedSpark(BaseSpark):
     """The session of all tests, for one attempt."""
 
     def __init__(self, session: SparkSession, stop: Stop) -> None:
-        super().__init__(RESOURCES, stop, tree=ProcessTree(), watch_every_s=0.025)
+        super().__init__(RESOURCES, stop, watch_every_s=0.025)
         self._session.set_result(session)
 
     def close(self) -> None:
@@ -184,6 +184,7 @@ def make_attempt(
             "s3": cloud.s3,
             "scratch": tmp_path / "scratch",
             "area": DiskArea(cloud.s3, tmp_path / "scratch", {}),
+            "effort": ProcessTree().effort,
             "find_job": find_job if run is None else lambda *_: found_job(run),
             "variables": {},
             "secret_values": None,

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.job_kinds import JobKind
-from longhaul.runner.effort import Effort, ProcessTree
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.deaths import may_be_jvm_death
 from longhaul.runner.spark.progress import SparkWatch
@@ -36,14 +35,12 @@ class BaseSpark(ABC):
         resources: Resources,
         stop: Stop,
         *,
-        tree: ProcessTree,
         watch_every_s: float,
         has_executors: bool = False,
     ) -> None:
-        """`tree` is where the work can be seen; `has_executors`: some of it is elsewhere."""
+        """`has_executors`: some of the work is on other machines."""
         self._resources = resources
         self._stop = stop
-        self._tree = tree
         self._watch_every_s = watch_every_s
         self._has_executors = has_executors
         self._session: Future[SparkSession] = Future()
@@ -90,9 +87,6 @@ class BaseSpark(ABC):
 
     def sample(self) -> SparkSample:
         return self._watch.current() if self._watch else SparkSample()
-
-    def effort(self) -> Effort:
-        return self._tree.effort()
 
     def _begin_session(self, make: Callable[[], SparkSession]) -> None:
         """Make the session in the background: a JVM takes seconds to boot, executors a minute."""

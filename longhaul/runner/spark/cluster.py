@@ -9,7 +9,6 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 
-from longhaul.runner.effort import ProcessTree
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.spark.session import build_session, cluster_options
@@ -49,13 +48,10 @@ class ClusterSpark(BaseSpark):
         scratch: Path,
         stop: Stop,
         *,
-        tree: ProcessTree,
         watch_every_s: float,
     ) -> None:
         """Begin to make the session, and return at once."""
-        super().__init__(
-            resources, stop, tree=tree, watch_every_s=watch_every_s, has_executors=True
-        )
+        super().__init__(resources, stop, watch_every_s=watch_every_s, has_executors=True)
         stop.on_request(self._cancel)
         options = cluster_options(resources, scratch)
         self._begin_session(lambda: build_session(name, options))

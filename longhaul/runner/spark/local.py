@@ -5,7 +5,6 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from longhaul.runner.effort import ProcessTree
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.spark.gateway import OUT_OF_MEMORY_EXIT, Gateway
@@ -36,7 +35,7 @@ class LocalSpark(BaseSpark):
         watch_every_s: float,
     ) -> None:
         """Begin to make the session, and return at once."""
-        super().__init__(resources, stop, tree=ProcessTree(), watch_every_s=watch_every_s)
+        super().__init__(resources, stop, watch_every_s=watch_every_s)
         self._gateway = gateway
         gateway.on_death(self._died)
         stop.on_request(gateway.stop)

@@ -106,6 +106,7 @@ class Runner:
             background=self._background,
             tables=tables_from(around.settings(), s3),
             find_job=spark.find_job,
+            effort=spark.effort,
             clock=HostClock(around.timeline),
             rng=container.host.rng,
         )

@@ -84,6 +84,7 @@ def main() -> int:
             background=background,
             tables=tables_from(settings, s3),
             find_job=spark.find_job,
+            effort=spark.effort,
         )
         end_when_stopped(attempt)
         return int(attempt.run())

@@ -71,6 +71,7 @@ def main() -> int:
         background=background,
         tables=tables_from(settings, s3),
         find_job=plan.find_job,
+        effort=plan.effort,
     )
     plan.s3 = s3
     plan.begun = partial(begun_before, overseer(settings.leases_table), attempt_id)
