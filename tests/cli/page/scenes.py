@@ -84,8 +84,13 @@ def child_of(job_id: str, n: int) -> Lineage:
 def three_stages(world: World) -> None:
     """Deploy a pipeline: `main` emits for `clean`, and `total` joins."""
     main = world.settings.stages[0].model_copy(update={"next": ("clean",)})
-    clean = stage(name="clean", next=("total",), slots=1000)
-    stages = (main, clean, stage(name="total", join=True, opener="main"))
+    # Letters of `main` are not theirs.
+    others = world.aws.sqs.create_queue(QueueName="others-dead", Attributes={})["QueueUrl"]
+    stages = (
+        main,
+        stage(name="clean", next=("total",), slots=1000, dead_letter_queue_url=others),
+        stage(name="total", join=True, opener="main", dead_letter_queue_url=others),
+    )
     world.settings = world.settings.model_copy(update={"stages": stages})
     world.deploy()
 
