@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from longhaul.cli.page.histories import Histories
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, State
 from longhaul.ports import Clock, LeaseIndex, Leases
@@ -81,9 +80,6 @@ class Watcher:
     on_change: Callable[[Sequence[WatchedJob]], None]
     jobs: dict[str, WatchedJob] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._histories = Histories(self.leases)
-
     def add(self, key: str) -> None:
         self.jobs[key] = WatchedJob(key)
 
@@ -95,10 +91,10 @@ class Watcher:
                 self.jobs.setdefault(key, WatchedJob(key))
         now = self.clock.now()
         unfinished = [key for key, job in self.jobs.items() if not job.is_finished]
-        for key, lease in self.leases.load_many(unfinished).items():
+        rows = dict(self.leases.load_many(unfinished))
+        for key, lease in rows.items():
             self.jobs[key].lease, self.jobs[key].seen_at = lease, now
-        rows = [job.lease for job in self.jobs.values() if job.lease]
-        for key, attempts in self._histories.of(rows).items():
+        for key, attempts in self.leases.history(rows.values()).items():
             self.jobs[key].attempts = attempts
         self.on_change(
             sorted(

@@ -17,7 +17,7 @@ from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.tables.reader import TableEntry, TableReader
-from longhaul.cli.tables.upstream import MAX_PLACES, Known, Step, Wanted, upstream
+from longhaul.cli.tables.upstream import MAX_PLACES, Known, Wanted, upstream
 from longhaul.cli.target import Target
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile, PendingOutput, merged
@@ -297,7 +297,7 @@ def test_a_job_that_reads_its_own_output_is_followed_once() -> None:
     own = Origin(key="main#a", run=1, attempt=1, inputs=(read_of(writer, "own"),))
 
     wanted = Wanted(writer.place, read_of(writer), own, writer)
-    steps = [each for each in upstream(wanted, lambda _: Known((own,))) if isinstance(each, Step)]
+    steps = [each for each in upstream(wanted, lambda _: Known((own,))) if not each.writer]
 
     assert [each.known.note for each in steps] == ["", "shown above"]
 

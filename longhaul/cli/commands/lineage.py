@@ -47,7 +47,7 @@ def lineage(
     """
     from longhaul.cli.tables.origins import OriginReader
     from longhaul.cli.tables.reader import TableReader
-    from longhaul.cli.tables.upstream import Wanted, Wrote, upstream
+    from longhaul.cli.tables.upstream import Wanted, upstream
     from longhaul.domain.request import DATA, with_bucket
     from longhaul.domain.tables import is_table
 
@@ -66,9 +66,9 @@ def lineage(
     data = with_bucket(data, target.settings.paths.data_bucket)
     steps = upstream(Wanted(data), OriginReader(target.client("s3"), tables).look)
     for step in steps:
-        if isinstance(step, Wrote):
+        if step.writer is not None:
             if not as_json:
-                out.line(f"{_INDENT * (2 * step.depth + 1)}{_writer(step.origin)}")
+                out.line(f"{_INDENT * (2 * step.depth + 1)}{_writer(step.writer)}")
             continue
         if step.depth == 0 and not step.known.origins:
             raise CommandError(f"{data}: {step.known.note}", ExitStatus.NOT_FOUND)

@@ -20,13 +20,13 @@ from longhaul.cli.page.actions import Actions, Notice
 from longhaul.cli.page.board import MAX_JOBS, WINDOWS, Board, BoardReader
 from longhaul.cli.page.filters import STATES, Filter, read_filter
 from longhaul.cli.page.guard import Guard, refused, secured
-from longhaul.cli.page.histories import Histories
 from longhaul.cli.page.job import LINES, LOOKED_AT, MAX_ALIKE, JobReader
 from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.listing import Listing, listing
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
 from longhaul.cli.sentences import AWS_OR_OURS, sentence
 from longhaul.cli.target import Target
+from longhaul.cli.terminal.selection import find_work
 from longhaul.cli.terminal.selection import job_id as checked_id
 from longhaul.domain.lease import Lease, job_key
 from longhaul.operations.dead_letters import Which
@@ -49,6 +49,7 @@ _MAX_BODY = 262_144  # the keys of as many jobs
 _NOTICES = 50  # results of the latest actions
 _MAX_FIND = 128  # characters that are looked for in a log
 _DEFAULT_WINDOW = "6h"
+_OF_STAGES = ("pause", "resume")
 
 
 class _Request(Request):
@@ -69,8 +70,9 @@ class Page:
             "rerun": actions.rerun,
             "cancel-run": lambda keys: actions.cancel_run(keys[0]),
             "rerun-dead": lambda keys: actions.rerun_dead(keys[0]),
+            "pause": lambda stages: actions.pause(stages[0]),
+            "resume": lambda stages: actions.resume(stages[0]),
         }
-        self._stage_acts = {"pause": actions.pause, "resume": actions.resume}
         self._addresses = Addresses(guard.root)
         self._templates = environment(self._addresses)
         self._static = static_files()
@@ -79,17 +81,15 @@ class Page:
         self._board_readers = {
             name: BoardReader(target, window) for name, window in WINDOWS.items()
         }
-        of_jobs, of_stages = ", ".join(map(repr, self._acts)), ", ".join(self._stage_acts)
+        acts = ", ".join(map(repr, self._acts))
         rules = [
             Rule("/", endpoint=self._runs, methods=["GET"]),
             Rule("/job", endpoint=self._job, methods=["GET"]),
             Rule("/find", endpoint=self._find, methods=["GET"]),
             Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
-            Rule(f"/ask/<any({of_jobs}):what>", endpoint=self._ask, methods=["GET"]),
+            Rule(f"/ask/<any({acts}):what>", endpoint=self._ask, methods=["GET"]),
             Rule("/ask/<any(cancel, rerun):what>-all", endpoint=self._ask_all, methods=["GET"]),
-            Rule(f"/ask/<any({of_stages}):what>", endpoint=self._ask_stage, methods=["GET"]),
-            Rule(f"/do/<any({of_jobs}):what>", endpoint=self._do, methods=["POST"]),
-            Rule(f"/do/<any({of_stages}):what>", endpoint=self._do_stage, methods=["POST"]),
+            Rule(f"/do/<any({acts}):what>", endpoint=self._do, methods=["POST"]),
             Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
         ]
         self._map = Map([Submount(guard.root, rules)])
@@ -120,13 +120,13 @@ class Page:
 
     def _listing(self, window: str, wanted: Filter, page: int) -> Seen[Listing]:
         """A page of what is seen through the window and the filter."""
-        board = self._board(window)
-        first, histories = board.value, Histories(self._target.parts.leases)
+        board, leases = self._board(window), self._target.parts.leases
+        first = board.value
         if first is None:
             return Seen(None, None, board.problem)
         seen = self._views.get(
             ("jobs", window, wanted, page),
-            lambda: listing(self._board(window).value or first, wanted, page, histories),
+            lambda: listing(self._board(window).value or first, wanted, page, leases),
         )
         return replace(seen, at=board.at, problem=board.problem or seen.problem)
 
@@ -159,8 +159,7 @@ class Page:
         """
         wanted = read_filter({})
         board = self._board_readers[window].read()
-        histories = Histories(self._target.parts.leases)
-        shown = listing(board, wanted, 1, histories, MAX_EXPORTED)
+        shown = listing(board, wanted, 1, self._target.parts.leases, MAX_EXPORTED)
         values = self._listed(Seen(shown, board.now), window, wanted)
         return still(self._filled("runs.html", None, values), self._static["page.css"][0].decode())
 
@@ -189,24 +188,13 @@ class Page:
         return self._html("job.html", request, values, 404 if absent else 200)
 
     def _find(self, request: Request) -> Response:
-        """Find a job by its id alone, or a backfill by its name."""
+        """The page of the job or backfill that is meant; the list where that is not one alone."""
+        text = request.args.get("id", "").strip()
         try:
-            name = checked_id(request.args.get("id", "").strip())
-        except CommandError as error:
-            raise BadRequest(str(error)) from None
-        names = [each.name for each in self._target.settings.stages]
-        rows = self._target.jobs.find(names, name)
-        known = [row.stage for row in rows if not row.is_open_mark]
-        if not known:
-            keys = (job_key(each, name) for each in names)
-            found = self._target.parts.backfills.find_backfills(keys)
-            known = [key.partition("#")[0] for key in (*found, *(row.key for row in rows))]
-        stages = [*dict.fromkeys(known)] or names
-        if len(stages) == 1:
-            return redirect(self._addresses.of_job(job_key(stages[0], name)), 303)
-        return self._html(
-            "find.html", request, {"stages": stages, "job_id": name, "known": bool(known)}
-        )
+            found = find_work(self._target, text, None)
+        except CommandError:
+            return redirect(self._addresses.of("/", window="7d", text=text), 303)
+        return redirect(self._addresses.of_job(found.key), 303)
 
     def _letters(self, request: Request) -> Response:
         """Receives the letters: only when a person asks, and never by a refresh."""
@@ -227,14 +215,13 @@ class Page:
         return self._html("letters.html", request, values)
 
     def _ask(self, request: Request, what: str) -> Response:
-        keys = self._keys(request.args)
-        rows = self._target.parts.leases.load_many(keys)
+        field, about = self._about(what, request.args)
+        rows = self._target.parts.leases.load_many(about if field == "key" else ())
         names = [
-            key.partition("#")[2] if row is None or row.is_open_mark else name_of(row)
-            for key, row in ((key, rows.get(key)) for key in keys)
+            key.rpartition("#")[2] if row is None or row.is_open_mark else name_of(row)
+            for key, row in ((key, rows.get(key)) for key in about)
         ]
-        fields = [("key", key) for key in keys]
-        return self._question(request, what, fields, names)
+        return self._question(request, what, [(field, each) for each in about], names)
 
     def _ask_all(self, request: Request, what: str) -> Response:
         """Ask about the jobs that a filter shows: the answer is about these, whatever comes."""
@@ -246,10 +233,6 @@ class Page:
         names = [name_of(row) for row in rows[:MAX_ACTS]]
         problem = None if rows else (seen.problem or "No job is concerned.")
         return self._question(request, what, fields, names, problem, len(rows) - len(keys))
-
-    def _ask_stage(self, request: Request, what: str) -> Response:
-        stage = self._stage(request.args.get("stage")).name
-        return self._question(request, what, [("stage", stage)], [stage])
 
     def _question(
         self,
@@ -275,18 +258,11 @@ class Page:
         return self._html("ask.html", request, values)
 
     def _do(self, request: Request, what: str) -> Response:
-        keys = self._keys(request.form)
-        return self._act(request, lambda: self._acts[what](keys))
-
-    def _do_stage(self, request: Request, what: str) -> Response:
-        stage = self._stage(request.form.get("stage")).name
-        return self._act(request, lambda: self._stage_acts[what](stage))
-
-    def _act(self, request: Request, act: Callable[[], Notice]) -> Response:
         """Act, and show the result on the next page."""
+        _, about = self._about(what, request.form)
         number = str(next(self._numbers))
         try:
-            self._notices[number] = act()
+            self._notices[number] = self._acts[what](about)
         except AWS_OR_OURS as error:
             self._notices[number] = Notice(sentence(error), good=False)
         while len(self._notices) > _NOTICES:
@@ -317,12 +293,14 @@ class Page:
         except NoSuchStageError as error:
             raise NotFound(str(error)) from None
 
-    def _keys(self, given: MultiDict[str, str]) -> Sequence[str]:
-        """The keys of the jobs that a query or a form names."""
+    def _about(self, what: str, given: MultiDict[str, str]) -> tuple[str, Sequence[str]]:
+        """What a query or a form is about, and its field: a stage, or the keys of jobs."""
+        if what in _OF_STAGES:
+            return "stage", [self._stage(given.get("stage")).name]
         keys = given.getlist("key")[:MAX_ACTS]
         if not keys:
             raise NotFound("No job is named.")
-        return [self._key(*key.split("#", 1)) for key in keys]
+        return "key", [self._key(*key.split("#", 1)) for key in keys]
 
     def _key(self, stage: str | None, job_id: str = "") -> str:
         try:

@@ -37,16 +37,12 @@ HEADERS = {
 }
 
 
-def _secret() -> str:
-    return token_urlsafe(_SECRET_BYTES)
-
-
 @dataclass(frozen=True)
 class Guard:
     """What one server accepts."""
 
     port: int
-    secret: str = field(default_factory=_secret, repr=False)
+    secret: str = field(default_factory=lambda: token_urlsafe(_SECRET_BYTES), repr=False)
 
     @property
     def root(self) -> str:
@@ -89,15 +85,12 @@ def secured(response: Response) -> Response:
 
 def refused(error: HTTPException, page: str | None = None) -> Response:
     """The error as a page; without one as plain text, which tells nothing of the secret."""
-    response = Response(
+    return Response(
         page or f"{error.code} {error.name}\n\n{error.description}\n",
         error.code,
+        [(name, value) for name, value in error.get_headers() if name == "Allow"],
         mimetype="text/html" if page else "text/plain",
     )
-    for name, value in error.get_headers():
-        if name == "Allow":
-            response.headers[name] = value
-    return response
 
 
 def _same(given: str, ours: str) -> bool:

@@ -11,7 +11,6 @@ from longhaul.cli.display.job import page_of
 from longhaul.cli.display.text import log_line
 from longhaul.cli.insight.measures import measures
 from longhaul.cli.insight.tree_graph import columns
-from longhaul.cli.page.histories import Histories
 from longhaul.cli.target import Target
 from longhaul.domain.backfill import Backfill, backfill_of
 from longhaul.domain.errors import InvalidRequestError
@@ -52,9 +51,7 @@ class JobReader:
     def __init__(self, target: Target, key: str, attempt: int | None, find: str = "") -> None:
         self._target, self._key, self._attempt = target, key, attempt
         self._find = find.lower()
-        self._histories = Histories(target.parts.leases)
         self._succeeded: Mapping[str, Lease] = {}
-        self._body: tuple[str, str | None] = ("", None)  # of the request, behind its reference
         self._alike: Sequence[Lease] = ()
         self._alike_at: datetime | None = None
 
@@ -74,7 +71,7 @@ class JobReader:
 
     def _of(self, row: Lease) -> Mapping[str, Any]:
         target, now = self._target, self._target.parts.clock.now()
-        attempts = self._histories.of([row]).get(row.key, ())
+        attempts = target.parts.leases.history([row])[row.key]
         body, group = self._read_body(row), target.settings.job_log_group
         waits = waits_in(target, row, now)
         alike = self._look_alike(row, now)
@@ -110,11 +107,8 @@ class JobReader:
         """The request as it was sent; None where none is kept."""
         if row.is_mark or not row.request_ref:
             return None
-        if self._body[0] != row.request_ref:
-            kept = self._target.parts.requests.get_stored(row.request_ref)
-            # Without one the bucket's lifecycle has removed it.
-            self._body = row.request_ref, kept.body if kept else None
-        return self._body[1]
+        kept = self._target.parts.requests.get_stored(row.request_ref)
+        return kept.body if kept else None  # the bucket's lifecycle has removed it
 
     def _look_alike(self, row: Lease, now: datetime) -> Sequence[Lease]:
         """The last successes of the same name in the same stage, the latest first."""

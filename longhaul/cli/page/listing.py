@@ -9,9 +9,9 @@ from longhaul.cli.insight.runs import Run, run_of, runs
 from longhaul.cli.insight.timeline import Lane, lane, together
 from longhaul.cli.page.board import Board
 from longhaul.cli.page.filters import Filter
-from longhaul.cli.page.histories import Histories
 from longhaul.domain.history import AttemptRecord, latest
 from longhaul.domain.lease import Lease, State
+from longhaul.ports import Leases
 
 T = TypeVar("T")
 
@@ -49,9 +49,9 @@ class Listing:
 
 
 def listing(
-    board: Board, wanted: Filter, page: int, histories: Histories, per_page: int = PER_PAGE
+    board: Board, wanted: Filter, page: int, leases: Leases, per_page: int = PER_PAGE
 ) -> Listing:
-    """One page of one filter. Calls AWS for attempts that are not known."""
+    """One page of one filter. Calls AWS for the attempts of jobs that were tried again."""
     rows = wanted.choose(board.jobs)
     chosen = {run_of(row) for row in rows}
     stages = [each.stage.name for each in board.stages]
@@ -61,7 +61,7 @@ def listing(
     shown = _part(found, page, per_page)
     # Of most jobs the row has the only attempt.
     retried = [row for run in shown for row in run.jobs if row.attempt.number > 1]
-    attempts = histories.of(retried[:per_page])
+    attempts = leases.history(retried[:per_page])
     return Listing(
         board=board,
         page=page,

@@ -94,7 +94,8 @@ class OriginReader:
                 origins.append(origin)
             elif _operation(each) != "replace":  # which changes no rows
                 others += 1
-        notes = [_text(others, "change", "by other writers than Longhaul")] if others else []
+        changes = f"{others:,} change{'' if others == 1 else 's'} by other writers than Longhaul"
+        notes = [changes] if others else []
         if len(origins) > MAX_ORIGINS:
             notes.append(f"the latest {MAX_ORIGINS} of {len(origins):,} outputs in it")
         kept = tuple(reversed(origins[:MAX_ORIGINS]))
@@ -142,7 +143,3 @@ def _summary(snapshot: "Snapshot") -> dict[str, str]:
 
 def _operation(snapshot: "Snapshot") -> str:
     return snapshot.summary.operation.value if snapshot.summary else ""
-
-
-def _text(count: int, what: str, by: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'} {by}"

@@ -48,23 +48,19 @@ class Known:
 
 @dataclass(frozen=True)
 class Step:
-    """One place of the walk, so many steps from its begin."""
+    """One place of the walk, so many steps from its begin; then each attempt that wrote to it.
+
+    What `writer` had read comes next.
+    """
 
     depth: int
     wanted: Wanted
     known: Known
+    writer: Origin | None = None
 
     @property
     def version(self) -> str:
         return self.wanted.version or self.known.version
-
-
-@dataclass(frozen=True)
-class Wrote:
-    """An attempt that wrote to the place before it; what it had read comes next."""
-
-    depth: int
-    origin: Origin
 
 
 Look = Callable[[Wanted], Known]
@@ -74,11 +70,11 @@ _AGAIN: Final = Known(note="shown above")
 _TOO_MANY: Final = Known(note=f"not looked up: there are more than {MAX_PLACES} places")
 
 
-def upstream(first: Wanted, look: Look) -> Iterator[Step | Wrote]:
+def upstream(first: Wanted, look: Look) -> Iterator[Step]:
     """What the data comes from, each place before what that was made of."""
     looked = set[tuple[str, str]]()
 
-    def visit(wanted: Wanted, depth: int) -> Iterator[Step | Wrote]:
+    def visit(wanted: Wanted, depth: int) -> Iterator[Step]:
         place = (wanted.place, wanted.version)
         if wanted.read is not None and wanted.writer is None:
             known = _ELSEWHERE
@@ -91,16 +87,11 @@ def upstream(first: Wanted, look: Look) -> Iterator[Step | Wrote]:
             known = look(wanted)
         yield Step(depth, wanted, known)
         for origin in known.origins:
-            yield Wrote(depth, origin)
+            yield Step(depth, wanted, known, origin)
             for read in origin.inputs:
-                for each in _read(read, origin):
-                    yield from visit(each, depth + 1)
+                # An input may be the outputs of several jobs.
+                for writer in read.writers or (None,):
+                    place_read = writer.place if writer else read.path
+                    yield from visit(Wanted(place_read, read, origin, writer), depth + 1)
 
     return visit(first, 0)
-
-
-def _read(read: InputRead, by: Origin) -> list[Wanted]:
-    """The data of an input, which may be the outputs of several jobs."""
-    if not read.writers:
-        return [Wanted(read.path, read, by)]
-    return [Wanted(writer.place, read, by, writer) for writer in read.writers]

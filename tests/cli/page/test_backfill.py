@@ -22,11 +22,6 @@ def test_its_name_opens_its_graph_in_the_place_of_a_job(world: World, visitor: V
     )
 
 
-def test_an_unknown_name_is_no_backfill(world: World, visitor: Visitor) -> None:
-    backfill(world, 2, 1)
-    assert visitor.get("/job", stage="main", id="october").status_code == 404
-
-
 def test_its_page_is_a_grid_of_its_values(world: World, visitor: Visitor) -> None:
     backfill(world, 6, 5)
     page = visitor.read("/job", **NAME)
@@ -83,17 +78,6 @@ def test_where_none_of_it_has_died_the_page_calls_no_rerun_done(
     did = words(visitor.do("/do/rerun-dead", key="main#oct"))
     assert "none has died or was cancelled" in did
     assert "runs again" not in did
-
-
-def test_successes_of_it_are_read_once(world: World, visitor: Visitor) -> None:
-    backfill(world, 31, 31)
-    visitor.read("/job", **NAME)
-    world.clock.advance(2)
-    world.aws.gate.counts.clear()
-    visitor.read("/job", **NAME)
-    counts = world.aws.gate.counts
-    assert counts["dynamodb.GetItem"] == 1
-    assert counts["dynamodb.BatchGetItem"] == 2  # the backfill, and its other jobs
 
 
 def test_a_refresh_of_a_cancelled_backfill_that_goes_on_says_so(

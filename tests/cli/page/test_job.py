@@ -1,13 +1,11 @@
 """The page of a job."""
 
-import json
 import re
 from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from longhaul.cli.target import Target
 from longhaul.domain import transitions
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage
@@ -16,9 +14,9 @@ from longhaul.domain.results import Results
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from simulation.aws.service import Answer, Call, Proceed
-from tests.builders import OUTPUT, running, stage
-from tests.cli.conftest import PLACE, World
-from tests.cli.page.conftest import ROOT, Elements, Visitor, visitor_of, words
+from tests.builders import OUTPUT, running
+from tests.cli.conftest import World
+from tests.cli.page.conftest import ROOT, Elements, Visitor, words
 from tests.cli.page.scenes import EVIL, started, succeeded
 
 
@@ -81,30 +79,6 @@ def test_a_job_that_ended_without_a_log_will_not_write_one(world: World, visitor
     assert "Log No log: it had no task" in words(visitor.read("/job", stage="main", id="ended"))
 
 
-def test_hostile_text_of_a_job_stays_text(world: World, visitor: Visitor) -> None:
-    lease = started(world, world.claim("evil"), 0.5, EVIL)
-    world.parts.requests.put(lease.request_ref, Message(json.dumps({"params": {EVIL: EVIL}}), {}))
-    world.aws.logs.write(
-        world.settings.job_log_group,
-        f"{FARGATE.log_prefix}task-evil-1",
-        EVIL,
-        json.dumps({"message": EVIL}),
-    )
-    world.end(lease, OutcomeClass.FAILED, EVIL)
-    page = visitor.read("/job", stage="main", id="evil")
-    elements = Elements(page)
-    assert len(elements.of("script")) == 1
-    assert {each.get("src") for each in elements.of("img")} == {f"{ROOT}/static/icon.svg"}
-    assert not [
-        name
-        for _, attributes in elements.found
-        for name in attributes
-        if name.startswith("on") or name == "style"
-    ]
-    assert not set("\u202e\x1b\x07") & set(page)
-    assert page.count("&lt;script&gt;") >= 5
-
-
 def test_a_request_that_is_no_json_or_is_gone_causes_no_error(
     world: World, visitor: Visitor
 ) -> None:
@@ -143,9 +117,7 @@ def test_an_impossible_job_id_is_not_found(
     assert not world.aws.gate.counts
 
 
-def test_a_look_reads_row_log_and_root_and_the_request_only_once(
-    world: World, visitor: Visitor
-) -> None:
+def test_a_look_reads_row_log_root_and_request(world: World, visitor: Visitor) -> None:
     started(world, world.claim("job", lineage=Lineage(root="main#year", parent="main#year")))
     world.claim("year")
     visitor.read("/job", stage="main", id="job")
@@ -154,6 +126,8 @@ def test_a_look_reads_row_log_and_root_and_the_request_only_once(
     visitor.read("/job", stage="main", id="job")
     assert dict(world.aws.gate.counts) == {
         "dynamodb.GetItem": 2,
+        "dynamodb.BatchGetItem": 1,  # its attempts
+        "s3.GetObject": 1,
         "logs.GetLogEvents": 1,
     }
 
@@ -178,27 +152,25 @@ def test_when_the_log_cannot_be_read_the_last_state_is_shown(
     assert "plain line of job" in shown
 
 
-class TestSeveralStages:
-    @pytest.fixture
-    def night(self, world: World) -> Visitor:
-        known = world.settings.model_copy(
-            update={"stages": (*world.settings.stages, stage(name="night"))}
-        )
-        replace(world, settings=known).deploy()
-        return visitor_of(Target(PLACE, None), world)
-
-    def test_an_id_is_found_in_any_stage(self, world: World, night: Visitor) -> None:
-        world.claim("one", of=stage(name="night"))
-        assert (
-            night.get("/find", id=" one ").headers["Location"] == f"{ROOT}/job?stage=night&id=one"
-        )
-
-    def test_an_id_in_two_stages_leads_to_a_question(self, world: World, night: Visitor) -> None:
-        world.claim("both")
-        world.claim("both", of=stage(name="night"))
-        assert "used in several stages: main night" in words(night.read("/find", id="both"))
-        assert "Nothing is known of it" in night.read("/find", id="nobody")
-        assert night.get("/find", id=EVIL).status_code == 400
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (" one ", "job?stage=clean&id=one"),
+        ("october", "job?stage=clean&id=one"),  # a label
+        ("alo", "job?stage=main&id=alone"),
+        ("both", "?window=7d&text=both"),
+        ("nobody", "?window=7d&text=nobody"),
+    ],
+)
+def test_what_is_looked_for_is_a_page_or_a_filter_of_the_list(
+    world: World, pipeline: Visitor, text: str, found: str
+) -> None:
+    clean = world.settings.stages[1]
+    world.claim("one", of=clean, label="october")
+    world.claim("alone")
+    world.claim("both")
+    world.claim("both", of=clean)
+    assert pipeline.get("/find", id=text).headers["Location"] == f"{ROOT}/{found}"
 
 
 def measured(world: World, job_id: str, seconds: float, rows: int, **metrics: float) -> Lease:

@@ -1,13 +1,8 @@
 """Dead letters are received only when a person asks."""
 
-import json
-
-from longhaul.domain import attributes
-from longhaul.domain.attributes import text
-from tests.builders import DEAD_LETTER_QUEUE_URL
 from tests.cli.conftest import World
-from tests.cli.page.conftest import ROOT, Elements, Visitor, words
-from tests.cli.page.scenes import EVIL, dead
+from tests.cli.page.conftest import Elements, Visitor, words
+from tests.cli.page.scenes import dead
 from tests.cli.page.test_actions import keys_asked
 
 
@@ -48,30 +43,6 @@ def test_what_died_of_the_same_is_a_group_of_which_the_dead_run_again(
     visitor.do("/do/rerun", key=["main#day-1"])
     (queued,) = world.queued()
     assert queued["MessageAttributes"]["job_id"]["StringValue"] == "day-1"
-
-
-def test_hostile_text_in_a_letter_stays_text(world: World, visitor: Visitor) -> None:
-    said = text(json.dumps({"class": EVIL, "reason": EVIL, "key": f"main#{EVIL}"}))
-    world.aws.sqs.send_message(
-        QueueUrl=DEAD_LETTER_QUEUE_URL,
-        MessageBody=EVIL.replace("\x1b", "").replace("\x07", ""),
-        MessageAttributes={
-            attributes.EXPLANATION: {"DataType": "String", "StringValue": said["stringValue"]}
-        },
-    )
-    world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="whatever")
-    page = visitor.read("/dead-letters", stage="main")
-    elements = Elements(page)
-    assert len(elements.of("script")) == 1
-    assert not [
-        name
-        for _, given in elements.found
-        for name in given
-        if name.startswith("on") or name == "style"
-    ]
-    assert not set("\u202e\x1b\x07") & set(page)
-    assert all(str(each["href"]).startswith((f"{ROOT}/", "#")) for each in elements.of("a"))
-    assert "no reason attached" in page
 
 
 def test_a_long_list_of_letters_is_cut_and_says_so(world: World, visitor: Visitor) -> None:
