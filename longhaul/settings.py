@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 VARIABLE = "LONGHAUL_SETTINGS"
 """Name of the environment variable that holds `RuntimeSettings` as JSON."""
@@ -119,24 +119,6 @@ class LeaseSettings(Model):
     renew_age_s: int = Field(default=7 * 86_400, ge=1)
     # A released job whose message has not come this long after its back-off gets a copy.
     missing_after_s: int = Field(default=6 * 3_600, ge=1)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "LeaseSettings":
-        if self.beat_floor_s > self.beat_ceiling_s:
-            raise ValueError(
-                f"beat_floor_s ({self.beat_floor_s}) must not exceed "
-                f"beat_ceiling_s ({self.beat_ceiling_s})"
-            )
-        if self.backoff_base_s > self.backoff_cap_s:
-            raise ValueError(
-                f"backoff_base_s ({self.backoff_base_s}) must not exceed "
-                f"backoff_cap_s ({self.backoff_cap_s})"
-            )
-        if self.defer_min_s > self.defer_max_s:
-            raise ValueError(
-                f"defer_min_s ({self.defer_min_s}) must not exceed defer_max_s ({self.defer_max_s})"
-            )
-        return self
 
 
 class RequestLimits(Model):

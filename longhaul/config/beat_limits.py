@@ -1,7 +1,9 @@
 """What the times of the beats must fit: the history, and SQS's 12 hours. Imports no CDK."""
 
+from collections.abc import Iterator
 from typing import Final
 
+from longhaul.config.errors import Case
 from longhaul.domain.beat import MAX_VISIBILITY_S, interval_s, visibility_s
 from longhaul.domain.request import MAX_TIMEOUT_S
 from longhaul.settings import LeaseSettings
@@ -25,38 +27,27 @@ def beats_of(duration_s: int, lease: LeaseSettings) -> int:
     return beats
 
 
-def check_beats(lease: LeaseSettings) -> None:
-    """Check that the longest job fits the history.
-
-    Raises:
-        ValueError: it does not; the message has the numbers.
-    """
+def beat_cases(lease: LeaseSettings) -> Iterator[Case]:
+    """The longest job fits the history, and SQS shows no message before it is handed over."""
     events = beats_of(MAX_TIMEOUT_S, lease) * EVENTS_OF_A_BEAT
-    if events > MAX_EVENTS_OF_BEATS:
-        raise ValueError(
-            f"with these beats a job of 7 days needs {events:,} events of its execution's "
-            f"history ({EVENTS_OF_A_BEAT} a beat); at most {MAX_EVENTS_OF_BEATS:,} leave room for "
-            "the rest before Step Functions ends the execution at 25,000; raise "
-            f"lease.beat_ceiling_s ({lease.beat_ceiling_s}; the default is 300), or "
-            f"lease.beat_fraction ({lease.beat_fraction})"
-        )
-
-
-def check_hand_over(lease: LeaseSettings) -> None:
-    """Check that a message is handed over before SQS makes it visible by itself.
-
-    A beat decides by the age of the receive. One that comes just before the age is followed by one
-    after the longest wait, and that one may be as late as the visibility allows.
-
-    Raises:
-        ValueError: it would be too late; the message has the numbers.
-    """
+    yield Case(
+        ("lease",),
+        events > MAX_EVENTS_OF_BEATS,
+        f"with these beats a job of 7 days needs {events:,} events of its execution's history "
+        f"({EVENTS_OF_A_BEAT} a beat); at most {MAX_EVENTS_OF_BEATS:,} leave room for the rest "
+        "before Step Functions ends the execution at 25,000; raise lease.beat_ceiling_s "
+        f"({lease.beat_ceiling_s}; the default is 300), or lease.beat_fraction "
+        f"({lease.beat_fraction})",
+    )
+    # A beat decides by the age of the receive. One that comes just before the age is followed by
+    # one after the longest wait, and that one may be as late as the visibility allows.
     longest_s = visibility_s(lease.beat_ceiling_s, 0, lease)
     latest_s = lease.hand_over_age_s + longest_s
-    if latest_s > MAX_VISIBILITY_S:
-        raise ValueError(
-            f"with these beats a hand-over comes up to {latest_s:,} s after the receive "
-            f"(lease.hand_over_age_s {lease.hand_over_age_s:,} and {longest_s:,} of the longest "
-            f"wait, for which a beat extends), but SQS hides a message for {MAX_VISIBILITY_S:,} s "
-            "at most; lower lease.hand_over_age_s or lease.beat_ceiling_s"
-        )
+    yield Case(
+        ("lease",),
+        latest_s > MAX_VISIBILITY_S,
+        f"with these beats a hand-over comes up to {latest_s:,} s after the receive "
+        f"(lease.hand_over_age_s {lease.hand_over_age_s:,} and {longest_s:,} of the longest wait, "
+        f"for which a beat extends), but SQS hides a message for {MAX_VISIBILITY_S:,} s at most; "
+        "lower lease.hand_over_age_s or lease.beat_ceiling_s",
+    )

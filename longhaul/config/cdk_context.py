@@ -5,14 +5,14 @@ Imports no CDK, so that a wrong setting is refused before a construct is made.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from longhaul.config.errors import SettingsError
+from longhaul.config.errors import Problem, SettingsError
+from longhaul.config.rules import problems
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.stages import AdvancedStageDeployment
 
@@ -32,32 +32,24 @@ def load(usual: JsonValue, override: JsonValue) -> Settings:
     raise SettingsError("\n".join(each.at(CONTEXT_KEY) for each in result))
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A wrong setting: where it is, and why it is wrong."""
-
-    location: tuple[int | str, ...]
-    why: str
-
-    def at(self, where: str) -> str:
-        """As a line that begins with where the settings are."""
-        return f"{'.'.join(map(str, (where, *self.location)))}: {self.why}"
-
-
 def merged(usual: JsonValue, override: JsonValue) -> dict[str, JsonValue]:
     """Raises SettingsError: one of them is no object."""
     return _merge(_as_object(usual), _as_object(override))
 
 
 def read(content: Mapping[str, JsonValue]) -> Settings | Sequence[Problem]:
-    """The settings, or everything that is wrong with them."""
+    """The settings, or everything that is wrong with them.
+
+    What they mean for each other is looked at once each of them is what it may be.
+    """
     try:
-        return Settings.model_validate_json(json.dumps(content), strict=True)
+        settings = Settings.model_validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
         return [
             Problem(detail["loc"], _explain(detail))
             for detail in _causes(error.errors(include_url=False))
         ]
+    return list(problems(settings)) or settings
 
 
 def _as_object(value: JsonValue) -> dict[str, JsonValue]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-from longhaul.config.cdk_context import Problem
+from longhaul.config.errors import Problem
 from longhaul.config.metric_alarm import watched
 from longhaul.config.rights import input_prefixes
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES

@@ -12,8 +12,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from longhaul.config.cdk_context import Problem, merged, read
-from longhaul.config.errors import SettingsError
+from longhaul.config.cdk_context import merged, read
+from longhaul.config.errors import Problem, SettingsError
 from longhaul.config.known import unfit
 from longhaul.config.project_file import FILE, LOCAL, read_file
 from longhaul.config.settings import CONTEXT_KEY, Settings

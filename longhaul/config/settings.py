@@ -1,23 +1,19 @@
-"""The settings of a deployment: one typed, frozen value, validated once.
+"""The settings of a deployment: one typed, frozen value.
 
 The key `longhaul` of `cdk.json` holds the usual settings; `-c longhaul='{…}'` or `CDK_CONTEXT_JSON`
-override single ones (`longhaul.config.cdk_context`). Imports no CDK.
+override single ones (`longhaul.config.cdk_context`). What they mean for each other is in
+`longhaul.config.rules`. Imports no CDK.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from longhaul.config.beat_limits import check_beats, check_hand_over
-from longhaul.config.rights import TO_COME, PolicyName, bucket_in
+from longhaul.config.rights import TO_COME, PolicyName
 from longhaul.config.sizes import Sizes
-from longhaul.config.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix
-from longhaul.domain.beat import least_stall_timeout_s
-from longhaul.domain.secret_refs import SecretRef
-from longhaul.domain.tables import TablePath
+from longhaul.config.stages import Prefix, StageDeployment
 from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.settings import DATABASE_NAME, TABLE_NAME, Architecture, LeaseSettings, Model
 
@@ -26,10 +22,6 @@ CONTEXT_KEY: Final = "longhaul"
 
 SWEEP_PERIOD: Final = timedelta(minutes=5)
 """The clock starts a sweep this often."""
-
-MAX_QUEUE_NAME: Final = 80
-
-MAX_SCHEDULE_NAME: Final = 64
 
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 400, 731, 1096, 1827, 2557, 3653]
 BucketName = Annotated[str, Field(pattern=rf"^([a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]|{TO_COME})$")]
@@ -69,25 +61,6 @@ class NetworkSettings(Model):
     assign_public_ip: bool = True
     # Log every connection of the stack's own VPC, accepted or not.
     flow_logs: bool = False
-
-    @model_validator(mode="after")
-    def _named_whole(self) -> "NetworkSettings":
-        if self.vpc_id is not None and not self.subnet_ids:
-            raise ValueError(
-                "subnet_ids is missing: an existing vpc_id needs the subnets in which tasks may run"
-            )
-        if self.vpc_id is None and self.subnet_ids:
-            raise ValueError("vpc_id is missing: subnet_ids belong to an existing VPC")
-        if self.vpc_id is not None and self.zones:
-            raise ValueError("zones are of the VPC of our own: subnet_ids name those of yours")
-        if self.vpc_id is not None and self.flow_logs:
-            raise ValueError("flow_logs belong to the VPC of our own: vpc_id names one of yours")
-        if self.vpc_id is None and not self.assign_public_ip:
-            raise ValueError(
-                "assign_public_ip must be true without a vpc_id: "
-                "the VPC of our own has no NAT, so a task without a public IP reaches nothing"
-            )
-        return self
 
 
 class Settings(Model):
@@ -172,275 +145,6 @@ class Settings(Model):
     # Where pip takes packages from when the image is built. Without a password, which the image
     # would show.
     pip_index: Annotated[str, Field(pattern=r"^https?://[^\s@]+$")] | None = None
-
-    @model_validator(mode="after")
-    def _stages_apart(self) -> "Settings":
-        taken = {"Jobs": "the first stage's outputs", "DeadLetter": "the first stage's outputs"}
-        for stage in self.stages:
-            name = pascal(stage.name)
-            if name in taken:
-                raise ValueError(
-                    f"stage {stage.name!r} clashes with {taken[name]}: a stage's name is part of "
-                    f"its jobs' keys, and as {name} of its outputs, so both must be unique"
-                )
-            taken[name] = f"stage {stage.name!r}"
-        return self
-
-    @model_validator(mode="after")
-    def _stages_chained(self) -> "Settings":
-        check_pipelines(self.stages)
-        return self
-
-    @model_validator(mode="after")
-    def _engines_deployed(self) -> "Settings":
-        if self.sizes.tiny and self.image_compression != "gzip":
-            raise ValueError(
-                "sizes.tiny needs image_compression gzip: "
-                "AWS does not say that Lambda takes images packed otherwise"
-            )
-        for stage in self.stages:
-            if stage.size == "tiny" and (
-                self.sizes.tiny is None or stage.advanced.engine != "fargate"
-            ):
-                raise ValueError(
-                    f"stage {stage.name!r} has the size tiny, which needs the setting sizes.tiny "
-                    "({} will do) and no other engine"
-                )
-        if self.emr_serverless is not None:
-            self.emr_serverless.check(self.sizes, allow_file_paths=self.allow_file_paths)
-            return self
-        for stage in self.stages:
-            if stage.advanced.engine == "emr-serverless":
-                raise ValueError(
-                    f"stage {stage.name!r} runs on emr-serverless, "
-                    "which needs the setting emr_serverless ({} will do)"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _beats_fit_the_history(self) -> "Settings":
-        # The local profile beats every few seconds, and its jobs last for minutes.
-        if not self.allow_file_paths:
-            check_beats(self.lease)
-            check_hand_over(self.lease)
-        return self
-
-    @model_validator(mode="after")
-    def _stalls_are_no_late_reports(self) -> "Settings":
-        least_s = least_stall_timeout_s(self.lease)
-        for stage in self.stages:
-            if (stall_s := stage.advanced.stall_timeout_s) < least_s:
-                raise ValueError(
-                    f"stage {stage.name!r}: stall_timeout_s ({stall_s}) is too short for jobs that "
-                    f"report every {self.lease.progress_period_s:g} s "
-                    f"(lease.progress_period_s); at least {least_s}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _triggers_readable(self) -> "Settings":
-        known = (*self.input_buckets, *self.output_buckets)
-        for stage in self.stages:
-            bucket = stage.advanced.on_object.bucket if stage.advanced.on_object else None
-            if bucket is not None and bucket not in known:
-                raise ValueError(
-                    f"stage {stage.name!r} has an on_object for the bucket {bucket!r}, which jobs "
-                    "may not read; add it to input_buckets"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _prefixes_known(self) -> "Settings":
-        writable = self.output_buckets
-        for stage in self.stages:
-            for name, prefixes, known, setting in (
-                (
-                    "input_prefixes",
-                    stage.advanced.limits.input_prefixes,
-                    (*self.input_buckets, *writable),
-                    "input_buckets or output_buckets",
-                ),
-                (
-                    "output_prefixes",
-                    stage.advanced.limits.output_prefixes,
-                    writable,
-                    "output_buckets",
-                ),
-            ):
-                for prefix in prefixes or ():
-                    if (bucket := bucket_in(prefix)) and bucket not in known:
-                        raise ValueError(
-                            f"stage {stage.name!r} has {prefix!r} in limits.{name}, and jobs may "
-                            f"not use the bucket {bucket!r}; add it to {setting}"
-                        )
-        return self
-
-    @model_validator(mode="after")
-    def _roles_here(self) -> "Settings":
-        for stage in self.stages:
-            roles = [stage.advanced.role] if stage.advanced.role else []
-            for what, arns, why in (
-                ("role", roles, "services take roles of their own account alone"),
-                (
-                    "managed policy",
-                    stage.advanced.managed_policies,
-                    "roles take those of theirs, or AWS's",
-                ),
-            ):
-                for account in (each.split(":")[4] for each in arns if each.startswith("arn:")):
-                    if account != "aws" and self.account not in (None, account):
-                        raise ValueError(
-                            f"stage {stage.name!r} has a {what} of the account {account}, and the "
-                            f"stack is in {self.account}: {why}"
-                        )
-        return self
-
-    @model_validator(mode="after")
-    def _secrets_reachable(self) -> "Settings":
-        for stage in self.stages:
-            for name, text in stage.advanced.secrets.items():
-                ref = SecretRef.parse(text)
-                if ref.region and self.region not in (None, ref.region):
-                    raise ValueError(
-                        f"stage {stage.name!r} has a secret {name} in {ref.region}, and the stack "
-                        f"is in {self.region}: name one of there, such as a replica"
-                    )
-                if ref.service == "ssm" and self.emr_serverless is not None:
-                    raise ValueError(
-                        f"stage {stage.name!r} has the parameter of SSM {name} in its secrets, "
-                        "which jobs on emr-serverless do not reach: keep it in Secrets Manager"
-                    )
-        return self
-
-    @model_validator(mode="after")
-    def _queues_nameable(self) -> "Settings":
-        for stage in self.stages:
-            longest = f"{queue_prefix(self.stack_name, stage)}-dead-letters"
-            if len(longest) > MAX_QUEUE_NAME:
-                raise ValueError(
-                    f"stack_name and the name of stage {stage.name!r} together make a queue name "
-                    f"of {len(longest)} characters ({longest}); SQS allows {MAX_QUEUE_NAME}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _schedules_nameable(self) -> "Settings":
-        # A schedule has the name with which its stage's queues begin.
-        for stage in self.stages:
-            name = queue_prefix(self.stack_name, stage)
-            if stage.schedule and len(name) > MAX_SCHEDULE_NAME:
-                raise ValueError(
-                    f"stage {stage.name!r} has a schedule, whose name would have {len(name)} "
-                    f"characters ({name}); EventBridge Scheduler allows {MAX_SCHEDULE_NAME}: "
-                    "shorten the stack_name, or give the stage a shorter name or queue_prefix"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _queues_apart(self) -> "Settings":
-        taken: dict[str, str] = {}
-        for stage in self.stages:
-            prefix = queue_prefix(self.stack_name, stage)
-            if stage.advanced.queue_prefix is None and "-" in stage.name:
-                before, _, name = stage.name.rpartition("-")
-                raise ValueError(
-                    f"stage {stage.name!r} would have the queue {prefix}-jobs, as would a stage "
-                    f"{name!r} of a stack '{self.stack_name}-{before}'; name the stage without a "
-                    f"hyphen, or, to keep queues that are deployed, give it the queue_prefix "
-                    f"{prefix!r}"
-                )
-            if prefix in taken:
-                raise ValueError(
-                    f"stage {stage.name!r} would have the queue {prefix}-jobs, "
-                    f"which is that of stage {taken[prefix]!r}; give it another queue_prefix"
-                )
-            taken[prefix] = stage.name
-        return self
-
-    @model_validator(mode="after")
-    def _notices_leave(self) -> "Settings":
-        ours = {
-            f"{queue_prefix(self.stack_name, stage)}-{kind}": stage.name
-            for stage in self.stages
-            for kind in ("jobs", "dead-letters")
-        }
-        for stage in self.stages:
-            if stage.advanced.notify is None:
-                continue
-            _, _, service, region, account, name = stage.advanced.notify.split(":")
-            is_here = self.account in (None, account) and self.region in (None, region)
-            if service == "sqs" and name in ours and is_here:
-                raise ValueError(
-                    f"stage {stage.name!r} would notify the queue {name}, which is that of stage "
-                    f"{ours[name]!r}: its events are no jobs; jobs that follow are the `next` of a "
-                    "stage"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _code_apart_from_outputs(self) -> "Settings":
-        for prefix in self.job_prefixes:
-            bucket, _, folder = prefix.removeprefix("s3://").partition("/")
-            if prefix.startswith("s3://") and not folder and bucket in self.output_buckets:
-                raise ValueError(
-                    f"job_prefixes has the whole bucket {bucket!r}, which jobs write "
-                    "(output_buckets): what a job writes there could be run; name a folder of it"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _named_once(self) -> "Settings":
-        # Each of these is the name of a construct.
-        for setting in ("input_buckets", "output_buckets", "optimized_tables"):
-            twice = [name for name, n in Counter(getattr(self, setting)).items() if n > 1]
-            if twice:
-                raise ValueError(f"{setting} names {', '.join(twice)} twice: name it once")
-        return self
-
-    @model_validator(mode="after")
-    def _databases_known(self) -> "Settings":
-        own = database_name(self.stack_name)
-        if self.own_database and own in self.table_databases:
-            raise ValueError(
-                f"table_databases names {own!r}, which is the stack's "
-                "own: the stack makes it, and it is always allowed; take it out, or set "
-                "own_database to false, if it is there already"
-            )
-        if self.optimized_tables and not self.own_database:
-            raise ValueError(
-                "optimized_tables are tables of the stack's own database, and own_database is "
-                "false; switch the optimizers on in Glue"
-            )
-        if self.catalog_key and not self.databases:
-            raise ValueError(
-                "catalog_key is the key of tables, of which there are none: own_database is "
-                "false, and table_databases is empty"
-            )
-        if self.lake_formation and not self.databases:
-            raise ValueError(
-                "lake_formation grants rights in databases, of which there are none: "
-                "own_database is false, and table_databases is empty"
-            )
-        for stage in self.stages:
-            output = stage.follow_on.output
-            if output and TablePath.of(output).database not in self.databases:
-                raise ValueError(
-                    f"stage {stage.name!r} has the follow_on.output {output}, in a database that "
-                    f"is neither the stack's own, {own!r}, nor in table_databases"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _keys_of_known_buckets(self) -> "Settings":
-        known = sorted({*self.input_buckets, *self.output_buckets, *self.code_buckets})
-        for bucket in self.kms_keys:
-            if bucket not in known:
-                raise ValueError(
-                    f"kms_keys names the bucket {bucket!r}, which no job reads or writes; "
-                    f"there are: {', '.join(known) or 'none'} (input_buckets, output_buckets and "
-                    "the buckets of job_prefixes)"
-                )
-        return self
 
     @property
     def databases(self) -> tuple[str, ...]:

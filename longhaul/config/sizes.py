@@ -1,7 +1,6 @@
 """The named sizes of jobs, and what Fargate sells. Imports no CDK."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from pydantic import Field, model_validator
 
@@ -89,29 +88,6 @@ class Sizes(Model):
     large: Size = Size(cpu=8192, memory_mib=32_768, disk_gib=120)
     # 16 vCPU, 96 GiB, 200 GiB of disk.
     xlarge: Size = Size(cpu=16_384, memory_mib=98_304, disk_gib=200)
-
-    @model_validator(mode="after")
-    def _ascending(self) -> "Sizes":
-        if self.tiny and self.tiny.memory_mib >= self.small.memory_mib:
-            raise ValueError(
-                f"small ({self.small.memory_mib} MiB) must have more memory than "
-                f"tiny ({self.tiny.memory_mib} MiB): "
-                "a job that ran out of memory is retried in the next size"
-            )
-        for (name, size), (next_name, next_size) in pairwise(self.by_name().items()):
-            if next_size.memory_mib <= size.memory_mib:
-                raise ValueError(
-                    f"{next_name} ({next_size.memory_mib} MiB) must have more memory than "
-                    f"{name} ({size.memory_mib} MiB): "
-                    "a job that ran out of memory is retried in the next size"
-                )
-            if next_size.disk_gib < size.disk_gib:
-                raise ValueError(
-                    f"{next_name} ({next_size.disk_gib} GiB) must not have less disk than "
-                    f"{name} ({size.disk_gib} GiB): a job that ran out of memory is retried "
-                    "in the next size, and its inputs must fit there too"
-                )
-        return self
 
     def by_name(self) -> dict[SizeName, Size]:
         """The sizes of Fargate's tasks, smallest first."""

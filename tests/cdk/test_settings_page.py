@@ -8,7 +8,6 @@ import pytest
 from pydantic import BaseModel
 
 from longhaul.config import settings_page
-from longhaul.config.beat_limits import check_beats, check_hand_over
 from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
 from longhaul.config.settings import Settings
@@ -71,8 +70,7 @@ def test_the_pages_name_no_time_of_the_lease_that_does_not_exist() -> None:
 )
 def test_what_the_page_recommends_is_allowed(lease: dict[str, Any]) -> None:
     text = settings_page.PAGE.read_text("utf-8")
-    settings = load(None, {"lease": lease})
-    check_beats(settings.lease)
+    load(None, {"lease": lease})
     for name, value in lease.items():
         assert f"`lease.{name}` {value}" in " ".join(text.split())
 
@@ -87,7 +85,3 @@ def test_a_hand_over_that_would_come_too_late_is_refused_with_the_numbers(
     with pytest.raises(SettingsError, match=f"{sum_s} s after the receive") as refused:
         load(None, {"lease": lease})
     assert "lease.hand_over_age_s" in str(refused.value)
-
-
-def test_the_usual_hand_over_leaves_room() -> None:
-    check_hand_over(LeaseSettings())

@@ -59,7 +59,7 @@ def test_the_defaults_of_a_stage_are_within_its_limits(
 ) -> None:
     with pytest.raises(SettingsError) as refused:
         load(None, {"stages": [{"name": "main", **stage}]})
-    assert re.sub(r"^longhaul\.stages\.0(\.advanced)?: ", "", str(refused.value)) == problem
+    assert str(refused.value).partition(": ")[2] == problem
 
 
 def test_the_stall_timeout_of_a_stage_has_room_for_late_reports() -> None:

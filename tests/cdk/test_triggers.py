@@ -162,7 +162,10 @@ def test_the_data_bucket_publishes_events_only_for_a_trigger(
             "stages.0.advanced.on_object.prefix: longhaul/ is Longhaul's own",
         ),
         ({"suffix": "*.csv"}, "stages.0.advanced.on_object.suffix: is"),
-        ({"bucket": "theirs"}, "longhaul: stage 'main' has an on_object for the bucket 'theirs'"),
+        (
+            {"bucket": "theirs"},
+            "stages.0.advanced.on_object.bucket: stage 'main' has an on_object for the bucket",
+        ),
         (
             {"request": {**REQUEST, "job_id": "one"}},
             "stages.0.advanced.on_object.request: job_id and object are made for each object",

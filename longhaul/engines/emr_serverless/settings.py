@@ -1,9 +1,11 @@
 """The settings of the engine `emr-serverless`. Imports no CDK."""
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from pydantic import Field
 
+from longhaul.config.errors import Case
 from longhaul.config.sizes import Sizes
 from longhaul.settings import Model
 
@@ -30,30 +32,27 @@ class EmrSettings(Model):
     # executors share the driver's disk.
     work_area: Literal["file:"] | None = None
 
-    def check(self, sizes: Sizes, *, allow_file_paths: bool) -> None:
-        """Check that jobs of every size can run.
-
-        Raises:
-            ValueError: a size cannot run; the message says why, and what is allowed.
-        """
-        if self.work_area is not None and not allow_file_paths:
-            raise ValueError(
-                "emr_serverless.work_area is a disk, which executors do not share: "
-                "it needs allow_file_paths"
-            )
+    def cases(self, sizes: Sizes, *, file_paths: bool) -> Iterator[Case]:
+        """Jobs of every size can run."""
+        yield Case(
+            ("emr_serverless", "work_area"),
+            self.work_area and not file_paths,
+            "emr_serverless.work_area is a disk, which executors do not share: it needs "
+            "allow_file_paths",
+        )
         for name, size in sizes.by_name().items():
-            if size.cpu not in CPU:
-                raise ValueError(
-                    f"sizes.{name}: cpu {size.cpu} is not sold by EMR Serverless; "
-                    f"with emr_serverless allowed: {', '.join(map(str, CPU))}"
-                )
+            yield Case(
+                ("sizes", name),
+                size.cpu not in CPU,
+                f"sizes.{name}: cpu {size.cpu} is not sold by EMR Serverless; with emr_serverless "
+                f"allowed: {', '.join(map(str, CPU))}",
+            )
             # A driver and one executor: with less, a job of that size would wait forever.
-            if (
-                2 * size.cpu > self.max_vcpu * 1024
-                or 2 * size.memory_mib > self.max_memory_gib * 1024
-            ):
-                raise ValueError(
-                    f"emr_serverless: max_vcpu {self.max_vcpu} and max_memory_gib "
-                    f"{self.max_memory_gib} do not hold a driver and an executor of size {name} "
-                    f"({size.cpu // 1024} vCPU, {size.memory_mib // 1024} GiB each)"
-                )
+            cpu, memory_mib = self.max_vcpu * 1024, self.max_memory_gib * 1024
+            yield Case(
+                ("emr_serverless",),
+                2 * size.cpu > cpu or 2 * size.memory_mib > memory_mib,
+                f"emr_serverless: max_vcpu {self.max_vcpu} and max_memory_gib "
+                f"{self.max_memory_gib} do not hold a driver and an executor of size {name} "
+                f"({size.cpu // 1024} vCPU, {size.memory_mib // 1024} GiB each)",
+            )
