@@ -260,15 +260,6 @@ def test_two_missing_sweeps_in_a_row_raise_no_alarm(
     assert rings([(at, state) for at, state in states if at > first]) is None
 
 
-def test_an_alarm_that_looks_back_one_minute_misses_a_late_metric(
-    rng: random.Random,
-) -> None:
-    one_minute = Alarm(60, 1, 1, "Maximum", "GreaterThanThreshold", 0, "notBreaching")
-    values = minutes(between(BEGINS, ENDS, 1, -1), "always as late as can be", rng)
-
-    assert rings(one_minute.play(values, END)) is None
-
-
 TABLES: list[tuple[str, int, dict[Missing, State]]] = [
     # From "How alarm state is evaluated when data is missing": 3 of 3, then 2 of 3. Where it says
     # "retained", the state is that of before.
@@ -303,40 +294,6 @@ def test_the_evaluation_follows_the_tables_of_the_documentation(
     ]
 
     assert rule.state(values, 60.0 * len(series), "INSUFFICIENT_DATA", extra=2) == expected
-
-
-def test_the_only_action_of_an_alarm_is_a_message_to_the_topic(varied: Synthesis) -> None:
-    alarms = varied.resources("AWS::CloudWatch::Alarm")
-
-    assert {
-        (
-            tuple(each.get("AlarmActions", ())),
-            tuple(each.get("OKActions", ())),
-            *each.get("InsufficientDataActions", ()),
-        )
-        for each in alarms.values()
-    } == {(("<AlarmsTopic>",), ())}
-    # Eight for each stage, two of a stage's settings, and five for the stack.
-    assert len(alarms) == 2 * 8 + 2 + 5
-
-
-def test_only_cloudwatch_of_this_account_may_publish_and_only_with_tls(usual: Synthesis) -> None:
-    statements = {
-        each["Sid"]: each
-        for each in usual.only("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
-    }
-
-    publish = statements.pop("AlarmsPublish")
-    assert (publish["Principal"], publish["Action"]) == (
-        {"Service": "cloudwatch.amazonaws.com"},
-        "sns:Publish",
-    )
-    assert publish["Condition"] == {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
-    (refusal,) = statements.values()
-    assert (refusal["Effect"], refusal["Condition"]) == (
-        "Deny",
-        {"Bool": {"aws:SecureTransport": "false"}},
-    )
 
 
 def test_what_jobs_measure_rings_by_the_settings_expressions(varied: Synthesis) -> None:

@@ -150,13 +150,6 @@ def test_triggers_that_would_start_each_other_are_refused(tmp_path: Path) -> Non
         build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
 
 
-def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:
-    stages = [{"advanced": {"limits": {"jobs": ["sql", "flights_cleam"]}}}]
-
-    with pytest.raises(SettingsError, match=r"limits\.jobs\.1: there is no job 'flights_cleam'"):
-        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
-
-
 def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
     usual: Synthesis, tmp_path: Path
 ) -> None:

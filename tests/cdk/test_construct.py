@@ -112,19 +112,6 @@ def test_two_in_one_stack_share_no_physical_name(template: dict[str, Any]) -> No
         assert len(names) == len(set(names)), kind
 
 
-def test_names_begin_with_those_of_the_stack_and_of_the_construct(
-    template: dict[str, Any],
-) -> None:
-    queues = {
-        each["QueueName"]
-        for each in resources(template, "AWS::SQS::Queue").values()
-        if "QueueName" in each
-    }
-
-    assert {name[:14] for name in queues} == {"Theirs-Nightly", "Theirs-Hourly-"}
-    assert {name.rpartition("-")[0].rpartition("-")[2] for name in queues} >= {"main", "reports"}
-
-
 def test_two_have_metrics_of_their_own(stack: Stack) -> None:
     nightly, hourly = child(stack, "Nightly"), child(stack, "Hourly")
 
@@ -192,20 +179,6 @@ def test_names_of_roles_fit_and_differ_whatever_their_stacks_are_called() -> Non
     for name in names:
         assert name.startswith(prefix)
         assert len(name) <= 64 - len("ap-southeast-1") + len("eu-central-1")
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"stages": [{"name": "main", "slots": 0}]}, "stages.0.slots: is 0; "),
-        ({"stage": []}, "stage: is not a setting; did you mean stages? allowed here: access_log_"),
-    ],
-)
-def test_a_wrong_setting_is_named(settings: Any, message: str) -> None:
-    with pytest.raises(SettingsError) as raised:
-        Longhaul(theirs(), "Longhaul", settings=settings)
-
-    assert str(raised.value).startswith(f"Theirs/Longhaul.{message}")
 
 
 def test_buckets_and_keys_that_the_same_app_makes_need_no_names() -> None:
@@ -392,10 +365,6 @@ def test_parts_are_found_by_stage_and_engine(stack: Stack) -> None:
         nightly.queue("reports").queue_arn
     )
     assert nightly.job_role("reports") is nightly.job_roles("reports")["fargate"]
-    assert nightly.data_bucket.node.path == "Theirs/Nightly/Data"
-    assert nightly.leases_table.node.path == "Theirs/Nightly/Leases/Table"
-    assert nightly.state_machine.node.path == "Theirs/Nightly/Workflow/Machine"
-    assert nightly.alarms_topic.node.path == "Theirs/Nightly/Alarms/Topic"
     with pytest.raises(ValueError, match=r"no stage 'nightly'; there are: main, reports"):
         nightly.queue("nightly")
     with pytest.raises(ValueError, match=r"no engine 'lambda'; there are: fargate"):
@@ -439,13 +408,3 @@ def test_drivers_may_read_no_more_of_the_apps_assets_than_their_own_stacks() -> 
     assert longhaul.job_role("main", "emr-serverless") is not longhaul.job_role("main")
     with pytest.raises(SettingsError, match=r"^Theirs/Longhaul/EmrServerless: .*\(bucket_prefix="):
         Longhaul(theirs(), "Longhaul", settings=Settings(emr_serverless=EmrSettings()))
-
-
-def test_the_command_finds_a_construct_by_outputs() -> None:
-    stack = theirs()
-    longhaul = Longhaul(stack, "Longhaul")
-
-    longhaul.add_outputs()
-
-    outputs = Template.from_stack(stack).to_json()["Outputs"]
-    assert {"JobsQueueUrl", "LeasesTableName", "DataBucketName"} <= outputs.keys()

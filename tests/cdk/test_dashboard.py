@@ -56,26 +56,6 @@ def test_alarms_on_our_metrics_name_metrics_that_the_handlers_emit(varied: Synth
     assert watched < known("main", "clean-up")
 
 
-def test_an_idle_stack_of_one_stage_stays_within_cloudwatchs_free_tier(usual: Synthesis) -> None:
-    # Ten metrics, ten alarms, three dashboards of up to 50 metrics (CloudWatch's pricing page).
-    # A sweep emits its metrics in an idle stack too.
-    from_work = {
-        StageMetric.STARTED,
-        StageMetric.SUCCEEDED,
-        StageMetric.FAILED,
-        StageMetric.INTERRUPTED,
-        StageMetric.NOT_PLACED,
-        StageMetric.OLDEST_REFUSED,
-        StageMetric.WASTED,
-        StageMetric.DEAD_LETTERED,
-        StageMetric.LEASE_LEFT,
-    }
-
-    assert len(set(StageMetric) - from_work) + len(SweeperMetric) <= 10
-    assert len(usual.resources("AWS::CloudWatch::Alarm")) <= 13  # three beyond it: 30 cents
-    assert len(shown(usual)) <= 50
-
-
 def test_the_dashboard_shows_the_state_of_every_alarm(usual: Synthesis) -> None:
     body: dict[str, Any] = json.loads(usual.only("AWS::CloudWatch::Dashboard")["DashboardBody"])
 

@@ -1,11 +1,9 @@
 """The rights of each role, compared whole: one right too many fails, as does a missing one."""
 
-import json
 from typing import Final
 
 import pytest
 
-from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS
 from tests.cdk.conftest import NOTIFIED, VARIED
 from tests.cdk.synthesis import Synthesis, as_list, readable, synthesize
 from tests.synthesized import once
@@ -138,41 +136,7 @@ def test_what_finishes_jobs_may_tell_the_targets_of_the_settings_and_no_others(
     assert all(each.startswith("<") for each in others)  # queues of the stack
 
 
-@pytest.mark.parametrize("role", ["SparkTaskRole", "EmrServerlessJobRole", "HeartbeatRole"])
-def test_attempts_and_beats_change_rows_of_jobs_alone(with_keys: Synthesis, role: str) -> None:
-    (statement,) = (
-        each
-        for each in with_keys.statements(role)
-        if any(action.startswith("dynamodb:") for action in as_list(each["Action"]))
-    )
-
-    # Neither the slots (`slots#…`) nor the arrivals at a join (`join#…`).
-    keys = ["main#*", "clean-up#*"] if role == "HeartbeatRole" else ["main#*"]
-    rows = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}}
-    # The heartbeat runs no code of a job's.
-    names = {"ForAllValues:StringEquals": {"dynamodb:Attributes": [*NAMED_BY_TASKS]}}
-    assert statement["Condition"] == (rows if role == "HeartbeatRole" else rows | names)
-
-
 ASKED: Final = {f"arn:aws:s3:::<Data>/longhaul/{name}/*" for name in ("requests", "joined")}
-
-
-@pytest.mark.parametrize("role", ["SparkTaskRole", "EmrServerlessJobRole"])
-def test_a_job_may_write_neither_code_nor_requests(with_keys: Synthesis, role: str) -> None:
-    denied = with_keys.denials(role)
-
-    never = {
-        "arn:aws:s3:::their-code/production/*",
-        "arn:aws:s3:::<Data>/jobs/*",
-        *ASKED,
-    }
-    of_another = {"<Data.Arn>/longhaul/*/clean-up!*"}
-    assert denied == {
-        "s3:*": of_another,
-        "s3:PutObject*": never,
-        "s3:DeleteObject*": never,
-        "s3:AbortMultipartUpload": never,
-    }
 
 
 @pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])
@@ -183,23 +147,6 @@ def test_no_function_may_write_code_or_delete_requests(varied: Synthesis, role: 
         "s3:DeleteObject*": code | ASKED,
         "s3:AbortMultipartUpload": code,
     }
-
-
-def test_a_job_reads_the_input_buckets_and_writes_the_output_buckets_of_the_settings(
-    varied: Synthesis,
-) -> None:
-    granted = varied.grants("SparkTaskRole")
-
-    bucket = "arn:aws:s3:::their-{}".format
-    assert granted["s3:GetObject"] == {
-        "<Data.Arn>/*",
-        bucket("input") + "/*",
-        bucket("output") + "/*",
-        bucket("code") + "/production/*",
-        "arn:aws:s3:::<Data>/jobs/*",
-    }
-    assert granted["s3:PutObject"] == {"<Data.Arn>/*", bucket("output") + "/*"}
-    assert granted["s3:ListBucket"] == {"<Data.Arn>", bucket("input"), bucket("output")}
 
 
 @pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole", "SparkTaskRole"])
@@ -276,65 +223,9 @@ def test_keys_are_used_through_s3_of_their_region_alone(with_keys: Synthesis) ->
         assert condition == {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
 
 
-def test_without_keys_no_role_may_use_one(usual: Synthesis) -> None:
-    assert "kms:" not in json.dumps(usual.template)
-
-
 def test_the_heartbeat_and_the_machine_use_no_key(varied: Synthesis) -> None:
     for role in ("HeartbeatRole", "WorkflowRole", "SparkExecutionRole"):
         assert not [action for action in varied.grants(role) if action.startswith("kms:")]
-
-
-def test_the_machine_runs_only_our_families_in_our_cluster(usual: Synthesis) -> None:
-    (statement,) = (
-        each
-        for each in usual.statements("WorkflowRole")
-        if "ecs:RunTask" in as_list(each["Action"])
-    )
-
-    assert statement["Resource"] == [
-        ARN.format(service="ecs", resource=f"task-definition/Longhaul-{size}:*")
-        for size in ("large", "medium", "small", "xlarge")
-    ]
-    assert statement["Condition"] == {"ArnEquals": {"ecs:cluster": "<SparkCluster.Arn>"}}
-
-
-def test_the_machine_tags_tasks_as_it_starts_them_and_none_that_runs(usual: Synthesis) -> None:
-    (statement,) = (
-        each
-        for each in usual.statements("WorkflowRole")
-        if "ecs:TagResource" in as_list(each["Action"])
-    )
-
-    assert set(as_list(statement["Resource"])) == TASKS
-    assert statement["Condition"] == {"StringEquals": {"ecs:CreateAction": "RunTask"}}
-
-
-def test_the_machine_passes_the_tasks_roles_to_ecs_alone(usual: Synthesis) -> None:
-    (statement,) = (
-        each
-        for each in usual.statements("WorkflowRole")
-        if "iam:PassRole" in as_list(each["Action"])
-    )
-
-    assert set(statement["Resource"]) == {"<SparkTaskRole.Arn>", "<SparkExecutionRole.Arn>"}
-    assert statement["Condition"] == {
-        "StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}
-    }
-
-
-def test_the_machine_follows_its_tasks_and_calls_two_functions(usual: Synthesis) -> None:
-    granted = usual.grants("WorkflowRole")
-
-    assert granted["ecs:StopTask"] == granted["ecs:DescribeTasks"] == TASKS
-    assert granted["lambda:InvokeFunction"] == {"<Heartbeat.Arn>", "<Settle.Arn>"}
-    rule = {ARN.format(service="events", resource="rule/StepFunctionsGetEventsForECSTaskRule")}
-    assert (
-        granted["events:PutRule"]
-        == granted["events:PutTargets"]
-        == granted["events:DescribeRule"]
-        == rule
-    )
 
 
 def test_no_policy_allows_a_wildcard_action(varied: Synthesis) -> None:
@@ -347,25 +238,6 @@ def test_no_policy_allows_a_wildcard_action(varied: Synthesis) -> None:
     }
 
     assert not [action for action in actions if "*" in action]
-
-
-def test_only_actions_that_support_no_resource_are_granted_on_all(usual: Synthesis) -> None:
-    on_all = {
-        action
-        for policy in usual.resources("AWS::IAM::Policy").values()
-        for statement in policy["PolicyDocument"]["Statement"]
-        if statement["Resource"] == "*"
-        for action in as_list(statement["Action"])
-    }
-
-    assert {action.partition(":")[0] for action in on_all} == {"ecr", "ecs", "logs", "xray"}
-    assert {action for action in on_all if action.startswith("ecs:")} == {
-        "ecs:ListTasks"
-    }  # the condition names the cluster
-    assert {action for action in on_all if action.startswith("ecr:")} == {
-        "ecr:GetAuthorizationToken"
-    }
-    assert not {"logs:PutLogEvents", "logs:CreateLogStream"} & on_all
 
 
 def test_services_use_a_role_for_this_account_alone(with_keys: Synthesis) -> None:
@@ -382,9 +254,3 @@ def test_services_use_a_role_for_this_account_alone(with_keys: Synthesis) -> Non
         (account,) = condition["StringEquals"].values()
         assert condition["StringEquals"] == {"aws:SourceAccount": account}
         assert account in ("123456789012", "<AWS::AccountId>")
-
-
-def test_no_role_has_a_managed_policy(usual: Synthesis) -> None:
-    assert not [
-        role for role in usual.resources("AWS::IAM::Role").values() if role.get("ManagedPolicyArns")
-    ]

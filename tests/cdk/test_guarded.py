@@ -89,11 +89,6 @@ def test_every_role_has_the_boundary_the_path_and_a_name_with_the_prefix(
     assert len(set(names)) == len(names)
 
 
-def test_roles_have_no_name_path_or_boundary_unless_the_settings_say_so(usual: Synthesis) -> None:
-    for role in usual.resources("AWS::IAM::Role").values():
-        assert not {"PermissionsBoundary", "Path", "RoleName"} & role.keys()
-
-
 def test_the_stack_is_deployed_with_the_bootstrap_of_that_qualifier(guarded: Synthesis) -> None:
     version = guarded.template["Parameters"]["BootstrapVersion"]["Default"]
     functions = guarded.resources("AWS::Lambda::Function").values()

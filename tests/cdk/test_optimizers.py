@@ -22,21 +22,6 @@ def test_each_named_table_has_the_three_optimizers(guarded: Synthesis, usual: Sy
     assert usual.resources("AWS::Glue::TableOptimizer") == {}
 
 
-def test_they_keep_what_a_job_of_seven_days_still_needs(guarded: Synthesis) -> None:
-    (retention, orphans) = (
-        next(
-            each["TableOptimizerConfiguration"]
-            for each in guarded.resources("AWS::Glue::TableOptimizer").values()
-            if each["Type"] == kind
-        )
-        for kind in ("retention", "orphan_file_deletion")
-    )
-    snapshots = retention["RetentionConfiguration"]["IcebergConfiguration"]
-    assert snapshots["SnapshotRetentionPeriodInDays"] == 7
-    files = orphans["OrphanFileDeletionConfiguration"]["IcebergConfiguration"]
-    assert files["OrphanFileRetentionPeriodInDays"] == 14
-
-
 def test_their_role_reaches_the_files_of_those_tables_alone(guarded: Synthesis) -> None:
     statements = {each["Sid"]: each for each in guarded.statements("TablesOptimizerRole")}
     folder = DELAYS.location("<Data.Arn>").removeprefix("s3://").removesuffix("delays")

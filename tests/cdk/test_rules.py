@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from cfnlint import lint_file
 from cfnlint.config import ManualArgs
+from statelint.config import Config
+from statelint.linter import Linter
+from statelint.problem import ProblemType
 
 from tests.cdk.synthesis import Synthesis
 
@@ -61,6 +64,12 @@ def test_cfn_lint_finds_nothing(name: str, request: pytest.FixtureRequest) -> No
     template = request.getfixturevalue(name).template_file
 
     assert [str(match) for match in lint_file(template, config=config)] == []
+
+
+def test_statelint_finds_nothing(synthesis: Synthesis) -> None:
+    # FLOAT: it wants `2.0` as a BackoffRate, because of Ruby; AWS takes `2`.
+    config = Config(ignored_problem_types=[ProblemType.FLOAT])
+    assert Linter.validate(synthesis.definition, config) == []
 
 
 def test_there_is_no_custom_resource(synthesis: Synthesis) -> None:

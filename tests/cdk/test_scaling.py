@@ -28,16 +28,6 @@ def holders(synthesis: Synthesis, actions: set[str]) -> dict[str, set[str]]:
     return found
 
 
-def test_no_resource_has_a_desired_count(varied: Synthesis) -> None:
-    kinds = {resource["Type"] for resource in varied.template["Resources"].values()}
-
-    assert not [
-        kind
-        for kind in kinds
-        if "AutoScaling" in kind or kind in ("AWS::ECS::Service", "AWS::ECS::TaskSet")
-    ]
-
-
 def test_no_role_may_read_a_metric_or_an_alarm(varied: Synthesis) -> None:
     actions = {
         action

@@ -85,22 +85,6 @@ def test_scheduler_may_send_only_to_the_stages_queue_and_its_dead_letter_queue(
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
 
 
-def test_a_stage_without_a_schedule_has_the_role_for_single_starts_and_no_schedule(
-    usual: Synthesis,
-) -> None:
-    assert usual.resources("AWS::Scheduler::Schedule") == {}
-    assert set(usual.grants("SchedulingMainRole")) == {"sqs:SendMessage"}
-
-
-def test_functions_do_not_get_what_only_the_stack_needs(varied: Synthesis) -> None:
-    known = varied.resources("AWS::Lambda::Function")["Dispatcher"]["Environment"]["Variables"][
-        "LONGHAUL_SETTINGS"
-    ]
-
-    assert "expression" not in known
-    assert "max_wait_s" not in known
-
-
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [

@@ -32,12 +32,6 @@ def test_an_override_may_be_json_text_as_on_the_command_line() -> None:
     assert load({"architecture": "arm64"}, '{"architecture": "x86_64"}').architecture == "x86_64"
 
 
-def test_a_list_replaces_the_usual_one() -> None:
-    settings = load({"stages": [{"name": "main", "slots": 10}]}, {"stages": [{"name": "other"}]})
-
-    assert [(stage.name, stage.slots) for stage in settings.stages] == [("other", 10)]
-
-
 def test_a_whole_bucket_is_not_both_output_and_code() -> None:
     buckets = {"output_buckets": ["theirs"], "job_prefixes": ["s3://theirs/"]}
     with pytest.raises(SettingsError, match="the whole bucket 'theirs', which jobs write"):

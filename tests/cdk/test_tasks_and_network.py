@@ -2,58 +2,13 @@ import json
 import re
 from typing import Any
 
-import pytest
-
 from tests.cdk.synthesis import Synthesis
 from tests.layers import DEMO_JOBS, ROOT, engine_files
-
-
-@pytest.mark.parametrize(
-    ("size", "cpu", "memory_mib", "disk_gib"),
-    [
-        ("Small", "1024", "4096", 30),
-        ("Medium", "4096", "16384", 60),
-        ("Large", "8192", "32768", 120),
-        ("Xlarge", "16384", "98304", 200),
-    ],
-)
-def test_each_size_is_a_task_definition_with_a_family_that_executions_can_name(
-    usual: Synthesis, size: str, cpu: str, memory_mib: str, disk_gib: int
-) -> None:
-    task = usual.resources("AWS::ECS::TaskDefinition")[f"Spark{size}"]
-
-    assert task["Family"] == f"Longhaul-{size.lower()}"
-    assert (task["Cpu"], task["Memory"], task["EphemeralStorage"]) == (
-        cpu,
-        memory_mib,
-        {"SizeInGiB": disk_gib},
-    )
-    assert (task["RequiresCompatibilities"], task["NetworkMode"]) == (["FARGATE"], "awsvpc")
-    assert task["RuntimePlatform"] == {"CpuArchitecture": "ARM64", "OperatingSystemFamily": "LINUX"}
-
-
-def test_the_largest_task_that_fargate_sells_is_a_size(varied: Synthesis) -> None:
-    task = varied.resources("AWS::ECS::TaskDefinition")["SparkXlarge"]
-    assert (task["Cpu"], task["Memory"]) == ("32768", "249856")
 
 
 def test_the_disk_that_every_task_has_is_not_requested(varied: Synthesis) -> None:
     # Fargate refuses an explicit 20 GiB.
     assert "EphemeralStorage" not in varied.resources("AWS::ECS::TaskDefinition")["SparkSmall"]
-
-
-def test_the_container_runs_the_runner_on_a_read_only_root_with_scratch_space(
-    usual: Synthesis,
-) -> None:
-    (container,) = usual.resources("AWS::ECS::TaskDefinition")["SparkSmall"]["ContainerDefinitions"]
-
-    assert (container["Name"], container["Command"]) == (
-        "job",
-        ["python", "-m", "longhaul.engines.fargate.runner"],
-    )
-    assert container["ReadonlyRootFilesystem"] is True
-    assert [mount["ContainerPath"] for mount in container["MountPoints"]] == ["/scratch", "/tmp"]
-    assert container["LinuxParameters"]["InitProcessEnabled"] is True
 
 
 def test_the_image_is_built_as_the_settings_say(usual: Synthesis, varied: Synthesis) -> None:
@@ -71,20 +26,6 @@ def test_the_image_is_built_as_the_settings_say(usual: Synthesis, varied: Synthe
     assert "dockerOutputs" not in source(usual)
     assert source(varied)["dockerBuildArgs"] == {"PIP_INDEX_URL": "https://pypi.example.com/simple"}
     assert "dockerBuildArgs" not in source(usual)
-
-
-def test_the_container_logs_to_the_jobs_log_group_without_blocking(usual: Synthesis) -> None:
-    (container,) = usual.resources("AWS::ECS::TaskDefinition")["SparkSmall"]["ContainerDefinitions"]
-
-    assert container["LogConfiguration"] == {
-        "LogDriver": "awslogs",
-        "Options": {
-            "awslogs-group": "<SparkLogs>",
-            "awslogs-region": "<AWS::Region>",
-            "awslogs-stream-prefix": "job",
-            "mode": "non-blocking",
-        },
-    }
 
 
 def test_a_stopped_task_has_the_stop_timeout_of_the_settings(
@@ -132,16 +73,6 @@ def test_the_image_does_not_run_as_root(usual: Synthesis) -> None:
     assert 'CMD ["python", "-m", "longhaul.engines.fargate.runner"]' in lines
 
 
-def test_the_own_network_has_public_subnets_gateway_endpoints_and_no_nat(usual: Synthesis) -> None:
-    assert len(usual.resources("AWS::EC2::Subnet")) == 2
-    assert not usual.resources("AWS::EC2::NatGateway")
-    assert not usual.resources("AWS::EC2::EIP")
-    assert {
-        (endpoint["VpcEndpointType"], endpoint["ServiceName"].rpartition(".")[2])
-        for endpoint in usual.resources("AWS::EC2::VPCEndpoint").values()
-    } == {("Gateway", "s3"), ("Gateway", "dynamodb")}
-
-
 def test_the_zones_of_the_own_network_may_be_named(guarded: Synthesis) -> None:
     assert {
         each["AvailabilityZone"] for each in guarded.resources("AWS::EC2::Subnet").values()
@@ -149,11 +80,6 @@ def test_the_zones_of_the_own_network_may_be_named(guarded: Synthesis) -> None:
         "eu-central-1b",
         "eu-central-1c",
     }
-
-
-def test_nothing_may_connect_to_a_task(usual: Synthesis) -> None:
-    assert "SecurityGroupIngress" not in usual.only("AWS::EC2::SecurityGroup")
-    assert not usual.resources("AWS::EC2::SecurityGroupIngress")
 
 
 def test_an_existing_network_is_used_as_it_is(varied: Synthesis) -> None:

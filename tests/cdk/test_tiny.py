@@ -5,9 +5,6 @@ from typing import Any
 
 import pytest
 from pydantic import JsonValue
-from statelint.config import Config
-from statelint.linter import Linter
-from statelint.problem import ProblemType
 
 from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
@@ -26,28 +23,8 @@ def function(with_tiny: Synthesis) -> dict[str, Any]:
     return with_tiny.resources("AWS::Lambda::Function")[FUNCTION]
 
 
-@pytest.fixture
-def states(with_tiny: Synthesis) -> dict[str, Any]:
-    found: dict[str, Any] = with_tiny.definition["States"]["RunUnderLease"]["Branches"][0]["States"]
-    return found
-
-
 def test_without_the_setting_nothing_of_it_is_in_the_template(usual: Synthesis) -> None:
     assert "tiny" not in json.dumps(usual.template)
-
-
-def test_the_setting_adds_a_function_and_its_role_and_removes_nothing(
-    usual: Synthesis, with_tiny: Synthesis
-) -> None:
-    before, after = usual.template["Resources"], with_tiny.template["Resources"]
-    added = after.keys() - before.keys()
-
-    assert sorted(after[name]["Type"] for name in added) == [
-        "AWS::IAM::Policy",
-        "AWS::IAM::Role",
-        "AWS::Lambda::Function",
-    ]
-    assert not before.keys() - after.keys()
 
 
 def test_it_is_the_image_of_the_tasks_with_lambdas_runtime_client_as_entry_point(
@@ -66,22 +43,6 @@ def test_it_is_the_image_of_the_tasks_with_lambdas_runtime_client_as_entry_point
     assert f"awslambdaric=={wanted} \\\n" in locked
 
 
-def test_sam_builds_the_image_with_a_user_that_can_add_the_emulator(
-    with_tiny: Synthesis,
-) -> None:
-    (metadata,) = (
-        resource["Metadata"]
-        for resource in with_tiny.template["Resources"].values()
-        if resource.get("Properties", {}).get("PackageType") == "Image"
-    )
-
-    # sam looks for an image's Dockerfile only where the CDK gives the property this name.
-    assert metadata["aws:asset:property"] == "Code.ImageUri"
-    assert metadata["aws:asset:dockerfile-path"] == "Dockerfile"
-    assert metadata["aws:asset:docker-build-args"] == {"RUN_AS": "root"}
-    assert metadata["SamResourceId"] == "LambdaFunction"
-
-
 def test_it_has_the_settings_memory_and_disk_and_outlasts_its_jobs(
     function: dict[str, Any],
 ) -> None:
@@ -91,40 +52,6 @@ def test_it_has_the_settings_memory_and_disk_and_outlasts_its_jobs(
     known = RuntimeSettings.model_validate_json(function["Environment"]["Variables"][VARIABLE])
     assert known.has_tiny
     assert known.tasks.sizes["tiny"].cpu == 2048
-
-
-def test_its_log_is_that_of_all_jobs(function: dict[str, Any]) -> None:
-    assert function["LoggingConfig"]["LogGroup"] == "<SparkLogs>"
-
-
-def test_the_claim_decides_whether_a_job_is_an_invocation(states: dict[str, Any]) -> None:
-    assert states["Engine"] == {
-        "Type": "Choice",
-        "Choices": [{"Variable": "$.engine", "StringEquals": "lambda", "Next": "RunOnLambda"}],
-        "Default": "RunOnFargate",
-    }
-    run = states["RunOnLambda"]
-    assert run["Resource"] == "arn:<AWS::Partition>:states:::lambda:invoke"
-    assert run["Parameters"] == {"FunctionName.$": "$.rights.function", "Payload.$": "$"}
-    assert states["MainRights"]["Result"]["function"] == f"<{FUNCTION}.Arn>"
-    assert (run["TimeoutSecondsPath"], "Retry" in run) == ("$.timeout_s", False)
-
-
-def test_statelint_finds_nothing_in_the_definition(with_tiny: Synthesis) -> None:
-    # FLOAT as in test_workflow.
-    config = Config(ignored_problem_types=[ProblemType.FLOAT])
-    assert Linter.validate(with_tiny.definition, config) == []
-
-
-def test_the_machine_alone_may_invoke_it(usual: Synthesis, with_tiny: Synthesis) -> None:
-    added = {
-        role: with_tiny.grants(role).get("lambda:InvokeFunction", set())
-        - usual.grants(role).get("lambda:InvokeFunction", set())
-        for role in ("WorkflowRole", "DispatcherRole", "HeartbeatRole", "SettleRole", "SweeperRole")
-    }
-    assert {role: found for role, found in added.items() if found} == {
-        "WorkflowRole": {f"<{FUNCTION}.Arn>"}
-    }
 
 
 def test_a_job_has_the_rights_of_fargate_and_may_write_its_log(with_tiny: Synthesis) -> None:
