@@ -47,6 +47,12 @@ DATABASE_NAME = r"[a-z0-9_]{1,128}"
 TABLE_NAME = r"[a-z0-9_]{1,180}"
 TableOutput = Annotated[str, Field(pattern=rf"^table://{DATABASE_NAME}/{TABLE_NAME}$")]
 
+_BUCKET = r"([a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|\$\{Token\[[^\]]+\]\})"
+_FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
+# `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also
+# allow `jobs-of-others`.
+Prefix = Annotated[str, Field(pattern=rf"^(s3://{_BUCKET}/{_FOLDERS}*|{_FOLDERS}+)$")]
+
 QUEUE_VISIBILITY_S = 120
 """For how long a jobs queue hides what the dispatcher received, unless that extends it."""
 
@@ -122,10 +128,10 @@ class LeaseSettings(Model):
 
 
 class RequestLimits(Model):
-    """The most that a request may ask of its stage: one message costs no more than this.
+    """The most that a request may ask for. A prefix may be a folder of the data bucket.
 
-    Judged when a run starts (`longhaul.domain.policy`). The largest cost of one job is
-    `max_attempts` times `max_timeout_s` of the size `max_size`.
+    Functions and tasks know its bucket. Judged when a run starts (`longhaul.domain.policy`). The
+    largest cost of one job is `max_attempts` times `max_timeout_s` of the size `max_size`.
     """
 
     # Out of memory also grows a job to this size and no further.
@@ -138,12 +144,12 @@ class RequestLimits(Model):
     max_attempts: int = Field(default=10, ge=1, le=100)
     # Names of the catalogue, and prefixes `s3://…/` of code within `job_prefixes`. None: all of
     # them.
-    jobs: tuple[str, ...] | None = None
+    jobs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     # `s3://bucket/…/`. None: wherever the settings of the stack allow. The role of the stage opens
     # these alone, and what the stages before it may write.
-    input_prefixes: tuple[str, ...] | None = None
+    input_prefixes: tuple[Prefix, ...] | None = None
     # As `input_prefixes`, to write and to read.
-    output_prefixes: tuple[str, ...] | None = None
+    output_prefixes: Annotated[tuple[Prefix, ...], Field(min_length=1)] | None = None
 
 
 class FollowOnSettings(Model):

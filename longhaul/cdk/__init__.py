@@ -16,10 +16,10 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.schedule import Schedule
 from longhaul.config.settings import NetworkSettings, Settings
 from longhaul.config.sizes import Size, Sizes, TinySize
-from longhaul.config.stages import AdvancedStageDeployment, StageDeployment, StageLimits
+from longhaul.config.stages import AdvancedStageDeployment, StageDeployment
 from longhaul.config.trigger import Trigger
 from longhaul.engines.emr_serverless.settings import EmrSettings
-from longhaul.settings import FollowOnSettings, LeaseSettings
+from longhaul.settings import FollowOnSettings, LeaseSettings, RequestLimits
 
 if TYPE_CHECKING:
     from longhaul.cdk.construct import Longhaul
@@ -31,13 +31,13 @@ __all__ = [
     "LeaseSettings",
     "Longhaul",
     "NetworkSettings",
+    "RequestLimits",
     "Schedule",
     "Settings",
     "SettingsError",
     "Size",
     "Sizes",
     "StageDeployment",
-    "StageLimits",
     "TinySize",
     "Trigger",
 ]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from longhaul.cdk.layer import LayerError
+from longhaul.cdk.bytecode import LayerError
 from longhaul.cdk.stack import LonghaulStack
 from longhaul.config.cdk_context import merged
 from longhaul.config.errors import SettingsError

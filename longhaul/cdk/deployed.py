@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from aws_cdk import ArnFormat, Stack
 
@@ -75,10 +75,23 @@ def runtime_settings(
     # Without defaults, to save room in the environment.
     content = known(settings, jobs, made).model_dump(mode="json", exclude_defaults=True)
     lengths = _lengths(settings, queues, data)
-    _check_length(content, lengths)
-    if settings.sizes.tiny is not None:
-        for name, variables in variables_of(settings.stages).items():
-            _check_room(name, as_json({name: variables}), content, lengths)
+    length = _longest(json.dumps(content), lengths)
+    if length > ROOM_FOR_SETTINGS:
+        raise SettingsError(
+            f"{CONTEXT_KEY}: needs up to {length} bytes of a function's environment, "
+            f"which has {ROOM_FOR_SETTINGS} for it; "
+            "use fewer stages or buckets, or shorter names"
+        )
+    # The function of a stage's tiny jobs has its variables beside it all.
+    room = ROOM_FOR_SETTINGS - length
+    for name, variables in variables_of(settings.stages).items() if settings.sizes.tiny else ():
+        needed = _longest(as_json({name: variables}), lengths)
+        if needed > room:
+            raise SettingsError(
+                f"{CONTEXT_KEY}: environment and secrets of stage {name!r} need up to {needed} "
+                "bytes of the environment of its function for the size tiny, which has "
+                f"{room} left for them; use fewer or shorter ones, or take sizes.tiny out"
+            )
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -95,29 +108,6 @@ def _lengths(
         lengths[own.jobs.queue_url] = BEFORE_A_QUEUE + len(f"{prefix}-jobs")
         lengths[own.dead_letters.queue_url] = BEFORE_A_QUEUE + len(f"{prefix}-dead-letters")
     return lengths
-
-
-def _check_length(content: Mapping[str, Any], lengths: Mapping[str, int]) -> None:
-    length = _longest(json.dumps(content), lengths)
-    if length > ROOM_FOR_SETTINGS:
-        raise SettingsError(
-            f"{CONTEXT_KEY}: needs up to {length} bytes of a function's environment, "
-            f"which has {ROOM_FOR_SETTINGS} for it; "
-            "use fewer stages or buckets, or shorter names"
-        )
-
-
-def _check_room(
-    stage: str, variables: str, content: Mapping[str, Any], lengths: Mapping[str, int]
-) -> None:
-    """Check that the function of a stage's tiny jobs has room for the variables beside it all."""
-    room = ROOM_FOR_SETTINGS - _longest(json.dumps(content), lengths)
-    if (length := _longest(variables, lengths)) > room:
-        raise SettingsError(
-            f"{CONTEXT_KEY}: environment and secrets of stage {stage!r} need up to {length} bytes "
-            f"of the environment of its function for the size tiny, which has {room} left for "
-            "them; use fewer or shorter ones, or take sizes.tiny out"
-        )
 
 
 def _longest(text: str, lengths: Mapping[str, int]) -> int:

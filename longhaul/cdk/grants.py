@@ -70,27 +70,18 @@ def find_stack(role: iam.IRole, stack: Stack) -> None:
 
 
 def hold_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
-    """Read a row and change it by conditional writes, with the slots and the attempts' records.
+    """Change rows by conditional writes, with the slots, the attempts' records and the joins.
 
     A transaction needs the rights of its parts.
     """
-    allow(
-        role,
-        "HoldLeases",
-        ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],
-        [table.table_arn],
-    )
-
-
-def survey_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
-    """Read many rows at once."""
-    allow(role, "SurveyLeases", ["dynamodb:BatchGetItem"], [table.table_arn])
-
-
-def join_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
-    """Count what a join waits for, and read what has arrived."""
-    actions = ["dynamodb:ConditionCheckItem", "dynamodb:Query"]
-    allow(role, "JoinLeases", actions, [table.table_arn])
+    for sid, *actions in (
+        ("HoldLeases", "GetItem", "PutItem", "UpdateItem"),
+        # Many rows at once.
+        ("SurveyLeases", "BatchGetItem"),
+        # What a join waits for, and what has arrived.
+        ("JoinLeases", "ConditionCheckItem", "Query"),
+    ):
+        allow(role, sid, [f"dynamodb:{each}" for each in actions], [table.table_arn])
 
 
 def beat_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) -> None:

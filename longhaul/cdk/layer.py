@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from longhaul.cdk import bytecode
+from longhaul.cdk.bytecode import LayerError
 from longhaul.config.cache import cached
 from longhaul.settings import Architecture
 
@@ -49,10 +50,6 @@ NOT_IMPORTED: Final = (
 )
 
 
-class LayerError(RuntimeError):
-    """pip or the compiler could not build the layer; the message holds the end of its output."""
-
-
 def build(repository: Path, architecture: Architecture) -> Path:
     """The folder that holds the layer (`python/…`), built unless the repository's cache has it.
 
@@ -65,7 +62,7 @@ def build(repository: Path, architecture: Architecture) -> Path:
     def make(folder: Path) -> None:
         _install(repository, architecture, folder / "python")
         _trim(folder / "python")
-        _compile(folder)
+        bytecode.write(folder, at=_MOUNTED_AT, version=PYTHON_VERSION)
 
     return cached(_cache(repository), name(repository, architecture), make)
 
@@ -173,13 +170,6 @@ def _trim(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
         for file in (path.with_suffix(".py"), *path.parent.glob(f"{path.name}.*.so")):
             file.unlink(missing_ok=True)
-
-
-def _compile(folder: Path) -> None:
-    try:
-        bytecode.write(folder, at=_MOUNTED_AT, version=PYTHON_VERSION)
-    except bytecode.CompilerError as error:
-        raise LayerError(f"the functions' layer could not be built: {error}") from error
 
 
 def _zip(folder: Path, file: Path) -> None:

@@ -45,30 +45,15 @@ _OPERATOR: Final = re.compile(
 _RESOURCE: Final = re.compile(rf"\*|arn:.+|.*{TO_COME}.*")
 
 
-def _role(arn: str) -> str:
-    if not _ROLE.fullmatch(arn):
-        raise ValueError(
-            f"{arn!r} is no role: arn:aws:iam::123456789012:role/NAME is the ARN of one"
-        )
-    return arn
+def _matching(pattern: re.Pattern[str], why: str) -> AfterValidator:
+    """Takes what matches as a whole. Of others `why` says what they are not."""
 
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"{text!r} {why}")
+        return text
 
-def _action(name: str) -> str:
-    if not _ACTION.fullmatch(name):
-        raise ValueError(f"{name!r} is no action of a service, as s3:GetObject is one")
-    return name
-
-
-def _resource(arn: str) -> str:
-    if not _RESOURCE.fullmatch(arn):
-        raise ValueError(f"{arn!r} is no resource: the ARN of one, or *")
-    return arn
-
-
-def _operator(name: str) -> str:
-    if not _OPERATOR.fullmatch(name):
-        raise ValueError(f"{name!r} is no operator of IAM's conditions, as StringEquals is one")
-    return name
+    return AfterValidator(check)
 
 
 def _several(value: object) -> object:
@@ -78,17 +63,25 @@ def _several(value: object) -> object:
     )
 
 
-RoleArn = Annotated[str, AfterValidator(_role)]
+RoleArn = Annotated[
+    str,
+    _matching(_ROLE, "is no role: arn:aws:iam::123456789012:role/NAME is the ARN of one"),
+]
 _Texts = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]
 _Actions = Annotated[
-    tuple[Annotated[str, AfterValidator(_action)], ...],
+    tuple[
+        Annotated[str, _matching(_ACTION, "is no action of a service, as s3:GetObject is one")], ...
+    ],
     BeforeValidator(_several),
     Field(min_length=1),
 ]
 _Resources = Annotated[
-    tuple[Annotated[str, AfterValidator(_resource)], ...],
+    tuple[Annotated[str, _matching(_RESOURCE, "is no resource: the ARN of one, or *")], ...],
     BeforeValidator(_several),
     Field(min_length=1),
+]
+_Operator = Annotated[
+    str, _matching(_OPERATOR, "is no operator of IAM's conditions, as StringEquals is one")
 ]
 
 
@@ -104,9 +97,7 @@ class Statement(Model):
     # ARNs, or `*`: for actions that know no resource.
     Resource: _Resources
     # As in IAM: operator → key → one value or several.
-    Condition: dict[Annotated[str, AfterValidator(_operator)], dict[str, _Texts]] = Field(
-        default_factory=dict
-    )
+    Condition: dict[_Operator, dict[str, _Texts]] = Field(default_factory=dict)
 
 
 def statements(stage: "StageDeployment") -> list[dict[str, Any]]:

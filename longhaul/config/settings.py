@@ -13,9 +13,9 @@ from pydantic import Field
 
 from longhaul.config.rights import TO_COME, PolicyName
 from longhaul.config.sizes import Sizes
-from longhaul.config.stages import Prefix, StageDeployment
+from longhaul.config.stages import StageDeployment
 from longhaul.engines.emr_serverless.settings import EmrSettings
-from longhaul.settings import DATABASE_NAME, TABLE_NAME, Architecture, LeaseSettings, Model
+from longhaul.settings import DATABASE_NAME, TABLE_NAME, Architecture, LeaseSettings, Model, Prefix
 
 CONTEXT_KEY: Final = "longhaul"
 """The key of the CDK context that holds the settings."""

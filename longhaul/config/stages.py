@@ -9,29 +9,12 @@ from longhaul.config.rights import PolicyName, RoleArn, Statement
 from longhaul.config.schedule import Schedule
 from longhaul.config.trigger import Trigger
 from longhaul.config.variables import MAX_VARIABLES, SecretArn, VariableName, VariableValue
-from longhaul.settings import AdvancedStageSettings, RequestLimits, StageSettings
-
-_FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
-# `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also
-# allow `jobs-of-others`.
-Prefix = Annotated[
-    str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")
-]
-
-
-class StageLimits(RequestLimits):
-    """The most that a request may ask for. A prefix may be a folder of the data bucket."""
-
-    jobs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    input_prefixes: tuple[Prefix, ...] | None = None
-    output_prefixes: Annotated[tuple[Prefix, ...], Field(min_length=1)] | None = None
+from longhaul.settings import AdvancedStageSettings, StageSettings
 
 
 class AdvancedStageDeployment(AdvancedStageSettings):
     """What few stages set: limits, rights, variables, notices, and when a job is given up."""
 
-    # The most that a request may ask for.
-    limits: StageLimits = StageLimits()
     # A job that waits longer raises an alarm.
     max_wait_s: int = Field(default=86_400, ge=300)
     # Expressions over what its jobs measure, such as `parse: bad_rows > 100`.

@@ -12,6 +12,7 @@ import pytest
 from botocore.loaders import Loader
 
 from longhaul.cdk import bytecode, layer
+from longhaul.cdk.bytecode import LayerError
 from longhaul.config import npm
 from tests.cdk.conftest import NOTIFIED
 from tests.cdk.synthesis import Synthesis
@@ -68,7 +69,7 @@ def test_the_layer_has_bytecode_for_the_functions_python(repository: Path) -> No
 @pytest.mark.usefixtures("compiler")
 def test_a_module_that_cannot_be_compiled_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(
-        layer.LayerError, match=r"(?s)could not be written.*/opt/python/broken\.py.*SyntaxError"
+        LayerError, match=r"(?s)could not be written.*/opt/python/broken\.py.*SyntaxError"
     ):
         layer.build(requiring(tmp_path, {"broken.py": "def\n"}), "arm64")
 
@@ -81,20 +82,11 @@ def test_a_compiler_that_cannot_be_installed_is_an_error_that_says_why(
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
     monkeypatch.setenv("npm_config_fetch_retries", "0")
 
-    with pytest.raises(layer.LayerError, match=r"(?s)can its registry be reached.*127\.0\.0\.1:9"):
+    with pytest.raises(LayerError, match=r"(?s)can its registry be reached.*127\.0\.0\.1:9"):
         layer.build(repository, "arm64")
 
     assert list((repository / ".cache" / "compiler").iterdir()) == []
     assert not (repository / ".cache" / "layer" / layer.name(repository, "arm64")).exists()
-
-
-def test_a_layer_is_built_once_for_the_same_requirements(repository: Path) -> None:
-    first = layer.build(repository, "arm64")
-    (first / "python" / "mark").touch()
-
-    again = layer.build(repository, "arm64")
-
-    assert (again / "python" / "mark").exists()
 
 
 def test_another_architecture_or_requirement_is_another_layer(repository: Path) -> None:
@@ -127,7 +119,7 @@ def test_a_package_without_a_wheel_for_the_target_is_an_error_that_names_it(tmp_
     repository = locking(tmp_path, "not-to-be-found==1.0")
 
     with pytest.raises(
-        layer.LayerError, match=r"No matching distribution found for not-to-be-found==1\.0"
+        LayerError, match=r"No matching distribution found for not-to-be-found==1\.0"
     ):
         layer.build(repository, "arm64")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from longhaul.cdk import layer
+from longhaul.cdk.bytecode import LayerError
 from tests.cdk.test_layer import locking, wheel_of
 from tests.layers import ROOT
 
@@ -81,5 +82,5 @@ def test_the_image_installs_from_the_locks_alone() -> None:
 def test_a_wheel_that_is_not_the_locked_one_is_refused(tmp_path: Path) -> None:
     repository = locking(tmp_path, f"{wheel_of(tmp_path, {})} --hash=sha256:{'0' * 64}")
 
-    with pytest.raises(layer.LayerError, match="DO NOT MATCH THE HASHES"):
+    with pytest.raises(LayerError, match="DO NOT MATCH THE HASHES"):
         layer.build(repository, "arm64")

@@ -20,13 +20,13 @@ def test_what_a_cdk_app_imports() -> None:
             "dead_letter_queue grant_submit grant_client metric add_outputs"
         ),
         "NetworkSettings": "",
+        "RequestLimits": "",
         "Schedule": "",
         "Settings": "",
         "SettingsError": "",
         "Size": "",
         "Sizes": "",
         "StageDeployment": "",
-        "StageLimits": "",
         "TinySize": "",
         "Trigger": "",
     }
