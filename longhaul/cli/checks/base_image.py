@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from longhaul.cli.checks.finding import Finding, ok, warning
+from longhaul.cli.checks.plan import Plan
 from longhaul.cli.project import chosen
 
 DOCKERFILE: Final = Path(__file__).resolve().parents[2] / "runner" / "Dockerfile"
@@ -21,15 +22,16 @@ def base_of(dockerfile: Path) -> str:
     return match[1]
 
 
-def check(python_image: str | None, dockerfile: Path = DOCKERFILE) -> Iterator[Finding]:
+def base_image(plan: Plan, dockerfile: Path = DOCKERFILE) -> Iterator[Finding]:
     """Whether the base that a deployment builds on is named by its digest."""
-    image = python_image or base_of(dockerfile)
+    named = plan.settings.python_image
+    image = named or base_of(dockerfile)
     if _DIGEST.search(image.partition("@")[2]):
         yield ok(f"base image: {image}")
         return
     yield warning(
         f"base image: {image} has no digest, so a build next month may get another image",
         "name one with its digest in the setting python_image"
-        if python_image or chosen()
+        if named or chosen()
         else "`make pin-base` asks the registry and writes it into the Dockerfile; commit that",
     )

@@ -1,30 +1,25 @@
-"""Whether a deployment can work: the account that it goes to, and the stack that it changes.
-
-`longhaul deploy` runs these before anything is built (`longhaul.cli.preflight`), and `longhaul
-check` of a deployed stack those that stay of interest.
-"""
+"""What a deployment needs of the account, and what it would do to the stack that it changes."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
-from longhaul.cli.checks.account import find_quota, lambda_limit
-from longhaul.cli.checks.docker import builds
-from longhaul.cli.checks.finding import Finding, Level, ok, problem, skipped, warning
+from longhaul.cli.checks.account import find_quota
+from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
+from longhaul.cli.checks.plan import Plan
 from longhaul.cli.target import Target
-from longhaul.config.settings import Settings, database_name
+from longhaul.config.settings import database_name
 from longhaul.config.stages import queue_prefix
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settings import Stage
 
 # The template's own rule refuses a version below the least.
 LEAST_VERSION: Final = 6
 SERVICE_ROLE: Final = "AWSServiceRoleForECS"
 
-# Dispatchers, heartbeats, settles and a sweep at the same moment.
+# Dispatchers and a sweep at the same moment.
 _OWN_FUNCTIONS: Final = 10
 _WAITING: Final = (
     "ApproximateNumberOfMessages",
@@ -33,43 +28,17 @@ _WAITING: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A deployment that is about to be made: where it goes, and its settings."""
-
-    target: Target
-    settings: Settings
-
-
-def place(plan: Plan) -> Iterator[Finding]:
-    """Whether the credentials are those of the account and region of the settings."""
-    who = plan.target.client("sts").get_caller_identity()
-    account = plan.settings.account
-    if account is not None and who["Account"] != account:
-        yield problem(
-            f"account: the credentials are those of {who['Account']}, the settings say {account}",
-            "choose other credentials (AWS_PROFILE, or --profile in CDK_ARGS), or change the "
-            "setting account",
-        )
-    else:
-        yield ok(f"account: {who['Account']}, region {plan.target.region}, as {who['Arn']}")
-
-
-def version_parameter(qualifier: str) -> str:
-    """The name of what `cdk bootstrap` writes."""
-    return f"/cdk-bootstrap/{qualifier}/version"
-
-
-def bootstrap(target: Target, parameter_name: str) -> Iterator[Finding]:
+def bootstrap(plan: Plan) -> Iterator[Finding]:
     """Whether the CDK has its bucket, its registry and its roles in this account and region."""
-    where = f"this account in {target.region}"
+    where = f"this account in {plan.target.region}"
+    name = f"/cdk-bootstrap/{plan.settings.bootstrap_qualifier}/version"
     try:
-        parameter = target.client("ssm").get_parameter(Name=parameter_name)["Parameter"]
+        parameter = plan.client("ssm").get_parameter(Name=name)["Parameter"]
     except ClientError as error:
         if code_of(error) != "ParameterNotFound":
             raise
         yield problem(
-            f"bootstrap: {where} has none: there is no parameter {parameter_name}",
+            f"bootstrap: {where} has none: there is no parameter {name}",
             "run `longhaul bootstrap` once for each account and region; it needs the rights of an "
             "administrator. Or name the qualifier of the bootstrap that the account has, in the "
             "setting bootstrap_qualifier",
@@ -85,17 +54,17 @@ def bootstrap(target: Target, parameter_name: str) -> Iterator[Finding]:
         yield ok(f"bootstrap: version {version}")
 
 
-def boundary(plan: Plan) -> Iterator[Finding]:
+def roles(plan: Plan) -> Iterator[Finding]:
     """Whether the policy exists that is to bound every role."""
     policy = plan.settings.permissions_boundary
     if policy is None:
         return
     if not policy.startswith("arn:"):
-        who = plan.target.client("sts").get_caller_identity()
+        who = plan.target.identity
         partition = who["Arn"].split(":")[1]
         policy = f"arn:{partition}:iam::{who['Account']}:policy/{policy}"
     try:
-        plan.target.client("iam").get_policy(PolicyArn=policy)
+        plan.client("iam").get_policy(PolicyArn=policy)
     except ClientError as error:
         if code_of(error) != "NoSuchEntity":
             raise
@@ -109,14 +78,14 @@ def boundary(plan: Plan) -> Iterator[Finding]:
         yield ok(f"roles: {policy} bounds each")
 
 
-def service_role(target: Target) -> Iterator[Finding]:
+def ecs(plan: Plan) -> Iterator[Finding]:
     """Whether ECS has its service-linked role; it is one for the whole account.
 
     In an account that has never used ECS, the first cluster with capacity providers fails for want
     of it, and the stack rolls back.
     """
     try:
-        target.client("iam").get_role(RoleName=SERVICE_ROLE)
+        plan.client("iam").get_role(RoleName=SERVICE_ROLE)
     except ClientError as error:
         if code_of(error) != "NoSuchEntity":
             raise
@@ -135,11 +104,10 @@ def quotas(plan: Plan) -> Iterator[Finding]:
     for spot, name in ((False, "Fargate On-Demand vCPU"), (True, "Fargate Spot vCPU")):
         stages = [
             each
-            for each in plan.settings.stages
+            for each in plan.stages
             if each.advanced.spot is spot
             and each.advanced.engine == "fargate"
             and each.size in sizes
-            and not each.advanced.retired
         ]
         if not stages:
             continue
@@ -164,19 +132,21 @@ def quotas(plan: Plan) -> Iterator[Finding]:
             )
         else:
             yield ok(f"quotas: {quota:g} {name}s for the {needed:g} that all slots need")
-    if plan.settings.sizes.tiny:
-        yield _concurrency(plan)
+    yield _concurrency(plan)
 
 
 def _concurrency(plan: Plan) -> Finding:
-    """Whether jobs on Lambda leave room for the stack's own functions: all share one limit."""
-    stages = [each for each in plan.settings.stages if not each.advanced.retired]
-    jobs = sum(each.slots for each in stages if each.advanced.engine == "fargate")
-    needed, limit = jobs + _OWN_FUNCTIONS, lambda_limit(plan.target)
+    """Whether the stack's functions, and jobs on Lambda, have room: all share one limit."""
+    slots = sum(each.slots for each in plan.stages)
+    jobs = slots if plan.settings.sizes.tiny else 0
+    # Beats and settles are short: a tenth of the slots at the same moment is already a lot.
+    needed = jobs + _OWN_FUNCTIONS + slots // 10
+    settings = plan.client("lambda").get_account_settings()
+    limit = int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
     text = f"quotas: the account may run {limit} Lambda functions at once"
     if limit >= needed:
-        return ok(f"{text}, for {jobs} jobs of the size tiny and the stack's own functions")
-    finding = problem if limit <= _OWN_FUNCTIONS else warning
+        return ok(f"{text}, for the {needed} that are needed")
+    finding = problem if jobs and limit <= _OWN_FUNCTIONS else warning
     return finding(
         f"{text}, and {jobs} jobs of the size tiny with the stack's own need {needed}: jobs and "
         "heartbeats will be throttled",
@@ -188,8 +158,7 @@ def _concurrency(plan: Plan) -> Finding:
 def stages(plan: Plan) -> Iterator[Finding]:
     """Whether the deployment would delete queues that are in use, or ask for those of others."""
     target = plan.target
-    settings = deployed_settings(target)
-    deployed = {stage.name: stage for stage in settings.stages} if settings else {}
+    deployed = {stage.name: stage for stage in plan.deployed.stages} if plan.deployed else {}
     planned = {stage.name: stage for stage in plan.settings.stages}
     findings: list[Finding] = []
     for name, gone in deployed.items():
@@ -224,7 +193,7 @@ def stages(plan: Plan) -> Iterator[Finding]:
     ]
 
 
-def databases(plan: Plan) -> Iterator[Finding]:
+def tables(plan: Plan) -> Iterator[Finding]:
     """Whether the database that the deployment makes is free, and those that it names exist."""
     target = plan.target
     own = database_name(plan.settings.stack_name)
@@ -264,8 +233,7 @@ def databases(plan: Plan) -> Iterator[Finding]:
 def makes_database(plan: Plan) -> bool:
     """Whether the deployment makes the stack's own database."""
     own = database_name(plan.settings.stack_name)
-    deployed = deployed_settings(plan.target)
-    has_own = deployed is not None and own in deployed.paths.table_databases
+    has_own = plan.deployed is not None and own in plan.deployed.paths.table_databases
     return plan.settings.own_database and not has_own
 
 
@@ -286,17 +254,6 @@ def _is_in_catalog(look: Callable[[], object]) -> bool:
             raise
         return False
     return True
-
-
-def deployed_settings(target: Target) -> RuntimeSettings | None:
-    """The settings of the stack as it is deployed; None if it is not."""
-    try:
-        target.client("cloudformation").describe_stacks(StackName=target.stack)
-    except ClientError as error:
-        if code_of(error) != "ValidationError":
-            raise
-        return None
-    return target.settings
 
 
 def _exists(target: Target, queue: str) -> bool:
@@ -337,17 +294,3 @@ def _removed(target: Target, stage: Stage) -> Iterator[Finding]:
             "put it back with `advanced = { retired = true }`, deploy, and take it out with the "
             "next deployment",
         )
-
-
-def again(target: Target) -> Iterator[Finding]:
-    """Whether this account and this machine are ready for the next deployment."""
-    if target.place.embedded:
-        yield skipped("deploying: `longhaul up` deploys to the embedded AWS")
-        return
-    for finding in (
-        *bootstrap(target, target.deployment.parameters["BootstrapVersion"]),
-        *service_role(target),
-        *builds(target.settings.tasks.architecture),
-    ):
-        # What is deployed runs without these.
-        yield (warning(finding.what, finding.do) if finding.level is Level.PROBLEM else finding)

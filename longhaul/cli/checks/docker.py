@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from longhaul.cli.checks.finding import Finding, ok, problem, warning
+from longhaul.cli.checks.plan import Plan
 from longhaul.cli.synth import ARCHITECTURES
 from longhaul.settings import Architecture
 
@@ -27,8 +28,8 @@ def run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def builds(architecture: Architecture) -> Iterator[Finding]:
-    """Whether Docker runs here and can build an image of that architecture."""
+def image(plan: Plan) -> Iterator[Finding]:
+    """Whether Docker runs here and can build an image of the settings' architecture."""
     # The CDK CLI uses the same variable.
     docker = os.environ.get("CDK_DOCKER", "docker")
     try:
@@ -48,10 +49,10 @@ def builds(architecture: Architecture) -> Iterator[Finding]:
         )
         return
     yield ok(f"docker: {docker} {version}")
-    yield _image(docker, architecture)
+    yield _built(docker, plan.settings.architecture)
 
 
-def _image(docker: str, architecture: Architecture) -> Finding:
+def _built(docker: str, architecture: Architecture) -> Finding:
     wanted = PLATFORMS[architecture]
     here = ARCHITECTURES.get(platform.machine())
     if here == architecture:

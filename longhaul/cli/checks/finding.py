@@ -13,6 +13,12 @@ class Level(StrEnum):
 
 
 MARKS: Final = {Level.OK: "ok", Level.WARNING: "!!", Level.PROBLEM: "XX", Level.SKIPPED: "--"}
+STYLES: Final = {
+    Level.OK: "green",
+    Level.WARNING: "yellow",
+    Level.PROBLEM: "red",
+    Level.SKIPPED: "dim",
+}
 
 
 @dataclass(frozen=True)

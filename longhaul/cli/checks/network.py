@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from longhaul.cli.checks.account import find_quota
-from longhaul.cli.checks.deploying import Plan, deployed_settings
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
+from longhaul.cli.checks.plan import Plan
 from longhaul.cli.target import Target
 from longhaul.domain.secret_refs import SecretRef
 
@@ -27,23 +27,13 @@ _MADE: Final = (
 _OF_GUARDDUTY: Final = {"Name": "tag:GuardDutyManaged", "Values": ["true"]}
 
 
-def room(plan: Plan) -> Iterator[Finding]:
-    """Whether the region has room for the stack's own VPC, and for the tasks in any VPC.
-
-    And whether tasks in subnets that are there reach the services that they need.
-    """
-    yield from _of_vpc(plan)
-    yield from _of_tasks(plan)
-    yield from _of_services(plan)
-
-
-def _of_vpc(plan: Plan) -> Iterator[Finding]:
-    """The VPC, its gateway and its endpoints."""
+def room_for_vpc(plan: Plan) -> Iterator[Finding]:
+    """Whether the region has room for the stack's own VPC, its gateway and its endpoints."""
     if plan.settings.network.vpc_id is not None:
         return
-    if deployed_settings(plan.target) is not None and plan.target.physical(VPC):
+    if plan.deployed is not None and plan.target.physical(VPC):
         return
-    ec2 = plan.target.client("ec2")
+    ec2 = plan.client("ec2")
     for name, needed, operation, member, filters in _MADE:
         quota = find_quota(plan.target, "vpc", name)
         there = len(_listed(ec2, operation, member, list(filters)))
@@ -60,8 +50,8 @@ def _of_vpc(plan: Plan) -> Iterator[Finding]:
             yield ok(f"network: {name}: {there} of {quota:g} are taken")
 
 
-def _of_tasks(plan: Plan) -> Iterator[Finding]:
-    """A network interface for each.
+def room_for_tasks(plan: Plan) -> Iterator[Finding]:
+    """Whether there is a network interface for each task.
 
     Each has a public address of Amazon's with it, which is no Elastic IP, and needs no NAT.
     """
@@ -70,11 +60,8 @@ def _of_tasks(plan: Plan) -> Iterator[Finding]:
     if quota is None:
         yield skipped(f"network: {name}: the service does not say")
         return
-    stages = [each for each in plan.settings.stages if not each.advanced.retired]
-    slots = sum(each.slots for each in stages if each.advanced.engine == "fargate")
-    there = len(
-        _listed(plan.target.client("ec2"), "describe_network_interfaces", "NetworkInterfaces", [])
-    )
+    slots = sum(each.slots for each in plan.stages if each.advanced.engine == "fargate")
+    there = len(_listed(plan.client("ec2"), "describe_network_interfaces", "NetworkInterfaces", []))
     if there + slots > quota:
         yield warning(
             f"network: {name}: {there} of {quota:g} are taken, and {slots} slots need one each: "
@@ -85,7 +72,7 @@ def _of_tasks(plan: Plan) -> Iterator[Finding]:
         yield ok(f"network: {name}: {there} of {quota:g} are taken, for {slots} slots")
 
 
-def _of_services(plan: Plan) -> Iterator[Finding]:
+def ways_to_services(plan: Plan) -> Iterator[Finding]:
     """Whether each subnet of the settings leads to the services that tasks need.
 
     Without them no task starts: its image comes from ECR and S3, and its log goes to CloudWatch.
@@ -93,18 +80,17 @@ def _of_services(plan: Plan) -> Iterator[Finding]:
     settings, network = plan.settings, plan.settings.network
     if network.vpc_id is None:
         return
-    services = {"ecr.api", "ecr.dkr", "s3", "logs", "dynamodb"}
-    services |= {"glue"} if settings.databases else set()
-    services |= {
+    needed = {"ecr.api", "ecr.dkr", "s3", "logs", "dynamodb"}
+    needed |= {"glue"} if settings.databases else set()
+    needed |= {
         SecretRef.parse(secret).service
-        for stage in settings.stages
-        if not stage.advanced.retired
+        for stage in plan.stages
         for secret in stage.advanced.secrets.values()
     }
-    services |= {"sqs", "states", "ecs"} if settings.functions_in_vpc else set()
+    needed |= {"sqs", "states", "ecs"} if settings.functions_in_vpc else set()
     # A function gets no address.
     has_address = network.assign_public_ip and not settings.functions_in_vpc
-    ec2 = plan.target.client("ec2")
+    ec2 = plan.client("ec2")
     of_vpc = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
     tables = _listed(ec2, "describe_route_tables", "RouteTables", of_vpc)
     closed = [
@@ -115,7 +101,7 @@ def _of_services(plan: Plan) -> Iterator[Finding]:
     endpoints = _listed(ec2, "describe_vpc_endpoints", "VpcEndpoints", of_vpc) if closed else []
     # The whole name begins otherwise in China.
     ends = {each["ServiceName"].partition(f".{plan.target.region}.")[2] for each in endpoints}
-    missing = sorted(services - ends)
+    missing = sorted(needed - ends)
     if closed and missing:
         yield warning(
             f"network: {', '.join(closed)} of {network.vpc_id} have no way to the internet, and the"
@@ -124,7 +110,7 @@ def _of_services(plan: Plan) -> Iterator[Finding]:
             " is to do where a private zone leads to one elsewhere",
         )
     else:
-        yield ok(f"network: the subnets lead to {', '.join(sorted(services))}")
+        yield ok(f"network: the subnets lead to {', '.join(sorted(needed))}")
 
 
 def _leads_out(subnet: str, tables: Sequence[dict[str, Any]], *, has_address: bool) -> bool:

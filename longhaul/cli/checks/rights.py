@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from longhaul.cli.checks.finding import Finding, ok, skipped
-from longhaul.cli.checks.stack import parsed_template
+from longhaul.cli.checks.stack import deployed_template
 from longhaul.cli.target import Target
 from longhaul.config.stages import pascal
 from longhaul.settings import RuntimeSettings, Stage
@@ -13,9 +13,7 @@ from longhaul.settings import RuntimeSettings, Stage
 
 def rights(target: Target) -> Iterator[Finding]:
     """Of each stage where it reads and writes, and what its settings add."""
-    template = parsed_template(
-        target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"]
-    )
+    template = deployed_template(target)
     if template is None:
         yield skipped("rights: the template was not deployed as JSON, so not by this app")
         return

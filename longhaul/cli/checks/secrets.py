@@ -1,12 +1,11 @@
 """Whether the secrets of stages are there, and whether the stage's role may read them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
-from longhaul.cli.checks.account import denied_resources
+from longhaul.cli.checks.account import denials
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped
 from longhaul.cli.checks.rights import task_role
 from longhaul.cli.checks.stage_secrets import Existence, StageSecret, existence, stage_secrets
@@ -47,7 +46,7 @@ def _readable(
         denied = [
             each
             for action, resource in _needed(secret, found)
-            for each in _denied(iam, arn, action, resource)
+            for each in denials(iam, arn, [action], [resource])
         ]
     except ClientError as error:
         yield ok(f"{what} is there; you may not ask what the role may do ({code_of(error)})")
@@ -68,13 +67,3 @@ def _needed(secret: StageSecret, found: Existence) -> Iterator[tuple[str, str]]:
     # An alias is no resource of a policy.
     if found.key is not None and found.key.startswith("arn:") and ":key/" in found.key:
         yield "kms:Decrypt", found.key
-
-
-def _denied(iam: Any, role: str, action: str, resource: str) -> Iterator[str]:  # noqa: ANN401 - one of boto3's clients
-    pages = iam.get_paginator("simulate_principal_policy").paginate(
-        PolicySourceArn=role, ActionNames=[action], ResourceArns=[resource]
-    )
-    for page in pages:
-        for each in page["EvaluationResults"]:
-            if denied_resources(each):
-                yield f"{action} on {resource}"

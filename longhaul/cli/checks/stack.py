@@ -146,13 +146,11 @@ def drift(target: Target) -> Iterator[Finding]:
     if why := lacking("deploy", "aws_cdk"):
         yield skipped(f"template: a comparison {why}")
         return
-    body = parsed_template(
-        target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"]
-    )
+    body = deployed_template(target)
     if body is None:
         yield skipped("template: was not deployed as JSON, so not by this app")
         return
-    with tempfile.TemporaryDirectory(prefix="longhaul-doctor-") as folder:
+    with tempfile.TemporaryDirectory(prefix="longhaul-check-") as folder:
         project = chosen()
         assembly = (
             local_synth(Path(folder))
@@ -182,8 +180,10 @@ def drift(target: Target) -> Iterator[Finding]:
     )
 
 
-def parsed_template(body: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - boto3 parses a JSON template
-    """The template that CloudFormation returns; None for one that is no JSON."""
+def deployed_template(target: Target) -> Mapping[str, Any] | None:
+    """The template of the stack; None for one that is no JSON."""
+    found: Any = target.client("cloudformation").get_template(StackName=target.stack)
+    body = found["TemplateBody"]  # boto3 parses a JSON template
     if isinstance(body, str):
         try:
             body = json.loads(body)

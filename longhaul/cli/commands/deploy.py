@@ -1,21 +1,20 @@
 """`longhaul synth`, and the CDK with checks before it: `deploy` and others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from longhaul.cli.errors import CommandError
 from longhaul.cli.extras import require
 from longhaul.cli.project import chosen
+from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
+    from longhaul.cli.checks.finding import Finding
     from longhaul.config.project import Project
-
-
-Checks = Callable[[Sequence[str]], int]
-"""Gets the CDK's arguments; returns an exit code, 0 where the CDK may run."""
 
 
 Arguments = Annotated[
@@ -52,9 +51,12 @@ def bootstrap(arguments: Arguments = None) -> None:
 
     Example: longhaul bootstrap --profile production
     """
-    from longhaul.cli import bootstrap as service_role
+    from longhaul.cli.checks.plan import plan_for
 
-    _run("bootstrap", service_role.main, with_qualifier(arguments or ()))
+    require("deploy")
+    plan = plan_for(arguments or ())
+    make_service_role(plan.client("iam"))
+    _run("bootstrap", with_qualifier(arguments or (), plan.settings.bootstrap_qualifier))
 
 
 def diff(arguments: Arguments = None) -> None:
@@ -62,10 +64,11 @@ def diff(arguments: Arguments = None) -> None:
 
     Example: longhaul diff --profile production
     """
-    from longhaul.cli import preflight as preflight_checks
+    from longhaul.cli.checks.plan import plan_for
 
     checked_project()
-    _run("diff", preflight_checks.before_diff, arguments)
+    plan_for(arguments or ())
+    _run("diff", arguments or ())
 
 
 def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None:
@@ -77,10 +80,13 @@ def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None
 
     Example: longhaul deploy --profile production
     """
-    from longhaul.cli import preflight as preflight_checks
-
     checked_project()
-    _run("deploy", None if unchecked else preflight_checks.main, arguments)
+    if not unchecked:
+        from longhaul.cli.checks.listed import of_deployment
+        from longhaul.cli.checks.plan import plan_for
+
+        _stop_at_problems(of_deployment(plan_for(arguments or ())), "built or deployed")
+    _run("deploy", arguments or ())
 
 
 def destroy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None:
@@ -88,22 +94,54 @@ def destroy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> Non
 
     Example: longhaul destroy --profile production
     """
-    from longhaul.cli import teardown
+    require("deploy")
+    if not unchecked:
+        from longhaul.cli.checks import teardown
+        from longhaul.cli.checks.plan import plan_for
+        from longhaul.cli.insight.storage import stored
 
-    _run("destroy", None if unchecked else teardown.main, arguments)
+        target = plan_for(arguments or ()).target
+        _stop_at_problems(teardown.findings(target), "deleted")
+        say = Output().line
+        say(f"{target} can be deleted; what stays, and what it costs:")
+        for each in stored(target.settings, target.client("dynamodb"), target.client("s3")):
+            say(f"    {each}")
+        say(
+            "    the table is protected from deletion, until `aws dynamodb update-table "
+            "--no-deletion-protection-enabled --table-name …`"
+        )
+        say("    the image of the jobs, in the CDK's registry; `cdk gc` removes it")
+    _run("destroy", arguments or ())
 
 
-def with_qualifier(arguments: Sequence[str]) -> list[str]:
+def make_service_role(iam: Any) -> None:  # noqa: ANN401 - one of boto3's clients
+    """Make the service-linked role of ECS unless the account has it.
+
+    In an account without it, the first cluster with capacity providers fails.
+    https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html
+    """
+    from botocore.exceptions import ClientError
+
+    from longhaul.adapters.errors import code_of
+    from longhaul.cli.checks.deploying import SERVICE_ROLE
+
+    # Looked for first: an account that has it may deny the making.
+    try:
+        iam.get_role(RoleName=SERVICE_ROLE)
+    except ClientError as error:
+        if code_of(error) != "NoSuchEntity":
+            raise
+        iam.create_service_linked_role(AWSServiceName="ecs.amazonaws.com")
+
+
+def with_qualifier(arguments: Sequence[str], qualifier: str) -> list[str]:
     """The arguments of `cdk bootstrap`, with the qualifier of the settings.
 
     The stack of a bootstrap that has another qualifier gets another name: under the same one, it
     would replace the bucket and the roles that other deployments use.
     """
-    from longhaul.cli import preflight as preflight_checks
     from longhaul.config.settings import Settings
 
-    contexts = preflight_checks.parsed(arguments, "longhaul bootstrap").context
-    qualifier = preflight_checks.given_settings(contexts).bootstrap_qualifier
     usual = Settings.model_fields["bootstrap_qualifier"].default
     if qualifier == usual or any(each.partition("=")[0] == "--qualifier" for each in arguments):
         return [*arguments]
@@ -123,16 +161,16 @@ def checked_project() -> "Project | None":
     return project
 
 
-def _run(command: str, before: Checks | None, arguments: list[str] | None) -> None:
+def _stop_at_problems(findings: "Iterable[Finding]", done: str) -> None:
+    from longhaul.cli.checks.finding import Level
+    from longhaul.cli.checks.listed import tell
+
+    if problems := tell(Output(), findings)[Level.PROBLEM]:
+        raise CommandError(f"{problems} to solve first; nothing was {done}")
+
+
+def _run(command: str, arguments: Sequence[str]) -> None:
     from longhaul.cli import cdk
 
-    require("deploy")
-    if before is not None:
-        _check(before, arguments)
-    if code := cdk.run([command, *(arguments or ())]):
-        raise typer.Exit(code)
-
-
-def _check(checks: Checks, arguments: list[str] | None) -> None:
-    if code := checks(arguments or ()):
+    if code := cdk.run([command, *arguments]):
         raise typer.Exit(code)

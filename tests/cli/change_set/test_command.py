@@ -1,6 +1,5 @@
 """`longhaul check --change-set`: what it says before it calls, what is found, its exit code."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +9,18 @@ from typer.testing import CliRunner, Result
 from longhaul.cli.checks.finding import ok, problem
 from longhaul.cli.cli import app
 from longhaul.cli.commands import check
-from longhaul.cli.rehearsal.change_set import Template
 from simulation.aws.clock import VirtualClock
-from tests.cli.rehearsal.conftest import CloudFormation, Stubs
+from tests.cli.change_set.conftest import CloudFormation, Stubs
 
 FOUND = [ok("bootstrap: version 28")]
 
 
 @pytest.fixture
-def run(stubs: Stubs, template: Template, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(stubs: Stubs, template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs the command in an empty folder, with the usual template."""
     del stubs
-
-    def synthesize(folder: Path, _: object) -> None:
-        asset = {"destinations": {"x": {"bucketName": "cdk-assets-${AWS::AccountId}"}}}
-        (folder / "Longhaul.template.json").write_text(json.dumps(template.content))
-        (folder / "Longhaul.assets.json").write_text(json.dumps({"files": {"x": asset}}))
-
-    monkeypatch.setattr(check, "_synthesize", synthesize)
-    monkeypatch.setattr("longhaul.cli.preflight.findings", lambda *_: iter(FOUND))
+    monkeypatch.setattr(check, "_template", lambda *_: template)
+    monkeypatch.setattr("longhaul.cli.checks.listed.of_deployment", lambda *_: iter(FOUND))
     monkeypatch.setattr("longhaul.adapters.clock.SystemClock", VirtualClock)
     monkeypatch.chdir(tmp_path)
 
@@ -47,7 +39,7 @@ def test_a_rehearsal_says_what_it_makes_and_what_cloudformation_finds(
     done = run()
 
     assert done.exit_code == 0, done.output
-    assert "it makes, and removes again: a change set, which is never executed" in done.stderr
+    assert "it makes, and removes again: a change set rehearsal-" in done.stderr
     assert "ok  bootstrap: version 28\n" in done.stdout
     assert "ok  change set: CREATE_COMPLETE" in done.stdout
     assert cloudformation.is_clean

@@ -1,6 +1,5 @@
 """Real clients of boto3 whose calls go nowhere: each is held against the service's model."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,9 +12,10 @@ from botocore.awsrequest import AWSResponse
 from botocore.model import ListShape, MapShape, OperationModel, Shape, StructureShape
 from botocore.validate import validate_parameters
 
+from longhaul.cli.checks.plan import Plan
 from longhaul.cli.place import Place
-from longhaul.cli.rehearsal.change_set import Template
 from longhaul.cli.target import Target
+from longhaul.config.settings import Settings
 from simulation.aws.clock import VirtualClock
 from tests.cdk.synthesis import synthesize
 from tests.synthesized import once
@@ -104,13 +104,6 @@ def check_enums(value: Any, shape: Shape) -> None:
             assert not allowed or value in allowed, f"{value} is not of {allowed}"
 
 
-def synthesized(factory: pytest.TempPathFactory, name: str, settings: dict[str, Any]) -> Template:
-    """As the caller's account would get it."""
-    made = once(factory, name, lambda folder: synthesize(folder, settings))
-    content = json.loads((Path(made) / "Longhaul.template.json").read_text())
-    return Template(content, "Longhaul", REGION, "aws")
-
-
 @pytest.fixture
 def stubs(monkeypatch: pytest.MonkeyPatch, cloudformation: "CloudFormation") -> Stubs:
     """An account in which all is well."""
@@ -121,9 +114,9 @@ def stubs(monkeypatch: pytest.MonkeyPatch, cloudformation: "CloudFormation") -> 
 
 
 @pytest.fixture
-def target(stubs: Stubs) -> Target:
+def plan(stubs: Stubs) -> Plan:
     del stubs
-    return Target(Place(None, REGION, None, embedded=False), "Longhaul")
+    return Plan(Target(Place(None, REGION, None, embedded=False), "Longhaul"), Settings())
 
 
 @pytest.fixture
@@ -137,9 +130,10 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
-    """The usual stack."""
-    return synthesized(tmp_path_factory, "rehearsed-usual", {})
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the usual stack."""
+    made = once(tmp_path_factory, "rehearsed-usual", lambda folder: synthesize(folder, {}))
+    return (Path(made) / "Longhaul.template.json").read_text()
 
 
 @dataclass
@@ -153,22 +147,16 @@ class CloudFormation:
     reason: str = ""
     changes: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
-    hooks: list[dict[str, Any]] = field(default_factory=list)
 
     def answers(self) -> Answers:
         return {
             "cloudformation.DescribeStacks": self.describe_stacks,
             "cloudformation.CreateChangeSet": self.create,
             "cloudformation.DescribeChangeSet": self.describe,
-            "cloudformation.DescribeChangeSetHooks": lambda _: {
-                "Hooks": self.hooks,
-                "Status": "PLANNED",
-            },
             "cloudformation.DescribeEvents": lambda _: {"OperationEvents": self.events},
             "cloudformation.DeleteChangeSet": self.delete,
             "cloudformation.DeleteStack": self.delete_stack,
             "s3.PutObject": self.put,
-            "s3.ListObjectVersions": self.list,
             "s3.DeleteObject": self.delete_object,
         }
 
@@ -240,15 +228,6 @@ class CloudFormation:
     def put(self, given: Mapping[str, Any]) -> dict[str, Any]:
         self.objects[given["Bucket"], given["Key"]] = given["Body"]
         return {"VersionId": "v1"}
-
-    def list(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "Versions": [
-                {"Key": key, "VersionId": "v1"}
-                for bucket, key in self.objects
-                if bucket == given["Bucket"] and key.startswith(given["Prefix"])
-            ]
-        }
 
     def delete_object(self, given: Mapping[str, Any]) -> dict[str, Any]:
         assert given["VersionId"] == "v1", "a deletion without a version leaves one"

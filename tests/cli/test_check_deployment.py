@@ -1,18 +1,21 @@
-"""What `longhaul deploy` checks before it builds anything, and `longhaul bootstrap` makes."""
+"""What is checked of a deployment before anything is built, and what `bootstrap` makes."""
 
 import re
 import subprocess
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import MissingDependencyException, NoCredentialsError, NoRegionError
+from botocore.exceptions import NoRegionError
 
-from longhaul.cli import bootstrap, preflight
 from longhaul.cli.checks import docker
-from longhaul.cli.checks.finding import Finding, Level
-from longhaul.cli.commands.deploy import with_qualifier
+from longhaul.cli.checks.finding import Finding, Level, ok, problem
+from longhaul.cli.checks.listed import of_deployment
+from longhaul.cli.checks.plan import plan_for, plan_of
+from longhaul.cli.commands.deploy import make_service_role, with_qualifier
+from longhaul.cli.errors import CommandError
 from longhaul.config.cdk_context import load
 from longhaul.domain.lease import State
 from simulation.aws.service import Call, Proceed, client_error
@@ -66,7 +69,7 @@ def look(**settings: Any) -> dict[Level, list[Finding]]:
     """The findings by level, for the usual settings with these on top and a pinned base image."""
     found: dict[Level, list[Finding]] = {}
     usual = {"architecture": "x86_64", "python_image": f"python@sha256:{'0' * 64}"}
-    for finding in preflight.findings(load(None, {**usual, **settings}), None):
+    for finding in of_deployment(plan_of(load(None, {**usual, **settings}), None)):
         assert finding.level in (Level.OK, Level.SKIPPED) or finding.do
         found.setdefault(finding.level, []).append(finding)
     return found
@@ -107,13 +110,11 @@ def test_the_bootstrap_is_that_of_the_qualifier_in_the_settings(account: World) 
 
 
 def test_the_cdks_bootstrap_gets_the_qualifier_and_a_stack_of_its_own() -> None:
-    acme = ["-c", 'longhaul={"bootstrap_qualifier": "acme"}']
-
-    assert with_qualifier(["--profile", "a"]) == ["--profile", "a"]
-    assert with_qualifier(acme) == [
-        *acme, "--qualifier", "acme", "--toolkit-stack-name", "CDKToolkit-acme"
+    assert with_qualifier(["--profile", "a"], "hnb659fds") == ["--profile", "a"]
+    assert with_qualifier([], "acme") == [
+        "--qualifier", "acme", "--toolkit-stack-name", "CDKToolkit-acme"
     ]  # fmt: skip
-    assert with_qualifier([*acme, "--qualifier=other"]) == [*acme, "--qualifier=other"]
+    assert with_qualifier(["--qualifier=other"], "acme") == ["--qualifier=other"]
 
 
 @pytest.mark.parametrize(
@@ -142,35 +143,24 @@ def test_an_account_that_never_used_ecs_is_told_to_make_its_role(account: World)
 
 @pytest.mark.usefixtures("account")
 def test_credentials_of_another_account_are_refused() -> None:
-    finding = only(look(account="999999999999"), Level.PROBLEM)
-
-    assert "those of 123456789012, the settings say 999999999999" in finding.what
+    with pytest.raises(
+        CommandError, match="those of account 123456789012, the settings say 999999999999"
+    ):
+        look(account="999999999999")
 
 
 @pytest.mark.usefixtures("account")
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (NoRegionError(), "region: none is chosen"),
-        (NoCredentialsError(), "credentials: "),
-        (
-            MissingDependencyException(msg="Using the login credential provider requires"),
-            "credentials: the profile's credentials are those of `aws login`",
-        ),
-    ],
-)
-def test_without_region_or_credentials_the_machine_is_checked_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+def test_without_a_region_it_says_how_to_choose_one_on_aws(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
-        raise error
+        raise NoRegionError
 
-    monkeypatch.setattr("longhaul.cli.preflight.Target", fail)
+    monkeypatch.setattr("longhaul.cli.checks.plan.Target", fail)
 
-    found = look()
-
-    assert only(found, Level.PROBLEM).what.startswith(said)
-    assert found[Level.OK][0].what == "docker: docker 28.2.2"
+    with pytest.raises(CommandError, match="no AWS region: give --region, or set AWS_REGION") as it:
+        look()
+    assert "longhaul up" not in str(it.value)
 
 
 @pytest.mark.parametrize(
@@ -224,8 +214,8 @@ def test_the_quota_is_compared_with_slots_times_size(
 @pytest.mark.parametrize(
     ("limit", "level", "said"),
     [
-        (1000, Level.OK, "1000 Lambda functions at once, for 10 jobs of the size tiny"),
-        (15, Level.WARNING, "15 Lambda functions at once, and 10 jobs"),
+        (1000, Level.OK, "1000 Lambda functions at once, for the 21 that are needed"),
+        (15, Level.WARNING, "15 Lambda functions at once, and 10 jobs of the size tiny"),
         (10, Level.PROBLEM, "heartbeats will be throttled"),
     ],
 )
@@ -235,7 +225,12 @@ def test_jobs_on_lambda_leave_room_for_the_stacks_own_functions(
     account.aws.lambda_.concurrency = limit
 
     assert any(said in finding.what for finding in look(sizes={"tiny": {}})[level])
-    assert not any("Lambda functions" in each.what for found in look().values() for each in found)
+
+
+def test_a_new_account_has_too_few_functions_for_all_beats(account: World) -> None:
+    account.aws.lambda_.concurrency = 10
+
+    assert "10 Lambda functions at once, and 0 jobs" in only(look(), Level.WARNING).what
 
 
 def test_the_region_has_room_for_the_stacks_own_network(account: World) -> None:
@@ -352,7 +347,7 @@ def test_a_check_that_is_denied_is_skipped_and_the_others_run(account: World) ->
     found = look()
 
     assert set(found) == {Level.OK, Level.SKIPPED}
-    assert len(found[Level.SKIPPED]) == 3
+    assert len(found[Level.SKIPPED]) == 4
 
 
 @pytest.mark.parametrize(
@@ -381,7 +376,8 @@ def test_docker_and_the_images_architecture_are_checked(
 ) -> None:
     machine.answers[program] = answer
 
-    (finding,) = (each for each in docker.builds("arm64") if each.level is level)
+    plan: Any = SimpleNamespace(settings=load(None, None))
+    (finding,) = (each for each in docker.image(plan) if each.level is level)
 
     assert said in finding.what
     assert way_out in finding.do
@@ -543,38 +539,40 @@ def test_a_table_that_glue_is_to_optimize_must_exist(stack: World) -> None:
     assert Level.PROBLEM not in look(optimized_tables=["delays"])
 
 
-def test_the_program_reads_the_cdks_arguments_and_ends_with_one_for_a_problem(
-    account: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    account.aws.ssm.parameters.clear()
-
-    code = preflight.main(
-        ["--require-approval", "never", "-c", 'longhaul={"architecture": "x86_64"}']
+@pytest.mark.usefixtures("account")
+def test_of_the_cdks_arguments_those_that_choose_the_deployment_are_read() -> None:
+    plan = plan_for(
+        ["--require-approval", "never", "-c", 'longhaul={"stack_name": "Mine"}', "--profile", "me"]
     )
 
-    said = capsys.readouterr().out
-    assert code == 1
-    assert "XX  bootstrap: " in said
-    assert "image: linux/amd64 is built natively" in said
-    assert said.endswith("1 to solve first; nothing was built or deployed\n")
+    assert (plan.settings.stack_name, plan.target.stack) == ("Mine", "Mine")
+    assert plan.target.place.profile == "me"
 
 
-def test_a_wrong_setting_ends_the_program_with_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert preflight.main(["--context", 'longhaul={"stages": []}']) == 2
-    assert capsys.readouterr().err.startswith("longhaul.stages: is []")
-
-
-def test_bootstrap_makes_the_service_linked_role_once(
-    account: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bootstrap_makes_the_service_linked_role_once(account: World) -> None:
     """Where it is there, nothing is asked for that a policy may deny."""
     account.aws.iam.ecs_used = False
 
-    assert (bootstrap.main([]), bootstrap.main(["--profile", "admin"])) == (0, 0)
+    make_service_role(account.aws.iam)
+    make_service_role(account.aws.iam)
 
-    role = "AWSServiceRoleForECS"
-    assert capsys.readouterr().out == f"{role}: made\n{role}: is there already\n"
     assert account.aws.gate.counts["iam.CreateServiceLinkedRole"] == 1
+
+
+@pytest.mark.usefixtures("no_project")
+def test_before_there_is_a_stack_its_deployment_is_checked(
+    bare: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [ok("bootstrap: version 28"), problem("region: none is chosen", "choose one")]
+    monkeypatch.setattr("longhaul.cli.checks.listed.of_deployment", lambda *_: iter(found))
+    done = bare.run("check")
+    assert done.exit_code == 1
+    assert "XX  region: none is chosen" in done.stdout
+    assert "--  stack: Longhaul is not deployed yet" in done.stdout
+
+
+def test_a_stack_that_is_named_and_is_not_there_is_no_deployment_to_check(bare: World) -> None:
+    assert bare.run("check", "--stack", "Longhual").exit_code == 3
 
 
 def test_every_make_target_of_the_page_on_deploying_exists() -> None:

@@ -14,7 +14,7 @@ from tests.e2e.conftest import Stack
 
 
 @pytest.mark.slow  # synthesizes the app once more
-def test_doctor_finds_nothing_wrong_with_what_up_deploys(
+def test_check_finds_nothing_wrong_with_what_up_deploys(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     assembly = synth(tmp_path_factory.mktemp("up") / "cdk.out")
