@@ -112,7 +112,7 @@ class Page:
         except (HTTPException, *AWS_OR_OURS) as error:
             why = error if isinstance(error, HTTPException) else BadGateway(sentence(error))
             what = {"name": why.name, "description": why.description}
-            return refused(why, self._rendered("refused.html", request, what))
+            return refused(why, self._rendered("refused.html", what, request))
         return shown
 
     def _board(self, window: str) -> Seen[Board]:
@@ -132,7 +132,8 @@ class Page:
 
     def _runs(self, request: Request) -> Response:
         window, wanted = _window(request.args), read_filter(request.args)
-        seen = self._listing(window, wanted, _page(request.args))
+        page = max(1, request.args.get("page", 1, type=int))
+        seen = self._listing(window, wanted, page)
         return self._html("runs.html", request, self._listed(seen, window, wanted))
 
     def _listed(self, seen: Seen[Listing], window: str, wanted: Filter) -> Mapping[str, Any]:
@@ -161,7 +162,7 @@ class Page:
         board = self._board_readers[window].read()
         shown = listing(board, wanted, 1, self._target.parts.leases, MAX_EXPORTED)
         values = self._listed(Seen(shown, board.now), window, wanted)
-        return still(self._filled("runs.html", None, values), self._static["page.css"][0].decode())
+        return still(self._rendered("runs.html", values), self._static["page.css"][0].decode())
 
     def _job(self, request: Request) -> Response:
         key = self._key(request.args.get("stage"), request.args.get("id", ""))
@@ -315,16 +316,15 @@ class Page:
         values: Mapping[str, Any],
         status: int = 200,
     ) -> Response:
-        return Response(self._rendered(template, request, values), status, mimetype="text/html")
+        return Response(self._rendered(template, values, request), status, mimetype="text/html")
 
-    def _rendered(self, template: str, request: Request, values: Mapping[str, Any]) -> str:
-        return self._filled(template, self._notices.get(request.args.get("did", "")), values)
-
-    def _filled(self, template: str, notice: Notice | None, values: Mapping[str, Any]) -> str:
+    def _rendered(
+        self, template: str, values: Mapping[str, Any], request: Request | None = None
+    ) -> str:
         common = {
             "where": str(self._target),
             "stages_known": [each.name for each in self._target.settings.stages],
-            "notice": notice,
+            "notice": self._notices.get(request.args.get("did", "")) if request else None,
         }
         return self._templates.get_template(template).render(**common, **values)
 
@@ -334,11 +334,3 @@ def _window(given: Mapping[str, str]) -> str:
     if window not in WINDOWS:
         raise BadRequest(f"window is one of {', '.join(WINDOWS)}")
     return window
-
-
-def _page(given: Mapping[str, str]) -> int:
-    page = given.get("page", "1")
-    # More digits than any page has; those of other scripts are no digits here.
-    if not (page.isascii() and page.isdecimal() and len(page) <= 6 and int(page)):  # noqa: PLR2004
-        raise BadRequest("page is a number from 1")
-    return int(page)

@@ -37,14 +37,14 @@ class Filter:
 
     def choose(self, rows: Iterable[Lease]) -> list[Lease]:
         """Those that it lets through, in their order."""
-        return [row for row in rows if self._includes(row)]
-
-    def _includes(self, row: Lease) -> bool:
-        return (
-            self.stage in ("", row.stage)
+        text = self.text.lower()
+        return [
+            row
+            for row in rows
+            if self.stage in ("", row.stage)
             and self.state in ("", shown_state(row))
-            and (not self.text or any(self.text.lower() in each.lower() for each in _texts(row)))
-        )
+            and any(text in each.lower() for each in _texts(row))
+        ]
 
 
 def read_filter(given: Mapping[str, str]) -> Filter:

@@ -196,9 +196,8 @@ def test_pages_hold_a_hundred_runs_and_jobs_each_and_together_all(
         assert len({each for page in rows for each in page}) == 410
         assert all(f"{name.capitalize()} 410" in words(section(page, name)) for page in pages)
     assert max(map(len, pages)) < 400_000
-    assert "Page 5 of 5: jobs 401 to 410 of 410" in words(
-        visitor.read("/", window="7d", page=99)  # the last there is
-    )
+    for page, shown in (("99", 5), ("0", 1), ("-1", 1), ("x", 1), ("9" * 5000, 1)):
+        assert f"Page {shown} of 5: jobs " in words(visitor.read("/", window="7d", page=page))
 
 
 def test_a_run_with_many_jobs_leaves_later_pages_to_them(world: World, visitor: Visitor) -> None:
@@ -276,10 +275,11 @@ def test_a_job_that_runs_again_is_no_longer_among_those_that_ended(
     [
         {"window": "1y"},
         {"window": EVIL},
-        *({"page": each} for each in ("0", "-1", "x", "٣", "12345678")),
+        {"state": "NONE"},
+        {"text": "x" * 300},
     ],
 )
-def test_an_unknown_window_or_page_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
+def test_an_unknown_window_or_filter_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
     answer = visitor.get("/", **query)
     assert (answer.status_code, answer.mimetype) == (400, "text/html")
     assert {"href": f"{ROOT}/"} in Elements(answer.text).of("a")  # the way back

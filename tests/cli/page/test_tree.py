@@ -61,11 +61,6 @@ def test_successes_are_read_once(world: World, pipeline: Visitor) -> None:
     assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 3
 
 
-@pytest.mark.parametrize("query", [{"state": "NONE"}, {"text": "x" * 300}])
-def test_a_filter_that_is_none_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
-    assert visitor.get("/", **query).status_code == 400
-
-
 def test_a_stage_stands_to_the_right_of_all_that_lead_to_it() -> None:
     stages = (
         stage(next=("a", "b")),
