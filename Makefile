@@ -159,12 +159,12 @@ oracles: .venv/.set-up-dev ## Compare the fakes with engines of AWS that others 
 	  tests/simulation/conformance
 
 .PHONY: wheel
-wheel: .venv/.set-up ## Build dist/longhaul-….whl, which works without this checkout
+wheel: ## Build the wheel, which works without this checkout; needs no set-up
 	@# Setuptools packs whatever an earlier build left there.
-	@rm -rf build/lib build/bdist.*
-	@$(BIN)/python -m pip wheel --disable-pip-version-check --no-input --quiet --no-deps \
+	@rm -rf build && $(PYTHON) -m venv build/venv
+	@build/venv/bin/pip wheel --disable-pip-version-check --no-input --quiet --no-deps \
 	  --wheel-dir dist .
-	@echo "written: dist/"
+	@rm -rf build && ls dist/*.whl
 
 .PHONY: release
 release: .venv/.set-up ## Build the wheel of the version in pyproject.toml, and tag the commit
