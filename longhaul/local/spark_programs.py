@@ -35,6 +35,8 @@ _FLAGS: Final = (
     # A JVM without memory is in no known state. It ends, and its exit is seen.
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:+IgnoreUnrecognizedVMOptions",
+    # Its counters would be a file in /tmp, whatever TMPDIR says, which stays.
+    "-XX:-UsePerfData",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",

@@ -31,6 +31,8 @@ _FLAGS: Final = (
     # A JVM that ran out of memory is in no known state: it ends, and the runner can say why.
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:+IgnoreUnrecognizedVMOptions",
+    # Its counters would be a file in /tmp, whatever TMPDIR says, which stays.
+    "-XX:-UsePerfData",
     *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED_JAVA),
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
