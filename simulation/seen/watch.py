@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from longhaul.domain import attributes
+from longhaul.domain.lease import AttemptId
 from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import Host
@@ -42,6 +43,8 @@ class Watch:
         _after(table, "write", self._notice_written)
         world.aws.stepfunctions.status_changed.append(self._execution_changed)
         _after(world.containers, "launched", self._task_placed)
+        if world.tiny:
+            _after(world.tiny, "accept", self._invocation_accepted)
         world.containers.began.append(self._container_began)
         world.containers.is_over.append(self._container_over)
         for mapping in world.mappings.values():
@@ -291,18 +294,20 @@ class Watch:
             self.seen.check("execution ended", execution)
 
     def _task_placed(self, task: Task) -> None:
-        attempt = attempt_of(task)
-        self.seen.attempts[Token(attempt.key, attempt.run, attempt.attempt)].is_placed = True
+        self.seen.attempts[_token(attempt_of(task))].is_placed = True
+
+    def _invocation_accepted(self, payload: Mapping[str, Any], *_: object) -> None:
+        token = Token(payload["key"], int(payload["run"]), int(payload["attempt"]))
+        self.seen.attempts[token].is_placed = True
 
     def _container_began(self, container: JobProcess) -> None:
-        attempt = self.seen.attempts[Token(*_parts(container))]
+        attempt = self.seen.attempts[_token(container.attempt)]
         attempt.containers.append(container)
-        attempt.is_placed = True  # of an invocation this is the first that is seen
+        attempt.is_placed = True  # of a driver on EMR this is the first that is seen
         self.seen.check("container began", container)
 
     def _container_over(self, container: JobProcess) -> None:
-        attempt = self.seen.attempts[Token(*_parts(container))]
-        attempt.ended_at = self.seen.now
+        self.seen.attempts[_token(container.attempt)].ended_at = self.seen.now
         self.seen.check("container over", container)
 
     def _uploads_listed(self, document: Mapping[str, Any]) -> None:
@@ -353,8 +358,8 @@ def _time_of(value: Mapping[str, str], like: datetime) -> datetime:
     return datetime.fromtimestamp(int(value["N"]) / 1000, like.tzinfo)
 
 
-def _parts(container: JobProcess) -> tuple[str, int, int]:
-    return container.attempt.key, container.attempt.run, container.attempt.attempt
+def _token(attempt: AttemptId) -> Token:
+    return Token(attempt.key, attempt.run, attempt.attempt)
 
 
 def _after(thing: Any, name: str, heard: Any) -> None:

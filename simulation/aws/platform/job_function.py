@@ -96,12 +96,12 @@ class JobFunction:
             after_s = 1 + _LOST_WITHIN_S * unit(around.plan.seed, f"lost:{site}")
             lost = InvocationResult(error="Lambda.SdkClientException")
             timeline.after(after_s, lambda: invoker(lost))
-        self._begin(request_id, payload, site, answered, cold=fault == "cold")
+        self.accept(payload, request_id, site, answered, fault == "cold")
         if fault == "doubled":
             # Both runs have the invocation's id.
             timeline.after(
                 3 * unit(around.plan.seed, f"doubled:{site}"),
-                lambda: self._begin(request_id, payload, site, unheard, cold=False),
+                lambda: self.accept(payload, request_id, site, unheard, False),
             )
 
     def keep(self, environment: Environment) -> None:
@@ -116,9 +116,15 @@ class JobFunction:
             return _NO_RIGHT
         return injector.of_event(f"launch:{site}", _REFUSALS, self.around.plan.mix.launches)
 
-    def _begin(
-        self, request_id: str, payload: Any, site: str, answered: Answered, *, cold: bool
+    def accept(
+        self,
+        payload: Any,
+        request_id: str,
+        site: str,
+        answered: Answered,
+        cold: bool,  # noqa: FBT001 - of one caller
     ) -> None:
+        """Begin a run of the handler, unless its environment is never ready."""
         self._counts[site] += 1
         name = f"tiny@{site}.{self._counts[site]}"
         rng = rng_of(self.around.plan.seed, name)

@@ -207,10 +207,6 @@ class PlannedArea:
             self._cluster.clear()
 
 
-def _nothing() -> None:
-    """No manifest was read."""
-
-
 class PlannedLeases:
     """The lease store, with what the plan has in store for the attempt at its commit."""
 

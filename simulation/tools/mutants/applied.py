@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from textwrap import dedent, indent
 
-from simulation.tools.changed_imports import change_imports
+from simulation.tools.changed_imports import import_as
 from simulation.tools.mutants.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,8 +72,7 @@ def load(file: str, source: str) -> None:
     Raises:
         RuntimeError: the module is loaded already.
     """
-    name = file.removesuffix(".py").replace("/", ".")
-    change_imports(lambda module: module == name, lambda _: ast.parse(source))
+    import_as(file.removesuffix(".py").replace("/", "."), source)
 
 
 @cache
