@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from longhaul.domain.lineage import is_child_id
@@ -31,6 +32,10 @@ def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
     if sent.work is None:
         if _has_copy(seen, sent):  # which gets the dead letter
             return None
+        claimed = sent.request.get("lineage", {})
+        parent = seen.rows.get(claimed.get("parent", ""))
+        if parent is not None and int(parent["run"]["N"]) > claimed.get("run", inf):
+            return None  # nobody knows any more that the earlier run had not led to it
         return f"{what}, which can never run, was deleted without a dead letter"
     published = seen.is_published(sent.key, sent.work)
     if seen.asked.is_cancelled(sent) or (
