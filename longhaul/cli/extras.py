@@ -36,5 +36,5 @@ def lacking(extra: Extra, *modules: str) -> str | None:
         return None
     return (
         f"needs {first}, which is not installed; install Longhaul with the extra {extra}: "
-        f"pip install 'longhaul[{extra}]'"
+        f"pip install 'longhaul-jobs[{extra}]'"
     )

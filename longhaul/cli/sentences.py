@@ -125,7 +125,7 @@ _SENTENCES: Mapping[type[Exception], Callable[[Any, bool], str]] = {
     ),
     aws.MissingDependencyException: lambda error, _: (
         "the profile's credentials are those of `aws login`, for which boto3 needs another "
-        "package: install Longhaul with the extra deploy, or pip install 'botocore[crt]'"
+        "package: pip install 'longhaul-jobs[deploy]', or 'botocore[crt]'"
         if "login" in str(error)
         else str(error)
     ),

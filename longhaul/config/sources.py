@@ -20,6 +20,9 @@ from typing import Final
 from longhaul.config.cache import cached
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
+DISTRIBUTION: Final = "longhaul-jobs"
+"""What pip installs: the index has another project's `longhaul`."""
+
 SHIPPED: Final = "_sources"
 """Folder of the package, in a wheel alone: what lies beside the package in a checkout."""
 
@@ -34,7 +37,7 @@ def sources() -> Path:
     """The root of the checkout, or of what is laid out like one."""
     if not is_installed():
         return _PACKAGE.parent
-    record = distribution("longhaul").read_text("RECORD") or ""
+    record = distribution(DISTRIBUTION).read_text("RECORD") or ""
     # Another name for each build and each environment: the record has the hashes of all files.
     name = hashlib.sha256(record.encode()).hexdigest()[:12]
     return cached(_user_folder() / "sources", name, _lay_out)

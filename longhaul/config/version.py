@@ -5,14 +5,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from longhaul.config.sources import is_installed
+from longhaul.config.sources import DISTRIBUTION, is_installed
 
-_REPOSITORY: Final = Path(__file__).resolve().parents[2]
+_PROJECT: Final = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 def version() -> str:
     if is_installed():
-        return metadata.version("longhaul")
+        return metadata.version(DISTRIBUTION)
     # Not the installed metadata: a checkout of another version runs before it is installed again.
-    file = _REPOSITORY / "pyproject.toml"
-    return str(tomllib.loads(file.read_text("utf-8"))["project"]["version"])
+    return str(tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["version"])

@@ -24,7 +24,7 @@ from longhaul.domain.tables import TablePath, is_table
 
 DETAIL_TYPE: Final = "OpenLineage Run Event"
 
-PRODUCER: Final = "https://pypi.org/project/longhaul/"
+PRODUCER: Final = "urn:longhaul-jobs:producer"
 _SPEC: Final = "https://openlineage.io/spec/"
 _SCHEMA: Final = f"{_SPEC}2-0-2/OpenLineage.json#/$defs/RunEvent"
 _TYPES: Final = {

@@ -192,7 +192,7 @@ def _load(name: str) -> Any:  # noqa: ANN401 - one of this package's modules
     if missing:
         pytest.fail(
             f"this fixture of Longhaul needs {missing}, which is not installed: "
-            "pip install 'longhaul[local]'",
+            "pip install 'longhaul-jobs[local]'",
             pytrace=False,
         )
     return import_module(f"longhaul.testing.{name}")

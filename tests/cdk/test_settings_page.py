@@ -45,10 +45,9 @@ def test_the_pages_name_no_time_of_the_lease_that_does_not_exist() -> None:
     ids=["failover", "fewest calls"],
 )
 def test_what_the_page_recommends_is_allowed(lease: dict[str, Any]) -> None:
-    text = settings_page.PAGE.read_text("utf-8")
     load(None, {"lease": lease})
     for name, value in lease.items():
-        assert f"`lease.{name}` {value}" in " ".join(text.split())
+        assert f"`lease.{name}` {value}" in " ".join(settings_page.PAGE.read_text("utf-8").split())
 
 
 @pytest.mark.parametrize(

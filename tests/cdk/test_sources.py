@@ -28,7 +28,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     for name in BESIDE:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, site / "longhaul" / SHIPPED / name)
-    record = site / "longhaul-0.1.0.dist-info" / "RECORD"
+    record = site / "longhaul_jobs-0.1.0.dist-info" / "RECORD"
     record.parent.mkdir()
     record.write_text("one build\n")
     monkeypatch.setattr(module, "_PACKAGE", site / "longhaul")
@@ -71,7 +71,7 @@ def test_what_is_laid_out_has_no_demo_and_so_no_jobs_but_the_packages_own(
 
 def test_another_build_of_the_same_version_is_laid_out_anew(installed: Path) -> None:
     first = sources()
-    (installed / "longhaul-0.1.0.dist-info" / "RECORD").write_text("another build\n")
+    (installed / "longhaul_jobs-0.1.0.dist-info" / "RECORD").write_text("another build\n")
     sources.cache_clear()
 
     assert sources() != first

@@ -13,21 +13,25 @@ from tests.layers import ROOT
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 TAG = "public.ecr.aws/docker/library/python:3.13.9-slim-trixie"
+TEXT = f"# comment\nARG PYTHON_IMAGE={TAG}\nFROM ${{PYTHON_IMAGE}}\n"
 
 
 @pytest.fixture
 def dockerfile(tmp_path: Path) -> Path:
     file = tmp_path / "longhaul" / "runner" / "Dockerfile"
     file.parent.mkdir(parents=True)
-    file.write_text(f"# comment\nARG PYTHON_IMAGE={TAG}\nFROM ${{PYTHON_IMAGE}}\n")
+    file.write_text(TEXT)
     return file
 
 
 def pin(folder: Path, answer: str) -> int:
     """`make pin-base`, with a Docker that says this where it is asked for the tag alone."""
     docker = folder / "docker"
-    asked = f"buildx imagetools inspect {TAG} --format {{{{.Manifest.Digest}}}}"
-    docker.write_text(f"#!/bin/sh\ntest \"$*\" = '{asked}' && echo '{answer}'\n")
+    docker.write_text(
+        "#!/bin/sh\n"
+        f'test "$*" = "buildx imagetools inspect {TAG} --format {{{{.Manifest.Digest}}}}"'
+        f" && echo '{answer}'\n"
+    )
     docker.chmod(0o755)
     pinned = ["make", "-f", str(ROOT / "Makefile"), "pin-base", f"CDK_DOCKER={docker}"]
     return subprocess.run(pinned, cwd=folder, check=False).returncode
@@ -38,17 +42,15 @@ def test_the_digest_is_written_behind_the_tag_also_of_a_pinned_base(
 ) -> None:
     for digest in (DIGEST.replace("0", "f"), DIGEST):
         assert pin(tmp_path, digest) == 0
-        expected = f"# comment\nARG PYTHON_IMAGE={TAG}@{digest}\nFROM ${{PYTHON_IMAGE}}\n"
-        assert dockerfile.read_text() == expected
+        assert dockerfile.read_text() == TEXT.replace(TAG, f"{TAG}@{digest}")
 
 
 @pytest.mark.parametrize("answer", ["", "sha256:short", "<no value>", "manifest unknown"])
 def test_an_answer_that_is_no_digest_changes_nothing(
     dockerfile: Path, tmp_path: Path, answer: str
 ) -> None:
-    before = dockerfile.read_text()
     assert pin(tmp_path, answer) != 0
-    assert dockerfile.read_text() == before
+    assert dockerfile.read_text() == TEXT
 
 
 def found(named: str | None, dockerfile: Path) -> list[Finding]:

@@ -300,7 +300,7 @@ def test_without_the_cdk_the_template_is_not_compared_and_the_extra_is_named(
     monkeypatch.setattr(extras, "find_spec", lambda name: name != "aws_cdk" or None)
     code, found = examine(bare)
     assert code == 0
-    assert any("pip install 'longhaul[deploy]'" in each for each in found["skipped"])
+    assert any("pip install 'longhaul-jobs[deploy]'" in each for each in found["skipped"])
 
 
 def test_sweeps_are_counted_in_the_namespace_of_the_stack(bare: World) -> None:

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
@@ -74,9 +75,8 @@ def test_a_closed_stream_is_written_to_in_vain(
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
-    code = "from longhaul.cli import entry; entry.main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "--help"],
+        [sys.executable, "-c", "from longhaul.cli import entry; entry.main()", "--help"],
         cwd=ROOT,
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
@@ -85,6 +85,18 @@ def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"\\xb7" in done.stdout
+
+
+def test_another_projects_longhaul_among_ours_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "longhaul-1.5.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: longhaul\nVersion: 1.5.0\n")
+    (other / "RECORD").write_text("../../../bin/longhaul,,\nlonghaul/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SystemExit, match=r"`longhaul` 1\.5\.0 .* pip uninstall -y longhaul"):
+        entry.main()
 
 
 def modules_of(*words: str, ends: int = 0, **variables: str) -> set[str]:
@@ -130,8 +142,9 @@ def test_help_imports_no_more_than_it_shows(words: tuple[str, ...], most: int) -
 
 def test_a_wrong_option_and_a_completion_import_nothing_slow() -> None:
     assert not working(modules_of("status", "--nonsense", ends=ExitStatus.USAGE))
-    completing = {"COMP_WORDS": "longhaul sta", "COMP_CWORD": "1"}
-    assert not working(modules_of(_LONGHAUL_COMPLETE="complete_bash", **completing))
+    assert not working(
+        modules_of(_LONGHAUL_COMPLETE="complete_bash", COMP_WORDS="longhaul sta", COMP_CWORD="1")
+    )
 
 
 def working(modules: set[str]) -> set[str]:
@@ -142,8 +155,12 @@ def working(modules: set[str]) -> set[str]:
 
 def test_status_imports_no_more_than_it_needs() -> None:
     """Nothing answers there: it imports what it needs to ask, and to say that it cannot."""
-    nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}
-    modules = modules_of("status", ends=ExitStatus.UNREACHABLE, **nowhere)
+    modules = modules_of(
+        "status",
+        ends=ExitStatus.UNREACHABLE,
+        AWS_ENDPOINT_URL="http://127.0.0.1:1",
+        AWS_MAX_ATTEMPTS="1",
+    )
     assert not modules & {"moto", "pyspark", "pandas", "duckdb", "aws_cdk"}
     assert len([each for each in modules if each.startswith("longhaul.")]) <= 95
     assert len(modules) <= 700

@@ -40,7 +40,7 @@ def test_a_command_without_its_extra_names_the_line_to_run(
 
     assert (done.exit_code, done.stdout) == (ExitStatus.USAGE, "")
     assert f"this needs {module}, which is not installed" in done.stderr
-    assert f"pip install 'longhaul[{extra}]'" in done.stderr
+    assert f"pip install 'longhaul-jobs[{extra}]'" in done.stderr
 
 
 def test_the_command_loads_nothing_of_an_extra() -> None:

@@ -1,6 +1,7 @@
 """docs/reference/cli.md is what the help of the commands says, and names no other."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,16 +19,16 @@ WHERE = {"--profile", "--region", "--stack"}
 COMMON = {"--env", "--help", "--install-completion", "--project", "--show-completion", "--version"}
 
 
-def commands(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The commands by their words."""
-    found: dict[tuple[str, ...], Any] = {}
     for name, command in group.commands.items():
-        below = getattr(command, "commands", None)
-        found |= commands(command, (*path, name)) if below else {(*path, name): command}
-    return found
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
 
 
-COMMANDS = commands(typer.main.get_command(app))
+COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 def options(command: Any) -> set[str]:
@@ -55,9 +56,8 @@ def test_every_command_and_option_of_the_page_is_real() -> None:
 
 
 def test_every_exit_code_is_on_the_page_and_in_the_help() -> None:
-    table = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
     shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
-    assert table == set(ExitStatus)
+    assert {*map(int, re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE))} == {*ExitStatus}
     assert all(re.search(rf"[ :·] ?{code.value} [a-zA-Z]", shown) for code in ExitStatus), shown
 
 
@@ -67,27 +67,25 @@ def test_every_command_has_help_with_an_example_of_itself(command: tuple[str, ..
     assert done.exit_code == 0
     example = " ".join(done.output.split()).partition("Example: ")[2]
     assert f"longhaul {' '.join(command)}" in example
-    of_a_folder = ("up", "demo", "init", "new", "test", "synth")
-    asks_aws = command[0] not in (
-        *of_a_folder,
-        "bootstrap",
-        "diff",
-        "deploy",
-        "destroy",
+    of_a_folder = {"up", "demo", "init", "new", "test", "synth"}
+    assert (options(COMMANDS[command]) >= WHERE) == (
+        command[0] not in of_a_folder | {"bootstrap", "diff", "deploy", "destroy"}
     )
-    assert (options(COMMANDS[command]) >= WHERE) == asks_aws
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion_offers_the_commands(shell: str) -> None:
-    environment = {
-        "_LONGHAUL_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": "longhaul d",
-        "COMP_CWORD": "1",
-        "_TYPER_COMPLETE_ARGS": "longhaul d",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }
-    done = CliRunner().invoke(app, [], env=environment, prog_name="longhaul")
+    done = CliRunner().invoke(
+        app,
+        env={
+            "_LONGHAUL_COMPLETE": f"complete_{shell}",
+            "COMP_WORDS": "longhaul d",
+            "COMP_CWORD": "1",
+            "_TYPER_COMPLETE_ARGS": "longhaul d",
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        },
+        prog_name="longhaul",
+    )
     assert {"deploy", "demo", "dlq"} <= set(re.findall(r"[a-z]+", done.stdout))
     assert "submit" not in done.stdout.split()
 

@@ -289,7 +289,7 @@ def test_without_pyiceberg_a_table_says_what_to_install(
     done = world.run("table://lake/daily")
 
     assert done.exit_code == 2
-    assert "longhaul[tables]" in done.stderr
+    assert "longhaul-jobs[tables]" in done.stderr
 
 
 def test_a_job_that_reads_its_own_output_is_followed_once() -> None:

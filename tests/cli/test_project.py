@@ -97,8 +97,8 @@ def test_the_workflow_that_init_writes_installs_this_version_and_runs_what_exist
     assert refused.returncode != 0
     assert "set the variable LONGHAUL_WHEELS" in refused.stderr
     asked = bash(shown, folder, WHEELS="https://example.com/wheels").stdout
-    wheel = f"longhaul-{version()}-py3-none-any.whl"
-    assert asked == f"install longhaul[local] @ https://example.com/wheels/{wheel}"
+    wheel = f"longhaul_jobs-{version()}-py3-none-any.whl"
+    assert asked == f"install longhaul-jobs[local] @ https://example.com/wheels/{wheel}"
     program, command = tested["run"].split()
     assert program == "longhaul"
     assert run("--project", str(folder), command, "--help")[0] == 0

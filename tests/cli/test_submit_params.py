@@ -141,7 +141,7 @@ def test_parameters_that_no_spark_is_here_to_check_are_sent_with_the_line_that_i
     done = knowing.run("--project", project(tmp_path / "p"), "submit", input=lines({}))
     assert done.exit_code == 0, done.stderr
     assert "parameters are checked by the tasks alone" in done.stderr
-    assert "pip install 'longhaul[local]'" in done.stderr
+    assert "pip install 'longhaul-jobs[local]'" in done.stderr
 
 
 def test_another_stacks_jobs_are_not_the_projects(knowing: World, tmp_path: Path) -> None:

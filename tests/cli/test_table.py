@@ -106,7 +106,7 @@ def test_what_a_command_does_not_import_need_not_be_installed(
 
     assert world.run("list").exit_code == 0
     refused = world.run("query", "FROM flights")
-    assert (refused.exit_code, "pip install 'longhaul[tables]'" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "pip install 'longhaul-jobs[tables]'" in refused.stderr) == (2, True)
 
 
 def test_a_query_reads_what_another_program_wrote(world: World) -> None:

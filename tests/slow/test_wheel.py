@@ -73,7 +73,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("dist")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-input", "--no-deps"]
     subprocess.run([*pip, "--wheel-dir", made, source], check=True, timeout=INSTALLED_WITHIN_S)
-    return made / f"longhaul-{version()}-py3-none-any.whl"
+    return made / f"longhaul_jobs-{version()}-py3-none-any.whl"
 
 
 def installed(wheel: Path, extra: str, folder: Path) -> Iterator[Installation]:
@@ -125,7 +125,7 @@ def test_the_base_is_small_and_says_what_else_a_command_needs(base: Installation
     for command, extra in (("up", "local"), ("deploy", "deploy")):
         refused = base.run("longhaul", command)
         assert refused.returncode == 2
-        assert f"pip install 'longhaul[{extra}]'" in refused.stderr
+        assert f"pip install 'longhaul-jobs[{extra}]'" in refused.stderr
 
 
 def test_a_projects_tests_run(local: Installation, project: Path) -> None:

@@ -13,7 +13,7 @@ RELEASED = "# Changelog\n\n## 1.2.0 (2026-12-01)\n"
 PYTHON = """#!/bin/sh
 case "$1" in
   -c) echo 1.2.0 ;;
-  -m) mkdir -p dist; touch dist/longhaul-1.2.0.whl ;;
+  -m) mkdir -p dist; touch dist/longhaul_jobs-1.2.0.whl ;;
 esac
 """
 
@@ -65,7 +65,7 @@ def test_release_builds_the_wheel_and_tags_the_commit(repository: Path) -> None:
     assert done
     assert "git push origin v1.2.0" in said
     assert git(repository, "tag", "--points-at", "HEAD") == "v1.2.0\n"
-    assert (repository / "dist" / "longhaul-1.2.0.whl").exists()
+    assert (repository / "dist" / "longhaul_jobs-1.2.0.whl").exists()
 
 
 def test_version_without_a_dated_heading_is_not_released(repository: Path) -> None:

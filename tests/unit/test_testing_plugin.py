@@ -65,7 +65,7 @@ def test_a_fixture_without_spark_names_the_line_to_run(tmp_path: Path, fixture: 
     assert "1 error" in printed
     assert (
         "this fixture of Longhaul needs pyspark, which is not installed: "
-        "pip install 'longhaul[local]'" in printed
+        "pip install 'longhaul-jobs[local]'" in printed
     )
 
 

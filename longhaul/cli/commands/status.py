@@ -129,7 +129,7 @@ def status(
         return
     which = _Which(
         stages=target.stages(stage),
-        states=tuple(each.value for each in state or ShownState),
+        states=tuple(each.name for each in state or ShownState),
         ages=Ages(older_than, newer_than),
         names=names_wanted(label, tags),
         limit=limit,

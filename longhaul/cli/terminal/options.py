@@ -40,15 +40,8 @@ Stack = Annotated[
 StageOption = Annotated[str | None, typer.Option("--stage", help="Name of the stage.")]
 
 
-class ShownState(StrEnum):
-    """The states that a list shows; a queued job has no row, and no line."""
-
-    RUNNING = "RUNNING"
-    RELEASED = "RELEASED"
-    CANCELLING = "CANCELLING"
-    SUCCEEDED = "SUCCEEDED"
-    DEAD = "DEAD"
-    CANCELLED = "CANCELLED"
+ShownState = StrEnum("ShownState", "RUNNING RELEASED CANCELLING SUCCEEDED DEAD CANCELLED")
+"""The states that a list shows; a queued job has no row, and no line."""
 
 
 LabelOption = Annotated[
