@@ -25,13 +25,19 @@ from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.lease import AttemptId, Lease, RecordedResult, emitted_ref
+from longhaul.domain.lease import (
+    AttemptId,
+    CommittedOutput,
+    Lease,
+    RecordedResult,
+    emitted_ref,
+)
 from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable
-from longhaul.domain.provenance import InputRead, origin
+from longhaul.domain.provenance import InputRead, Origin, origin
 from longhaul.domain.request import JobRequest, read_request
-from longhaul.domain.results import kept_value, results
+from longhaul.domain.results import Results, kept_value, results
 from longhaul.domain.saved import TableRead, Work, job_prefix
 from longhaul.domain.tables import input_of
 from longhaul.domain.verdict import ExitCode, OutcomeClass
@@ -40,8 +46,8 @@ from longhaul.runner import failures, json_logs
 from longhaul.runner.effort import Effort
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
-from longhaul.runner.grace import GracePeriod
-from longhaul.runner.io.destinations import OutputUpload, destinations_of
+from longhaul.runner.grace import use_grace
+from longhaul.runner.io.destinations import Destination, destinations_of
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.uploader import Uploader
@@ -50,7 +56,7 @@ from longhaul.runner.io.written import require_closed, require_written
 from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
 from longhaul.runner.origins import parents, reads
 from longhaul.runner.reporting import Phase, Progress, Reporter
-from longhaul.runner.running_job import About, RunningJob
+from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason
@@ -263,37 +269,41 @@ class AttemptRunner:
             tables={str(path): version for path, version in listing.versions.items()},
         )
         saving = self._saving(records, work, _why_nothing(lease, request))
-        upload = OutputUpload(self._uploader(), destinations, listing)
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             staged,
             self.area.output,
             self.progress.say,
             Emitter(self.settings, stage, lease),
+            saving,
             quiet=self._quiet,
             table=destinations[""].table,
             outputs={name: each.table for name, each in destinations.items() if name},
-            saving=saving,
             metrics=saving.metrics,
-            about=self._about(lease),
+            id=lease.job_id,
+            run=self.id.run,
+            attempt=self.id.attempt,
+            key=f"{self.id.key_hash}-{self.id.run}",
+            deadline=(lease.attempt.started_at or self.clock.now())
+            + timedelta(seconds=lease.input.timeout_s),
             every=self.background.every,
             reports=self.scratch / "reports",
             parents_now=partial(parents, inputs, listing),
-            may_add=upload.require_addable,
+            may_add=lambda output, *what: destinations[output].require_addable(*what),
             variables=variables,
             is_plain=is_plain,
         )
-        self.stop.before_end = GracePeriod(
-            job=job,
-            saving=saving,
-            report=reporter.report,
-            stop=self.stop,
-            timeout_s=self.settings.lease.stop_timeout_s,
-            background=self.background,
-            clock=self.clock,
-        ).use
+        self.stop.before_end = partial(
+            use_grace,
+            job,
+            reporter.report,
+            self.stop,
+            self.settings.lease.stop_timeout_s,
+            self.background,
+            self.clock,
+        )
         self._run_to_end(loaded, job, reporter)
-        self._commit(upload, job, reads(inputs, staged, listing))
+        self._commit(destinations, job, listing, reads(inputs, staged, listing))
 
     def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any], reporter: Reporter) -> None:
         """Run the job, and see that it has done all of its work."""
@@ -349,16 +359,6 @@ class AttemptRunner:
         saving.begin(why_nothing)
         return saving
 
-    def _about(self, lease: Lease) -> About:
-        started_at = lease.attempt.started_at or self.clock.now()
-        return About(
-            job_id=lease.job_id,
-            run=self.id.run,
-            attempt=self.id.attempt,
-            key=f"{self.id.key_hash}-{self.id.run}",
-            deadline=started_at + timedelta(seconds=lease.input.timeout_s),
-        )
-
     def _planner_of(
         self, stage: Stage, pinned: Mapping[str, TableRead]
     ) -> "Callable[[], TablePlanner] | None":
@@ -393,8 +393,16 @@ class AttemptRunner:
     def _fetch(self, job: str) -> Path:
         return fetch_code(self.s3, DataPath.of(job), self.scratch / "code")
 
-    def _uploader(self) -> Uploader:
-        return Uploader(
+    def _send(
+        self,
+        destinations: Mapping[str, Destination],
+        job: RunningJob[Any],
+        listing: InputListing,
+        found: Results,
+        made_from: Origin,
+    ) -> CommittedOutput:
+        """Upload what the job wrote, ready to be committed."""
+        uploader = Uploader(
             self.s3,
             self.settings.paths.data_bucket,
             self.stop,
@@ -402,9 +410,18 @@ class AttemptRunner:
             advance=self.progress.advance,
             background=self.background,
         )
+        plans = {
+            name: each.plan(uploader, [one for one in job.written if one.output == name], listing)
+            for name, each in destinations.items()
+        }
+        return uploader.send(plans.pop(""), plans, results=found, origin=made_from)
 
     def _commit(
-        self, upload: OutputUpload, job: RunningJob[Any], inputs: Iterable[InputRead]
+        self,
+        destinations: Mapping[str, Destination],
+        job: RunningJob[Any],
+        listing: InputListing,
+        inputs: Iterable[InputRead],
     ) -> None:
         # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
         self.progress.enter(Phase.PUBLISHING)
@@ -414,7 +431,8 @@ class AttemptRunner:
         if found.problem:
             # Not what it returned: a log has none of a job's data that the job does not print.
             logger.warning("what the job returned is not kept: %s", found.problem)
-        output = upload.send(job.written, found, origin(self.id, self.clock.now(), inputs))
+        made_from = origin(self.id, self.clock.now(), inputs)
+        output = self._send(destinations, job, listing, found, made_from)
         output = replace(output, seal=self.new_seal(), results=found or None)
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
@@ -423,7 +441,7 @@ class AttemptRunner:
         files, size = output.files, output.size_bytes
         self._log_step("output sent", files_written=files, bytes_written=size)
         self.stop.check()
-        for each in upload.destinations.values():
+        for each in destinations.values():
             each.require_room()
         self._may_be_committed = True
         try:

@@ -2,13 +2,11 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from longhaul.ports import Background, Clock
 from longhaul.runner.running_job import RunningJob
-from longhaul.runner.saving import Saving
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
 
 _LOOK_AGAIN_S: Final = 0.05
@@ -16,47 +14,47 @@ _LOOK_AGAIN_S: Final = 0.05
 logger = logging.getLogger(__name__)
 
 
-@dataclass
-class GracePeriod:
-    """Finishes what is being stored, and calls what the job has for its end, if there is time.
+def use_grace(
+    job: RunningJob[Any],
+    report: Callable[[], None],
+    stop: Stop,
+    timeout_s: float,
+    background: Background,
+    clock: Clock,
+) -> None:
+    """Finish what is being stored, and call what the job has for its end, if there is time.
 
-    `timeout_s` is the platform's, from its signal to its kill. `report` writes the attempt's
-    progress, and requests a stop if the row says so: an attempt that has lost its lease, or is
-    cancelled, has no use for what it could store.
+    Returns when all is done, the job has ended, or time is up.
+
+    Args:
+        job: what runs.
+        report: writes the attempt's progress, and requests a stop if the row says so: an attempt
+            that has lost its lease, or is cancelled, has no use for what it could store.
+        stop: the attempt's, which is requested when time is up.
+        timeout_s: the platform's, from its signal to its kill.
+        background: of the attempt.
+        clock: of the attempt.
     """
-
-    job: RunningJob[Any]
-    saving: Saving
-    report: Callable[[], None]
-    stop: Stop
-    timeout_s: float
-    background: Background
-    clock: Clock
-
-    def use(self) -> None:
-        """Return when all is done, the job has ended, or time is up."""
-        left_s = self.timeout_s - 2 * unwind_s(self.timeout_s)
-        self.job.hear_of_stop()
-        ends_at = self.clock.now() + timedelta(seconds=left_s)
-        # Whatever hangs: the end must be recorded in time.
-        guard = self.background.after(
-            left_s, lambda: self.stop.request(StopReason.TERMINATED, TERMINATED)
-        )
-        try:
-            self.saving.await_upload()
-            if self.job.stop_callbacks:
-                self.report()
-        except Exception as error:
-            logger.warning("what is done before the end failed", exc_info=error)
-        try:
-            for callback in self.job.stop_callbacks:
-                if not self.stop.requested:
-                    _call(callback, max(0.0, (ends_at - self.clock.now()).total_seconds()))
-            # It may be about to save, and to return.
-            while self.job.asks_for_stop and not (self.job.has_ended or self.stop.requested):
-                self.clock.sleep(_LOOK_AGAIN_S)
-        finally:
-            guard.cancel()
+    left_s = timeout_s - 2 * unwind_s(timeout_s)
+    job.hear_of_stop()
+    ends_at = clock.now() + timedelta(seconds=left_s)
+    # Whatever hangs: the end must be recorded in time.
+    guard = background.after(left_s, lambda: stop.request(StopReason.TERMINATED, TERMINATED))
+    try:
+        job.saving.await_upload()
+        if job.stop_callbacks:
+            report()
+    except Exception as error:
+        logger.warning("what is done before the end failed", exc_info=error)
+    try:
+        for callback in job.stop_callbacks:
+            if not stop.requested:
+                _call(callback, max(0.0, (ends_at - clock.now()).total_seconds()))
+        # It may be about to save, and to return.
+        while job.asks_for_stop and not (job.has_ended or stop.requested):
+            clock.sleep(_LOOK_AGAIN_S)
+    finally:
+        guard.cancel()
 
 
 def _call(callback: Callable[[float], None], left_s: float) -> None:

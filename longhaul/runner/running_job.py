@@ -61,17 +61,6 @@ ParamsT = TypeVar("ParamsT", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class About:
-    """What a job knows of itself; see `longhaul.job.Job`."""
-
-    job_id: str
-    run: int
-    attempt: int
-    key: str
-    deadline: datetime
-
-
-@dataclass(frozen=True)
 class Target:
     """A dataset of an output, to which the job writes. `table`: where it goes, if to a table."""
 
@@ -107,6 +96,7 @@ class RunningJob(Generic[ParamsT]):
     output_folder: Folder
     progress: Callable[..., None]  # `Progress.say`
     emitter: Emitter
+    saving: "Saving"  # what it stores for the next attempt
     written: list[Dataset] = field(default_factory=list)
     quiet: Callable[[str, str], AbstractContextManager[None]] = lambda _note, _longest: (
         nullcontext()
@@ -116,8 +106,12 @@ class RunningJob(Generic[ParamsT]):
     outputs: Mapping[str, "TableDestination | None"] = field(default_factory=dict)
     # Raises PermanentJobError for a dataset that an output cannot get in that way.
     may_add: Callable[[str, str, WriteOptions], None] = lambda _output, _dataset, _how: None
-    saving: "Saving | None" = None
-    about: About = field(default_factory=lambda: About("job", 1, 1, "job-1", _NO_END))
+    # What the job knows of itself.
+    id: str = "job"
+    run: int = 1
+    attempt: int = 1
+    key: str = "job-1"
+    deadline: datetime = _NO_END
     every: Callable[[float, Callable[[], None]], Timer] = Threads().every
     stop_callbacks: list[Callable[[float], None]] = field(default_factory=list)
     has_ended: bool = False
@@ -247,7 +241,7 @@ class RunningJob(Generic[ParamsT]):
     def _write_new_part(
         self, frame: Frame, target: Target, part: str, version: str | None, how: WriteOptions
     ) -> int:
-        saving, name = self._saving(), target.title
+        saving, name = self.saving, target.title
         parts = self._parts[name]
         schema, way = shape = parts[part]
         first = next(iter(parts))
@@ -379,11 +373,7 @@ class RunningJob(Generic[ParamsT]):
         version: str | None = None,
     ) -> Any:  # noqa: ANN401 - as `Frame.stored` returns it
         self._require_own_process("checkpoint")
-        _require_text("checkpoint", name)
-        if not _NAME.fullmatch(name):
-            raise PermanentJobError(
-                f"{name!r} is no checkpoint name: letters, digits, _ and -, at most 64"
-            )
+        _require_name("checkpoint", name)
         _require_version(version)
         with self._lock:
             if name in self._checkpoints:
@@ -399,7 +389,7 @@ class RunningJob(Generic[ParamsT]):
             raise
 
     def _checkpoint(self, name: str, frame: Frame, version: str | None) -> object:
-        saving = self._saving()
+        saving = self.saving
         stored = saving.checkpoint(name, version)
         if stored is not None:
             self.progress(f"going on from checkpoint {name}")
@@ -415,25 +405,21 @@ class RunningJob(Generic[ParamsT]):
         return frame.stored(folder, frame.columns, is_empty=is_empty)
 
     def folder(self, name: str, /, *, version: str | None = None) -> Path:
-        _require_text("folder", name)
-        if not _NAME.fullmatch(name):
-            raise PermanentJobError(
-                f"{name!r} is no folder name: letters, digits, _ and -, at most 64"
-            )
+        _require_name("folder", name)
         _require_version(version)
-        return self._saving().job_folder(name, version)
+        return self.saving.job_folder(name, version)
 
     @property
     def state(self) -> dict[str, JsonValue]:
-        return self._saving().state
+        return self.saving.state
 
     def save(self) -> None:
         self._require_own_process("save")
-        self._saving().save()
+        self.saving.save()
 
     def remark(self, note: str) -> None:
         """Say something that is no progress."""
-        self._saving().progress.remark(note)
+        self.saving.progress.remark(note)
 
     def on_stop(self, callback: Callable[[float], None], /) -> None:
         self.stop_callbacks.append(callback)
@@ -447,26 +433,6 @@ class RunningJob(Generic[ParamsT]):
     def hear_of_stop(self) -> None:
         self._is_stopping = True
 
-    @property
-    def id(self) -> str:
-        return self.about.job_id
-
-    @property
-    def run(self) -> int:
-        return self.about.run
-
-    @property
-    def attempt(self) -> int:
-        return self.about.attempt
-
-    @property
-    def key(self) -> str:
-        return self.about.key
-
-    @property
-    def deadline(self) -> datetime:
-        return self.about.deadline
-
     @cached_property
     def parents(self) -> Mapping[str, Parent]:
         return self.parents_now()
@@ -474,7 +440,7 @@ class RunningJob(Generic[ParamsT]):
     @property
     def taken_over(self) -> str:
         """What it took over of the attempts before, as in `1 checkpoint, 2 parts`."""
-        return self._saving().progress.taken_over
+        return self.saving.progress.taken_over
 
     def _require_own_process(self, method: str) -> None:
         """Refuse what the attempt would never know of: it would be published without that."""
@@ -484,11 +450,6 @@ class RunningJob(Generic[ParamsT]):
                 " there is lost: let that process return its rows, or the path of a file, and call"
                 f" job.{method} where `run` was called"
             )
-
-    def _saving(self) -> "Saving":
-        if self.saving is None:
-            raise PermanentJobError("this job has no place where it could store anything")
-        return self.saving
 
     def layout(
         self,
@@ -529,11 +490,8 @@ class RunningJob(Generic[ParamsT]):
         Raises:
             PermanentJobError: the name cannot be used.
         """
-        _require_text("dataset", name)
-        if name != MAIN and not _NAME.fullmatch(name):
-            raise PermanentJobError(
-                f"{name!r} is no dataset name: letters, digits, _ and -, at most 64"
-            )
+        if name != MAIN:
+            _require_name("dataset", name)
         whole = self.output_folder / f"outputs-{output}" if output else self.output_folder
         return whole / ("main" if name == MAIN else f"named-{name}")
 
@@ -604,6 +562,12 @@ def _finite(value: object) -> int | float | None:
 def _require_text(what: str, name: object) -> None:
     if not isinstance(name, str):
         raise PermanentJobError(f"{what}: {name!r} is no text: name it by one, as {str(name)!r}")
+
+
+def _require_name(what: str, name: str) -> None:
+    _require_text(what, name)
+    if not _NAME.fullmatch(name):
+        raise PermanentJobError(f"{name!r} is no {what} name: letters, digits, _ and -, at most 64")
 
 
 def _require_label(what: str, text: str) -> None:

@@ -29,7 +29,7 @@ from longhaul.runner.io.text_options import READ_CSV
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset, title_of
 from longhaul.runner.reporting import Progress
-from longhaul.runner.running_job import About, RunningJob
+from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import Saving
 from longhaul.runner.stopping import Stop
 from longhaul.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
@@ -83,13 +83,16 @@ class JobMaker:
             area.output,
             Progress().say,
             emitter or _emitter(stage),
-            saving=saving,
+            saving,
             metrics=saving.metrics,
             reports=folder / "reports",
             parents_now=lambda: parents or {},
             outputs=dict.fromkeys(outputs),
             is_plain=plain,
-            about=About("test", 1, number, "test-1", datetime.now(UTC) + timedelta(hours=1)),
+            id="test",
+            attempt=number,
+            key="test-1",
+            deadline=datetime.now(UTC) + timedelta(hours=1),
         )
 
     def _set(self, environment: Mapping[str, str]) -> None:
@@ -233,7 +236,7 @@ class _LocalObjects:
 
 def _saving(folder: Path, number: int, after: RunningJob[Any] | None) -> Saving:
     """What a job stores stays in the test's folder, for the job that comes `after` it."""
-    before = after.saving.records.load() if after is not None and after.saving else None
+    before = after.saving.records.load() if after else None
     stored = folder.parent / "stored"
     saving = Saving(
         records=_LocalRecords(before),

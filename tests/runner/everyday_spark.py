@@ -44,7 +44,12 @@ def job(folder: Path, params: Any, **inputs: Path) -> RunningJob[Any]:
         extensions = {each.suffix[1:] for each in files} or {source.suffix[1:]}
         staged[name] = StagedInput(source.as_uri(), 1, 1, frozenset(extensions))
     return RunningJob(
-        params, staged, folder, lambda _: None, Emitter(settings(), stage(), running())
+        params,
+        staged,
+        folder,
+        lambda _: None,
+        Emitter(settings(), stage(), running()),
+        None,  # type: ignore[arg-type]  # it stores nothing
     )
 
 

@@ -41,6 +41,7 @@ def staged(tmp_path: Path) -> Any:
             tmp_path / "output",
             lambda _: None,
             Emitter(settings(), stage(), running()),
+            None,  # type: ignore[arg-type]  # it stores nothing
         )
 
     return build
@@ -154,6 +155,7 @@ def test_each_format_is_written_in_partitions_and_read_back(
         tmp_path / "output",
         lambda _: None,
         Emitter(settings(), stage(), running()),
+        None,  # type: ignore[arg-type]  # it stores nothing
     )
     frame = spark.createDataFrame(
         [(1, "x", "a"), (2, "y", "b"), (3, None, "b")], "n int, text string, part string"

@@ -123,6 +123,7 @@ def running(**parts: Any) -> RunningJob[Any]:
         "output_folder": Path(),
         "progress": lambda *_: None,
         "emitter": None,
+        "saving": None,
     }
     return RunningJob(**usual | parts)
 

@@ -3,18 +3,16 @@
 Room is asked for before any work, and again right before the commit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_writable
-from longhaul.domain.provenance import Origin
 from longhaul.domain.request import JobRequest
-from longhaul.domain.results import Results
 from longhaul.domain.tables import TableInput, TablePath, is_table
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.frame import WriteOptions
@@ -30,10 +28,14 @@ if TYPE_CHECKING:
     from longhaul.runner.io.table_destination import TableDestination
 
 
-class Destination(Protocol):
-    @property
-    def table(self) -> "TableDestination | None":
-        """Itself, if the output goes to tables: then the job writes their files."""
+@dataclass
+class PrefixDestination:
+    s3: "S3Client"
+    path: DataPath
+    mode: Mode
+    attempt: AttemptId
+    table: None = None  # of the other kind itself: then the job writes the files of tables
+    _there: Manifest | None = field(default=None, init=False)
 
     def require_room(self) -> None:
         """Return if the output may go there.
@@ -41,6 +43,7 @@ class Destination(Protocol):
         Raises:
             PermanentJobError: something is in its way; the message says what.
         """
+        self._there = require_room(self.s3, self.path, self.mode, self.attempt)
 
     def require_addable(self, dataset: str, how: WriteOptions) -> None:
         """Return if files that are written so may become part of a dataset.
@@ -48,29 +51,6 @@ class Destination(Protocol):
         Raises:
             PermanentJobError: it has files of another format, or in other partition folders.
         """
-
-    def plan(
-        self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
-    ) -> UploadPlan:
-        """What to upload of what the job wrote.
-
-        `read` knows the versions of the job's inputs: it may overwrite one of them.
-        """
-
-
-@dataclass
-class PrefixDestination:
-    s3: "S3Client"
-    path: DataPath
-    mode: Mode
-    attempt: AttemptId
-    table: None = None
-    _there: Manifest | None = field(default=None, init=False)
-
-    def require_room(self) -> None:
-        self._there = require_room(self.s3, self.path, self.mode, self.attempt)
-
-    def require_addable(self, dataset: str, how: WriteOptions) -> None:
         if self.mode != "append" or self._there is None:
             return
         try:
@@ -83,8 +63,15 @@ class PrefixDestination:
     def plan(
         self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
     ) -> UploadPlan:
+        """What to upload of what the job wrote.
+
+        `read` knows the versions of the job's inputs: it may overwrite one of them.
+        """
         place = str(self.path)
         return uploader.plan(self.attempt, place, datasets, self.mode, read.manifests.get(place))
+
+
+Destination: TypeAlias = "PrefixDestination | TableDestination"
 
 
 def destinations_of(
@@ -127,25 +114,3 @@ def destinations_of(
 
     places = {"": request.output, **request.outputs}
     return {name: destination(place, name) for name, place in places.items()}
-
-
-@dataclass(frozen=True)
-class OutputUpload:
-    """What a job writes, on its way to its destinations: by name, the main one's is empty."""
-
-    uploader: Uploader
-    destinations: Mapping[str, Destination]
-    read: InputListing
-
-    def require_addable(self, output: str, dataset: str, how: WriteOptions) -> None:
-        """As the destination of that output."""
-        self.destinations[output].require_addable(dataset, how)
-
-    def send(self, written: Sequence[Dataset], results: Results, origin: Origin) -> CommittedOutput:
-        """Upload all, ready to be committed: see `Uploader.send`."""
-        plans = {name: self._plan(name, written) for name in self.destinations}
-        return self.uploader.send(plans.pop(""), plans, results=results, origin=origin)
-
-    def _plan(self, name: str, written: Sequence[Dataset]) -> UploadPlan:
-        datasets = [each for each in written if each.output == name]
-        return self.destinations[name].plan(self.uploader, datasets, self.read)

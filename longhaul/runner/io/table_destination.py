@@ -36,7 +36,7 @@ from longhaul.settings import Mode
 
 
 class TableDestination:
-    """Implements `longhaul.runner.io.destinations.Destination`."""
+    """`longhaul.runner.io.destinations.Destination`, as that of prefixes."""
 
     def __init__(
         self,

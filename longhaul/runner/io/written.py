@@ -8,12 +8,12 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from longhaul.domain.errors import PermanentError, PermanentJobError
 from longhaul.domain.manifest import MAIN, MAX_FILES, Part, Upload
@@ -135,28 +135,10 @@ def require_written(
             )
 
 
-class WrittenFile(Protocol):
-    """One file of an output; `path` is relative to the output's prefix."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def dataset(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def part_count(self) -> int: ...
-    def require_unchanged(self) -> None:
-        """Raises ChangedFileError if it is not as it was when it was listed."""
-
-    def put_part(
-        self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
-    ) -> tuple[Part, int]:
-        """Put a part (`number` from 1) into the pending upload; returns it and its bytes."""
-
-
 @dataclass(frozen=True)
 class LocalFile:
+    """A file of an output on disk; `path` is relative to the output's prefix."""
+
     file: Path
     path: str
     dataset: str
@@ -164,6 +146,7 @@ class LocalFile:
     content: Hashable  # `content_version`
 
     def require_unchanged(self) -> None:
+        """Raises ChangedFileError if it is not as it was when it was listed."""
         if content_version(self.file.lstat()) != self.content:
             raise ChangedFileError(
                 f"output: {self.file.name} has changed while it was sent: let the job end what"
@@ -181,6 +164,7 @@ class LocalFile:
     def put_part(
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
     ) -> tuple[Part, int]:
+        """Put a part (`number` from 1) into the pending upload; returns it and its bytes."""
         with open(self.file, "rb", opener=_open_itself) as opened:
             opened.seek((number - 1) * self.part_size)
             body = opened.read(self.part_size)
@@ -189,6 +173,8 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class S3File:
+    """The same in S3."""
+
     bucket: str
     key: str
     path: str
@@ -224,6 +210,9 @@ class S3File:
         return Part(n=number, etag=result["ETag"], crc32=result.get("ChecksumCRC32")), end - start
 
 
+WrittenFile = LocalFile | S3File
+
+
 def _upload_part(
     client: "S3Client", bucket: str, key: str, upload: Upload, number: int, body: bytes
 ) -> tuple[Part, int]:
@@ -254,7 +243,7 @@ def count_files(folder: Folder) -> int:
     return sum(sum(not is_hidden(name) for name in names) for _, _, names in os.walk(folder))
 
 
-def files_of(client: "S3Client", dataset: Dataset, token: str) -> "list[LocalFile] | list[S3File]":
+def files_of(client: "S3Client", dataset: Dataset, token: str) -> Sequence[WrittenFile]:
     """The data files of a dataset, without Spark's markers and checksums.
 
     Raises:

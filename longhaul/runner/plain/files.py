@@ -8,7 +8,7 @@ from decimal import Decimal
 from errno import ENAMETOOLONG
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -42,14 +42,6 @@ _DAY_US: Final = 86_400_000_000
 # What Arrow raises for a value that Python does not have.
 _NO_VALUES: Final = (LookupError, TypeError, ValueError, OverflowError)
 _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
-
-class RowWriter(Protocol):
-    """One open file."""
-
-    def write(self, batch: pa.RecordBatch) -> None: ...
-
-    def finish_file(self) -> None: ...
 
 
 class RowFiles:
@@ -108,7 +100,7 @@ class RowFiles:
         self._waiting.clear()
         self._waiting_bytes = 0
 
-    def _begin(self, place: str) -> RowWriter:
+    def _begin(self, place: str) -> "RowWriter":
         folder = self._folder / place
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -127,7 +119,7 @@ class RowFiles:
 
 def _format(
     format_: str, options: Mapping[str, str]
-) -> tuple[str, Callable[[Path, pa.Schema], RowWriter]]:
+) -> "tuple[str, Callable[[Path, pa.Schema], RowWriter]]":
     """The extension of the files, and what opens one."""
     if others := sorted(options.keys() - {"compression"}):
         raise PermanentJobError(
@@ -217,6 +209,10 @@ class _JsonFile:
     def finish_file(self) -> None:
         with self._sink:
             pass
+
+
+RowWriter = _ParquetFile | _CsvFile | _JsonFile
+"""One open file."""
 
 
 def _no_json(batch: pa.RecordBatch) -> str:

@@ -16,7 +16,6 @@ from longhaul.runner.io.written import Folder, TableLayout
 from longhaul.runner.running_job import RunningJob
 
 if TYPE_CHECKING:
-    from longhaul.runner.saving import Saving
     from simulation.aws.platform.job_process import JobProcess
 
 COLUMNS: Final = {"type": "struct", "fields": [{"name": "n", "type": "long"}]}
@@ -114,12 +113,6 @@ class WorkInParts:
     def _version(self, name: str) -> str | None:
         return "1" if name in asked(self._planned.parts, 0)[1::2] else None
 
-    @property
-    def _saving(self) -> "Saving":
-        if self._job.saving is None:
-            raise AssertionError("an attempt has no place to store anything")
-        return self._job.saving
-
     def _restore(self) -> None:
         folder = self._job.folder(_FOLDER) if self._planned.saves == "folder" else None
         files = {each.name: each.read_text() for each in folder.iterdir()} if folder else {}
@@ -155,7 +148,7 @@ class WorkInParts:
         return (MAIN, _SECOND)[number % 2], f"{_PART}{number // 2}"
 
     def _checkpoint(self, seconds: float) -> None:
-        saving = self._saving
+        saving = self._job.saving
         stored = saving.checkpoint(CHECKPOINT, None)
         if stored is not None:
             texts = self._container.read(saving.files.bring(stored.place, stored.files))
