@@ -31,7 +31,10 @@ CODE, VERSION = "code ", "version "
 """How `made_by` begins: of the job's code, or of a version that the job named in its place."""
 
 MAX_PARTS: Final = 10_000
-"""Parts of all datasets of a job."""
+"""Parts of all datasets of a job, with its checkpoints."""
+
+CHECKPOINTS: Final = ""
+"""In the place of a dataset's name: a checkpoint is stored as a part is, and of no output."""
 
 MAX_STATE_BYTES: Final = 64 * 1024
 """Of `job.state` as JSON."""
@@ -151,8 +154,7 @@ class Record(Model):
     code: Text
     reads: dict[Text, Text] = Field(default_factory=dict)
     tables: dict[Text, TableRead] = Field(default_factory=dict)
-    checkpoints: dict[Text, SavedDataset] = Field(default_factory=dict)
-    # By dataset, and by the part's name.
+    # By dataset, and by the part's name; checkpoints too.
     parts: dict[Text, dict[Text, SavedDataset]] = Field(default_factory=dict)
     folders: dict[Text, SavedFolder] = Field(default_factory=dict)
     # What the code itself has put there and measured, so of the same code alone.
@@ -161,9 +163,8 @@ class Record(Model):
 
     @property
     def frames(self) -> list[SavedDataset]:
-        """The checkpoints, and the parts of all datasets."""
-        parts = [each for of_dataset in self.parts.values() for each in of_dataset.values()]
-        return [*self.checkpoints.values(), *parts]
+        """The parts of all datasets, and the checkpoints."""
+        return [each for of_dataset in self.parts.values() for each in of_dataset.values()]
 
     @property
     def objects(self) -> dict[str, int]:

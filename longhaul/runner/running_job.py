@@ -23,7 +23,7 @@ from longhaul.adapters.background import Threads
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import has_controls
 from longhaul.domain.results import MAX_METRICS, metric_problem
-from longhaul.domain.saved import SavedDataset
+from longhaul.domain.saved import CHECKPOINTS, SavedDataset
 from longhaul.job import Format, Parent, PermanentJobError, Request
 from longhaul.ports import Timer
 from longhaul.runner.emitting import Emitter
@@ -256,7 +256,7 @@ class RunningJob(Generic[ParamsT]):
                 f" {first!r}"
             )
         self.folder_of(target.name, target.output)  # raises for a wrong name
-        stored = saving.part(
+        stored = saving.stored(
             name,
             part,
             version,
@@ -272,7 +272,7 @@ class RunningJob(Generic[ParamsT]):
             return stored.rows
         place = saving.new_place()
         dataset = self._write_dataset(frame, target, saving.files.folder(place), how)
-        kept = saving.keep_part(
+        kept = saving.keep(
             name, part, lambda: _stored(dataset, place, saving, _digest(*shape), version)
         )
         if kept is not None:
@@ -390,7 +390,7 @@ class RunningJob(Generic[ParamsT]):
 
     def _checkpoint(self, name: str, frame: Frame, version: str | None) -> object:
         saving = self.saving
-        stored = saving.checkpoint(name, version)
+        stored = saving.stored(CHECKPOINTS, name, version)
         if stored is not None:
             self.progress(f"going on from checkpoint {name}")
             folder = saving.files.bring(stored.place, stored.files)
@@ -398,8 +398,8 @@ class RunningJob(Generic[ParamsT]):
         place = saving.new_place()
         folder = saving.files.folder(place)
         dataset = Dataset(MAIN, folder, frame.checkpoint(folder))
-        kept = saving.keep_checkpoint(
-            name, lambda: _stored(dataset, place, saving, frame.columns, version)
+        kept = saving.keep(
+            CHECKPOINTS, name, lambda: _stored(dataset, place, saving, frame.columns, version)
         )
         is_empty = kept is not None and not kept.files
         return frame.stored(folder, frame.columns, is_empty=is_empty)

@@ -32,6 +32,7 @@ from longhaul.domain.errors import (
 )
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.saved import (
+    CHECKPOINTS,
     CODE,
     MAX_FOLDER_FILES,
     MAX_PARTS,
@@ -260,18 +261,14 @@ class Saving:
         left = f"; not the rest: {self._why_left}" if self._why_left else ""
         self.progress.taken_over = taken + left
 
-    def checkpoint(self, name: str, version: str | None) -> SavedDataset | None:
-        """The frame of that name, if it is stored already."""
-        return self._usable(self._record.checkpoints.get(name), "checkpoint", version)
-
-    def part(
+    def stored(
         self,
         dataset: str,
         part: str,
         version: str | None,
-        fits: Callable[[SavedDataset], bool],
+        fits: Callable[[SavedDataset], bool] = lambda _: True,
     ) -> SavedDataset | None:
-        """The part of a dataset, if it is stored already, and fits.
+        """The part of a dataset, or of `CHECKPOINTS`, if it is stored already, and fits.
 
         Raises:
             PermanentJobError: the attempt has asked for too many.
@@ -282,9 +279,10 @@ class Saving:
                 f"output: more than {MAX_PARTS:,} parts: let each part hold more of the data"
             )
         stored = self._record.parts.get(dataset, {}).get(part)
-        if stored is not None and not fits(stored):
+        if stored is None or not fits(stored) or stored.made_by != self.made_by(version):
             return None
-        return self._usable(stored, "part", version)
+        self._note_taken_over("checkpoint" if dataset == CHECKPOINTS else "part")
+        return stored
 
     def new_place(self) -> str:
         """A folder of the job's prefix that nothing has used."""
@@ -294,19 +292,10 @@ class Saving:
         """What a frame or folder is known by: the job's code, or a version in its place."""
         return f"{CODE}{self.work.code}" if version is None else f"{VERSION}{version}"
 
-    def keep_checkpoint(self, name: str, frame: Callable[[], SavedDataset]) -> SavedDataset | None:
-        """Store a checkpoint; `frame` sends its files. None: S3 does not take it now."""
-
-        def change(record: Record) -> Record:
-            return record.model_copy(update={"checkpoints": {**record.checkpoints, name: frame()}})
-
-        is_kept = self._keep(f"checkpoint {name}", change)
-        return self._record.checkpoints[name] if is_kept else None
-
-    def keep_part(
+    def keep(
         self, dataset: str, part: str, frame: Callable[[], SavedDataset]
     ) -> SavedDataset | None:
-        """Store a part of an output; as `keep_checkpoint`."""
+        """Store a part, or a checkpoint; `frame` sends its files. None: S3 takes it not now."""
 
         def change(record: Record) -> Record:
             of_dataset = {**record.parts.get(dataset, {}), part: frame()}
@@ -315,7 +304,9 @@ class Saving:
                 parts = self._asked_for(parts)
             return record.model_copy(update={"parts": parts})
 
-        is_kept = self._keep(f"part {part} of dataset {dataset}", change)
+        is_checkpoint = dataset == CHECKPOINTS
+        what = f"checkpoint {part}" if is_checkpoint else f"part {part} of dataset {dataset}"
+        is_kept = self._keep(what, change)
         return self._record.parts[dataset][part] if is_kept else None
 
     def _asked_for(
@@ -358,14 +349,6 @@ class Saving:
     def save(self) -> bool:
         """Store the folders and the state; whether it could be done now."""
         return self._keep("folders and state", lambda record: record)
-
-    def _usable(
-        self, stored: SavedDataset | None, kind: str, version: str | None
-    ) -> SavedDataset | None:
-        if stored is None or stored.made_by != self.made_by(version):
-            return None
-        self._note_taken_over(kind)
-        return stored
 
     def _keep(self, what: str, change: Change) -> bool:
         """Store a change of the record, with the folders and the state.

@@ -138,6 +138,7 @@ def transferred(server: Server, files: Iterable[Placed]) -> None:
         lambda manager, source, place, subscribers: manager.download(
             source.bucket, source.key, str(place), subscribers=subscribers
         ),
+        condition="IfMatch",
         stop=Stop(),
         advance=lambda _: None,
     )

@@ -17,6 +17,7 @@ from longhaul.domain.lease import AttemptId, Lease, Owed, State, job_key
 from longhaul.domain.message import Message
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.saved import (
+    CHECKPOINTS,
     KEPT_FOR_REDRIVE,
     FolderFile,
     Record,
@@ -84,8 +85,10 @@ def test_a_record_knows_the_objects_that_it_names() -> None:
     part = stored(files=(SavedFile(path="day=1/a.parquet", size=3),))
     file = FolderFile(object="1-2/4/0", size=5, sha256="0" * 64)
     found = record(
-        parts={".": {"a": part}},
-        checkpoints={"c": stored(place="1-1/2/", files=(SavedFile(path="b", size=1),))},
+        parts={
+            ".": {"a": part},
+            CHECKPOINTS: {"c": stored(place="1-1/2/", files=(SavedFile(path="b", size=1),))},
+        },
         folders={"model": SavedFolder(made_by="code c", files={"x": file, "y": file})},
     )
     assert found.objects == {"1-1/1/day=1/a.parquet": 3, "1-1/2/b": 1, "1-2/4/0": 5}
@@ -288,8 +291,8 @@ PINS = {"table://lake/events": TableRead(snapshot=7, schema_id=1, base=None)}
         ({"fingerprint": "other"}, {}, False),
         ({"spark": "4.0.0"}, {}, False),
         ({"code": "other"}, {}, False),
-        ({"code": "other", "checkpoints": {"c": stored()}}, {}, False),
-        ({"code": "other", "checkpoints": {"c": stored(made_by="version 1")}}, {}, True),
+        ({"code": "other", "parts": {CHECKPOINTS: {"c": stored()}}}, {}, False),
+        ({"code": "other", "parts": {CHECKPOINTS: {"c": stored(made_by="version 1")}}}, {}, True),
         ({"code": "other", "folders": {"f": SavedFolder(made_by="version 1")}}, {}, True),
     ],
 )

@@ -130,22 +130,14 @@ class ClusterStager:
                 {"Bucket": source.bucket, "Key": source.key},
                 self._folder.bucket,
                 key,
-                extra_args=_as_listed(source),
+                # Without tags: their copy needs rights that nothing else here needs.
+                extra_args={"TaggingDirective": "REPLACE"},
                 subscribers=subscribers,
             ),
+            condition="CopySourceIfMatch",
             stop=self._stop,
             advance=self._advance,
         )
-
-
-def _as_listed(source: Source) -> dict[str, str]:
-    """How it is copied: S3 refuses an object that was replaced since it was listed.
-
-    Of itself s3transfer asks for that only where it copies an object in parts.
-    """
-    # Without tags: their copy needs rights that nothing else here needs.
-    how = {"TaggingDirective": "REPLACE"}
-    return {**how, "CopySourceIfMatch": source.etag} if source.etag else how
 
 
 def _places(folder: S3Folder, sources: list[Source]) -> Iterator[tuple[str, Source]]:

@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, closing
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
-from s3transfer.subscribers import BaseSubscriber
 
 from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.tables import InputPath
@@ -28,7 +27,6 @@ from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from s3transfer.futures import TransferFuture
 
     from longhaul.runner.io.table_inputs import PlannedTable
     from longhaul.runner.io.table_rows import StagedFile, StagedTable
@@ -205,26 +203,12 @@ class Stager:
                     source.bucket,
                     source.key,
                     str(place),
-                    subscribers=[*subscribers, _AsListed(source)],
+                    subscribers=subscribers,
                 ),
+                condition="IfMatch",
                 stop=self._stop,
                 advance=self._advance,
             )
-
-
-class _AsListed(BaseSubscriber):
-    """Lets S3 refuse an object that was replaced since it was listed.
-
-    Of itself s3transfer asks for that only where it reads an object in parts.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._etag = source.etag
-
-    def on_queued(self, future: "TransferFuture", **_: object) -> None:
-        call_args: Any = future.meta.call_args  # its stubs are wrong
-        if self._etag:
-            call_args.extra_args["IfMatch"] = self._etag
 
 
 def _with_reserve(size: int) -> int:

@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.exceptions import ClientError, ResponseStreamingError
@@ -69,10 +69,13 @@ def transfer(
     places: Iterable[tuple[PlaceT, Source]],
     begin: "Callable[[TransferManager, Source, PlaceT, list[BaseSubscriber]], TransferFuture]",
     *,
+    condition: str,
     stop: Stop,
     advance: Callable[[int], None],
 ) -> None:
     """Move each source to its place, many at once; `begin` starts one.
+
+    `condition` is the argument by which S3 refuses an object with another ETag.
 
     Raises:
         VanishedError: a source is gone, or was replaced.
@@ -86,7 +89,7 @@ def transfer(
             for place, source in places:
                 if len(begun) == _AT_ONCE:
                     _finish(*begun.popleft())
-                subscribers: list[BaseSubscriber] = [_Known(source, config), watched]
+                subscribers: list[BaseSubscriber] = [_Known(source, config, condition), watched]
                 begun.append((source, begin(manager, source, place, subscribers)))
             while begun:
                 _finish(*begun.popleft())
@@ -127,17 +130,22 @@ class _Known(BaseSubscriber):
     """Tells s3transfer what the listing says, so that it does not ask S3 about each file first.
 
     A large file is read in parts, which need its ETag to be parts of one object. For one without
-    (of a manifest or a table), s3transfer asks.
+    (of a manifest or a table), s3transfer asks. S3 refuses an object that was replaced since it was
+    listed: of itself s3transfer asks for that only where it moves an object in parts.
     """
 
-    def __init__(self, source: Source, config: TransferConfig) -> None:
+    def __init__(self, source: Source, config: TransferConfig, condition: str) -> None:
         self._source = source
+        self._condition = condition
         self._is_enough = bool(source.etag) or source.size < config.multipart_threshold
 
     def on_queued(self, future: "TransferFuture", **_: object) -> None:
         if self._is_enough:
             future.meta.provide_transfer_size(self._source.size)
             future.meta.provide_object_etag(self._source.etag)
+        call_args: Any = future.meta.call_args  # its stubs are wrong
+        if self._source.etag:
+            call_args.extra_args[self._condition] = self._source.etag
 
 
 class _Advance(BaseSubscriber):

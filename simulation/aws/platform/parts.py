@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from longhaul.domain.manifest import MAIN
-from longhaul.domain.saved import SavedDataset
+from longhaul.domain.saved import CHECKPOINTS, SavedDataset
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.written import Folder, TableLayout
 from longhaul.runner.running_job import RunningJob
@@ -149,7 +149,7 @@ class WorkInParts:
 
     def _checkpoint(self, seconds: float) -> None:
         saving = self._job.saving
-        stored = saving.checkpoint(CHECKPOINT, None)
+        stored = saving.stored(CHECKPOINTS, CHECKPOINT, None)
         if stored is not None:
             texts = self._container.read(saving.files.bring(stored.place, stored.files))
             files = [json.loads(each)["piece"] for each in texts]
@@ -168,7 +168,7 @@ class WorkInParts:
                 columns=json.dumps(COLUMNS),
             )
 
-        saving.keep_checkpoint(CHECKPOINT, sent)
+        saving.keep(CHECKPOINTS, CHECKPOINT, sent)
 
     def _compute(self, name: str, seconds: float, folder: Folder) -> None:
         """Half of the files are there before the work is done."""
