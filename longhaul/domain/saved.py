@@ -187,23 +187,22 @@ class Work:
     fingerprint: str
     spark: str
     code: str
-    reads: Mapping[str, str]
+    # Known when the inputs are there.
+    reads: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, TableRead] = field(default_factory=dict)
 
 
-def pinned(
-    record: Record, fingerprint: str, spark: str, code: str, files: Mapping[str, str]
-) -> Mapping[str, TableRead]:
+def pinned(record: Record, work: Work, files: Mapping[str, str]) -> Mapping[str, TableRead]:
     """The versions in which an attempt reads tables, so that what is stored stays of use.
 
     Not where nothing of it is: then the attempt reads them as they are. `files` are the digests of
     the inputs that are no tables, as they are now.
     """
-    is_same = (record.fingerprint, record.spark) == (fingerprint, spark)
+    is_same = (record.fingerprint, record.spark) == (work.fingerprint, work.spark)
     is_same = is_same and all(record.reads.get(name) == files[name] for name in files)
     made_by = [each.made_by for each in record.frames]
     made_by += [each.made_by for each in record.folders.values()]
-    is_of_use = record.code == code or any(by.startswith(VERSION) for by in made_by)
+    is_of_use = record.code == work.code or any(by.startswith(VERSION) for by in made_by)
     return record.tables if is_same and is_of_use else {}
 
 

@@ -8,7 +8,7 @@ register ──► bring inputs ──► run, once Spark has booted ──► u
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ from longhaul.domain.lease import (
 from longhaul.domain.masking import NO_MASK, Mask
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable
-from longhaul.domain.provenance import InputRead, Origin, origin
+from longhaul.domain.provenance import origin
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.results import Results, kept_value, results
 from longhaul.domain.saved import TableRead, Work, job_prefix
@@ -47,6 +47,7 @@ from longhaul.runner.effort import Effort
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.grace import use_grace
+from longhaul.runner.inputs import Inputs
 from longhaul.runner.io.destinations import Destination, destinations_of
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
@@ -54,7 +55,6 @@ from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import require_closed, require_written
 from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
-from longhaul.runner.origins import parents, reads
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
@@ -235,43 +235,23 @@ class AttemptRunner:
         load = partial(found.load, request.params, self.spark.await_session)
         # A module that waits for Spark is imported while the inputs come.
         loaded = None if found.needs_session else load()
-        inputs = {name: input_of(text) for name, text in request.inputs.items()}
         bucket = self.settings.paths.data_bucket
         records = LeaseRecords(
             self.leases, S3SavedWork(self.s3, bucket), self.id, lease.saved_ref, self.clock
         )
-        pinned = records.pinned(
-            lease.fingerprint,
-            self.spark.version,
-            found.code,
-            lambda: digests_of_files(InputListing(self.s3, bucket), inputs),
-        )
-        listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
-        staged = self.area.stage(
-            listing,
-            inputs,
-            self.stop,
-            begin=partial(self.progress.enter, Phase.STAGING),
-            advance=self.progress.advance,
-        )
+        work = Work(lease.fingerprint, self.spark.version, found.code)
+        inputs = self._bring_inputs(request, stage, records, work)
         loaded = loaded or load()
+        size = sum(each.size_bytes for each in inputs.staged.values())
         if not is_plain:
-            self.spark.await_session(sum(each.size_bytes for each in staged.values()))
+            self.spark.await_session(size)
         self.stop.check()
-        sizes = [each.size_bytes for each in staged.values()]
-        self._log_step("ready to run", inputs=len(sizes), bytes_staged=sum(sizes))
+        self._log_step("ready to run", inputs=len(inputs.staged), bytes_staged=size)
         self.progress.enter(Phase.RUNNING)
-        work = Work(
-            lease.fingerprint,
-            self.spark.version,
-            found.code,
-            reads={name: each.digest for name, each in staged.items()},
-            tables={str(path): version for path, version in listing.versions.items()},
-        )
-        saving = self._saving(records, work, _why_nothing(lease, request))
+        saving = self._saving(records, inputs.known_to(work), _why_nothing(lease, request))
         job: RunningJob[Any] = RunningJob(
             loaded.params,
-            staged,
+            inputs.staged,
             self.area.output,
             self.progress.say,
             Emitter(self.settings, stage, lease),
@@ -288,7 +268,7 @@ class AttemptRunner:
             + timedelta(seconds=lease.input.timeout_s),
             every=self.background.every,
             reports=self.scratch / "reports",
-            parents_now=partial(parents, inputs, listing),
+            parents_now=inputs.parents,
             may_add=lambda output, *what: destinations[output].require_addable(*what),
             variables=variables,
             is_plain=is_plain,
@@ -303,7 +283,25 @@ class AttemptRunner:
             self.clock,
         )
         self._run_to_end(loaded, job, reporter)
-        self._commit(destinations, job, listing, reads(inputs, staged, listing))
+        self._commit(destinations, job, inputs)
+
+    def _bring_inputs(
+        self, request: JobRequest, stage: Stage, records: LeaseRecords, work: Work
+    ) -> Inputs:
+        """List the inputs, and bring them to where the job reads them."""
+        bucket = self.settings.paths.data_bucket
+        paths = {name: input_of(text) for name, text in request.inputs.items()}
+        files = partial(digests_of_files, InputListing(self.s3, bucket), paths)
+        pinned = records.pinned(work, files)
+        listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
+        staged = self.area.stage(
+            listing,
+            paths,
+            self.stop,
+            begin=partial(self.progress.enter, Phase.STAGING),
+            advance=self.progress.advance,
+        )
+        return Inputs(paths, staged, listing)
 
     def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any], reporter: Reporter) -> None:
         """Run the job, and see that it has done all of its work."""
@@ -397,9 +395,8 @@ class AttemptRunner:
         self,
         destinations: Mapping[str, Destination],
         job: RunningJob[Any],
-        listing: InputListing,
+        inputs: Inputs,
         found: Results,
-        made_from: Origin,
     ) -> CommittedOutput:
         """Upload what the job wrote, ready to be committed."""
         uploader = Uploader(
@@ -411,17 +408,19 @@ class AttemptRunner:
             background=self.background,
         )
         plans = {
-            name: each.plan(uploader, [one for one in job.written if one.output == name], listing)
+            name: each.plan(
+                uploader, [one for one in job.written if one.output == name], inputs.listing
+            )
             for name, each in destinations.items()
         }
+        made_from = origin(self.id, self.clock.now(), inputs.reads())
         return uploader.send(plans.pop(""), plans, results=found, origin=made_from)
 
     def _commit(
         self,
         destinations: Mapping[str, Destination],
         job: RunningJob[Any],
-        listing: InputListing,
-        inputs: Iterable[InputRead],
+        inputs: Inputs,
     ) -> None:
         # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
         self.progress.enter(Phase.PUBLISHING)
@@ -431,8 +430,7 @@ class AttemptRunner:
         if found.problem:
             # Not what it returned: a log has none of a job's data that the job does not print.
             logger.warning("what the job returned is not kept: %s", found.problem)
-        made_from = origin(self.id, self.clock.now(), inputs)
-        output = self._send(destinations, job, listing, found, made_from)
+        output = self._send(destinations, job, inputs, found)
         output = replace(output, seal=self.new_seal(), results=found or None)
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}

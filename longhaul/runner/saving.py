@@ -119,9 +119,7 @@ class LeaseRecords:
         # Once: whoever asks has the same answer, whatever S3 says meanwhile.
         return None if self._begun_from is None else self._store.load(self._begun_from)
 
-    def pinned(
-        self, fingerprint: str, spark: str, code: str, files: Callable[[], Mapping[str, str]]
-    ) -> Mapping[str, TableRead]:
+    def pinned(self, work: Work, files: Callable[[], Mapping[str, str]]) -> Mapping[str, TableRead]:
         """The versions in which the attempt reads tables (`longhaul.domain.saved.pinned`)."""
         try:
             record = self.load()
@@ -129,7 +127,7 @@ class LeaseRecords:
             return {}
         if record is None or not record.tables:
             return {}
-        return pinned(record, fingerprint, spark, code, files())
+        return pinned(record, work, files())
 
     def put(self, record: Record) -> None:
         ref = record_ref(self._attempt, next(self._numbers))

@@ -47,12 +47,12 @@ from longhaul.domain.provenance import JOB, marks, origin
 from longhaul.domain.tables import TablePath, input_of
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
+from longhaul.runner.inputs import Inputs
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.transfer import InputChangingError, VanishedError
-from longhaul.runner.origins import parents, reads
 from longhaul.runner.stopping import Stop
 from longhaul.settings import PathPolicy
 from tests.builders import BUCKET, settings, stage
@@ -331,17 +331,17 @@ def test_what_wrote_a_tables_rows_is_known(world: World) -> None:
 
     inputs = {"events": input_of(f"{PATH}?n = 1")}
     assert world.listing is not None
-    (parent,) = parents(inputs, world.listing).values()
+    (parent,) = Inputs(inputs, {}, world.listing).parents().values()
     assert (parent.id, parent.stage, parent.run, parent.attempt) == ("a/1", "clean", 7, 2)
     assert (parent.result, parent.rows) == ({"days": 7}, {".": 1})
-    (read,) = reads(inputs, {"events": staged}, world.listing)
+    (read,) = Inputs(inputs, {"events": staged}, world.listing).reads()
     assert read.version == str(latest.snapshot_id)
     assert read.path == str(PATH)
     assert [each.id for each in read.writers] == [attempt]
 
     table.append(numbered(2))
     world.stage()
-    assert parents(inputs, world.listing) == {}
+    assert Inputs(inputs, {}, world.listing).parents() == {}
 
 
 @pytest.mark.parametrize(

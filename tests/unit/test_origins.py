@@ -2,9 +2,9 @@
 
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.tables import InputPath, input_of
+from longhaul.runner.inputs import Inputs
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staged import StagedInput
-from longhaul.runner.origins import parents, reads
 
 
 def listing_of(*places: str) -> InputListing:
@@ -17,7 +17,7 @@ def listing_of(*places: str) -> InputListing:
 def writers_of(text: str, listing: InputListing, etag: str = "") -> list[str]:
     inputs: dict[str, InputPath] = {"a": input_of(text)}
     staged = {"a": StagedInput("path", 1, 1, frozenset(), digest="ab12", etag=etag)}
-    (read,) = reads(inputs, staged, listing)
+    (read,) = Inputs(inputs, staged, listing).reads()
     return [each.key for each in read.writers]
 
 
@@ -68,8 +68,8 @@ def test_a_join_of_thousands_looks_along_the_path_of_each_input_alone() -> None:
     listing = listing_of(*places)
     inputs = {f"i{n}": input_of(place) for n, place in enumerate(places)}
     staged = {name: StagedInput("path", 1, 1, frozenset(), "ab12") for name in inputs}
-    assert len(parents(inputs, listing)) == 5_000
+    assert len(Inputs(inputs, {}, listing).parents()) == 5_000
     listing.manifests = Counted(listing.manifests)
 
-    assert all(read.writers for read in reads(inputs, staged, listing))
+    assert all(read.writers for read in Inputs(inputs, staged, listing).reads())
     assert looks == 5_000

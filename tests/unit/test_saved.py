@@ -299,7 +299,7 @@ PINS = {"table://lake/events": TableRead(snapshot=7, schema_id=1, base=None)}
 def test_tables_are_read_as_before_where_what_is_stored_may_be_of_use(
     changes: dict[str, Any], files: dict[str, str], *, is_pinned: bool
 ) -> None:
-    found = pinned(record(tables=PINS, **changes), "fingerprint", "4.1.0", "code", files)
+    found = pinned(record(tables=PINS, **changes), WORK, files)
     assert found == (PINS if is_pinned else {})
 
 
