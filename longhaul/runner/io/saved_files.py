@@ -8,11 +8,11 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from boto3.s3.transfer import TransferConfig
 
@@ -22,7 +22,14 @@ from longhaul.domain.saved import MAX_FOLDER_FILES, FolderFile, SavedFile
 from longhaul.ports import Background
 from longhaul.runner.io.listing import is_hidden
 from longhaul.runner.io.staging import OutOfDiskError
-from longhaul.runner.io.written import Folder, S3Folder, flush_below, regular_files, stored_files
+from longhaul.runner.io.written import (
+    Folder,
+    S3Folder,
+    content_version,
+    flush_below,
+    regular_files,
+    stored_files,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -177,7 +184,9 @@ class JobFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         _require_disk(self.folder, sum(file.size for file in files.values()))
         self._objects.bring({file.object: self.folder / path for path, file in files.items()})
-        self._seen = {path: _Seen.of(self.folder / path, file) for path, file in files.items()}
+        self._seen = {
+            path: _Seen(_Look.at(self.folder / path), file) for path, file in files.items()
+        }
 
     def store(self, place: str) -> dict[str, FolderFile]:
         """Store the files that changed below `place`; returns all files.
@@ -207,9 +216,7 @@ class JobFolder:
                 continue
             _flush(file)
             looked = _Look.at(file)
-            stored = FolderFile(
-                object=f"{place}{number}", size=looked.status.st_size, sha256=_digest(file)
-            )
+            stored = FolderFile(object=f"{place}{number}", size=looked.size, sha256=_digest(file))
             changed[stored.object] = file
             seen[path] = _Seen(looked, stored)
         self._objects.store(changed)
@@ -221,32 +228,18 @@ class JobFolder:
         return {path: each.stored for path, each in seen.items()}
 
 
-@dataclass(frozen=True)
-class _Look:
-    """At a file, by this machine's clock."""
+class _Look(NamedTuple):
+    """At a file. `is_settled`: a later write shows in the version; within the clock's tick none."""
 
-    status: os.stat_result
-    at_ns: int
+    version: Hashable
+    size: int
+    is_settled: bool
 
     @classmethod
     def at(cls, file: Path) -> "_Look":
-        return cls(file.stat(), time.time_ns())
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether a later write shows in the times: one within the clock's tick would not."""
-        changed_ns = max(self.status.st_mtime_ns, self.status.st_ctime_ns)
-        return self.at_ns - changed_ns > _TICK_NS
-
-    def same(self, other: "_Look") -> bool:
-        mine, theirs = self.status, other.status
-        # `ctime` too: who unpacks an archive sets the time of the last write.
-        return (mine.st_ino, mine.st_size, mine.st_mtime_ns, mine.st_ctime_ns) == (
-            theirs.st_ino,
-            theirs.st_size,
-            theirs.st_mtime_ns,
-            theirs.st_ctime_ns,
-        )
+        status, at_ns = file.stat(), time.time_ns()
+        is_settled = at_ns - status.st_ctime_ns > _TICK_NS
+        return cls(content_version(status), status.st_size, is_settled)
 
 
 @dataclass(frozen=True)
@@ -256,15 +249,11 @@ class _Seen:
     looked: _Look
     stored: FolderFile
 
-    @classmethod
-    def of(cls, file: Path, stored: FolderFile) -> "_Seen":
-        return cls(_Look.at(file), stored)
-
     def is_of(self, file: Path, looked: _Look) -> bool:
         """Whether the file's content is the one that was stored."""
-        if looked.status.st_size != self.stored.size:
+        if looked.size != self.stored.size:
             return False
-        if self.looked.is_settled and looked.same(self.looked):
+        if self.looked.is_settled and looked.version == self.looked.version:
             return True
         _flush(file)
         return _digest(file) == self.stored.sha256
