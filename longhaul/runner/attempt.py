@@ -22,7 +22,7 @@ from longhaul.adapters.errors import is_denied, needed_by_each_job
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.errors import LeaseChangedError, NotDeletedError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.job_kinds import JobKind
 from longhaul.domain.lease import (
@@ -59,7 +59,13 @@ from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.sample import SparkSample
-from longhaul.runner.stopping import TERMINATED, Stop, StopReason
+from longhaul.runner.stopping import (
+    TERMINATED,
+    Stop,
+    StopReason,
+    end_with_children,
+    unwind_s,
+)
 from longhaul.runner.task import Task
 from longhaul.runner.variables import give_to_process, read_variables
 from longhaul.settings import JobVariables, RuntimeSettings, Stage
@@ -208,6 +214,21 @@ class AttemptRunner:
             logger.info("result not recorded: the output is committed, or the lease is lost")
         except (ClientError, BotoCoreError) as error:
             logger.warning("result not recorded", extra={"error": type(error).__name__})
+
+    def end_when_stopped(self, end_process: Callable[[int], None] = end_with_children) -> None:
+        """Once a stop is requested, end the process after a grace period.
+
+        An attempt that unwinds in time has ended the process itself by then.
+        """
+        grace_s = unwind_s(self.settings.lease.stop_timeout_s)
+
+        def end() -> None:
+            end_process(self.record_stop())
+
+        def end_soon() -> None:
+            self.background.after(grace_s, end)
+
+        self.stop.on_request(end_soon)
 
     def record_stop(self) -> ExitCode:
         """Record that the attempt was stopped, in the place of a `run` that does not unwind."""
@@ -385,7 +406,7 @@ class AttemptRunner:
         shutil.rmtree(self.scratch, ignore_errors=True)
         try:
             self.area.clear()
-        except (ClientError, BotoCoreError) as error:  # what is left expires
+        except (ClientError, BotoCoreError, NotDeletedError) as error:  # what is left expires
             logger.warning("work area not cleared", extra={"error": type(error).__name__})
 
     def _fetch(self, job: str) -> Path:

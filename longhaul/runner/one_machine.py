@@ -8,7 +8,7 @@ from pathlib import Path
 from longhaul.ports import Background
 from longhaul.runner.job_file import may_need_no_spark
 from longhaul.runner.spark.gateway import LateGateway
-from longhaul.runner.stopping import Stop, end_when_stopped
+from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
 
 
@@ -23,7 +23,7 @@ def carry_out(task: Task, stop: Stop, background: Background) -> int:
         from longhaul.runner.wiring import task_attempt  # noqa: PLC0415
 
         attempt = task_attempt(task, gateway, scratch, stop, background)
-        end_when_stopped(attempt)
+        attempt.end_when_stopped()
         return int(attempt.run())
     finally:
         gateway.stop()

@@ -192,7 +192,6 @@ class Saving:
     _why_left: str = ""
     _left: frozenset[str] = frozenset()  # objects of a record that no attempt will use
     _places: Iterator[int] = field(default_factory=lambda: count(1))
-    _is_busy: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -429,18 +428,13 @@ class Saving:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        while self._is_taken():
+        # By looks, so that time passes by the attempt's clock.
+        while not self._lock.acquire(blocking=False):
             self.clock.sleep(_LOOK_AGAIN_S)
         try:
             yield
         finally:
-            self._is_busy = False
-
-    def _is_taken(self) -> bool:
-        """Whether another thread stores something now; if not, this one does."""
-        with self._lock:
-            was_busy, self._is_busy = self._is_busy, True
-        return was_busy
+            self._lock.release()
 
 
 def _text_of(state: Mapping[str, JsonValue]) -> str:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import psutil
 
@@ -19,9 +19,7 @@ from longhaul.domain.errors import LonghaulError
 from longhaul.runner import masked_output
 
 if TYPE_CHECKING:
-    from longhaul.domain.verdict import ExitCode
     from longhaul.ports import Background
-    from longhaul.settings import RuntimeSettings
 
 # A stopped attempt has this long to unwind by itself before its process is ended; always well
 # within ECS's stop timeout, of which half at least is for what the job stores at its end.
@@ -112,17 +110,6 @@ def hear_sigterm(stop: Stop, background: "Background") -> None:
     background.after(0, end)
 
 
-class Stoppable(Protocol):
-    """An attempt whose process can be ended from outside of it."""
-
-    stop: Stop
-    background: "Background"
-    settings: "RuntimeSettings"
-
-    def record_stop(self) -> "ExitCode":
-        """Record that it was stopped; returns the exit code of its process."""
-
-
 def unwind_s(stop_timeout_s: float) -> float:
     """How long a stopped attempt has to unwind by itself."""
     return min(_UNWIND_S, stop_timeout_s * _UNWIND_FRACTION)
@@ -140,29 +127,11 @@ def end_children(spared: frozenset[psutil.Process] = frozenset()) -> None:
             each.kill()
 
 
-def _end_with_children(code: int) -> None:
-    # A pool of processes replaces those that a stop has killed.
+def end_with_children(code: int) -> None:
+    """End this process now, and each below it: a pool replaces those that a stop has killed."""
     end_children()
     masked_output.end()
     os._exit(code)
-
-
-def end_when_stopped(
-    attempt: Stoppable, end_process: Callable[[int], None] = _end_with_children
-) -> None:
-    """Once a stop is requested, end the process after a grace period.
-
-    An attempt that unwinds in time has ended the process itself by then.
-    """
-    grace_s = unwind_s(attempt.settings.lease.stop_timeout_s)
-
-    def end() -> None:
-        end_process(attempt.record_stop())
-
-    def end_soon() -> None:
-        attempt.background.after(grace_s, end)
-
-    attempt.stop.on_request(end_soon)
 
 
 def exit_with(main: Callable[[], int]) -> NoReturn:

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from longhaul.adapters.background import Threads
-from longhaul.runner.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
+from longhaul.runner.stopping import Stop, exit_with, stop_on_sigterm
 from longhaul.runner.wiring import cluster_attempt
 from longhaul.settings import JOB_VARIABLES, VARIABLE
 
@@ -31,7 +31,7 @@ def main(settings: str, variables: str = "{}") -> int:
     stop_on_sigterm(stop, background)
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
     attempt = cluster_attempt(scratch, stop, background)
-    end_when_stopped(attempt)
+    attempt.end_when_stopped()
     return int(attempt.run())
 
 

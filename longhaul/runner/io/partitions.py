@@ -9,7 +9,7 @@ from longhaul.domain.tables import PartitionBy
 
 # What Spark escapes in a folder's name.
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
-_OF_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+OF_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def require_columns(partition_by: Iterable[str], columns: Sequence[str]) -> None:
@@ -32,7 +32,7 @@ def require_columns(partition_by: Iterable[str], columns: Sequence[str]) -> None
 
 def partition_of_nulls(columns: Iterable[str]) -> str:
     """The folder of the rows that are null in all these columns, as Spark names it."""
-    return "/".join(f"{escaped(name)}={_OF_NULL}" for name in columns)
+    return "/".join(f"{escaped(name)}={OF_NULL}" for name in columns)
 
 
 def escaped(text: str) -> str:

@@ -7,8 +7,9 @@ scheme of a URI says which.
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from longhaul.adapters.objects import delete_keys
 from longhaul.domain.lease import AttemptId, folder_name
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
@@ -24,9 +25,6 @@ from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
-
-_DELETE_BATCH: Final = 1_000  # DeleteObjects' limit
 
 
 class WorkArea(Protocol):
@@ -52,7 +50,11 @@ class WorkArea(Protocol):
         """Where the job's attempts store data frames for one another."""
 
     def clear(self) -> None:
-        """Delete it."""
+        """Delete it.
+
+        Raises:
+            NotDeletedError: S3 has kept some of it.
+        """
 
 
 class DiskArea:
@@ -134,16 +136,10 @@ class BucketArea:
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self._folder.bucket,
             Prefix=self._folder.prefix,
-            PaginationConfig={"PageSize": _DELETE_BATCH},
         )
         for page in pages:
-            keys: list[ObjectIdentifierTypeDef] = [
-                {"Key": item["Key"]} for item in page.get("Contents", [])
-            ]
-            if keys:
-                self._s3.delete_objects(
-                    Bucket=self._folder.bucket, Delete={"Objects": keys, "Quiet": True}
-                )
+            names = [item["Key"] for item in page.get("Contents", [])]
+            delete_keys(self._s3, self._folder.bucket, names)
 
 
 def area_at(uri: str, client: "S3Client", attempt: AttemptId, disk: DiskArea) -> WorkArea:

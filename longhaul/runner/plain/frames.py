@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +16,7 @@ from pyarrow import types
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy
 from longhaul.runner.io.frame import WriteOptions
-from longhaul.runner.io.partitions import escaped, partition_of_nulls, require_columns
+from longhaul.runner.io.partitions import OF_NULL, escaped, partition_of_nulls, require_columns
 from longhaul.runner.io.written import Folder, TableLayout
 from longhaul.runner.plain.files import RowFiles, read_parquet, require_years, texts
 from longhaul.runner.plain.types import (
@@ -27,8 +26,6 @@ from longhaul.runner.plain.types import (
     plain_schema,
     require_index,
 )
-
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 class ArrowFrame:
@@ -57,7 +54,7 @@ class ArrowFrame:
         def place(values: Sequence[str | None]) -> str:
             pairs = zip(partition_by, values, strict=True)
             return "/".join(
-                f"{escaped(name)}={escaped(value) if value else _NULL}" for name, value in pairs
+                f"{escaped(name)}={escaped(value) if value else OF_NULL}" for name, value in pairs
             )
 
         with _emptied_on_error(_on_disk(folder)) as local:

@@ -36,7 +36,7 @@ from longhaul.runner.loading import FoundJob, LoadedJob
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
-from longhaul.runner.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
+from longhaul.runner.stopping import Stop, StopReason, hear_sigterm
 from longhaul.runner.task import Task
 from longhaul.runner.wiring import put_together, s3_client, tables_from
 from longhaul.settings import RuntimeSettings
@@ -117,7 +117,7 @@ class Runner:
             attempt.variables = {each.name: VARIABLES for each in around.settings().stages}
         # The same in each run of a world. (A draw of the host's would change what follows.)
         attempt.new_seal = lambda: sha256(container.task_ref.encode()).hexdigest()[:32]
-        end_when_stopped(attempt, container.end_process)
+        attempt.end_when_stopped(container.end_process)
         code = attempt.run()
         if "thread failed" in self._stop.detail:
             raise AssertionError(self._stop.detail)

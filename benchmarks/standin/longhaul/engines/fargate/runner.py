@@ -16,7 +16,7 @@ from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
-from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm
+from longhaul.runner.stopping import Stop, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
 from longhaul.settings import runtime_settings
@@ -86,7 +86,7 @@ def main() -> int:
             find_job=spark.find_job,
             effort=spark.effort,
         )
-        end_when_stopped(attempt)
+        attempt.end_when_stopped()
         return int(attempt.run())
 
 

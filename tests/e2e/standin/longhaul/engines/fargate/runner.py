@@ -40,7 +40,7 @@ from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob, find_job
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
-from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm
+from longhaul.runner.stopping import Stop, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
 from longhaul.settings import runtime_settings
@@ -76,7 +76,7 @@ def main() -> int:
     plan.s3 = s3
     plan.begun = partial(begun_before, overseer(settings.leases_table), attempt_id)
     attempt.leases = PlannedLeases(attempt.leases, plan)
-    end_when_stopped(attempt)
+    attempt.end_when_stopped()
     return int(attempt.run())
 
 
