@@ -55,10 +55,14 @@ class _Steps:
         steps, quiet_until_s = _SHARED.unpack_from(self._memory)
         return steps, quiet_until_s
 
-    def step(self, quiet_until_s: float = 0.0) -> None:
+    def step(self) -> None:
         """Count one step. Of two at once one may be lost: that there was any is what counts."""
-        steps, until_s = self.look()
-        _SHARED.pack_into(self._memory, 0, steps + 1, max(until_s, quiet_until_s))
+        # Not the time beside it, which a forked process may announce meanwhile.
+        struct.pack_into("Q", self._memory, 0, self.look()[0] + 1)
+
+    def be_quiet(self, until_s: float) -> None:
+        """Let a forked process be quiet up to this time (epoch seconds)."""
+        _SHARED.pack_into(self._memory, 0, self.look()[0] + 1, max(self.look()[1], until_s))
 
 
 @dataclass
@@ -130,7 +134,7 @@ class Progress:
         self.say(note)
         self.quiet_until = until
         if until is not None and os.getpid() != self._process:
-            self._steps.step(until.timestamp())
+            self._steps.be_quiet(until.timestamp())
 
     def fraction(self, spark: SparkSample) -> float:
         """How much of the whole is done, between 0 and 1.

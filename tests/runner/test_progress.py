@@ -198,6 +198,21 @@ def test_what_a_forked_process_says_is_progress(watched: Watched) -> None:
     assert watched.report()[1] == said
 
 
+def test_a_step_leaves_a_quiet_period_that_is_announced_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    progress = Progress()
+    before = progress._steps.look()
+    # By a forked process, between our look at the memory and our write.
+    progress._steps.be_quiet((NOW + timedelta(hours=1)).timestamp())
+    monkeypatch.setattr(progress._steps, "look", lambda: before)
+
+    progress.say("further")
+
+    monkeypatch.undo()
+    assert progress.is_quiet(NOW)
+
+
 def test_a_quiet_period_of_a_forked_process_counts_until_it_has_lasted_too_long(
     watched: Watched,
 ) -> None:

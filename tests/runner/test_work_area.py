@@ -18,7 +18,6 @@ from longhaul.domain.paths import DataPath
 from longhaul.runner.io.cluster_staging import reads_alike
 from longhaul.runner.io.listing import InputListing, Source
 from longhaul.runner.io.staged import StagedInput
-from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import BucketArea, DiskArea, area_at
 from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
@@ -227,18 +226,6 @@ def test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then(
     )["x"]
 
     assert staged.etag == s3.head_object(Bucket="data", Key="raw/a/one.csv")["ETag"]
-
-
-def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(
-    s3: Any, stage: Callable[[str], StagedInput]
-) -> None:
-    manifest(s3, "clean/", "old.parquet")
-
-    with pytest.raises(
-        InputChangingError,
-        match=r"keeps changing while it is read: s3://data/clean/old\.parquet is gone",
-    ):
-        stage("clean")
 
 
 def test_a_stop_ends_the_copies(s3: Any, area: BucketArea) -> None:
