@@ -50,13 +50,17 @@ def test_the_token_is_part_of_every_name(name: str, final: str) -> None:
     assert final_name(name, "TOKEN") == final
 
 
+def send(s3: Any, *datasets: Dataset) -> None:
+    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", datasets))
+
+
 def test_files_whose_names_differ_in_a_uuid_alone_stay_apart(s3: Any, tmp_path: Path) -> None:
     names = [f"{uuid4()}.wav" for _ in range(2)]
     for name in names:
         (tmp_path / name).write_text(name)
-    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
-    uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
+    send(s3, Dataset(".", tmp_path))
     S3Publisher(s3, "data").publish(ATTEMPT)
 
     for name in names:
@@ -71,10 +75,9 @@ def test_two_files_for_one_place_are_refused_before_the_first_upload(
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.csv").write_text(folder)
     datasets = [Dataset(".", tmp_path / "main"), Dataset("bad", tmp_path / "named-bad")]
-    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
     with pytest.raises(PermanentJobError, match="two files would be bad/a-"):
-        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", datasets))
+        send(s3, *datasets)
 
     assert pending(s3) == []
 
@@ -84,9 +87,8 @@ def test_partition_of_any_writing_is_published(s3: Any, tmp_path: Path) -> None:
     for name in names:
         (tmp_path / f"word={name}").mkdir()
         (tmp_path / f"word={name}" / "a.csv").write_text("x")
-    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
-    uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
+    send(s3, Dataset(".", tmp_path))
     S3Publisher(s3, "data").publish(ATTEMPT)
 
     manifest, _ = read_manifest(s3, "data", "out/")
@@ -111,10 +113,9 @@ def test_name_that_s3_cannot_hold_is_refused_before_the_first_upload(
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("x")
     (tmp_path / "0.csv").write_text("x")
-    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
     with pytest.raises(PermanentJobError, match=f"^output: .*{why}"):
-        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
+        send(s3, Dataset(".", tmp_path))
 
     assert pending(s3) == []
 
@@ -244,24 +245,6 @@ def pending(s3: Any) -> list[Any]:
     return uploads
 
 
-def test_a_killed_upload_leaves_a_list_with_every_upload_id(s3: Any, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x")
-
-    class KilledError(BaseException):
-        """Not an Exception: as a SIGKILL, nothing handles it."""
-
-    def kill(_: int) -> None:
-        raise KilledError
-
-    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=kill)
-
-    with pytest.raises(KilledError):
-        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
-
-    S3Publisher(s3, "data").discard(ATTEMPT)
-    assert pending(s3) == []
-
-
 def test_a_file_of_many_gb_is_sent_in_bounded_memory(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with (tmp_path / "out" / "large.bin").open("wb") as file:
@@ -293,9 +276,6 @@ def test_a_file_of_many_gb_is_sent_in_bounded_memory(tmp_path: Path) -> None:
             return {"ETag": "1"}
 
     meter = Meter()
-    uploader = Uploader(
-        cast("Any", meter), "data", Stop(), begin=lambda _: None, advance=lambda _: None
-    )
-    uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")]))
+    send(meter, Dataset(".", tmp_path / "out"))
     assert meter.sent == 2048 * MIB
     assert meter.most <= 64 * MIB
