@@ -1,6 +1,6 @@
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 from longhaul.cli import extras
 from longhaul.cli.checks.account import denied_resources
 from longhaul.cli.checks.finding import Level
-from longhaul.cli.checks.jobs import stuck
+from longhaul.cli.checks.jobs import Stuck, stuck
 from longhaul.cli.checks.versions import OUTPUT, versions
 from longhaul.cli.target import Target
 from longhaul.config.project_file import VARIABLE
@@ -336,8 +336,11 @@ def test_a_lease_that_three_sweeps_have_left_is_stuck() -> None:
     owing = running(key="main#owing", state=State.DEAD, owed=(Owed.DELETE,), settled_at=NOW)
     waiting = running(key="main#waiting", state=State.RELEASED, retry_at=NOW)
     rows = [overdue, kept, owing, waiting]
-    found = stuck(rows, numbers, late)
-    assert (found.overdue, found.owed, found.missing) == (("main#overdue",), ("main#owing",), ())
-    assert stuck(rows, numbers, NOW + timedelta(hours=7)).missing == ("main#waiting",)
-    assert not stuck(rows, numbers, NOW + timedelta(minutes=5))
-    assert not stuck([replace(owing, owed=())], numbers, late)
+
+    def seen(now: datetime) -> list[Stuck | None]:
+        return [stuck(row, numbers, now) for row in rows]
+
+    assert seen(late) == [Stuck.OVERDUE, None, Stuck.OWING, None]
+    assert seen(NOW + timedelta(hours=7))[3] is Stuck.MISSING
+    assert seen(NOW + timedelta(minutes=5)) == [None] * 4
+    assert stuck(replace(owing, owed=()), numbers, late) is None

@@ -1,9 +1,10 @@
 """The jobs: whether the sweeper runs, whether leases are stuck, whether dead letters wait."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final
 
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.target import Target
@@ -53,53 +54,44 @@ def sweeps(target: Target) -> Iterator[Finding]:
 def leases(target: Target) -> Iterator[Finding]:
     """Leases that several sweeps should have repaired."""
     names = [stage.name for stage in target.settings.stages]
-    rows = target.jobs.unfinished(names)
-    found = stuck(rows, target.settings.lease, target.parts.clock.now())
+    rows, now = target.jobs.unfinished(names), target.parts.clock.now()
+    found: dict[Stuck, list[str]] = {}
+    for row in rows:
+        if how := stuck(row, target.settings.lease, now):
+            found.setdefault(how, []).append(row.job_id)
     if not found:
         yield ok(f"leases: {len(rows)} unfinished, none of them stuck")
-    if found.overdue:
-        yield problem(
-            f"leases: running, but without a beat for long: {_ids_text(found.overdue)}",
-            "is the sweeper running? `longhaul status JOB` names the execution to look at",
-        )
-    if found.missing:
-        yield problem(
-            f"leases: released, but their message has not come: {_ids_text(found.missing)}",
-            "is the mapping on, and the sweeper running?",
-        )
-    if found.owed:
-        yield problem(
-            f"leases: ended, but owing something for long: {_ids_text(found.owed)}",
-            "`longhaul status JOB` says what; the sweeper's log says why it fails",
-        )
+    for how, ids in found.items():
+        more = f" and {len(ids) - _MAX_NAMED} more" if len(ids) > _MAX_NAMED else ""
+        yield problem(f"leases: {how.value}: {', '.join(ids[:_MAX_NAMED])}{more}", _WAYS_OUT[how])
 
 
-@dataclass(frozen=True)
-class Stuck:
-    """Keys of leases, by what is wrong."""
+class Stuck(Enum):
+    """How a lease is that several sweeps have seen and not repaired."""
 
-    overdue: tuple[str, ...]  # RUNNING, and not renewed for long
-    owed: tuple[str, ...]  # ended, and still owing something
-    missing: tuple[str, ...]  # RELEASED, and the message has not come
-
-    def __bool__(self) -> bool:
-        return bool(self.overdue or self.owed or self.missing)
+    OVERDUE = "running, but without a beat for long"
+    MISSING = "released, but their message has not come"
+    OWING = "ended, but owing something for long"
 
 
-def stuck(leases: Iterable[Lease], timing: LeaseSettings, now: datetime) -> Stuck:
-    """The leases that several sweeps must have seen and not repaired."""
-    overdue, owed, missing = [], [], []
-    for lease in leases:
-        if lease.is_overdue(now, timedelta(seconds=timing.visibility_margin_s) + _PATIENCE):
-            overdue.append(lease.key)
-        elif (
-            lease.state is State.RELEASED
-            and lease.unseen_for(now) > timedelta(seconds=timing.missing_after_s) + _PATIENCE
-        ):
-            missing.append(lease.key)
-        elif lease.owed and now > lease.ended_at + _PATIENCE:
-            owed.append(lease.key)
-    return Stuck(tuple(overdue), tuple(owed), tuple(missing))
+_WAYS_OUT: Final = {
+    Stuck.OVERDUE: "is the sweeper running? `longhaul status JOB` names the execution to look at",
+    Stuck.MISSING: "is the mapping on, and the sweeper running?",
+    Stuck.OWING: "`longhaul status JOB` says what; the sweeper's log says why it fails",
+}
+
+
+def stuck(lease: Lease, timing: LeaseSettings, now: datetime) -> Stuck | None:
+    """Whether several sweeps must have seen it and not repaired it."""
+    if lease.is_overdue(now, timedelta(seconds=timing.visibility_margin_s) + _PATIENCE):
+        return Stuck.OVERDUE
+    if lease.state is State.RELEASED:
+        missing_after = timedelta(seconds=timing.missing_after_s) + _PATIENCE
+        if lease.unseen_for(now) > missing_after:
+            return Stuck.MISSING
+    if lease.owed and now > lease.ended_at + _PATIENCE:
+        return Stuck.OWING
+    return None
 
 
 def dead_letters(target: Target) -> Iterator[Finding]:
@@ -143,8 +135,3 @@ def alarms(target: Target) -> Iterator[Finding]:
         yield problem(f"alarms: {'; '.join(ringing)}", "the other checks look for the cause")
     else:
         yield ok(f"alarms: none of {len(found)} rings")
-
-
-def _ids_text(keys: tuple[str, ...]) -> str:
-    more = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
-    return ", ".join(key.partition("#")[2] for key in keys[:_MAX_NAMED]) + more
