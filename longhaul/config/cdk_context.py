@@ -4,7 +4,7 @@ Imports no CDK, so that a wrong setting is refused before a construct is made.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import get_args
 
@@ -99,9 +99,7 @@ def _explain(detail: ErrorDetails) -> str:
             name, allowed = str(detail["loc"][-1]), _fields_beside(detail["loc"])
             if "advanced" in allowed and name in AdvancedStageDeployment.model_fields:
                 return "is one of a stage's advanced settings: write it under `advanced`"
-            near = get_close_matches(name, allowed, n=1, cutoff=0.5)
-            meant = f"did you mean {near[0]}? " if near else ""
-            return f"is not a setting; {meant}allowed here: {', '.join(allowed)}"
+            return f"is not a setting; {meant(name, allowed)}allowed here: {', '.join(allowed)}"
         case "missing":
             return "is missing"
         case "value_error":  # raised by our validators, which say what is allowed
@@ -126,3 +124,10 @@ def _fields_beside(location: tuple[int | str, ...]) -> list[str]:
             ]
             model = inner[0]
     return sorted(model.model_fields)
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """The name that is nearest to one that is not there, as the begin of what is allowed."""
+    return "".join(
+        f"did you mean {each}? " for each in get_close_matches(name, list(names), n=1, cutoff=0.5)
+    )

@@ -1,6 +1,5 @@
 """What is wrong with settings, and what is raised for it. Loads nothing that takes time."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 Location = tuple[int | str, ...]
@@ -22,8 +21,7 @@ class SettingsError(ValueError):
     """
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """A wrong setting: where it is, and why it is wrong."""
 
     location: Location

@@ -6,9 +6,9 @@ Also whether there is what the settings name, as far as the dispatcher could tel
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final
 
+from longhaul.config.cdk_context import meant
 from longhaul.config.errors import Problem
 from longhaul.config.metric_alarm import watched
 from longhaul.config.rights import input_prefixes
@@ -141,9 +141,7 @@ def unfit(settings: Settings, jobs: Sequence[str]) -> Iterator[Problem]:
 
 
 def _no_job(name: str, jobs: Sequence[str]) -> str:
-    near = get_close_matches(name, jobs, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return f"there is no job {name!r}; {meant}there are: {', '.join(jobs)}"
+    return f"there is no job {name!r}; {meant(name, jobs)}there are: {', '.join(jobs)}"
 
 
 def _refused(

@@ -427,17 +427,24 @@ def _queue_names(stage: StageDeployment, settings: Settings) -> Iterator[Case]:
 
 
 def _notices_leave(stage: StageDeployment, settings: Settings) -> Iterator[Case]:
-    if stage.advanced.notify is None:
-        return
+    notify, place = stage.advanced.notify or "", ("advanced", "notify")
+    is_to_come = "${Token[" in notify
+    yield Case(
+        place,
+        is_to_come,
+        "has a name when it is deployed, not before: give the queue, topic or bus itself to the "
+        f"construct, as notify={{{stage.name!r}: …}}",
+    )
     ours = {
         f"{queue_prefix(settings.stack_name, each)}-{kind}": each.name
         for each in settings.stages
         for kind in ("jobs", "dead-letters")
     }
-    _, _, service, region, account, name = stage.advanced.notify.split(":")
+    # Of none, and of what is to come, the name alone has a text.
+    *_, service, region, account, name = ("", "", "", *notify.split(":"))
     is_here = settings.account in (None, account) and settings.region in (None, region)
     yield Case(
-        ("advanced", "notify"),
+        place,
         service == "sqs" and name in ours and is_here,
         f"stage {stage.name!r} would notify the queue {name}, which is that of stage "
         f"{ours.get(name)!r}: its events are no jobs; jobs that follow are the `next` of a stage",

@@ -271,6 +271,13 @@ def test_a_stage_that_notifies_is_known_and_notifies_one(stage: str, message: st
         Longhaul(stack, "Longhaul", settings=settings, notify={stage: topic})
 
 
+def test_a_target_of_the_same_app_is_given_to_the_construct_and_not_to_the_settings() -> None:
+    stack = theirs()
+    told = stage_with(notify=sns.Topic(stack, "Topic").topic_arn)
+    with pytest.raises(SettingsError, match=r"stages\.0\.advanced\.notify: .* to the construct"):
+        Longhaul(stack, "Longhaul", settings=Settings(stages=(told,)))
+
+
 @pytest.mark.parametrize("also", ["openlineage", "tree_ended"])
 def test_further_events_need_somebody_to_notify(also: str) -> None:
     stack = theirs()

@@ -1,9 +1,8 @@
 """The dashboard and the alarms name the metrics that the handlers emit."""
 
 import json
-from typing import Any
 
-from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
+from longhaul.metrics import StageMetric, SweeperMetric
 from tests.cdk.synthesis import Synthesis
 
 Name = tuple[str, str, str, str]
@@ -39,12 +38,6 @@ def test_the_dashboard_shows_each_metric_of_the_handlers_once_and_no_other(
     assert len(names) == len(set(names))
 
 
-def test_lost_notices_are_shown_where_there_is_somebody_to_notify(with_all: Synthesis) -> None:
-    lost = {each for each in shown(with_all) if each[1] == NoticeMetric.LOST}
-
-    assert {stage for *_, stage in lost} == {"main", "topic", "bus"}
-
-
 def test_alarms_on_our_metrics_name_metrics_that_the_handlers_emit(varied: Synthesis) -> None:
     watched = set()
     for alarm in varied.resources("AWS::CloudWatch::Alarm").values():
@@ -54,11 +47,3 @@ def test_alarms_on_our_metrics_name_metrics_that_the_handlers_emit(varied: Synth
             watched.add((alarm["Namespace"], alarm["MetricName"], name, value))
 
     assert watched < known("main", "clean-up")
-
-
-def test_the_dashboard_shows_the_state_of_every_alarm(usual: Synthesis) -> None:
-    body: dict[str, Any] = json.loads(usual.only("AWS::CloudWatch::Dashboard")["DashboardBody"])
-
-    (status,) = (widget for widget in body["widgets"] if widget["type"] == "alarm")
-    names = {f"<{name}.Arn>" for name in usual.resources("AWS::CloudWatch::Alarm")}
-    assert set(status["properties"]["alarms"]) == names

@@ -228,18 +228,6 @@ def test_the_heartbeat_and_the_machine_use_no_key(varied: Synthesis) -> None:
         assert not [action for action in varied.grants(role) if action.startswith("kms:")]
 
 
-def test_no_policy_allows_a_wildcard_action(varied: Synthesis) -> None:
-    actions = {
-        action
-        for policy in varied.resources("AWS::IAM::Policy").values()
-        for statement in policy["PolicyDocument"]["Statement"]
-        if statement["Effect"] == "Allow"
-        for action in as_list(statement["Action"])
-    }
-
-    assert not [action for action in actions if "*" in action]
-
-
 def test_services_use_a_role_for_this_account_alone(with_keys: Synthesis) -> None:
     conditions = {
         readable(statement["Principal"]["Service"]).split(".")[0]: statement.get("Condition", {})

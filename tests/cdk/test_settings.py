@@ -246,6 +246,25 @@ def test_a_whole_bucket_is_not_both_output_and_code() -> None:
             "longhaul.stages.0.schedule: stage 'a' is retired and has a schedule, which would go",
         ),
         (
+            {
+                "stages": [
+                    {
+                        "advanced": {
+                            "retired": True,
+                            "on_object": {
+                                "prefix": "in/",
+                                "request": {
+                                    "inputs": {"a": "{object}"},
+                                    "output": "s3://<data-bucket>/{object.id}/",
+                                },
+                            },
+                        }
+                    }
+                ]
+            },
+            "longhaul.stages.0.advanced.on_object: stage 'main' is retired and has an on_object",
+        ),
+        (
             {"lease": {"beat_ceiling_s": 219}},
             "longhaul.lease: with these beats a job of 7 days needs 25,110 events",
         ),

@@ -62,89 +62,74 @@ def test_the_defaults_of_a_stage_are_within_its_limits(
     assert str(refused.value).partition(": ")[2] == problem
 
 
-def test_the_stall_timeout_of_a_stage_has_room_for_late_reports() -> None:
-    with pytest.raises(SettingsError, match=r"'main': stall_timeout_s \(39\) is .* at least 40"):
-        load(None, {"stages": [{"name": "main", "advanced": {"stall_timeout_s": 39}}]})
+TABLE: dict[str, JsonValue] = {"output": "table://longhaul/flights"}
+MAIN: dict[str, JsonValue] = {"name": "main", "next": ["clean"]}
+JOIN: dict[str, JsonValue] = {"name": "sum", "job": "daily_delays", "join": True}
 
 
-@pytest.mark.parametrize("name", ["slots", "join"])
-def test_no_stage_has_the_name_of_keys_that_no_task_may_write(name: str) -> None:
-    with pytest.raises(SettingsError, match=f"stage '{name}' would have its jobs under keys that"):
-        load(None, {"stages": [{"name": "main"}, {"name": name}]})
-
-
-def test_what_follows_may_write_where_it_is_sent() -> None:
-    stages = [
-        {"name": "main", "next": ["clean"]},
-        {
-            "name": "clean",
-            "job": "flights_clean",
-            "advanced": {"limits": {"output_prefixes": ["clean/"]}},
-        },
-    ]
-    with pytest.raises(SettingsError, match="add 'stages/clean/' to its limits"):
-        load(None, {"stages": stages})
+def clean(**settings: JsonValue) -> dict[str, JsonValue]:
+    return {"name": "clean", "job": "flights_clean", **settings}
 
 
 @pytest.mark.parametrize(
-    ("stage", "problem"),
+    ("stages", "problem"),
     [
-        ({"follow_on": {"output": "table://elsewhere/flights"}}, "in a database that is neither"),
         (
-            {"follow_on": {"output": "table://longhaul/flights", "mode": "overwrite"}},
+            [MAIN, clean(advanced={"limits": {"output_prefixes": ["clean/"]}})],
+            "add 'stages/clean/' to its limits",
+        ),
+        (
+            [MAIN, clean(follow_on={"output": "table://elsewhere/flights"})],
+            "in a database that is neither",
+        ),
+        (
+            [MAIN, clean(follow_on={**TABLE, "mode": "overwrite"})],
             "would replace",
         ),
+        ([MAIN, clean(follow_on={**TABLE, "mode": "error"})], "or fail on it"),
         (
-            {"follow_on": {"output": "table://longhaul/flights", "mode": "error"}},
-            "or fail on it",
-        ),
-        (
-            {
-                "follow_on": {"output": "table://longhaul/flights"},
-                "advanced": {"engine": "emr-serverless"},
-            },
+            [MAIN, clean(follow_on=TABLE, advanced={"engine": "emr-serverless"})],
             "whose jobs write to no tables",
         ),
         (
-            {
-                "follow_on": {"output": "table://longhaul/flights"},
-                "advanced": {"limits": {"output_prefixes": ["tables/longhaul/other/"]}},
-            },
+            [
+                MAIN,
+                clean(
+                    follow_on=TABLE,
+                    advanced={"limits": {"output_prefixes": ["tables/longhaul/other/"]}},
+                ),
+            ],
             "add 'tables/longhaul/flights/' to its limits.output_prefixes",
+        ),
+        (
+            [
+                MAIN,
+                clean(follow_on=TABLE, next=["sum"]),
+                {"name": "sum", "job": "sql", "advanced": {"engine": "emr-serverless"}},
+            ],
+            "'sum' runs on emr-serverless, whose jobs read no",
+        ),
+        ([{"name": "main", "follow_on": TABLE}], "no stage leads to it"),
+        ([{"name": "main"}, {"name": "slots"}], "would have its jobs under keys that"),
+        ([{"name": "main"}, {"name": "join"}], "would have its jobs under keys that"),
+        (
+            [{"name": "main", "advanced": {"stall_timeout_s": 39}}],
+            "stage 'main': stall_timeout_s (39) is too short",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_follows_may_write_to_the_table_of_its_stage(
-    stage: dict[str, JsonValue], problem: str
-) -> None:
-    main = {"name": "main", "next": ["clean"]}
-
+def test_stages_whose_jobs_could_not_run_are_refused(stages: list[JsonValue], problem: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(problem)):
-        load(None, {"stages": [main, {"name": "clean", "job": "flights_clean", **stage}]})
+        load(None, {"stages": stages})
 
 
-def test_the_table_of_what_follows_is_read_by_the_next_stage() -> None:
-    follow_on = {"output": "table://longhaul/flights"}
-    clean = {"name": "clean", "job": "flights_clean", "follow_on": follow_on, "next": ["sum"]}
-    last = {"name": "sum", "job": "daily_delays", "advanced": {"engine": "emr-serverless"}}
-
-    with pytest.raises(SettingsError, match="'sum' runs on emr-serverless, whose jobs read no"):
-        load(None, {"stages": [{"name": "main", "next": ["clean"]}, clean, last]})
-
-
-def test_the_table_of_what_follows_is_that_of_a_stage_that_follows() -> None:
-    follow_on = {"output": "table://longhaul/flights"}
-
-    with pytest.raises(SettingsError, match="no stage leads to it"):
-        load(None, {"stages": [{"name": "main", "follow_on": follow_on}]})
-    join = {"name": "sum", "job": "daily_delays", "join": True}
-    stages = [
-        {"name": "main", "next": ["clean"]},
-        {"name": "clean", "job": "flights_clean", "follow_on": follow_on, "next": ["sum"]},
-        {**join, "follow_on": {"output": "table://longhaul/delays", "mode": "overwrite"}},
-    ]
-    assert load(None, {"stages": stages}).stages[2].follow_on.mode == "overwrite"
+def test_a_join_may_replace_its_table() -> None:
+    last: JsonValue = {
+        **JOIN,
+        "follow_on": {"output": "table://longhaul/delays", "mode": "overwrite"},
+    }
+    assert load(None, {"stages": [MAIN, clean(follow_on=TABLE, next=["sum"]), last]})
 
 
 def test_a_stages_name_in_outputs_has_no_hyphens() -> None:

@@ -58,34 +58,23 @@ def event_for(key: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("key", "starts"),
+    ("key", "size", "starts"),
     [
-        ("incoming/flights/x.csv", True),
-        ("incoming/flights/deep/y z.csv", True),
-        ("incoming/flights/x.json", False),
-        ("incoming/other/x.csv", False),
+        ("incoming/flights/x.csv", 1, True),
+        ("incoming/flights/x.csv", 50 * 1024**4, True),
+        ("incoming/flights/deep/y z.csv", 5_000_000_001, True),
+        ("incoming/flights/x.json", 1, False),
+        ("incoming/other/x.csv", 1, False),
+        ("incoming/flights/new.csv", 0, False),  # the empty object of a new folder
     ],
 )
-def test_a_rule_matches_prefix_and_suffix_together(
-    varied: Synthesis, key: str, *, starts: bool
+def test_a_rule_matches_prefix_and_suffix_of_what_is_not_empty(
+    varied: Synthesis, key: str, size: int, *, starts: bool
 ) -> None:
     rule, _ = rule_and_target(varied)
-    assert matches(rule["EventPattern"], event_for(key)) is starts
-
-
-def test_the_empty_object_of_a_new_folder_starts_nothing(varied: Synthesis) -> None:
-    rule, _ = rule_and_target(varied)
-    event = event_for("incoming/flights/new.csv")
-    event["detail"]["object"]["size"] = 0
-    assert not matches(rule["EventPattern"], event)
-
-
-@pytest.mark.parametrize("size", [1, 5_000_000_001, 50 * 1024**4])
-def test_an_object_of_any_size_starts_a_job(varied: Synthesis, size: int) -> None:
-    rule, _ = rule_and_target(varied)
-    event = event_for("incoming/flights/x.csv")
+    event = event_for(key)
     event["detail"]["object"]["size"] = size
-    assert matches(rule["EventPattern"], event)
+    assert matches(rule["EventPattern"], event) is starts
 
 
 @pytest.mark.parametrize(
@@ -233,9 +222,3 @@ def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
     known = settings(paths=PathPolicy(data_bucket="data-bucket"), jobs=("wav_previews",))
     request = parse_request(json.dumps(trigger.example("data-bucket")), known, stage())
     assert request.inputs == {"audio": "s3://data-bucket/incoming/file.wav"}
-
-
-def test_a_retired_stage_has_no_trigger() -> None:
-    whole: dict[str, JsonValue] = {"prefix": "incoming/", "request": dict(REQUEST)}
-    with pytest.raises(SettingsError, match="retired and has an on_object"):
-        load(None, {"stages": [{"advanced": {"retired": True, "on_object": whole}}]})
