@@ -85,7 +85,7 @@ pin-base: ## Ask the registry for the digest of the image's base, and write it d
 
 LOCKED := functions/requirements longhaul/runner/requirements longhaul/runner/build-requirements
 # Of the machines that deploy and develop, whatever they are.
-MACHINES := requirements requirements-dev
+MACHINES := requirements requirements-dev docs/requirements
 
 # For both architectures, with the Python and the glibc of Lambda's runtime. What is locked already
 # stays where no pin moves it. PySpark is published as a source archive alone.
@@ -157,6 +157,18 @@ oracles: .venv/.set-up-dev ## Compare the fakes with engines of AWS that others 
 	@$(BIN)/python -m tests.oracles.install
 	@$(BIN)/pytest $(PARALLEL) -m slow -q tests/oracles tests/contract tests/fidelity \
 	  tests/simulation/conformance
+
+# Of its own, so that tests need none of it.
+.cache/docs/.set-up: docs/requirements.lock
+	@$(PYTHON) -m venv .cache/docs
+	@.cache/docs/bin/pip install --disable-pip-version-check --no-input --quiet --require-hashes \
+	  -r docs/requirements.lock
+	@touch $@
+
+.PHONY: docs
+docs: .cache/docs/.set-up ## Build the site of docs/ into build/site; a dead link ends it
+	@NO_MKDOCS_2_WARNING=1 .cache/docs/bin/mkdocs build --strict --quiet
+	@echo "written: build/site/index.html"
 
 .PHONY: wheel
 wheel: ## Build the wheel, which works without this checkout; needs no set-up

@@ -18,6 +18,7 @@ LOCKED = (
     "longhaul/runner/build-requirements.txt",
     "requirements.txt",
     "requirements-dev.txt",
+    "docs/requirements.txt",
 )
 _PIN = re.compile(r"^([\w.-]+)(?:\[[\w,-]+\])?==([^\s;]+)", re.MULTILINE)
 

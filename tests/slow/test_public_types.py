@@ -1,4 +1,4 @@
-"""What others import has types, also for a strict type checker."""
+"""What others import has types, also for a strict type checker, and its docstrings on the site."""
 
 import os
 import subprocess
@@ -104,3 +104,7 @@ def test_wrong_uses_are_found(tmp_path: Path) -> None:
     assert 'Argument 1 to "submit" of "Client" has incompatible type "str"' in said, said
     assert '"Client" has no attribute "submit_later"' in said, said
     assert '"Job[Params]" has no attribute "writes"' in said, said
+
+
+def test_the_site_is_built_without_a_warning() -> None:
+    subprocess.run(["/usr/bin/make", "docs"], cwd=ROOT, check=True)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.size import TOPS
+
 ROOT = Path(__file__).parents[2]
 GENERATED = {"cdk.out", "build"}
 PAGES = sorted(
@@ -76,8 +78,7 @@ def test_every_decision_is_listed_and_their_numbers_have_no_holes() -> None:
 
 def test_every_page_and_decision_that_the_code_names_exists() -> None:
     decisions = {page.name[:4] for page in PAGES if page.parent.name == "decisions"}
-    folders = ("benchmarks", "examples", "functions", "infra", "longhaul", "simulation", "tests")
-    for file in (each for folder in folders for each in (ROOT / folder).rglob("*.py")):
+    for file in (each for folder in TOPS for each in (ROOT / folder).rglob("*.py")):
         text = file.read_text()
         assert set(re.findall(r"decision (\d{4})", text)) <= decisions, file
         for name, anchor in re.findall(r"(docs/[\w/-]+\.md)(?:#([\w-]+))?", text):
