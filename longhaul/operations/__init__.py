@@ -1,1 +1,1 @@
-"""What people and programs do with a deployed stack: submit, find, wait, cancel, retry, drain."""
+"""What people and programs do with a deployed stack: submit, find, wait, cancel, rerun, drain."""

@@ -98,6 +98,16 @@ def test_a_watch_of_a_job_cancelled_in_a_queue_ends_when_its_message_has_come(wo
     assert world.run("status", "queued", "--watch").exit_code == 1
 
 
+def test_a_job_is_cancelled_by_its_label_and_never_by_how_its_id_begins(world: World) -> None:
+    """The beginning of an id may be the id of another job, which is still queued."""
+    world.claim("flights-2", label="7 October")
+    assert world.run("cancel", "flights").stdout.startswith("flights: nothing is known of it")
+    assert not world.run("status", "--state", "cancelling").stdout
+    done = world.run("cancel", "7 October")
+    assert (done.exit_code, done.stdout) == (0, "flights-2: running: it is being stopped\n")
+    assert world.run("cancel", "8 October").exit_code == 2
+
+
 def end_mark(world: World, key: str) -> None:
     """The message of the job has come."""
     mark = world.parts.leases.load(key)

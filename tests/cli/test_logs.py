@@ -209,5 +209,5 @@ def test_an_interrupt_ends_following(world: World) -> None:
     began(world)
     world.aws.logs.write(GROUP, "job/job/t1", "one")
     world.clock.meanwhile.append(interrupt)
-    done = world.run("logs", "flights", "-f")
+    done = world.run("logs", "fli", "-f")
     assert (done.exit_code, done.stdout) == (130, "one\n")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from longhaul.adapters.dynamodb.item import lease_key
 from longhaul.domain import transitions
@@ -57,6 +58,21 @@ def test_status_says_how_far_the_tree_is(tree: World) -> None:
     told = "main 1 of 1, clean 1 of 3 (1 DEAD), total waits for 2"
     assert f"\n\n{told}\n\n" in tree.run("status", "year").stdout
     assert told not in tree.run("status", "year", "--only").stdout
+
+
+def test_people_read_the_name_of_a_job_and_programs_its_id(
+    tree: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.bury("year", label="2013")
+    row = member(tree, 0)
+    piped = tree.run("status", "year").stdout
+    assert f"├─ {row.job_id}\t\tRUNNING\tclean" in piped
+    monkeypatch.setattr(Console, "is_terminal", True)
+    assert json.loads(tree.run("status", "year/clean", "--json").stdout)["job_id"] == row.job_id
+    for command in (("status", "year"), ("status",), ("cost", "--jobs")):
+        shown = tree.run(*command).stdout
+        assert ("year/clean" in shown, row.job_id in shown) == (True, False)
+    assert tree.run("dlq", "list", "--stage", "main").stdout.split()[7] == "2013"
 
 
 def test_an_unreadable_job_is_shown_as_that_and_the_others_go_on(tree: World) -> None:

@@ -211,7 +211,7 @@ def _jobs(out: Output, jobs: "list[JobCost]", unit: str) -> None:
                 }
             )
     else:
-        _table(out, JOBS, unit, [_job_row(each) for each in dearest])
+        _table(out, JOBS, unit, [_job_row(each, by_name=out.data.is_terminal) for each in dearest])
 
 
 def _sums(jobs: "list[JobCost]") -> dict[str, Any]:
@@ -233,12 +233,13 @@ def _stage_row(name: str, jobs: "list[JobCost]") -> list[str]:
     return [name, str(sums["jobs"]), str(sums["attempts"]), money(sums["total"]), *amounts]
 
 
-def _job_row(each: "JobCost") -> list[str]:
+def _job_row(each: "JobCost", *, by_name: bool) -> list[str]:
+    from longhaul.cli.display.job import name_of
     from longhaul.cli.insight.cost import money
 
     row = each.lane.row
     return [
-        row.job_id,
+        name_of(row) if by_name else row.job_id,
         row.stage,
         row.state.value,
         str(len(each.attempts)),

@@ -173,13 +173,15 @@ def drop(
 
 
 def _print(out: Output, target: "Target", letters: "Sequence[tuple[DeadLetter, Stage]]") -> None:
-    from longhaul.cli.display.dead_letter import COLUMNS, record_of, row_of
+    from longhaul.cli.display.dead_letter import COLUMNS, SHOWN, record_of, row_of, shown
 
     if out.as_json:
         for letter, stage in letters:
             out.record(record_of(letter, stage))
     elif letters:
-        now, whole = target.parts.clock.now(), not out.data.is_terminal
-        out.table(
-            COLUMNS, [row_of(letter, stage.name, now, whole=whole) for letter, stage in letters]
-        )
+        now = target.parts.clock.now()
+        rows = [row_of(letter, stage.name, now) for letter, stage in letters]
+        if out.data.is_terminal:
+            out.table(SHOWN, map(shown, rows))
+        else:
+            out.table(COLUMNS, rows)

@@ -134,14 +134,16 @@ def _print_latest(out: Output, target: "Target", lease: "Lease") -> None:
 
 def _await_row(out: Output, target: "Target", job: str, stage: str | None) -> "Lease":
     """Wait for the job's row: the job may still be queued."""
-    from longhaul.cli.terminal.selection import find_job, job_id, unknown
+    from longhaul.cli.terminal.selection import find_job, job_id
 
-    name, is_told = job_id(job), False
+    try:
+        return find_job(target, job, stage)
+    except CommandError as error:
+        if error.status is not ExitStatus.NOT_FOUND:
+            raise
+        out.note(f"{error}; waiting for it (Ctrl-C ends this)")
     names = [each.name for each in target.stages(stage)]
-    while not target.jobs.find(names, name):
-        if not is_told:
-            out.note(f"{unknown(name)}; waiting for it (Ctrl-C ends this)")
-            is_told = True
+    while not target.jobs.find(names, job_id(job)):
         target.parts.clock.sleep(_PERIOD_S)
     return find_job(target, job, stage)
 

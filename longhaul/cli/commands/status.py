@@ -23,7 +23,7 @@ from longhaul.cli.terminal.options import (
     StageOption,
     TagOption,
 )
-from longhaul.cli.terminal.output import Output, table_of
+from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
     from longhaul.cli.target import Target
@@ -147,8 +147,9 @@ def status(
 def _one(
     out: Output, target: "Target", lease: "Lease", limit: int, *, watch: bool, only: bool
 ) -> None:
-    from longhaul.cli.display.job import COLUMNS, page_of
+    from longhaul.cli.display.job import page_of
     from longhaul.cli.display.tree import rows_of
+    from longhaul.cli.terminal.jobs import show_jobs
     from longhaul.cli.terminal.outcomes import wait_for
     from longhaul.operations.asked import request_of
     from longhaul.operations.stage_waits import waits_in, waits_of_queued
@@ -182,7 +183,7 @@ def _one(
             # Its root has succeeded, and is green.
             out.line(progress(tree), style="red" if unwell(tree) else "")
             out.line("")
-            out.table(COLUMNS, rows_of(tree, now, limit, queued))
+            show_jobs(out, rows_of(tree, now, limit, queued))
     if watch and not tree.has_succeeded:
         raise typer.Exit(ExitStatus.FAILED)
 
@@ -207,8 +208,8 @@ def _backfill(
     out: Output, target: "Target", backfill: "Backfill", limit: int, *, watch: bool, only: bool
 ) -> None:
     """Show a backfill's jobs and what descends from them; watch them until all have ended."""
-    from longhaul.cli.display.job import COLUMNS
     from longhaul.cli.display.tree import rows_of
+    from longhaul.cli.terminal.jobs import show_jobs
     from longhaul.cli.terminal.outcomes import wait_for
     from longhaul.operations.stage_waits import waits_of_queued
     from longhaul.operations.tree import progress
@@ -226,7 +227,7 @@ def _backfill(
     else:
         for line in (progress(tree), ""):
             out.line(line)
-        out.table(COLUMNS, rows_of(tree, target.parts.clock.now(), limit, queued))
+        show_jobs(out, rows_of(tree, target.parts.clock.now(), limit, queued))
     if backfill.is_sending:
         out.note(f"{backfill.unsent:,} more were still to be sent: start its command again")
     elif backfill.unsent:
@@ -306,7 +307,8 @@ def _look(target: "Target", which: _Which) -> _Seen:
 
 
 def _print(out: Output, target: "Target", seen: _Seen, limit: int) -> None:
-    from longhaul.cli.display.job import COLUMNS, row_of
+    from longhaul.cli.display.job import row_of
+    from longhaul.cli.terminal.jobs import show_jobs
     from longhaul.operations.view import job_record
 
     shown = seen.shown(limit)
@@ -315,7 +317,7 @@ def _print(out: Output, target: "Target", seen: _Seen, limit: int) -> None:
             executions = target.parts.executions
             out.record(job_record(lease, target.settings, executions, seen.now, seen.waits))
     elif shown:
-        out.table(COLUMNS, [row_of(lease, seen.now, seen.waits) for lease in shown])
+        show_jobs(out, (row_of(lease, seen.now, seen.waits) for lease in shown))
     for line in _notes(seen, limit):
         out.note(line)
 
@@ -346,7 +348,8 @@ def _watch(out: Output, target: "Target", which: _Which) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    from longhaul.cli.display.job import COLUMNS, row_of
+    from longhaul.cli.display.job import row_of
+    from longhaul.cli.terminal.jobs import jobs_table
 
     with Live(console=out.data, screen=True, auto_refresh=False) as live:
         while True:
@@ -354,7 +357,7 @@ def _watch(out: Output, target: "Target", which: _Which) -> None:
             rows = [row_of(lease, seen.now, seen.waits) for lease in seen.shown(which.limit)]
             notes = [Text(note, style="dim") for note in _notes(seen, which.limit)]
             head = Text(f"{target}, {seen.now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
-            live.update(Group(head, table_of(COLUMNS, rows), *notes), refresh=True)
+            live.update(Group(head, jobs_table(rows), *notes), refresh=True)
             time.sleep(_PERIOD_S)
 
 

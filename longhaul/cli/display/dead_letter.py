@@ -1,5 +1,6 @@
 """A dead letter on a line, on a page, and as JSON."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +10,8 @@ from longhaul.operations.view import iso
 from longhaul.settings import Stage
 
 COLUMNS = ("message", "job", "label", "stage", "class", "age", "attempts", "why")
+SHOWN = ("job", "stage", "class", "age", "attempts", "message", "why")
+"""On a terminal, where people read names."""
 _ID_SHOWN = 8
 _PAGE = (
     "message_id",
@@ -29,18 +32,22 @@ def name_of(letter: DeadLetter) -> str:
     return letter.label or letter.job_id or letter.message_id
 
 
-def row_of(letter: DeadLetter, stage: str, now: datetime, *, whole: bool) -> list[str]:
-    """The cells of `COLUMNS`. `whole` shows all of the message's id."""
+def row_of(letter: DeadLetter, stage: str, now: datetime) -> list[str]:
+    """The cells of `COLUMNS`."""
     attempts = str(letter.reason.attempts) if letter.reason else ""
     why = (
         letter.reason.reason
         if letter.reason
         else "no reason attached: SQS moved it after too many receives, or it is not ours"
     )
-    message_id = letter.message_id if whole else letter.message_id[:_ID_SHOWN]
-    old = age(now, letter.sent_at)
-    names = (letter.job_id or "", letter.label or "")
-    return [message_id, *names, stage, letter.kind, old, attempts, why]
+    names = (letter.message_id, letter.job_id or "", letter.label or "")
+    return [*names, stage, letter.kind, age(now, letter.sent_at), attempts, why]
+
+
+def shown(cells: Sequence[str]) -> list[str]:
+    """The cells of `SHOWN`, from those of `COLUMNS`."""
+    message_id, job_id, label, *what, why = cells
+    return [label or job_id, *what, message_id[:_ID_SHOWN], why]
 
 
 def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from longhaul.operations.find import moment_of
 from longhaul.operations.view import request_record
 from longhaul.ports import Executions
 
-COLUMNS = ("job", "label", "state", "stage", "attempt", "age", "progress", "why")
+COLUMNS = ("id", "label", "state", "stage", "attempt", "age", "progress", "why")
 NOT_KNOWN = "nothing is known of it: if it is queued, it ends when its message comes"
 _BAR = 10
 _MAX_WHY = 160
@@ -27,9 +27,10 @@ _MAX_PARAMS = 2_000
 
 
 def row_of(lease: Lease, now: datetime, waits: Waits | None = None) -> list[str]:
-    """The cells of `COLUMNS`."""
+    """The job's name, and the cells of `COLUMNS`."""
     attempt = str(lease.attempt.number) if lease.is_begun else ""
     return [
+        name_of(lease),
         lease.job_id,
         lease.label or "",
         shown_state(lease),

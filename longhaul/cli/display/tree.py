@@ -20,12 +20,12 @@ _URGENCY = ("DEAD", "UNREADABLE", "CANCELLING", "RUNNING", "RELEASED", "CANCELLE
 def rows_of(
     job: TreeJob, now: datetime, limit: int, queued: Mapping[str, Wait] = _NONE
 ) -> Iterator[list[str]]:
-    """The cells of `COLUMNS`, a row for each line: the job itself, then its follow-ons.
+    """A row as `display.job.row_of` has it for each line: the job itself, then its follow-ons.
 
     Of the siblings in a stage at most `limit` have a line; one more line counts the rest, and one
     says for how many a join waits. `queued`: by stage, what its queued jobs wait for.
     """
-    yield _line(job, now) if job.is_job else [job.job_id, "", "", job.stage, "", "", "", ""]
+    yield _line(job, now) if job.is_job else _cells(job.job_id, job.stage)
     yield from _below(job, now, limit, queued, "")
 
 
@@ -35,9 +35,9 @@ def _below(
     lines: list[tuple[TreeJob | None, list[str]]] = []
     for _, siblings in groupby(job.children, key=lambda child: child.stage):
         lines += _of_stage(list(siblings), now, limit, queued)
-    for n, (child, (name, *cells)) in enumerate(lines):
+    for n, (child, (name, job_id, *cells)) in enumerate(lines):
         branch, below = ("└─ ", "   ") if n == len(lines) - 1 else ("├─ ", "│  ")
-        yield [f"{indent}{branch}{name}", *cells]
+        yield [f"{indent}{branch}{name}", f"{indent}{branch}{job_id}", *cells]
         if child is not None:
             yield from _below(child, now, limit, queued, indent + below)
 
@@ -54,17 +54,21 @@ def _of_stage(
         states = ", ".join(f"{count:,} {state}" for state, count in rest.most_common())
         if rest[QUEUED] and stage in queued:
             states += f"; {queued_text(queued[stage])}"
-        yield None, [f"… {rest.total():,} more", "", "", stage, "", "", "", states]
+        yield None, _cells(f"… {rest.total():,} more", stage, why=states)
     for each in siblings:
         if each.waits_for:
-            waits = f"waits for {each.waits_for:,} of {each.collects:,}"
-            yield None, [waits, "", "", stage, "", "", "", ""]
+            yield None, _cells(f"waits for {each.waits_for:,} of {each.collects:,}", stage)
 
 
 def _line(job: TreeJob, now: datetime) -> list[str]:
     if job.lease is not None:
         return row_of(job.lease, now)
-    return [job.job_id, "", job.state, job.stage, "", "", "", ""]
+    return _cells(job.job_id, job.stage, job.state)
+
+
+def _cells(text: str, stage: str, state: str = "", why: str = "") -> list[str]:
+    """A line that is of no row."""
+    return [text, text, "", state, stage, "", "", "", why]
 
 
 def _most_urgent(siblings: Sequence[TreeJob], limit: int) -> list[TreeJob]:

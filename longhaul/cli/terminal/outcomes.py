@@ -9,10 +9,11 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from longhaul.cli.display.job import COLUMNS, row_of, why_of
+from longhaul.cli.display.job import row_of, why_of
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.output import STYLES, Output, table_of
+from longhaul.cli.terminal.jobs import jobs_table
+from longhaul.cli.terminal.output import STYLES, Output
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.operations.tree import progress
@@ -129,11 +130,7 @@ def _picture(target: Target, standings: Mapping[str, Standing]) -> Group:
         :_MAX_ROWS
     ]
     now = target.parts.clock.now()
-    return (
-        Group(head, table_of(COLUMNS, [row_of(lease, now) for lease in going]))
-        if going
-        else Group(head)
-    )
+    return Group(head, jobs_table(row_of(lease, now) for lease in going)) if going else Group(head)
 
 
 def _lines(

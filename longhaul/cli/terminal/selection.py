@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 
+from longhaul.cli.display.job import name_of
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.target import Target
@@ -38,32 +39,46 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
     """The row of the job that was typed.
 
     Raises:
-        CommandError: nothing is known of it, or the same id is used in several stages.
+        CommandError: nothing is known of it, or it means several jobs, or those of a backfill.
     """
-    stages = [each.name for each in target.stages(stage)]
-    return _only_one(text, _with_id(target, text, stages) or _called(target, text, stages))
+    found = find_work(target, text, stage)
+    if isinstance(found, Backfill):
+        raise CommandError(
+            f"{text} is a backfill: name one of its jobs, which `longhaul status {text}` shows",
+            ExitStatus.USAGE,
+        )
+    return found
 
 
 def find_work(target: Target, text: str, stage: str | None) -> Lease | Backfill:
-    """The row of the job that was typed, or the backfill of that name, where no job has it.
+    """The job or the backfill that was typed: by id or name, by label, or by how one begins.
 
     Raises:
-        CommandError: nothing is known of it, or the same id or name is used in several stages.
+        CommandError: nothing is known of it, or it means several.
     """
     stages = [each.name for each in target.stages(stage)]
-    rows = _with_id(target, text, stages)
-    # A cancel of the name before anything was sent has left a mark, which is no job.
-    is_job = any(not row.is_open_mark for row in rows)
-    backfill = None if is_job else find_backfill(target, text, stages)
-    return backfill or _only_one(text, rows or _called(target, text, stages))
+    # A mark: a cancel of the id before anything was sent.
+    return find_named(target, text, stages) or _only_one(
+        text, _with_id(target, text, stages) or _beginning(target, text, stages)
+    )
 
 
-def find_backfill(target: Target, name: str, stages: Iterable[str]) -> Backfill | None:
-    """The backfill of a name that no job has; None where nothing is known.
+def find_named(target: Target, text: str, stages: Sequence[str]) -> Lease | Backfill | None:
+    """The job of that id, the backfill of that name, or the job of that label.
+
+    A job of a pipeline may be called as lists show it, such as `2026-10-05/clean`.
 
     Raises:
-        CommandError: the same name is used in several stages.
+        CommandError: it means several.
     """
+    rows = [row for row in _with_id(target, text, stages) if not row.is_open_mark]
+    if not rows and (backfill := _backfill(target, text, stages)):
+        return backfill
+    rows = rows or _called(target, text, stages)
+    return _only_one(text, rows) if rows else None
+
+
+def _backfill(target: Target, name: str, stages: Iterable[str]) -> Backfill | None:
     found = target.parts.backfills.find_backfills(job_key(each, name) for each in stages)
     if len(found) > 1:
         names = ", ".join(sorted(each.stage for each in found.values()))
@@ -82,20 +97,33 @@ def _with_id(target: Target, text: str, stages: Sequence[str]) -> list[Lease]:
 
 
 def _called(target: Target, text: str, stages: Sequence[str]) -> list[Lease]:
-    """The jobs with that label, or else those whose ids or labels begin so."""
-    seen = target.jobs.unfinished(stages)
-    seen += islice(target.jobs.ended(stages, tuple(State), Ages()), _LOOKED_AT)
-    rows = [row for row in seen if row.label == text]
-    return rows or [
+    seen = list(_seen(target, stages))
+    named = [row for row in seen if name_of(row) == text]
+    return named or [row for row in seen if row.label == text]
+
+
+def _beginning(target: Target, text: str, stages: Sequence[str]) -> list[Lease]:
+    """The jobs whose ids or labels begin so."""
+    return [
         row
-        for row in seen
+        for row in _seen(target, stages)
         if text and (row.job_id.startswith(text) or (row.label or "").startswith(text))
     ]
 
 
+def _seen(target: Target, stages: Sequence[str]) -> Iterator[Lease]:
+    """The open jobs, and those that ended last."""
+    yield from target.jobs.unfinished(stages)
+    yield from islice(target.jobs.ended(stages, tuple(State), Ages()), _LOOKED_AT)
+
+
 def _only_one(name: str, rows: Sequence[Lease]) -> Lease:
     if not rows:
-        raise CommandError(unknown(job_id(name)), ExitStatus.NOT_FOUND)
+        raise CommandError(
+            f"nothing is known of job {job_id(name)}: it may still be queued, its message may have "
+            "been invalid (`longhaul dlq list`), or it was never sent",
+            ExitStatus.NOT_FOUND,
+        )
     if len({row.job_id for row in rows}) > 1:
         found = ", ".join(f"{row.job_id} ({row.stage})" for row in rows[:_SHOWN])
         more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
@@ -109,13 +137,6 @@ def _only_one(name: str, rows: Sequence[Lease]) -> Lease:
             f"job {name} is in several stages ({names}): name one with --stage", ExitStatus.USAGE
         )
     return rows[0]
-
-
-def unknown(name: str) -> str:
-    return (
-        f"nothing is known of job {name}: it may still be queued, its message may have been "
-        "invalid (`longhaul dlq list`), or it was never sent"
-    )
 
 
 def select_lanes(
