@@ -3,7 +3,8 @@
 import sys
 from importlib import metadata
 
-from longhaul.cli.interrupts import INTERRUPTED, ended_by_interrupt
+from longhaul.cli.errors import ExitStatus
+from longhaul.cli.interrupts import ended_by_interrupt
 
 
 def main() -> None:
@@ -18,7 +19,7 @@ def main() -> None:
             from longhaul.cli.cli import main as run  # noqa: PLC0415 - may be interrupted too
         run()
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(ExitStatus.INTERRUPTED)
 
 
 def _refuse_another_longhaul() -> None:

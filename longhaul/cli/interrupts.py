@@ -5,10 +5,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
-# As `ExitStatus.INTERRUPTED`, whose module loads boto3: too long to wait for Ctrl-C.
-INTERRUPTED: Final = 130
+from longhaul.cli.errors import ExitStatus
 
 
 @contextmanager
@@ -22,7 +20,7 @@ def ended_by_interrupt() -> Iterator[None]:
     if not is_main or at_interrupt is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    signal.signal(signal.SIGINT, lambda *_: os._exit(ExitStatus.INTERRUPTED))
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from longhaul.config.errors import SettingsError
-from longhaul.config.project_file import ENV_VARIABLE, LOCAL, VARIABLE, find, read_file
+from longhaul.config.project_file import ENV_VARIABLE, VARIABLE, find
 from longhaul.config.sources import work_dir
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def choose(named: Path | None, env: str | None = None) -> None:
     `env` is the environment of it.
 
     Raises:
-        SettingsError: the named folder is no project, its file cannot be read, the nearest one is
-            another user's, or there is none that could have an environment.
+        SettingsError: the nearest one is another user's, or there is none that could have an
+            environment.
     """
     os.environ[ENV_VARIABLE] = env or ""
     folder = named or find(Path.cwd())
@@ -34,29 +34,21 @@ def choose(named: Path | None, env: str | None = None) -> None:
     if folder is None:
         os.environ.pop(VARIABLE, None)
     else:
-        os.environ[VARIABLE] = str(read_file(folder).folder)
+        os.environ[VARIABLE] = str(folder.resolve())
 
 
 def chosen() -> "Project | None":
-    """The chosen project; None for the settings of `cdk.json`."""
+    """The chosen project; None for the settings of `cdk.json`.
+
+    Raises:
+        SettingsError: its folder has none, or its file cannot be read.
+    """
     folder = os.environ.get(VARIABLE)
     if not folder:
         return None
     from longhaul.config.project import load_project  # noqa: PLC0415 - loads all settings
 
     return load_project(Path(folder), os.environ.get(ENV_VARIABLE) or None)
-
-
-def default_stack() -> str:
-    project = chosen()
-    return project.stack_name if project else DEFAULT_STACK
-
-
-def default_region() -> str | None:
-    """Where the chosen environment is deployed, which is not on this machine."""
-    env = os.environ.get(ENV_VARIABLE)
-    project = chosen() if env and env != LOCAL else None
-    return project.settings.get("region") if project else None
 
 
 def default_work_dir() -> Path:

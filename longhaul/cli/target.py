@@ -10,7 +10,9 @@ from botocore.config import Config
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.place import Place, locate
-from longhaul.cli.project import default_region, default_stack, default_work_dir
+from longhaul.cli.project import DEFAULT_STACK, chosen
+from longhaul.config.project_file import LOCAL
+from longhaul.config.sources import work_dir
 from longhaul.local.credentials import FAKE_KEY
 from longhaul.operations.errors import ForeignStackError, NoSuchStackError
 from longhaul.operations.stack import Deployment, Stack
@@ -35,7 +37,7 @@ class Target(Stack):
             aws_access_key_id=key,
             aws_secret_access_key=key,
         )
-        super().__init__(stack or default_stack(), session)
+        super().__init__(stack or DEFAULT_STACK, session)
 
     def __str__(self) -> str:
         where = self.where if self.place.endpoint else f"AWS, {self.region}"
@@ -81,5 +83,11 @@ class Target(Stack):
 
 
 def connect(profile: str | None, region: str | None, stack: str | None) -> Target:
-    place = locate(profile, region or default_region(), os.environ, default_work_dir())
-    return Target(place, stack)
+    """What the options mean; where they say nothing, what the chosen project does."""
+    project = chosen()
+    if project is None:
+        return Target(locate(profile, region, os.environ, work_dir()), stack)
+    if project.env not in (None, LOCAL):  # it is deployed, and not on this machine
+        region = region or project.settings.get("region")
+    place = locate(profile, region, os.environ, project.work_dir)
+    return Target(place, stack or project.stack_name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from longhaul.operations.letter import DeadLetter, redriven
-from longhaul.operations.ports import DeadLetters
+from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.ports import Clock, JobQueue
 from longhaul.settings import Stage
 
@@ -63,7 +63,7 @@ class Handled:
 @dataclass(frozen=True)
 class DeadLetterOffice:
     clock: Clock
-    letters: DeadLetters
+    letters: SqsDeadLetters
     queue: JobQueue
 
     def waiting(self, stage: Stage) -> int:

@@ -53,15 +53,6 @@ class Jobs:
         rows = list(found.values())
         return [row for row in rows if not row.is_open_mark] or rows
 
-    def related(self, lease: Lease) -> Iterator[Lease]:
-        """The other jobs with the same root, in no order, read lazily.
-
-        They come from an index: a job that has just begun may be missing.
-        """
-        keys = (key for key in self.index.keys_of_root(lease.root) if key != lease.key)
-        while page := list(islice(keys, _PAGE)):
-            yield from self.leases.load_many(page).values()
-
     def unfinished(self, stages: Sequence[str]) -> list[Lease]:
         """Jobs that run, wait for their next attempt, or have ended and still owe something.
 

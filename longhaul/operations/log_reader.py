@@ -2,22 +2,16 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 from longhaul.domain.history import AttemptRecord, log_stream
 from longhaul.engines.aws_lambda.ends import LAMBDA, request_id
 from longhaul.engines.listed import engine_of
-from longhaul.operations.ports import JobLogs, LogEvent
-from longhaul.ports import Clock
+from longhaul.operations.cloudwatch_logs import CloudWatchLogs, LogEvent
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-_PERIOD_S = 1.0
 # The last lines of a task arrive a little after its end.
 GRACE = timedelta(seconds=3)
 
@@ -32,8 +26,7 @@ class LogStream:
 
 @dataclass(frozen=True)
 class LogReader:
-    clock: Clock
-    logs: JobLogs
+    logs: CloudWatchLogs
     group: str
 
     def stream(self, record: AttemptRecord) -> LogStream | None:
@@ -58,11 +51,9 @@ class LogReader:
         )
         return LogStream(name) if name else None
 
-    def lines(
-        self, stream: LogStream, runs: Callable[[], bool] | None = None
-    ) -> Iterator[LogEvent]:
-        """The lines so far; with `runs` also new ones while it is true, and for a moment after."""
-        events = self._events(stream.name, runs)
+    def lines(self, stream: LogStream) -> Iterator[LogEvent]:
+        """The lines so far."""
+        events = self._events(stream.name)
         return _invocation(events, stream.request_id) if stream.request_id else events
 
     def since(self, stream: str, token: str | None) -> tuple[list[LogEvent], str | None]:
@@ -75,23 +66,14 @@ class LogReader:
                 return found, token
             token = following
 
-    def _events(self, stream: str, runs: Callable[[], bool] | None) -> Iterator[LogEvent]:
+    def _events(self, stream: str) -> Iterator[LogEvent]:
         token: str | None = None
-        ended_at: datetime | None = None
         while True:
             events, following = self.logs.read(self.group, stream, token)
             yield from events
-            if following is not None and following != token:
-                token = following
-                continue
-            if runs is None:
+            if following is None or following == token:
                 return
-            now = self.clock.now()
-            if ended_at is None and not runs():
-                ended_at = now
-            if ended_at is not None and now - ended_at >= GRACE:
-                return
-            self.clock.sleep(_PERIOD_S)
+            token = following
 
     def cursor(self, stream: LogStream) -> "LogCursor":
         """Reads a stream bit by bit, where several are followed at a time."""

@@ -17,13 +17,14 @@ _WAIT_S = 1
 
 
 class SqsDeadLetters:
-    """`ports.DeadLetters`."""
+    """Dead-letter queues, as people use them."""
 
     def __init__(self, client: "SQSClient") -> None:
         self._client = client
         self._queue = SqsQueue(client)
 
     def waiting(self, queue_url: str) -> int:
+        """About how many letters are there."""
         answer = self._client.get_queue_attributes(
             QueueUrl=queue_url,
             AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
@@ -31,6 +32,7 @@ class SqsDeadLetters:
         return sum(int(count) for count in answer["Attributes"].values())
 
     def receive(self, queue_url: str, hold_s: int) -> list[DeadLetter]:
+        """Some of them, invisible to others for `hold_s`; empty when there are no more."""
         answer = self._client.receive_message(
             QueueUrl=queue_url,
             MaxNumberOfMessages=10,
@@ -42,6 +44,7 @@ class SqsDeadLetters:
         return [_letter(message) for message in answer.get("Messages", [])]
 
     def release(self, queue_url: str, receipt_handles: Sequence[str]) -> None:
+        """Make them visible again."""
         self._queue.set_visibility_many(queue_url, dict.fromkeys(receipt_handles, 0))
 
     def delete(self, queue_url: str, receipt_handle: str) -> bool:

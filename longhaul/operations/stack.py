@@ -281,9 +281,7 @@ class Stack:
         from longhaul.operations.cloudwatch_logs import CloudWatchLogs
         from longhaul.operations.log_reader import LogReader
 
-        return LogReader(
-            self.parts.clock, CloudWatchLogs(self.client("logs")), self.settings.job_log_group
-        )
+        return LogReader(CloudWatchLogs(self.client("logs")), self.settings.job_log_group)
 
     def stages(self, name: str | None) -> list[Stage]:
         """The stage of that name, or all.

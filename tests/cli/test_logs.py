@@ -158,6 +158,7 @@ def test_an_earlier_attempts_log_is_found_through_the_history(world: World) -> N
     )
     future = world.run("logs", "flights", "--attempt", "4")
     assert (future.exit_code, "there is no attempt 4" in future.stderr) == (3, True)
+    assert world.run("logs", "flights", "--attempt", "3", "--follow").exit_code == 2
 
 
 def test_a_job_that_was_cancelled_before_it_began_has_no_log(world: World) -> None:

@@ -16,14 +16,13 @@ from longhaul.cli.checks.finding import problem
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.local_project import local_context
-from longhaul.cli.project import DEFAULT_STACK, choose, chosen, default_stack, default_work_dir
+from longhaul.cli.project import DEFAULT_STACK, choose, chosen, default_work_dir
 from longhaul.cli.synth import DEFAULT_WORK_DIR
-from longhaul.cli.target import Target, connect
+from longhaul.cli.target import connect
 from longhaul.config.cdk_context import load
 from longhaul.config.project import load_project
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
 from longhaul.config.version import version
-from tests.cli.conftest import PLACE
 from tests.layers import ROOT
 from tests.projects import make_project, make_wheel
 
@@ -140,8 +139,8 @@ def test_commands_find_the_project_from_the_working_directory_upwards(
     assert run("new", "orders")[0] == 0
     assert (folder / "jobs" / "orders.py").exists()
     assert "import orders\n" in (folder / "tests" / "test_orders.py").read_text()
-    assert Target(PLACE, None).stack == default_stack() == "DailyFlights"
-    assert Target(PLACE, "Other").stack == "Other"
+    assert connect(None, None, None).stack == "DailyFlights"
+    assert connect(None, None, "Other").stack == "Other"
     assert default_work_dir() == folder / ".longhaul"
 
 
@@ -187,7 +186,7 @@ def test_without_a_project_the_checkout_serves(
     monkeypatch.chdir(tmp_path)
     assert run("new", "Not-A-Name")[0] == ExitStatus.USAGE
     assert VARIABLE not in os.environ
-    assert default_stack() == DEFAULT_STACK
+    assert connect(None, "eu-west-1", None).stack == DEFAULT_STACK
     assert default_work_dir() == DEFAULT_WORK_DIR
     code, _, error = run("test")
     assert code == ExitStatus.USAGE
@@ -353,7 +352,7 @@ def test_an_environment_says_what_differs_there(
     choose(folder, "prod")
     project = chosen()
     assert project
-    assert (project.stack_name, default_stack()) == ("Ours", "Ours")
+    assert project.stack_name == "Ours"
     assert connect(None, None, None).place.region == "eu-central-1"
     assert connect(None, "us-east-2", None).place.region == "us-east-2"
     settings = project.checked()
@@ -363,12 +362,12 @@ def test_an_environment_says_what_differs_there(
     assert local_context(project)["longhaul"].get("stack_name") is None
 
     ran: list[str] = []
-    monkeypatch.setattr(cdk, "run", lambda _: ran.append(default_stack()) or 0)
+    monkeypatch.setattr(cdk, "run", lambda _: ran.append(os.environ[ENV_VARIABLE]) or 0)
     monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: None)
     assert run("--project", str(folder), "--env", "prod", "diff")[0] == 0
     monkeypatch.setenv(ENV_VARIABLE, "prod")
     assert run("--project", str(folder), "diff")[0] == 0
-    assert ran == ["Ours", "Ours"]
+    assert ran == ["prod", "prod"]
     code, _, error = run("--project", str(folder), "--env", "prd", "diff")
     assert code == ExitStatus.USAGE
     assert "there is no environment 'prd'; there are: local, prod" in re.sub(r"\s+", " ", error)

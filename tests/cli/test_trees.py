@@ -63,7 +63,6 @@ def test_status_says_how_far_the_tree_is(tree: World) -> None:
 def test_people_read_the_name_of_a_job_and_programs_its_id(
     tree: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree.bury("year", label="2013")
     row = member(tree, 0)
     piped = tree.run("status", "year").stdout
     assert f"├─ {row.job_id}\t\tRUNNING\tclean" in piped
@@ -72,7 +71,6 @@ def test_people_read_the_name_of_a_job_and_programs_its_id(
     for command in (("status", "year"), ("status",), ("cost", "--jobs")):
         shown = tree.run(*command).stdout
         assert ("year/clean" in shown, row.job_id in shown) == (True, False)
-    assert tree.run("dlq", "list", "--stage", "main").stdout.split()[7] == "2013"
 
 
 def test_an_unreadable_job_is_shown_as_that_and_the_others_go_on(tree: World) -> None:

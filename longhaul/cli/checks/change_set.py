@@ -63,7 +63,7 @@ def asked(plan: Plan, template: str, token: str, clock: Clock, out: Output) -> I
                 left = rehearsal.remove()
             for each in left:
                 # An interrupted rehearsal has no report that could say so.
-                out.problem(f"could not be removed: {each}")
+                out.note(f"could not be removed: {each}", style="red")
     yield from found
     if left:
         yield problem("removal: something could not be removed", "; ".join(left))

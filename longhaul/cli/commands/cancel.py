@@ -48,23 +48,24 @@ def cancel(
 
     out = Output(as_json=as_json)
     stages = [each.name for each in target.stages(stage)]
-    wanted = [(each, find_named(target, each, stages)) for each in jobs]
-    unknown = {each: job_id(each) for each, found in wanted if found is None}
+    wanted = [find_named(target, each, stages) or job_id(each) for each in jobs]
     out.say_where(target)
     too_late = 0
-    for each, found in wanted:
-        is_unsent = isinstance(found, Backfill) and bool(found.unsent)
+    for found in wanted:
         if isinstance(found, Backfill):
             leases = below = _cancel_backfill(out, target, found)
-        elif found is None:  # it may be queued in each of the stages
+        elif isinstance(found, str):  # it may be queued in each of the stages
             below = []
-            marks = [target.canceller.cancel(name, unknown[each]) for name in stages]
+            marks = [target.canceller.cancel(name, found) for name in stages]
             # It may have been claimed meanwhile, in one of them.
             leases = [lease for lease in marks if not lease.is_open_mark] or marks
         else:
             below = [] if only else target.tree_canceller.cancel(found)
             leases = below or [target.canceller.cancel(found.stage, found.job_id)]
-        too_late += not (is_unsent or any(is_stopped(lease) for lease in leases))
+        too_late += not (
+            any(is_stopped(lease) for lease in leases)
+            or (isinstance(found, Backfill) and found.unsent)
+        )
         for lease in leases if as_json or below else leases[:1]:
             if as_json:
                 out.record(

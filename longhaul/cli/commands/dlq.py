@@ -103,12 +103,13 @@ def show(
     Example: longhaul dlq show flights-2013-01
     """
     from longhaul.cli.display.dead_letter import page_of, record_of
+    from longhaul.cli.terminal.letters import check_found
     from longhaul.operations.dead_letters import Which
 
-    out = Output(as_json=as_json)
+    out, which = Output(as_json=as_json), Which(names=(name,))
     count = 0
     for each in target.stages(stage):
-        with closing(target.dead_letters.look(each, Which(names=(name,)))) as letters:
+        with closing(target.dead_letters.look(each, which)) as letters:
             matches = list(letters)
         for letter in matches:
             if as_json:
@@ -118,11 +119,7 @@ def show(
             out.line("")
             out.line(letter.content.body)
         count += len(matches)
-    if not count:
-        raise CommandError(
-            f"no dead letter of job or message {name}: `longhaul dlq list` shows all",
-            ExitStatus.NOT_FOUND,
-        )
+    check_found(which, count, () if count else which.names)
 
 
 @app.command()
@@ -173,15 +170,12 @@ def drop(
 
 
 def _print(out: Output, target: "Target", letters: "Sequence[tuple[DeadLetter, Stage]]") -> None:
-    from longhaul.cli.display.dead_letter import COLUMNS, SHOWN, record_of, row_of, shown
+    from longhaul.cli.display.dead_letter import COLUMNS, SHOWN, record_of, row_of
 
     if out.as_json:
         for letter, stage in letters:
             out.record(record_of(letter, stage))
     elif letters:
-        now = target.parts.clock.now()
-        rows = [row_of(letter, stage.name, now) for letter, stage in letters]
-        if out.data.is_terminal:
-            out.table(SHOWN, map(shown, rows))
-        else:
-            out.table(COLUMNS, rows)
+        now, by_name = target.parts.clock.now(), out.data.is_terminal
+        rows = [row_of(each, stage.name, now, by_name=by_name) for each, stage in letters]
+        out.table(SHOWN if by_name else COLUMNS, rows)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
     from longhaul.cli.target import Target
     from longhaul.domain.lease import AttemptId, Lease
+    from longhaul.operations.cloudwatch_logs import LogEvent
     from longhaul.operations.log_reader import LogCursor, LogStream
-    from longhaul.operations.ports import LogEvent
 
 
 _PERIOD_S = 1.0
@@ -65,6 +64,10 @@ def logs(
     from longhaul.cli.terminal.selection import find_job
 
     out = Output(as_json=as_json)
+    if follow and attempt is not None:
+        raise CommandError(
+            "--follow prints attempt after attempt: leave --attempt out", ExitStatus.USAGE
+        )
     lease = _await_row(out, target, job, stage) if follow else find_job(target, job, stage)
     if not (lease.is_begun or lease.attempt.number or follow):
         ended = "refused" if lease.is_refused else "cancelled"
@@ -79,21 +82,16 @@ def logs(
             f"there is no attempt {attempt}",
             ExitStatus.NOT_FOUND,
         )
-    if follow and attempt is None:
+    if follow:
         _follow(out, target, lease, only=only)
         return
-    below = [] if only or follow or attempt else list(_below(target, lease))
+    below = [] if only or attempt else list(_below(target, lease))
     if below:
         for each in (lease, *below):
             _print_latest(out, target, each)
         return
     number = attempt or lease.attempt.number
-    stream = _stream(target, lease, number)
-    _print(
-        out,
-        number,
-        target.logs.lines(stream, partial(_runs, target, lease, number) if follow else None),
-    )
+    _print(out, number, target.logs.lines(_stream(target, lease, number)))
 
 
 def _stream(target: "Target", lease: "Lease", number: int) -> "LogStream":
@@ -129,7 +127,7 @@ def _print_latest(out: Output, target: "Target", lease: "Lease") -> None:
     except CommandError as error:
         out.note(str(error), style="yellow")
         return
-    _print(out, lease.attempt.number, target.logs.lines(stream, None), lease.job_id)
+    _print(out, lease.attempt.number, target.logs.lines(stream), lease.job_id)
 
 
 def _await_row(out: Output, target: "Target", job: str, stage: str | None) -> "Lease":
@@ -193,11 +191,6 @@ class _Followed:
     cursor: "LogCursor"
     ended_at: datetime | None = None
     is_over: bool = False
-
-
-def _runs(target: "Target", lease: "Lease", attempt: int) -> bool:
-    row = target.parts.leases.load(lease.key)
-    return row is not None and row.attempt.number == attempt and row.settled_attempt < attempt
 
 
 def _print(out: Output, attempt: int, events: "Iterator[LogEvent]", job: str | None = None) -> None:

@@ -165,14 +165,13 @@ def _one(
     now = target.parts.clock.now()
     waits = waits_in(target, lease, now)
     queued = waits_of_queued(target, tree)
+    asked = request_of(lease, target.parts.requests)
     if out.as_json:
-        asked = request_of(lease, target.parts.requests)
         for record in _records(target, tree, queued, waits):
             if (record["stage"], record["job_id"]) == (lease.stage, lease.job_id):
                 record["request"] = request_record(asked) if asked else None
             out.record(record)
     else:
-        asked = request_of(lease, target.parts.requests)
         group = target.settings.job_log_group
         out.fields(page_of(lease, now, target.parts.executions, group, asked, waits))
         if problem := not_started(lease, target.settings.stages):

@@ -1,6 +1,5 @@
 """A dead letter on a line, on a page, and as JSON."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -32,22 +31,18 @@ def name_of(letter: DeadLetter) -> str:
     return letter.label or letter.job_id or letter.message_id
 
 
-def row_of(letter: DeadLetter, stage: str, now: datetime) -> list[str]:
-    """The cells of `COLUMNS`."""
+def row_of(letter: DeadLetter, stage: str, now: datetime, *, by_name: bool = False) -> list[str]:
+    """The cells of `COLUMNS`, or of `SHOWN`."""
     attempts = str(letter.reason.attempts) if letter.reason else ""
     why = (
         letter.reason.reason
         if letter.reason
         else "no reason attached: SQS moved it after too many receives, or it is not ours"
     )
-    names = (letter.message_id, letter.job_id or "", letter.label or "")
-    return [*names, stage, letter.kind, age(now, letter.sent_at), attempts, why]
-
-
-def shown(cells: Sequence[str]) -> list[str]:
-    """The cells of `SHOWN`, from those of `COLUMNS`."""
-    message_id, job_id, label, *what, why = cells
-    return [label or job_id, *what, message_id[:_ID_SHOWN], why]
+    died = [stage, letter.kind, age(now, letter.sent_at), attempts]
+    if by_name:
+        return [letter.label or letter.job_id or "", *died, letter.message_id[:_ID_SHOWN], why]
+    return [letter.message_id, letter.job_id or "", letter.label or "", *died, why]
 
 
 def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:

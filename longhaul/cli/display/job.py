@@ -213,7 +213,7 @@ def page_of(
             else "",
         ),
         ("output", lease.attempt.output.prefix if lease.attempt.output else ""),
-        ("outputs", _outputs(lease)),
+        ("outputs", _named(lease.attempt.output.paths) if lease.attempt.output else ""),
         ("published", _ago(lease.attempt.published_at, now)),
         *(lease.results.texts if lease.results else ()),
         ("execution", executions.arn(lease.id.execution_name) if lease.is_begun else ""),
@@ -260,11 +260,6 @@ def _asked_for(
     by = f" by {lease.receive.sender}" if lease.receive.sender else ""
     sent = _ago(lease.receive.first_sent_at, now)
     yield "asked for" if lease.lineage else "sent", f"{sent}{by}" if sent else ""
-
-
-def _outputs(lease: Lease) -> str:
-    """The further outputs."""
-    return _named(lease.attempt.output.paths) if lease.attempt.output else ""
 
 
 def _named(paths: Mapping[str, str]) -> str:

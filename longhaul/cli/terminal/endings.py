@@ -29,5 +29,5 @@ def errors_as_sentences() -> Iterator[None]:
         ended = said(error)
         if ended is None:
             raise
-        Output().problem(str(ended))
+        Output().note(f"longhaul: {ended}", style="red")
         raise typer.Exit(ended.status) from None

@@ -17,5 +17,4 @@ def show_jobs(out: Output, rows: Iterable[Sequence[str]]) -> None:
 
 def jobs_table(rows: Iterable[Sequence[str]]) -> Table:
     """By names, for a terminal."""
-    _, _, *others = COLUMNS
-    return table_of(("job", *others), [[name, *rest] for name, _, _, *rest in rows])
+    return table_of(("job", *COLUMNS[2:]), [[name, *rest] for name, _, _, *rest in rows])

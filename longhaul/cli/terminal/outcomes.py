@@ -25,7 +25,6 @@ _MAX_ROWS = 15
 _TREE_PERIOD_S = 2.0
 # A look at a tree reads all its jobs, a hundred in a call.
 _S_PER_JOB = 0.005
-_SHOWN_STATES = tuple(STYLES)
 
 
 def wait_for(
@@ -120,11 +119,12 @@ def _tell_tree(out: Output, target: Target, tree: TreeJob) -> None:
 
 
 def _picture(target: Target, standings: Mapping[str, Standing]) -> Group:
-    counts = Counter(_state(each) for each in standings.values())
+    counts: Counter[str] = Counter(
+        shown_state(each.lease) if each.lease else unclaimed(each).state
+        for each in standings.values()
+    )
     head = Text("  ").join(
-        Text(f"{counts[state]} {state}", style=STYLES[state])
-        for state in _SHOWN_STATES
-        if counts[state]
+        Text(f"{counts[state]} {state}", style=STYLES[state]) for state in STYLES if counts[state]
     )
     going = [each.lease for each in standings.values() if each.lease is not None and not each.done][
         :_MAX_ROWS
@@ -176,7 +176,3 @@ def _tell(out: Output, target: Target, standings: Mapping[str, Standing]) -> Non
                 f" {lease.last_error or ''}",
                 style="red",
             )
-
-
-def _state(standing: Standing) -> str:
-    return shown_state(standing.lease) if standing.lease else unclaimed(standing).state

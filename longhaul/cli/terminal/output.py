@@ -54,11 +54,6 @@ class Output:
         """Name the place before a change: whether an embedded AWS runs decides which one it is."""
         self.note(f"→ {target}")
 
-    def problem(self, text: str) -> None:
-        self.err.print(
-            Text(f"longhaul: {printable(text, lines=True)}", style="red"), soft_wrap=True
-        )
-
     def table(
         self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, always_headed: bool = False
     ) -> None:

@@ -9,6 +9,7 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.pairs import pairs
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.labels import Names
@@ -59,7 +60,13 @@ def find_work(target: Target, text: str, stage: str | None) -> Lease | Backfill:
     stages = [each.name for each in target.stages(stage)]
     # A mark: a cancel of the id before anything was sent.
     return find_named(target, text, stages) or _only_one(
-        text, _with_id(target, text, stages) or _beginning(target, text, stages)
+        text,
+        _with_id(target, text, stages)
+        or [
+            row
+            for row in _seen(target, stages)
+            if text and (row.job_id.startswith(text) or (row.label or "").startswith(text))
+        ],
     )
 
 
@@ -100,15 +107,6 @@ def _called(target: Target, text: str, stages: Sequence[str]) -> list[Lease]:
     seen = list(_seen(target, stages))
     named = [row for row in seen if name_of(row) == text]
     return named or [row for row in seen if row.label == text]
-
-
-def _beginning(target: Target, text: str, stages: Sequence[str]) -> list[Lease]:
-    """The jobs whose ids or labels begin so."""
-    return [
-        row
-        for row in _seen(target, stages)
-        if text and (row.job_id.startswith(text) or (row.label or "").startswith(text))
-    ]
 
 
 def _seen(target: Target, stages: Sequence[str]) -> Iterator[Lease]:
@@ -179,12 +177,6 @@ def names_wanted(label: str | None, tags: Sequence[str] | None) -> Names:
     """The filter that `--label` and `--tag` describe.
 
     Raises:
-        CommandError: a tag is no NAME=GLOB.
+        CommandError: a tag is no NAME=GLOB, or comes twice.
     """
-    pairs = []
-    for text in tags or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise CommandError(f"--tag {text!r}: write NAME=VALUE", ExitStatus.USAGE)
-        pairs.append((name, value))
-    return Names(label, tuple(pairs))
+    return Names(label, tuple(pairs("--tag", tags).items()))
