@@ -10,10 +10,12 @@ import pytest
 from tests.layers import ROOT
 
 RELEASED = "# Changelog\n\n## 1.2.0 (2026-12-01)\n"
-PYTHON = """#!/bin/sh
+PYTHON = r"""#!/bin/sh
 case "$1" in
   -c) echo 1.2.0 ;;
-  -m) mkdir -p dist; touch dist/longhaul_jobs-1.2.0.whl ;;
+  -m) mkdir -p build/venv/bin dist
+      printf '#!/bin/sh\ntouch dist/longhaul_jobs-1.2.0.whl' > build/venv/bin/pip
+      chmod +x build/venv/bin/pip ;;
 esac
 """
 
@@ -51,7 +53,7 @@ def commit(folder: Path) -> None:
 
 def release(folder: Path) -> tuple[bool, str]:
     done = subprocess.run(
-        ["make", "release"],  # noqa: S607 - on PATH
+        ["make", "release", "PYTHON=.venv/bin/python"],  # noqa: S607 - on PATH
         cwd=folder,
         capture_output=True,
         text=True,
