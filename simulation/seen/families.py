@@ -61,8 +61,16 @@ class Families:
         """The places of what follows in the next stage, as planned; none where that joins."""
         if not self._shape.splits(_stage(key)):
             return ()
-        fan_out = self._seen.job_of(key).fan_out
+        fan_out = self.fan_out(key)
         return range(1 if fan_out is None else fan_out)
+
+    def fan_out(self, key: str) -> int | None:
+        """How many jobs it emits; None if it emits none, and its output is what follows.
+
+        Where its stage led nowhere while it ran, it could emit none, and may lead to one since.
+        """
+        has_none = self._seen.was_retired and self._seen.success_of(key) is not None
+        return None if has_none and not self._has_emitted(key) else self._seen.job_of(key).fan_out
 
     def groups_of(self, key: str) -> list[dict[str, object]]:
         """The groups in which the follow-on was sent first; none of a job that a producer sent."""

@@ -119,8 +119,11 @@ def _drawn(seed: int) -> Plan:
     plan = with_refused_role(rng_of(seed, "refused role"), plan, swarm)
     plan = with_backfill(rng_of(seed, "backfill"), plan, swarm)
     plan = _with_few_launches(rng_of(seed, "launches"), plan)
-    plan = replace(plan, jobs=_emittable(_patient(plan.jobs, plan.mix)))
-    return replace(plan, sidecars=rng_of(seed, "sidecars").random() < _SIDECARS)
+    return replace(
+        plan,
+        jobs=_patient(plan.jobs, plan.mix),
+        sidecars=rng_of(seed, "sidecars").random() < _SIDECARS,
+    )
 
 
 def _with_few_launches(rng: random.Random, plan: Plan) -> Plan:
@@ -148,17 +151,15 @@ def _near(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
 
 
 def _patient(jobs: tuple[Job, ...], mix: Mix) -> tuple[Job, ...]:
-    """A clock's error counts as silence, so minutes of error would look like a stall."""
-    if mix.skew_s <= _SMALL_SKEW_S:
-        return jobs
-    return tuple(replace(job, stall_timeout_s=None) for job in jobs)
+    """The jobs, without stall timeouts that their reports would not keep.
 
-
-def _emittable(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-    """A long job of a world reports so rarely that it would emit no short stall timeout."""
+    A clock's error counts as silence, so minutes of error would look like a stall. And a long job
+    of a world reports so rarely that it would emit no short stall timeout.
+    """
     rare = tuple(f"{job.name}." for job in jobs if job.work_s > _REPORTS_OFTEN_S)
+    named = ("",) if mix.skew_s > _SMALL_SKEW_S else rare
     return tuple(
-        replace(job, stall_timeout_s=None) if job.name.startswith(rare) else job for job in jobs
+        replace(job, stall_timeout_s=None) if job.name.startswith(named) else job for job in jobs
     )
 
 

@@ -38,13 +38,14 @@ def sent_as_emitted(seen: "Seen", sent: "Sent") -> str | None:
     success = seen.success_of(sent.parent)
     if place not in families.places(sent.parent) or success is None:
         return f"{sent.parent} emitted no {sent.job}"
+    fan_out = families.fan_out(sent.parent)
     own = {
         "of": sent.parent,
         "run": success.run,
         "n": place,
-        "size": 1 if parent.fan_out is None else parent.fan_out,
+        "size": 1 if fan_out is None else fan_out,
     }
-    if parent.fan_out is None:
+    if fan_out is None:
         as_asked = list(sent.request["inputs"].values()) == [_output(seen, sent.parent)]
     else:
         as_asked = sent.request["params"]["name"] == members_of(parent)[place]
