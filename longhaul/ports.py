@@ -299,9 +299,6 @@ class LeaseIndex(Protocol):
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """The names of all stages that this was ever called with: also those removed since."""
 
-    def keys_of_root(self, root: str) -> Iterator[str]:
-        """Keys of all jobs of the pipeline that began with the job `root`, itself included."""
-
     def ended_keys(
         self, stage: str, state: State, until: datetime, since: datetime, keys: int = ...
     ) -> Iterator[tuple[datetime, str]]:

@@ -126,7 +126,7 @@ def test_latest_attempts_replace_the_earliest_in_the_history(
         int(item["ttl"]["N"]) > NOW.timestamp() for item in found if item["item"]["S"] != "lease"
     )
     assert not any(
-        item.keys() & {"open", "root", "ended", "settled_at"} for item in found if "ttl" in item
+        item.keys() & {"open", "ended", "settled_at"} for item in found if "ttl" in item
     )
 
 

@@ -16,7 +16,7 @@ from longhaul.adapters.dynamodb.item import (
     serialized,
     time_of,
 )
-from longhaul.adapters.dynamodb.table import ENDED, OPEN, ROOT, Index
+from longhaul.adapters.dynamodb.table import ENDED, OPEN
 from longhaul.domain.backfill import BACKFILL
 from longhaul.domain.lease import TREE, OpenKind, State
 
@@ -35,13 +35,13 @@ class DynamoIndex:
         self._table = table
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
-        return self._keys(OPEN, f"{stage}#{what}")
+        return self._open(f"{stage}#{what}")
 
     def watched_keys(self, stage: str) -> Iterator[str]:
-        return self._keys(OPEN, f"{stage}#{TREE}")
+        return self._open(f"{stage}#{TREE}")
 
     def watched_backfills(self, stage: str) -> Iterator[str]:
-        return self._keys(OPEN, f"{stage}#{BACKFILL}")
+        return self._open(f"{stage}#{BACKFILL}")
 
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """A set that only grows, in an item of its own."""
@@ -54,9 +54,6 @@ class DynamoIndex:
         )["Attributes"]
         names: AbstractSet[str] = deserialize(item["stage_names"])
         return names
-
-    def keys_of_root(self, root: str) -> Iterator[str]:
-        return self._keys(ROOT, root)
 
     def ended_keys(
         self, stage: str, state: State, until: datetime, since: datetime, keys: int = _PAGE
@@ -80,12 +77,12 @@ class DynamoIndex:
             for item in page["Items"]:
                 yield time_of(item["settled_at"]), key_of(item)
 
-    def _keys(self, index: Index, value: str) -> Iterator[str]:
+    def _open(self, value: str) -> Iterator[str]:
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
-            IndexName=index.name,
-            KeyConditionExpression="#value = :value",
-            ExpressionAttributeNames={"#value": index.name},
+            IndexName=OPEN.name,
+            KeyConditionExpression="#open = :value",
+            ExpressionAttributeNames={"#open": OPEN.name},
             ExpressionAttributeValues=serialized({":value": value}),
         )
         for page in pages:

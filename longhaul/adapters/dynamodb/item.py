@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from longhaul.adapters.dynamodb.table import ENDED, OPEN, PARTITION_KEY, ROOT, SORT_KEY, TTL
+from longhaul.adapters.dynamodb.table import ENDED, OPEN, PARTITION_KEY, SORT_KEY, TTL
 from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.history import KEPT, AttemptRecord
 from longhaul.domain.lease import (
@@ -463,7 +463,7 @@ def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
 
 def _derived(lease: Lease) -> dict[str, Any]:
     """Attributes that follow from the others: those of the indexes, and the time to live."""
-    found = {ROOT.name: serialize(lease.root)}
+    found: dict[str, Any] = {}
     if lease.state.is_terminal:
         found[ENDED.name] = serialize(f"{lease.stage}#{lease.state.value}")
     if kind := lease.open_kind or (TREE if lease.is_watched else None):

@@ -27,13 +27,10 @@ class Index:
 OPEN = Index("open")
 """Rows with something left to do. A progress write never touches it."""
 
-ROOT = Index("root")
-"""All jobs of a pipeline, by its first job. A job's root never changes: written once for a job."""
-
 ENDED = Index("ended", sort_key="settled_at")
 """What ended lately, by its end. Written once, when a job ends."""
 
-INDEXES = (OPEN, ROOT, ENDED)
+INDEXES = (OPEN, ENDED)
 
 NAMED_BY_TASKS = (
     *(PARTITION_KEY, SORT_KEY, "state", "run", "attempt", "cancel_requested_at"),

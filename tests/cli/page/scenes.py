@@ -164,7 +164,7 @@ def multitude(world: World, jobs: int, state: State = State.SUCCEEDED) -> None:
         at = {"N": str(round((since + timedelta(seconds=n)).timestamp() * 1000))}
         for name, item in items.items():
             assert item is not None
-            copy = {**item, "key": {"S": key}, "root": {"S": key}}
+            copy = {**item, "key": {"S": key}}
             if name == "lease":
                 copy |= {"settled_at": at} if "settled_at" in item else {"run": at}
                 copy |= {"label": {"S": "tenth"}} if n % 10 == 0 else {}
