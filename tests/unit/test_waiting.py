@@ -46,7 +46,7 @@ def test_a_planned_job_says_when_it_begins() -> None:
     page = dict(page_of(row, NOW, Mock(), "/logs"))
     assert page["waits"] == said
     assert not page.keys() & {"attempt", "execution", "retry"}
-    (_, _, state, _, attempt, *_) = row_of(row, NOW)
+    (*_, state, _, attempt, _, _, _) = row_of(row, NOW)
     assert (state, attempt) == ("RELEASED", "")
 
 
