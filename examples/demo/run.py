@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -20,8 +19,6 @@ from examples.demo.flights import FetchError
 from examples.demo.show import Show, show_on
 from examples.demo.watch import DemoError, WatchedJob, Watcher
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.index import DynamoIndex
-from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.training import BackgroundTraining
@@ -193,11 +190,9 @@ class _Demo:
         self._timing = timing
         self._target = Target(Place(aws.endpoint, aws.region, None, embedded=True), None)
         self._tables = TableReader(client("glue"), self._s3, (scenario.FLIGHTS.database,))
-        clock = SystemClock()
-        dynamodb, table = client("dynamodb"), outputs["LeasesTableName"]
         self._saved = S3SavedWork(self._s3, self._bucket)
-        self._leases = DynamoLeases(dynamodb, table, clock, random.Random())  # noqa: S311 - jitter
-        self._watcher = Watcher(self._leases, DynamoIndex(dynamodb, table), clock, show.update)
+        self._leases = self._target.parts.leases
+        self._watcher = Watcher(self._leases, self._target.trees, SystemClock(), show.update)
 
     def run(self) -> list[str]:
         """Send the jobs, kill a month and the join, and check the results.

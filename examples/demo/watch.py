@@ -6,7 +6,8 @@ from datetime import datetime
 
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, State
-from longhaul.ports import Clock, LeaseIndex, Leases
+from longhaul.ports import Clock, Leases
+from longhaul.trees import Trees
 
 POLL_S = 0.5
 
@@ -75,7 +76,7 @@ class Watcher:
     """
 
     leases: Leases
-    index: LeaseIndex
+    trees: Trees
     clock: Clock
     on_change: Callable[[Sequence[WatchedJob]], None]
     jobs: dict[str, WatchedJob] = field(default_factory=dict)
@@ -84,17 +85,17 @@ class Watcher:
         self.jobs[key] = WatchedJob(key)
 
     def look(self) -> None:
-        for root in [
-            key for key, job in self.jobs.items() if job.lease and job.lease.lineage is None
-        ]:
-            for key in self.index.keys_of_root(root):
-                self.jobs.setdefault(key, WatchedJob(key))
+        rows = [job.lease for job in self.jobs.values() if job.lease]
+        for root in [each for each in rows if each.lineage is None]:
+            for job in self.trees.walk(root).all():
+                if job.lease:
+                    self.jobs.setdefault(job.key, WatchedJob(job.key))
         now = self.clock.now()
         unfinished = [key for key, job in self.jobs.items() if not job.is_finished]
-        rows = dict(self.leases.load_many(unfinished))
-        for key, lease in rows.items():
+        latest = dict(self.leases.load_many(unfinished))
+        for key, lease in latest.items():
             self.jobs[key].lease, self.jobs[key].seen_at = lease, now
-        for key, attempts in self.leases.history(rows.values()).items():
+        for key, attempts in self.leases.history(latest.values()).items():
             self.jobs[key].attempts = attempts
         self.on_change(
             sorted(

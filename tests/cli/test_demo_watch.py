@@ -7,13 +7,15 @@ import pytest
 from examples.demo.run import Killed, recovery
 from examples.demo.watch import DemoError, Watcher
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.trees import Trees
 from tests.cli.conftest import World
 from tests.cli.page.scenes import started, works
 
 
 @pytest.fixture
 def watcher(world: World) -> Watcher:
-    return Watcher(world.parts.leases, world.parts.index, world.clock, lambda _: None)
+    trees = Trees(world.settings, world.parts.leases, world.parts.joins)
+    return Watcher(world.parts.leases, trees, world.clock, lambda _: None)
 
 
 def test_an_attempt_that_was_killed_between_two_looks_is_known(

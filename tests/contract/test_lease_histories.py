@@ -125,9 +125,7 @@ def test_latest_attempts_replace_the_earliest_in_the_history(
     assert all(
         int(item["ttl"]["N"]) > NOW.timestamp() for item in found if item["item"]["S"] != "lease"
     )
-    assert not any(
-        item.keys() & {"open", "ended", "settled_at"} for item in found if "ttl" in item
-    )
+    assert not any(item.keys() & {"open", "ended", "settled_at"} for item in found if "ttl" in item)
 
 
 def test_a_job_that_never_began_has_no_history(leases: DynamoLeases) -> None:
