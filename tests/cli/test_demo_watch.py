@@ -14,8 +14,12 @@ from tests.cli.page.scenes import started, works
 
 @pytest.fixture
 def watcher(world: World) -> Watcher:
-    trees = Trees(world.settings, world.parts.leases, world.parts.joins)
-    return Watcher(world.parts.leases, trees, world.clock, lambda _: None)
+    return Watcher(
+        world.parts.leases,
+        Trees(world.settings, world.parts.leases, world.parts.joins),
+        world.clock,
+        lambda _: None,
+    )
 
 
 def test_an_attempt_that_was_killed_between_two_looks_is_known(
@@ -41,9 +45,8 @@ def test_an_attempt_that_was_killed_between_two_looks_is_known(
     assert job.sizes == "small, then medium"
     took = recovery(Killed(job, killed_at.timestamp(), parts=0))
     back_off = released.retry_at - killed_at - timedelta(seconds=5)
-    assert took.noticed_s == 5
     assert took.back_off_s == pytest.approx(back_off.total_seconds())
-    assert took.started_s == 3
+    assert (took.noticed_s, took.started_s) == (5, 3)
 
 
 def test_a_job_that_did_not_come_back_fails_the_demo(world: World, watcher: Watcher) -> None:
