@@ -1,6 +1,5 @@
 """What is checked of a deployment before anything is built, and what `bootstrap` makes."""
 
-import re
 import subprocess
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -21,7 +20,6 @@ from longhaul.domain.lease import State
 from simulation.aws.service import Call, Proceed, client_error
 from tests.builders import stage
 from tests.cli.conftest import Session, World
-from tests.layers import ROOT
 
 
 class FakeDocker:
@@ -573,14 +571,3 @@ def test_before_there_is_a_stack_its_deployment_is_checked(
 
 def test_a_stack_that_is_named_and_is_not_there_is_no_deployment_to_check(bare: World) -> None:
     assert bare.run("check", "--stack", "Longhual").exit_code == 3
-
-
-def test_every_make_target_of_the_page_on_deploying_exists() -> None:
-    page = (ROOT / "docs" / "deploy.md").read_text()
-    makefile = (ROOT / "Makefile").read_text()
-
-    targets = re.findall(r"^\$ make ([a-z-]+)", page, re.MULTILINE)
-
-    assert targets[:2] == ["bootstrap", "deploy"]
-    for target in targets:
-        assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE), target

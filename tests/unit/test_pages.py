@@ -35,13 +35,15 @@ def anchors(page: Path) -> set[str]:
 
 @each_page
 def test_lines_of_prose_end_at_100_columns(page: Path) -> None:
-    def may_be_longer(line: str) -> bool:
-        is_table = line.startswith("|")
-        is_one_link = re.fullmatch(r"\s*([*-] )?(\S+|\[[^]]*\]\(\S+\))[.,:;]?", line)
-        return is_table or bool(is_one_link)
-
-    long = [line for line in prose(page) if len(line) > 100 and not may_be_longer(line)]
+    may_be_longer = re.compile(r"\|.*|\s*([*-] )?(\S+|\[[^]]*\]\(\S+\))[.,:;]?")
+    long = [line for line in prose(page) if len(line) > 100 and not may_be_longer.fullmatch(line)]
     assert long == []
+
+
+@each_page
+def test_blocks_have_their_line_breaks(page: Path) -> None:
+    assert [line for line in prose(page) if "```" in line] == []
+    assert re.findall(r"(?m)^\$ .* \$ \w.*", page.read_text()) == []
 
 
 @each_page

@@ -111,12 +111,12 @@ def dead_letters(target: Target) -> Iterator[Finding]:
             yield problem(
                 f"dead letters: {count} of stage {stage.name}; SQS drops the oldest in "
                 f"{format_duration(max(0.0, lifetime.total_seconds()))}",
-                "`longhaul dlq list --older-than 10d`, then `longhaul rerun` or drop",
+                "`longhaul dlq list --older-than 10d`, then `longhaul rerun --older-than 10d`",
             )
         else:
             yield warning(
                 f"dead letters: {count} of stage {stage.name}",
-                "`longhaul dlq list` says why; then `longhaul rerun` or drop",
+                "`longhaul dlq list` says why; then `longhaul rerun --dead` or `dlq drop`",
             )
 
 

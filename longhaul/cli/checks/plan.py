@@ -71,7 +71,7 @@ def plan_of(settings: Settings, profile: str | None) -> Plan:
     if settings.account not in (None, account):
         raise CommandError(
             f"the credentials are those of account {account}, the settings say {settings.account}: "
-            "choose other credentials (AWS_PROFILE, or --profile in CDK_ARGS), or change the "
+            "choose other credentials (AWS_PROFILE, or --profile), or change the "
             "setting account"
         )
     return Plan(target, settings)

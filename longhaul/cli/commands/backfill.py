@@ -17,7 +17,6 @@ from longhaul.cli.terminal.options import (
     Inputs,
     JobOption,
     Mode,
-    Only,
     Params,
     Size,
     StageOption,
@@ -76,7 +75,9 @@ def backfill(
         ),
     ] = None,
     dry_run: DryRun = False,
-    only: Only = False,
+    only: Annotated[
+        bool, typer.Option("--only", help="Wait for these jobs alone, not for what follows.")
+    ] = False,
     stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:

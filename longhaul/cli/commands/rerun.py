@@ -57,7 +57,8 @@ def rerun(
     tree: Annotated[
         bool,
         typer.Option(
-            "--tree", help="Run again all that began with the job's root, once all has ended."
+            "--tree",
+            help="Begin with the job with which its pipeline began, all of which must have ended.",
         ),
     ] = False,
     kinds: Kinds = None,
