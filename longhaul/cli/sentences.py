@@ -77,7 +77,7 @@ def sentence(error: Exception) -> str:
 _CREDENTIALS = (
     "set AWS_PROFILE or give --profile, or run `aws login`, `aws sso login` or `aws configure`"
 )
-_REGION = "give --region, or set AWS_REGION or the profile's region"
+_REGION = "set AWS_REGION or the profile's region, or give --region where a command takes it"
 
 
 def _missing(what: str, way_out: str, *, on_aws: bool) -> str:

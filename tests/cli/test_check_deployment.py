@@ -156,7 +156,7 @@ def test_without_a_region_it_says_how_to_choose_one_on_aws(
 
     monkeypatch.setattr("longhaul.cli.checks.plan.Target", fail)
 
-    with pytest.raises(CommandError, match="no AWS region: give --region, or set AWS_REGION") as it:
+    with pytest.raises(CommandError, match="no AWS region: set AWS_REGION") as it:
         look()
     assert "longhaul up" not in str(it.value)
 

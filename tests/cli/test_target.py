@@ -266,7 +266,7 @@ def test_a_foreign_stack_or_one_of_another_version_is_reported(bare: World) -> N
             "are incomplete",
         ),
         (exceptions.ProfileNotFound(profile="prod"), "aws configure list-profiles"),
-        (exceptions.NoRegionError(), f"embedded AWS runs in {DEFAULT_WORK_DIR}: give --region"),
+        (exceptions.NoRegionError(), f"embedded AWS runs in {DEFAULT_WORK_DIR}: set AWS_REGION"),
         (exceptions.UnauthorizedSSOTokenError(), "aws sso login"),
         (exceptions.MissingDependencyException(msg="the login provider"), "'botocore[crt]'"),
         (exceptions.MissingDependencyException(msg="another"), "Missing Dependency: another"),
