@@ -28,7 +28,10 @@ def _refuse_another_longhaul() -> None:
     It is called `longhaul` on the package index, and has a package and a command of that name too.
     """
     for other in metadata.distributions(name="longhaul"):
-        if any(file.parts[0] == "longhaul" for file in other.files or ()):
+        # A checkout from before our own name describes itself so, without a record.
+        if other.read_text("RECORD") and any(
+            file.parts[0] == "longhaul" for file in other.files or ()
+        ):
             sys.exit(
                 f"longhaul: another project's distribution `longhaul` {other.version} is installed"
                 " here, in the same folder as longhaul-jobs: pip uninstall -y longhaul, then"

@@ -164,6 +164,6 @@ class DeadLetterOffice:
 
 
 def _is_named(letter: DeadLetter, name: str) -> bool:
-    return name in (letter.job_id, letter.message_id) or (
+    return name in (letter.job_id, letter.label, letter.message_id) or (
         len(name) >= _MIN_PREFIX and letter.message_id.startswith(name)
     )

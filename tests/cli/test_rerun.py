@@ -141,3 +141,12 @@ def test_a_success_whose_output_is_not_published_is_not_run_again(world: World) 
     for owed in lease.owed:
         lease = world.parts.leases.apply(transitions.strike(lease, owed, world.clock.now()))
     assert world.run("rerun", "day-7").exit_code == 0
+
+
+def test_a_job_beside_an_unknown_name_is_not_run_again_by_its_old_letter(world: World) -> None:
+    succeeded(world, "day-7")
+    world.bury("day-7")
+    world.bury("gone")
+    refused = world.run("rerun", "day-7", "gone", "--yes")
+    assert (refused.exit_code, "in a call of its own" in refused.stderr) == (3, True)
+    assert (len(world.dead()), world.queued()) == (2, [])

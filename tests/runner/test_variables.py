@@ -174,7 +174,7 @@ sys.stdout.write(f"the last {secret}")
 ENDS = {
     "of itself": "",
     "end_process": "stopping.end_process(0)",
-    "os._exit of a stop": "sys.stdout.flush(); stopping._end_with_children(0)",
+    "os._exit of a stop": "sys.stdout.flush(); stopping.end_with_children(0)",
     "an error": "raise ValueError(secret)",
 }
 
@@ -196,6 +196,7 @@ def test_nothing_that_a_process_or_its_children_print_has_a_secret_or_is_lost(en
             "the last [A]",
         ]
     )
+    assert done.returncode == ("raise" in end)
     assert "its error [A]" in done.stderr
     assert '"detail": {"token": "[A]"}' in done.stderr
     assert "hun" not in done.stdout + done.stderr

@@ -37,7 +37,7 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="JOB|MESSAGE",
-        help="Ids of jobs or messages; eight characters of a message's id are enough.",
+        help="Ids or labels of jobs, or ids of messages, of which eight characters are enough.",
     ),
 ]
 
@@ -93,7 +93,7 @@ def show(
     target: "Target",
     *,
     name: Annotated[
-        str, typer.Argument(metavar="JOB|MESSAGE", help="Id of a job or of a message.")
+        str, typer.Argument(metavar="JOB|MESSAGE", help="Id or label of a job, or a message's id.")
     ],
     stage: StageOption = None,
     as_json: AsJson = False,
@@ -107,19 +107,19 @@ def show(
     from longhaul.operations.dead_letters import Which
 
     out, which = Output(as_json=as_json), Which(names=(name,))
-    count = 0
-    for each in target.stages(stage):
-        with closing(target.dead_letters.look(each, which)) as letters:
-            matches = list(letters)
-        for letter in matches:
-            if as_json:
-                out.record(record_of(letter, each))
-                continue
-            out.fields(page_of(letter, each, target.parts.clock.now()))
-            out.line("")
-            out.line(letter.content.body)
-        count += len(matches)
-    check_found(which, count, () if count else which.names)
+    found = [
+        (letter, each)
+        for each in target.stages(stage)
+        for letter in target.dead_letters.look(each, which)
+    ]
+    for letter, each in found:
+        if as_json:
+            out.record(record_of(letter, each))
+            continue
+        out.fields(page_of(letter, each, target.parts.clock.now()))
+        out.line("")
+        out.line(letter.content.body)
+    check_found(which, len(found), () if found else which.names)
 
 
 @app.command()

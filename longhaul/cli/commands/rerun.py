@@ -109,8 +109,8 @@ def rerun(
     from longhaul.operations.dead_letters import Which
 
     out = Output(as_json=as_json)
-    which = Which((), tuple(kinds or ()), older_than, newer_than)
-    is_filtered = which != Which()
+    which = Which(tuple(jobs or ()), tuple(kinds or ()), older_than, newer_than)
+    is_filtered = which != Which(which.names)
     if (jobs and is_filtered) or not (jobs or is_filtered or dead):
         raise CommandError(
             "name jobs, or choose dead letters: --dead, --class, --older-than, --newer-than",
@@ -123,24 +123,34 @@ def rerun(
             " jobs that are named",
             ExitStatus.USAGE,
         )
-    unknown = None
-    if jobs:
+    meant, unknown = [], None
+    for each in which.names:
         try:
-            meant = [_meant(target, each, stage, dead=dead, tree=tree) for each in jobs]
+            meant.append(_meant(target, each, stage, dead=dead, tree=tree))
         except CommandError as error:
             if error.status is not ExitStatus.NOT_FOUND or is_of_jobs:
                 raise
-            unknown, which = error, Which(tuple(jobs))
-        else:
-            plan = partial(
+            unknown = error
+    if meant:
+        if unknown:
+            raise CommandError(
+                f"{unknown}; if it is a dead letter, run it again in a call of its own",
+                unknown.status,
+            )
+        _rerun_jobs(
+            out,
+            target,
+            meant,
+            partial(
                 target.rerunner.plan,
                 params=pairs("--param", params, json_or_text),
                 size=size,
                 afresh=afresh,
                 only=only,
-            )
-            _rerun_jobs(out, target, meant, plan, dry_run=dry_run)
-            return
+            ),
+            dry_run=dry_run,
+        )
+        return
     try:
         handle_letters(
             out,

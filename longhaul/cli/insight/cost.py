@@ -13,6 +13,8 @@ from longhaul.cli.insight.usage import Usage, usage
 from longhaul.domain.history import AttemptRecord
 from longhaul.settings import RuntimeSettings, TaskSize
 
+_NOTHING = "nothing"  # as a progress report begins that names why
+
 _HOUR = 3600
 
 
@@ -98,8 +100,8 @@ class Pricing:
             committed = output if output is not None and output.attempt == number else None
             used = usage(record, committed, self.settings, now)
             cost, purpose = self.cost(used), spent_on(record)
-            went_on = later is not None and later.attempt.resumes is not None
-            saved = cost.total * _saved_share(record) if went_on else 0.0
+            took = str(later.attempt.progress.get("taken_over") or _NOTHING) if later else _NOTHING
+            saved = 0.0 if took.startswith(_NOTHING) else cost.total * _saved_share(record)
             costs.append(AttemptCost(record, used, cost, purpose, saved))
         return JobCost(lane, tuple(costs))
 

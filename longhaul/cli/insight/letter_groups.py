@@ -35,6 +35,7 @@ def grouped(letters: Iterable[DeadLetter], rows: Mapping[str, Lease]) -> list[Le
     groups = []
     for (kind, why), members in found.items():
         known = (rows.get(letter.job_id or "") for letter in members)
-        again = [row.key for row in known if row and row.last_class == kind and not why_not(row)]
-        groups.append(LetterGroup(kind, why, len(members), again))
+        # A job that has run again has the letter of each time that it died.
+        again = {row.key for row in known if row and row.last_class == kind and not why_not(row)}
+        groups.append(LetterGroup(kind, why, len(members), sorted(again)))
     return sorted(groups, key=lambda group: -group.letters)

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
+from operator import itemgetter
 
 import typer
 
 from longhaul.cli.display.dead_letter import name_of
-from longhaul.cli.display.text import counted
+from longhaul.cli.display.text import counted, printable
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
@@ -58,7 +59,7 @@ def handle_letters(
     total = sum(len(ids) for _, _, ids in found)
     check_found(which, total, missing)
     for stage, classes, ids in found:
-        named = ", ".join(f"{count} {kind}" for kind, count in classes.most_common())
+        named = ", ".join(f"{count} {printable(kind)}" for kind, count in classes.most_common())
         out.note(
             f"{stage.name}: {counted(len(ids), 'dead letter')}: {named}"
             if ids
@@ -68,7 +69,7 @@ def handle_letters(
         return
     out.confirm(f"{what} {counted(total, 'dead letter')}?", yes=yes)
     done = 0
-    for stage, _, ids in found:
+    for stage, _, ids in filter(itemgetter(2), found):
         handled = act(stage, Which(message_ids=ids), lambda letter: _did(out, letter))
         for letter, problem in handled.failed:
             out.note(f"{name_of(letter)}: not done: {problem}", style="red")

@@ -123,11 +123,11 @@ def test_the_price_table_has_a_source_for_each_price_and_refuses_unknown_fields(
 
 def test_what_the_next_attempt_went_on_from_is_not_wasted() -> None:
     cut_off = attempt(kind="interrupted", state=State.RELEASED, saved_at=NOW + 0.75 * HOUR)
-    again = job(cut_off, attempt(2, claimed_at=NOW + HOUR, resumes="a record"))
+    again = job(cut_off, attempt(2, claimed_at=NOW + HOUR, progress={"taken_over": "1 part"}))
     whole = again.attempts[0].cost.total
     assert amounts_spent([again])[SpentOn.SAVED] == pytest.approx(0.75 * whole)
     assert again.wasted == pytest.approx(0.25 * whole)
-    afresh = job(cut_off, attempt(2, claimed_at=NOW + HOUR))
+    afresh = job(cut_off, attempt(2, resumes="r", progress={"taken_over": "nothing: it changed"}))
     assert (afresh.wasted, job(cut_off).wasted) == (whole, whole)
 
 
