@@ -85,9 +85,10 @@ class Watcher:
         self.jobs[key] = WatchedJob(key)
 
     def look(self) -> None:
-        rows = [job.lease for job in self.jobs.values() if job.lease]
-        for root in [each for each in rows if each.lineage is None]:
-            for job in self.trees.walk(root).all():
+        # Those that go on are read again below: the walk reads what is new.
+        known = {key: job.lease for key, job in self.jobs.items() if job.lease}
+        for root in [each for each in known.values() if each.lineage is None]:
+            for job in self.trees.walk(root, known).all():
                 if job.lease:
                     self.jobs.setdefault(job.key, WatchedJob(job.key))
         now = self.clock.now()

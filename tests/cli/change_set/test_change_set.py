@@ -217,12 +217,13 @@ def test_an_interrupted_rehearsal_leaves_nothing(
     assert cloudformation.is_clean
 
 
+def deny(_: Mapping[str, Any]) -> Any:
+    raise AwsError("AccessDenied", status=403)
+
+
 def test_what_the_caller_may_not_ask_is_skipped_and_the_rest_is_reported(
     plan: Plan, stubs: Stubs, cloudformation: CloudFormation, clock: VirtualClock
 ) -> None:
-    def deny(_: Mapping[str, Any]) -> Any:
-        raise AwsError("AccessDenied", status=403)
-
     stubs.answers["cloudformation.DescribeEvents"] = deny
 
     levels = [each.level for each in checked(plan, SMALL, clock)]
@@ -282,9 +283,6 @@ def test_a_change_set_that_takes_too_long_is_not_asked_and_removed_once_it_is_do
 def test_what_the_caller_may_not_make_needs_no_removal(
     plan: Plan, template: str, stubs: Stubs, clock: VirtualClock
 ) -> None:
-    def deny(_: Mapping[str, Any]) -> Any:
-        raise AwsError("AccessDenied", status=403)
-
     stubs.answers["s3.PutObject"] = deny
     with pytest.raises(ClientError):
         checked(plan, template, clock)
