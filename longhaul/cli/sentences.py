@@ -164,11 +164,10 @@ def _refused(error: aws.ClientError, *, on_aws: bool) -> CommandError:
         way_out = _credentials(on_aws=on_aws)
         say = f"AWS does not know these credentials ({code}): {way_out}"
     elif code in _DENIED:
-        say = f"not allowed: {what}: {text}; `longhaul check` says what the commands need"
+        say = f"not allowed: {what}: {text}; docs/reference/cli.md lists what the commands need"
     elif is_gone(error):
         say = (
-            f"{what}: {text or 'it is not there'}: a part of the stack is missing; "
-            "`longhaul check` looks for it"
+            f"{what}: {text or 'it is not there'}: a part of the stack is missing; deploy it again"
         )
     elif is_throttle(error) or code in _BUSY:
         say = f"AWS is busy ({what}: {code}): try again in a minute"

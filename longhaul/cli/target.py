@@ -8,7 +8,6 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.place import Place, locate
 from longhaul.cli.project import DEFAULT_STACK, chosen
 from longhaul.config.project_file import LOCAL
@@ -16,10 +15,6 @@ from longhaul.config.sources import work_dir
 from longhaul.local.credentials import FAKE_KEY
 from longhaul.operations.errors import ForeignStackError, NoSuchStackError
 from longhaul.operations.stack import Deployment, Stack
-
-# boto3 would follow variables and profiles of its own accord, to a place that was not announced.
-_config: Any = Config  # its declared type lacks the argument
-_ONE_PLACE = _config(ignore_configured_endpoint_urls=True)
 
 
 class Target(Stack):
@@ -52,7 +47,7 @@ class Target(Stack):
 
     def _make_client(self, service: str, config: Config) -> Any:  # noqa: ANN401 - one of boto3's clients
         make: Any = self.session.client
-        return make(service, endpoint_url=self.place.endpoint, config=config.merge(_ONE_PLACE))
+        return make(service, endpoint_url=self.place.endpoint, config=config)
 
     @cached_property
     def identity(self) -> Mapping[str, str]:
@@ -65,14 +60,15 @@ class Target(Stack):
         """The stack.
 
         Raises:
-            CommandError: there is no such stack, or it is not one of Longhaul.
+            NoSuchStackError: there is none, with the way out; or it is not one of Longhaul.
         """
         try:
             return super().deployment
-        except ForeignStackError as error:
-            raise CommandError(str(error), ExitStatus.NOT_FOUND) from error
+        except ForeignStackError:
+            raise
         except NoSuchStackError as error:
-            raise CommandError(f"{error}: {self._way_out(error)}", ExitStatus.NOT_FOUND) from error
+            text = f"{error}: {self._way_out(error)}"
+            raise NoSuchStackError(text, error.others) from error
 
     def _way_out(self, error: NoSuchStackError) -> str:
         if error.others:

@@ -5,7 +5,7 @@ for all.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from longhaul.operations.drain import Drainer
     from longhaul.operations.find import Jobs
     from longhaul.operations.log_reader import LogReader
-    from longhaul.operations.mappings import Mappings
     from longhaul.operations.rerun import Rerunner
     from longhaul.operations.stage_counts import StageCounter
     from longhaul.operations.submit import Submitter
@@ -57,7 +56,6 @@ class Deployment:
     name: str
     status: str
     outputs: Mapping[str, str]
-    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 class Stack:
@@ -124,10 +122,7 @@ class Stack:
                 f"stack {self.stack} ({stack['StackStatus']}) has no output JobsQueueUrl: it is no "
                 "stack of Longhaul's, or its deployment did not end well"
             )
-        parameters = {
-            each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", [])
-        }
-        return Deployment(stack["StackName"], stack["StackStatus"], outputs, parameters)
+        return Deployment(stack["StackName"], stack["StackStatus"], outputs)
 
     @cached_property
     def resources(self) -> list[Mapping[str, Any]]:
@@ -243,12 +238,6 @@ class Stack:
 
         parts = self.parts
         return Backfiller(parts.clock, self.waiter, parts.backfills, self.submitter)
-
-    @cached_property
-    def mappings(self) -> "Mappings":
-        from longhaul.operations.mappings import Mappings
-
-        return Mappings(self.client("lambda"), self.client("sqs"))
 
     def drainer(self, say: Callable[[str], None] = lambda _: None) -> "Drainer":
         """Brings the stack to rest, and says each step."""

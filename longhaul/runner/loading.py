@@ -47,10 +47,6 @@ _NOT_OURS: Final = {"AccessDenied", "403"}
 _OF_FILES: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
-class WrongParamsError(PermanentJobError):
-    """Parameters that the job's model refuses."""
-
-
 @dataclass(frozen=True)
 class LoadedJob:
     """A job, ready to run."""
@@ -72,8 +68,8 @@ class FoundJob:
     """The job, with its parameters checked.
 
     Raises:
-        WrongParamsError: a parameter is wrong; the message names it and does not quote its value.
-        PermanentJobError: the file is not Python that can run here.
+        PermanentJobError: a parameter is wrong, which the message names without its value; or the
+            file is not Python that can run here.
         Exception: as Spark's start raises it; or as the module's import does, where the next
             attempt may do better.
     """
@@ -151,7 +147,7 @@ def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
                 include_url=False, include_input=False, include_context=False
             )
         ]
-        raise WrongParamsError("; ".join(problems)) from None
+        raise PermanentJobError("; ".join(problems)) from None
     except PydanticUserError as error:
         raise PermanentJobError(f"job: Params cannot be used: {error.message}") from error
 

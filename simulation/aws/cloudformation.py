@@ -1,9 +1,9 @@
-"""CloudFormation in memory: deployed stacks."""
+"""CloudFormation in memory: deployed stacks, and change sets that nobody executes."""
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
 
@@ -16,10 +16,6 @@ class DeployedStack:
     outputs: dict[str, str] = field(default_factory=dict)
     # Type and physical id, by logical id.
     resources: dict[str, tuple[str, str]] = field(default_factory=dict)
-    template: dict[str, Any] = field(default_factory=dict)
-    parameters: dict[str, str] = field(
-        default_factory=lambda: {"BootstrapVersion": "/cdk-bootstrap/hnb659fds/version"}
-    )
 
     def described(self) -> Answer:
         return {
@@ -30,10 +26,6 @@ class DeployedStack:
             "Outputs": [
                 {"OutputKey": key, "OutputValue": value} for key, value in self.outputs.items()
             ],
-            "Parameters": [
-                {"ParameterKey": key, "ParameterValue": value, "ResolvedValue": "27"}
-                for key, value in self.parameters.items()
-            ],
         }
 
 
@@ -42,11 +34,19 @@ class FakeCloudFormation(Service):
     paginators: ClassVar[Pages] = {
         "describe_stacks": (("NextToken", "NextToken"),),
         "list_stack_resources": (("NextToken", "NextToken"),),
+        "describe_change_set": (("NextToken", "NextToken"),),
+        "describe_events": (("NextToken", "NextToken"),),
     }
 
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
         self.stacks: dict[str, DeployedStack] = {}
+        self.change_sets: dict[str, list[str]] = {}  # the statuses to come, by name
+        # Of the next change set: its statuses, why it failed, what it changes, what checks say.
+        self.statuses = ["CREATE_IN_PROGRESS", "CREATE_COMPLETE"]
+        self.reason = ""
+        self.changes: list[Answer] = []
+        self.events: list[Answer] = []
 
     @operation
     def describe_stacks(self, *, StackName: str | None = None) -> Answer:
@@ -69,8 +69,55 @@ class FakeCloudFormation(Service):
         return {"StackResourceSummaries": found}
 
     @operation
-    def get_template(self, *, StackName: str) -> Answer:
-        return {"TemplateBody": json.dumps(self._stack(StackName).template)}
+    def create_change_set(
+        self,
+        *,
+        StackName: str,
+        ChangeSetName: str,
+        ChangeSetType: str,
+        Capabilities: Sequence[str],  # noqa: ARG002 - named as boto3 names it
+        TemplateURL: str,  # noqa: ARG002 - as above
+    ) -> Answer:
+        if ChangeSetType == "UPDATE":
+            self._stack(StackName)
+        elif StackName in self.stacks:
+            raise RefusedError("ValidationError", f"Stack [{StackName}] already exists")
+        else:
+            self.stacks[StackName] = DeployedStack(StackName, status="REVIEW_IN_PROGRESS")
+        self.change_sets[ChangeSetName] = [*self.statuses]
+        return {"Id": f"arn:aws:cloudformation:us-east-1:123456789012:changeSet/{ChangeSetName}/1"}
+
+    @operation
+    def describe_change_set(self, *, StackName: str, ChangeSetName: str) -> Answer:
+        self._stack(StackName)
+        statuses = self.change_sets[ChangeSetName]
+        status = statuses.pop(0) if len(statuses) > 1 else statuses[0]
+        return {"Status": status, "StatusReason": self.reason, "Changes": self.changes}
+
+    @operation
+    def describe_events(self, *, StackName: str, ChangeSetName: str) -> Answer:
+        self._stack(StackName)
+        if ChangeSetName not in self.change_sets:
+            raise RefusedError("ChangeSetNotFound", status=404)
+        return {"OperationEvents": self.events}
+
+    @operation
+    def delete_change_set(self, *, StackName: str, ChangeSetName: str) -> Answer:
+        self._stack(StackName)
+        if ChangeSetName not in self.change_sets:
+            raise RefusedError("ChangeSetNotFound", status=404)
+        statuses = self.change_sets[ChangeSetName]
+        if statuses[0].endswith("IN_PROGRESS"):
+            statuses.pop(0)
+            raise RefusedError("InvalidChangeSetStatus")
+        del self.change_sets[ChangeSetName]
+        return {}
+
+    @operation
+    def delete_stack(self, *, StackName: str) -> Answer:
+        if (stack := self.stacks.pop(StackName, None)) and stack.status != "REVIEW_IN_PROGRESS":
+            raise AssertionError(f"{StackName} is a stack of somebody's")
+        return {}
 
     def _stack(self, name: str) -> DeployedStack:
         if name not in self.stacks:

@@ -31,15 +31,10 @@ class FakeGlue(Service):
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
         self.databases: dict[str, Answer] = {}
-        self.encryption: Answer = {"CatalogEncryptionMode": "DISABLED"}
         self.tables: dict[tuple[str, str], list[Answer]] = {}  # the versions that are kept
         # Called before a table is read or updated: others may have changed it by then.
         self.meanwhile: Callable[[str, str], None] = lambda _database, _name: None
         self.changed: list[Callable[[str, str], None]] = []  # called after each change of a table
-
-    @operation
-    def get_data_catalog_encryption_settings(self) -> Answer:
-        return {"DataCatalogEncryptionSettings": {"EncryptionAtRest": self.encryption}}
 
     @operation
     def create_database(self, *, DatabaseInput: Answer) -> Answer:

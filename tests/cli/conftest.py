@@ -32,10 +32,7 @@ from longhaul.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 from simulation.aws.account import (
     FakeCloudWatch,
-    FakeEvents,
     FakeIam,
-    FakeKms,
-    FakeLakeFormation,
     FakeServiceQuotas,
     FakeSsm,
     FakeSts,
@@ -89,11 +86,8 @@ class Aws(FakeAws):
         self.ec2 = FakeEc2(self.gate)
         self.iam = FakeIam(self.gate)
         self.ssm = FakeSsm(self.gate)
-        self.kms = FakeKms(self.gate)
-        self.lakeformation = FakeLakeFormation(self.gate)
         self.quotas = FakeServiceQuotas(self.gate)
         self.cloudwatch = FakeCloudWatch(self.gate)
-        self.events = FakeEvents(self.gate)
 
     def client(self, service_name: str, **_: Any) -> Any:
         return getattr(
@@ -133,12 +127,9 @@ class World:
             "LonghaulVersion": version(),
         }
         resources = {
-            "Vpc1": ("AWS::EC2::VPC", "vpc-0123456789abcdef1"),
             "Dispatcher1": ("AWS::Lambda::Function", f"{name}-Dispatcher"),
-            "Rule1": ("AWS::Events::Rule", f"{name}-Sweep"),
             "Alarm1": ("AWS::CloudWatch::Alarm", f"{name}-SweeperStopped"),
         }
-        self.aws.events.rules[f"{name}-Sweep"] = "ENABLED"
         self.aws.lambda_.mappings = [
             {
                 "UUID": "00000000-0000-4000-8000-000000000000",

@@ -7,9 +7,6 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 
 from longhaul.cli import cdk
-from longhaul.cli.checks import network
-from longhaul.cli.checks.finding import Level
-from longhaul.cli.checks.stack import slots
 from longhaul.cli.target import Target
 from longhaul.domain import transitions
 from longhaul.domain.lease import Owed, State
@@ -131,13 +128,6 @@ def test_undo_resumes_all_stages(stack: World) -> None:
     assert (done.exit_code, is_paused(stack)) == (0, False)
 
 
-def test_check_names_a_drained_stack(stack: World, target: Target) -> None:
-    stack.run("stage", "drain")
-    (finding,) = slots(target)
-    assert (finding.level, "as in a drained stack" in finding.what) == (Level.PROBLEM, True)
-    assert "`longhaul stage drain --undo` lets jobs start" in finding.do
-
-
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What the CDK was run for."""
@@ -157,14 +147,10 @@ def test_destroy_refuses_a_stack_that_works(stack: World, ran: list[list[str]]) 
     assert "2 to solve first; nothing was deleted\n" in done.stderr
 
 
-def test_destroy_goes_on_with_a_drained_stack_and_says_what_stays(
-    stack: World, ran: list[list[str]]
-) -> None:
+def test_destroy_goes_on_with_a_drained_stack(stack: World, ran: list[list[str]]) -> None:
     stack.run("stage", "drain")
     done = stack.run("destroy", "--force")
     assert (done.exit_code, ran) == (0, [["destroy", "--force"]])
-    assert "can be deleted; what stays, and what it costs:" in done.stdout
-    assert "table leases: " in done.stdout
 
 
 @pytest.mark.usefixtures("no_project")
@@ -197,36 +183,3 @@ def test_destroy_without_a_stack_says_so(bare: World, ran: list[list[str]]) -> N
     done = bare.run("destroy")
     assert (done.exit_code, ran) == (3, [])
     assert "no stack Longhaul" in done.stderr
-
-
-def guardduty(world: World, state: str = "available") -> None:
-    """GuardDuty watches the tasks in the stack's VPC, and those of another VPC."""
-    for n, vpc in ((1, "vpc-0123456789abcdef1"), (2, "vpc-0123456789abcdef2")):
-        tags = [{"Key": "GuardDutyManaged", "Value": "true"}]
-        endpoint = {"VpcEndpointId": f"vpce-{n}", "VpcEndpointType": "Interface", "State": state}
-        world.aws.ec2.endpoints.append({**endpoint, "VpcId": vpc, "Tags": tags})
-        world.aws.ec2.groups.append({"GroupId": f"sg-{n}", "VpcId": vpc, "Tags": tags})
-
-
-def test_what_guardduty_left_in_the_vpc_is_named_with_the_commands_that_delete_it(
-    world: World, target: Target
-) -> None:
-    assert [each.level for each in network.left_behind(target)] == [Level.OK]
-    guardduty(world)
-
-    (finding,) = network.left_behind(target)
-
-    assert finding.level is Level.PROBLEM
-    assert finding.what.startswith("network: GuardDuty has left vpce-1, sg-1 in the VPC")
-    assert finding.do == (
-        "`aws ec2 delete-vpc-endpoints --vpc-endpoint-ids vpce-1`, and some minutes later "
-        "`aws ec2 delete-security-group --group-id sg-1`"
-    )
-
-
-def test_an_endpoint_that_is_deleted_leaves_its_group(world: World, target: Target) -> None:
-    guardduty(world, state="deleted")
-
-    (finding,) = network.left_behind(target)
-
-    assert finding.do == "`aws ec2 delete-security-group --group-id sg-1`"

@@ -52,18 +52,6 @@ def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too(module: 
     assert (done.returncode, done.stderr) == (ExitStatus.INTERRUPTED, b"")
 
 
-def test_an_interrupt_while_typer_builds_the_commands_exits_130(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interrupted() -> NoReturn:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("longhaul.cli.cli.app", interrupted)
-    with pytest.raises(SystemExit) as ended:
-        entry.main()
-    assert ended.value.code == ExitStatus.INTERRUPTED
-
-
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_a_closed_stream_is_written_to_in_vain(
     monkeypatch: pytest.MonkeyPatch, closed: str
@@ -149,7 +137,7 @@ def test_a_wrong_option_and_a_completion_import_nothing_slow() -> None:
 
 def working(modules: set[str]) -> set[str]:
     """What of these only a command that runs needs."""
-    slow = {"boto3", "botocore", "moto", "pyspark", "pandas", "aws_cdk"}
+    slow = {"boto3", "botocore", "moto", "pyspark", "pandas", "aws_cdk", "duckdb", "pyiceberg"}
     return modules & (slow | {"longhaul.settings", "longhaul.wiring", "longhaul.domain.lease"})
 
 

@@ -122,11 +122,6 @@ def test_a_name_that_cannot_be_a_module_is_refused(name: str, project: Project) 
     assert refused.value.status is ExitStatus.USAGE
 
 
-def test_a_word_of_python_is_refused_as_such(project: Project) -> None:
-    with pytest.raises(CommandError, match="a word of Python's own"):
-        write_job("class", project)
-
-
 @pytest.mark.parametrize("there", ["jobs/orders.py", "tests/test_orders.py"])
 def test_nothing_is_overwritten(project: Project, there: str) -> None:
     (project.folder / there).write_text("mine")

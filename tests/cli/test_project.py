@@ -169,11 +169,6 @@ def test_tests_are_not_run_below_files_of_pytest_that_another_user_wrote(
     assert f"{above} belongs to another user" in error
 
 
-def test_the_option_names_a_project(folder: Path) -> None:
-    assert run("--project", str(folder), "new", "orders")[0] == 0
-    assert (folder / "jobs" / "orders.py").exists()
-
-
 def test_a_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
     code, _, error = run("--project", str(tmp_path), "status")
     assert code == ExitStatus.USAGE
@@ -224,12 +219,6 @@ def test_a_requirement_that_the_image_could_not_install_is_refused(
     assert (folder / ".longhaul/packages/small_words.py").exists()
 
 
-def test_a_job_cannot_have_the_name_of_a_module(folder: Path) -> None:
-    code, _, error = run("--project", str(folder), "new", "json")
-    assert code == ExitStatus.USAGE
-    assert "Python has a module 'json' already" in error
-
-
 def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were_made(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,7 +245,8 @@ def test_the_checks_of_a_command_stop_it_unless_they_are_left_out(
 ) -> None:
     ran: list[list[str]] = []
     monkeypatch.setattr(cdk, "run", lambda arguments: ran.append(arguments) or 0)
-    monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: SimpleNamespace(target=None))
+    plan = SimpleNamespace(target=SimpleNamespace(drainer=lambda: None))
+    monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: plan)
     for checks in ("listed.of_deployment", "teardown.findings"):
         monkeypatch.setattr(f"longhaul.cli.checks.{checks}", lambda _: [problem("no", "do")])
 

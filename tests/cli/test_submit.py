@@ -16,6 +16,7 @@ from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import BODY, QUEUE_URL, body, message
 from tests.cli.conftest import PLACE, World
+from tests.projects import make_project
 
 FLAGS = (
     "--job",
@@ -60,26 +61,31 @@ def test_options_make_one_request(world: World) -> None:
     }
 
 
-def test_an_embedded_aws_is_sent_no_input_that_this_machine_lacks(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("no_project")
+@pytest.mark.parametrize(
+    ("endpoint", "way_out"),
+    [
+        (None, "`longhaul deploy` takes it there"),
+        ("http://127.0.0.1:1", "the terminal of `longhaul up` says why"),
+    ],
+)
+def test_job_of_the_project_that_the_stack_does_not_know_is_named_with_the_way_out(
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    endpoint: str | None,
+    way_out: str,
 ) -> None:
-    paths = world.settings.paths.model_copy(update={"allow_file": True})
-    world.settings = world.settings.model_copy(update={"paths": paths})
-    world.deploy()
-    there = tmp_path / "rows.csv"
-    there.touch()
-
-    def sent(path: Path) -> tuple[int, str]:
-        done = world.run("submit", *FLAGS, "--input", f"rows=file://{path}")
-        return done.exit_code, done.stderr
-
-    assert sent(tmp_path / "no.csv")[0] == 0  # AWS has another disk
-    place = replace(PLACE, endpoint="http://127.0.0.1:1", embedded=True)
-    monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: place)
-    assert sent(there)[0] == 0
-    assert sent(tmp_path / "*.txt")[0] == 0
-    status, said = sent(tmp_path / "no.csv")
-    assert (status, f"inputs.rows: there is no file file://{tmp_path}/no.csv" in said) == (2, True)
+    here = replace(PLACE, endpoint=endpoint, embedded=endpoint is not None)
+    monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: here)
+    settings = {"longhaul.toml": 'stack_name = "Longhaul"\n[[stages]]\nname = "main"\n'}
+    project = make_project(tmp_path / "p", **settings).folder
+    given = "".join(f"{body(job_id=job, job=job)}\n" for job in ("count_rows", "cuont_rows"))
+    done = world.run("--project", str(project), "submit", input=given)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "line 1: job: unknown job;" in done.stderr
+    assert f"jobs/count_rows.py is there, and the stack does not have it: {way_out}" in done.stderr
+    assert "jobs/cuont_rows.py" not in done.stderr
 
 
 def test_every_field_of_a_request_has_an_option(world: World) -> None:

@@ -81,21 +81,6 @@ def test_a_change_of_our_own_code_or_of_the_cdk_is_synthesized(
     assert len(synthesized) == 4
 
 
-def test_a_synthesis_that_ends_midway_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def dies(folder: Path, **_: Any) -> Path:
-        folder.mkdir(parents=True)
-        (folder / "half.json").write_text("{")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(synthesis, "synth", dies)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            kept_synth(tmp_path / "out", context={}, project=None)
-    assert [each.name for each in (tmp_path / "out").iterdir()] == ["half.json"]
-
-
 def test_an_assembly_whose_removal_is_interrupted_is_not_kept(
     tmp_path: Path, synthesized: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

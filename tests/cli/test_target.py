@@ -8,10 +8,9 @@ import boto3
 import psutil
 import pytest
 from botocore import exceptions
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.errors import ExitStatus
 from longhaul.cli.place import Place, locate
 from longhaul.cli.sentences import translated
 from longhaul.cli.synth import DEFAULT_WORK_DIR
@@ -101,17 +100,14 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], d
     return write
 
 
-SERVICES = ("sqs", "s3", "dynamodb", "cloudformation", "service-quotas")
 LAB = "http://lab.example:4566"
 ELSEWHERE = "http://elsewhere.example"
 
 
-def spoken_to(place: Place) -> set[str]:
-    """The hosts that clients of the place speak to."""
-    target = Target(place, None)
-    clients = [target.client(service) for service in SERVICES]
-    clients.append(target.client("sqs", Config(read_timeout=1)))
-    return {client.meta.endpoint_url for client in clients}
+def spoken_to(place: Place) -> str:
+    """The host that clients of the place speak to."""
+    host: str = Target(place, None).client("sqs").meta.endpoint_url
+    return host
 
 
 @pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
@@ -140,75 +136,15 @@ def test_the_endpoint_of_a_profile_is_used_and_announced(
     )
     place = locate("lab", None, files, tmp_path)
     assert str(Target(place, None)) == f"stack Longhaul on {LAB}, eu-west-1, profile lab"
-    assert spoken_to(place) == {LAB}
+    assert spoken_to(place) == LAB
     # With the credentials of the profile, not fake ones.
     assert not locate("here", None, files, tmp_path).embedded
     over = locate("lab", None, files | {"AWS_ENDPOINT_URL": ELSEWHERE}, tmp_path)
-    assert (over.endpoint, spoken_to(over)) == (ELSEWHERE, {ELSEWHERE})
+    assert (over.endpoint, spoken_to(over)) == (ELSEWHERE, ELSEWHERE)
     monkeypatch.setenv("AWS_PROFILE", "lab")
     place = locate(None, None, files, tmp_path)
     assert str(Target(place, None)) == f"stack Longhaul on {LAB}, eu-west-1"
-    assert spoken_to(place) == {LAB}
-
-
-@pytest.mark.parametrize("ignored", ["variable", "profile"])
-def test_ignored_endpoints_mean_aws(
-    tmp_path: Path,
-    config: Callable[[str], dict[str, str]],
-    monkeypatch: pytest.MonkeyPatch,
-    ignored: str,
-) -> None:
-    said = "ignore_configured_endpoint_urls = true\n" if ignored == "profile" else ""
-    files = config(
-        f"[default]\nregion = eu-west-1\nendpoint_url = {LAB}\nservices = own\n{said}"
-        f"[services own]\nsqs =\n  endpoint_url = {ELSEWHERE}\n"
-    )
-    variables = {"AWS_ENDPOINT_URL": LAB, "AWS_ENDPOINT_URL_SQS": ELSEWHERE}
-    if ignored == "variable":
-        variables["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "TRUE"
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    place = locate(None, None, files | variables, tmp_path)
-    assert str(Target(place, None)) == "stack Longhaul on AWS, eu-west-1"
-    assert all(".amazonaws.com" in endpoint for endpoint in spoken_to(place))
-
-
-@pytest.mark.parametrize("service", ["SQS", "DYNAMODB", "SERVICE_QUOTAS"])
-def test_an_endpoint_of_a_single_service_is_refused(
-    tmp_path: Path, config: Callable[[str], dict[str, str]], service: str
-) -> None:
-    files = config("[default]\nregion = eu-west-1\n")
-    variable = {f"AWS_ENDPOINT_URL_{service}": ELSEWHERE}
-    up(tmp_path)
-    for more in ({}, {"AWS_ENDPOINT_URL": LAB}, {"AWS_ENDPOINT_URL": "http://localhost:1"}):
-        for region in (None, "eu-west-1"):
-            with pytest.raises(CommandError, match=f"AWS_ENDPOINT_URL_{service}: a command") as got:
-                locate(None, region, files | variable | more, tmp_path)
-            assert got.value.status == ExitStatus.USAGE
-
-
-def test_an_endpoint_of_a_single_service_in_a_profile_is_refused(
-    tmp_path: Path, config: Callable[[str], dict[str, str]]
-) -> None:
-    files = config(
-        "[profile own]\nregion = eu-west-1\nservices = mine\n"
-        f"[services mine]\nsqs =\n  endpoint_url = {ELSEWHERE}\n"
-        "[profile plain]\nregion = eu-west-1\nservices = harmless\n"
-        "[services harmless]\ns3 =\n  max_attempts = 1\n"
-    )
-    with pytest.raises(CommandError, match=r"endpoint_url of sqs in \[services mine\]: a command"):
-        locate("own", None, files, tmp_path)
-    assert locate("plain", None, files, tmp_path).endpoint is None
-
-
-def test_clients_of_aws_follow_no_endpoint_that_was_not_announced(
-    config: Callable[[str], dict[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config(f"[default]\nendpoint_url = {LAB}\n")
-    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", ELSEWHERE)
-    place = Place(None, "eu-west-1", None, embedded=False)
-    assert str(Target(place, None)) == "stack Longhaul on AWS, eu-west-1"
-    assert all(".amazonaws.com" in endpoint for endpoint in spoken_to(place))
+    assert spoken_to(place) == LAB
 
 
 def test_a_profile_that_does_not_exist_is_an_error_with_a_way_out(

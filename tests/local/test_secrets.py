@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from longhaul.adapters.secret_values import AwsSecretValues
-from longhaul.cli.checks.stage_secrets import StageSecret, existence
-from longhaul.cli.commands.secret import _put
+from longhaul.cli import stage_secrets
 from longhaul.domain.errors import SecretUnreadableError
 from longhaul.domain.secret_refs import SecretRef
 from longhaul.local.cloud import EmbeddedAws
@@ -46,7 +45,7 @@ def start(tmp_path: Path, assembly: Callable[..., Path]) -> Any:
 
 def put(client: Client, text: str, value: str) -> None:
     target = cast("Target", SimpleNamespace(client=client))
-    _put(target, StageSecret("main", "A", text), value)
+    stage_secrets.put(target, SecretRef.parse(text), value)
 
 
 def read(client: Client, text: str) -> str:
@@ -68,9 +67,7 @@ def test_what_was_set_is_read_by_its_arn_now_and_after_the_next_start(start: Any
         assert read(client, PARAMETER) == "rotated too"
         target = cast("Target", SimpleNamespace(client=client))
         for text in (SECRET, PARAMETER):
-            there = existence(target, SecretRef.parse(text))
-            assert there is not None
-            assert there.key is None
+            assert stage_secrets.is_there(target, SecretRef.parse(text))
         client("secretsmanager").delete_secret(SecretId=SECRET, ForceDeleteWithoutRecovery=True)
     with start() as client, pytest.raises(SecretUnreadableError):
         read(client, SECRET)

@@ -165,7 +165,7 @@ CLI_ARROWS: dict[str, set[str]] = {
     "checks": {"display", "terminal"},
     "local": {"terminal"},
     "page": {"display", "insight", "terminal"},
-    "acceptance": {"display", "insight"},
+    "acceptance": {"display"},
     "commands": {
         "acceptance",
         "checks",

@@ -1,4 +1,4 @@
 """The acceptance test of a deployed stack: `longhaul verify`.
 
-`cases` is the table of what is tried, `run` tries it, `results` compares and takes the times.
+`cases` is the table of what is tried, `run` tries it and judges.
 """

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, auto
 from typing import Final
 
 from longhaul.cli.errors import CommandError, ExitStatus
@@ -16,17 +16,17 @@ PROBE: Final = "probe"
 """The job of the catalogue that ends as its parameters say."""
 
 
-class Disturbance(StrEnum):
-    """What is done to an attempt that runs; its value is the step that then follows."""
+class Disturbance(Enum):
+    """What is done to the first attempt, once it runs."""
 
-    CANCEL = "cancel → end"
-    STOP_TASK = "task stopped → next attempt"
-    STOP_EXECUTION = "execution stopped → next attempt"
+    CANCEL = auto()
+    STOP_TASK = auto()
+    STOP_EXECUTION = auto()
 
 
 @dataclass(frozen=True)
 class Case:
-    """One job, or one message that is none, and how it must end (`results.ending`)."""
+    """One job, or one message that is none, and how it must end (`run.ending`)."""
 
     name: str
     ending: str
@@ -67,38 +67,29 @@ def cases_of(settings: RuntimeSettings) -> list[Case]:
 
 
 def stage_for(settings: RuntimeSettings, name: str | None) -> Stage:
-    """The stage of that name, or the first in which a probe's success starts nothing else.
+    """The stage of that name, or the first that takes probes.
 
     Raises:
-        CommandError: there is none, or the probe cannot run there; the message has the way out.
+        CommandError: there is none, or it takes none; the message has the way out.
     """
-    stages = [each for each in settings.stages if name in (None, each.name)]
-    problems = {each.name: _why_not(each, settings) for each in stages}
-    for each in stages:
-        if not problems[each.name]:
-            return each
-    reasons = "; ".join(f"stage {stage} {problem}" for stage, problem in problems.items())
+    for stage in settings.stages:
+        if name in (None, stage.name) and _takes_probes(stage, settings):
+            return stage
     raise CommandError(
-        f"no stage can take a probe: {reasons or f'there is no stage {name}'}; name another with "
-        '--stage, or add one to the settings that leads nowhere, such as {"name": "probe", '
-        '"slots": 2}',
+        f"no stage{f' {name}' if name else ''} takes probes: one that leads to no other, joins "
+        "nothing, is not retired, and allows the job `probe`; name another with --stage, or add "
+        'one to the settings, such as {"name": "probe", "slots": 2}',
         ExitStatus.USAGE if name else ExitStatus.FAILED,
     )
 
 
-def _why_not(stage: Stage, settings: RuntimeSettings) -> str:
-    """Why a probe would not start there, or would start something else; empty if it can go."""
-    if stage.next:
-        return f"leads to {', '.join(stage.next)}, where each probe's success would start a job"
-    if stage.join:
-        return "joins a fan-out"
-    if stage.retired:
-        return "is retired: nothing starts there"
+def _takes_probes(stage: Stage, settings: RuntimeSettings) -> bool:
+    """Whether a probe would start there, and its success would start nothing else."""
     try:
         parse_request(body(CASES[0], PROBE, settings), settings, stage)
-    except InvalidRequestError as error:
-        return f"does not allow the probe: {error}"
-    return ""
+    except InvalidRequestError:
+        return False
+    return not (stage.next or stage.join or stage.retired)
 
 
 def output_of(case: Case, job_id: str, settings: RuntimeSettings) -> str:

@@ -5,70 +5,43 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from longhaul.cli.checks import (
-    account,
-    base_image,
-    deploying,
-    docker,
-    jobs,
-    lake,
-    network,
-    rights,
-    secrets,
-    stack,
-    versions,
-)
-from longhaul.cli.checks.finding import MARKS, STYLES, Finding, Level, skipped
+from longhaul.cli.checks import deployment, stack
+from longhaul.cli.checks.finding import MARKS, STYLES, Finding, Level, ok, skipped
 from longhaul.cli.checks.plan import Plan
 from longhaul.cli.sentences import AWS_OR_OURS, sentence
-from longhaul.cli.synth import SynthError
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
 
 OF_DEPLOYMENT: Final[Sequence[Callable[[Plan], Iterator[Finding]]]] = (
-    docker.image,
-    base_image.base_image,
-    deploying.bootstrap,
-    deploying.roles,
-    deploying.ecs,
-    deploying.quotas,
-    network.room_for_vpc,
-    network.room_for_tasks,
-    network.ways_to_services,
-    deploying.stages,
-    deploying.tables,
-    lake.catalog,
-    lake.lake,
+    deployment.image,
+    deployment.bootstrap,
+    deployment.vcpus,
+    deployment.functions,
+    deployment.network,
+    deployment.stages,
 )
 """What can be known before anything is built: of this machine, and of the account."""
 
 OF_STACK: Final[Sequence[Callable[[Target], Iterator[Finding]]]] = (
-    versions.versions,
-    account.permissions,
-    stack.functions,
+    stack.deployment,
+    stack.versions,
     stack.mappings,
     stack.slots,
-    rights.rights,
-    secrets.secrets,
-    stack.rules,
-    jobs.sweeps,
-    jobs.leases,
-    jobs.dead_letters,
-    jobs.alarms,
-    stack.drift,
+    stack.secrets,
+    stack.dead_letters,
+    stack.alarms,
 )
 """What needs a stack that is deployed."""
 
 
 def of_deployment(plan: Plan) -> Iterator[Finding]:
-    yield from account.credentials(plan.target)
+    yield _credentials(plan.target)
     yield from checked(OF_DEPLOYMENT, plan)
 
 
 def of_stack(target: Target, plan: Plan | None) -> Iterator[Finding]:
     """Of a deployed stack, and of its next deployment if that can be made from here."""
-    yield from account.credentials(target)
-    yield from stack.deployment(target)
+    yield _credentials(target)
     yield from checked(OF_STACK, target)
     if plan is None:
         yield skipped(
@@ -82,12 +55,17 @@ def of_stack(target: Target, plan: Plan | None) -> Iterator[Finding]:
         yield replace(each, level=Level.WARNING) if each.level is Level.PROBLEM else each
 
 
+def _credentials(target: Target) -> Finding:
+    who = target.identity
+    return ok(f"credentials: {who['Arn']}, account {who['Account']}, region {target.region}")
+
+
 def checked(checks: Sequence[Callable[[Any], Iterator[Finding]]], of: object) -> Iterator[Finding]:
     """Run checks. One that is not allowed, or fails, is skipped; the others go on."""
     for check in checks:
         try:
             yield from check(of)
-        except (*AWS_OR_OURS, SynthError) as error:
+        except AWS_OR_OURS as error:
             name = check.__name__.replace("_", " ")
             yield skipped(f"{name}: could not be checked: {sentence(error)}")
 

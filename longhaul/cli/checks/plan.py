@@ -5,12 +5,9 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.adapters.errors import code_of
 from longhaul.cli.errors import CommandError
 from longhaul.cli.place import Place
 from longhaul.cli.project import chosen
@@ -20,7 +17,7 @@ from longhaul.config.cdk_context import load
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
 from longhaul.config.stages import StageDeployment
-from longhaul.settings import RuntimeSettings
+from longhaul.operations.errors import NoSuchStackError
 
 
 @dataclass(frozen=True)
@@ -30,19 +27,14 @@ class Plan:
     target: Target
     settings: Settings
 
-    def client(self, service: str) -> Any:  # noqa: ANN401 - one of boto3's clients
-        return self.target.client(service)
-
-    @cached_property
-    def deployed(self) -> RuntimeSettings | None:
-        """The settings of the stack as it is deployed; None if it is not."""
+    @property
+    def is_first(self) -> bool:
+        """Whether there is no such stack yet, or its first deployment was rolled back."""
         try:
-            self.client("cloudformation").describe_stacks(StackName=self.target.stack)
-        except ClientError as error:
-            if code_of(error) != "ValidationError":
-                raise
-            return None
-        return self.target.settings
+            _ = self.target.deployment
+        except NoSuchStackError:
+            return True
+        return False
 
     @property
     def stages(self) -> list[StageDeployment]:
@@ -63,8 +55,7 @@ def plan_of(settings: Settings, profile: str | None) -> Plan:
     # The CDK knows AWS_REGION; boto3 knows the other one and the profile's.
     region = settings.region or os.environ.get("AWS_REGION") or None
     try:
-        place = Place(endpoint, region, profile, embedded=False)
-        target = Target(place, settings.stack_name)
+        target = Target(Place(endpoint, region, profile, embedded=False), settings.stack_name)
         account = target.identity["Account"]
     except (ClientError, BotoCoreError) as error:
         raise translated(error, on_aws=True) from error

@@ -1,214 +1,138 @@
-"""The stack: whether it is complete, runs, and is the one that would be deployed from here."""
+"""What is deployed: whether jobs start there, and what waits for a person."""
 
-import json
-import re
-import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+
+from botocore.exceptions import ClientError
 
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
-from longhaul.cli.display.slots import paused_since, set_by_operator
+from longhaul.cli.display.slots import letters_of, paused_since, set_by_operator
 from longhaul.cli.display.text import counted
-from longhaul.cli.extras import lacking
-from longhaul.cli.local_project import local_synth
 from longhaul.cli.project import chosen
-from longhaul.cli.synth import synth
+from longhaul.cli.sentences import sentence
+from longhaul.cli.stage_secrets import is_there, stage_secrets
 from longhaul.cli.target import Target
-from longhaul.config.settings import CONTEXT_KEY
-from longhaul.config.sources import is_installed
-from longhaul.operations.mappings import ON
-
-OUTPUTS = (
-    "JobsQueueUrl",
-    "DeadLetterQueueUrl",
-    "LeasesTableName",
-    "StateMachineArn",
-    "DataBucketName",
-)
-_MAX_NAMED = 6
-# The digest of an asset, and the names of the jobs among the settings of functions and tasks.
-_TAKEN_UP = re.compile(r'\b[0-9a-f]{64}\b|(?<=\\"jobs\\":)\[[^\]]*\]')
+from longhaul.config.version import version
 
 
 def deployment(target: Target) -> Iterator[Finding]:
-    stack = target.deployment
-    if stack.status.endswith(("_IN_PROGRESS", "ROLLBACK_FAILED", "ROLLBACK_COMPLETE", "_FAILED")):
-        yield warning(
-            f"stack: {stack.name} is {stack.status}",
-            "look at its events in CloudFormation, and deploy again",
-        )
-    else:
-        yield ok(f"stack: {stack.name} is {stack.status}")
-    missing = [name for name in OUTPUTS if name not in stack.outputs]
-    if missing:
-        yield problem(
-            f"stack: has no output {', '.join(missing)}", "deploy it again with `longhaul deploy`"
-        )
-    settings = target.settings
-    stages = ", ".join(
-        f"{stage.name} ({counted(stage.slots, 'slot')})" for stage in settings.stages
+    stack, settings = target.deployment, target.settings
+    stages = ", ".join(f"{each.name} ({counted(each.slots, 'slot')})" for each in settings.stages)
+    text = (
+        f"stack: {stack.name} is {stack.status}: stages {stages}; jobs {', '.join(settings.jobs)}"
     )
-    yield ok(f"stack: stages {stages}; jobs {', '.join(settings.jobs)}")
-
-
-def functions(target: Target) -> Iterator[Finding]:
-    lambda_ = target.client("lambda")
-    bad = []
-    names = target.physical("AWS::Lambda::Function")
-    for name in names.values():
-        status = lambda_.get_function_configuration(FunctionName=name)
-        if (
-            status.get("State", "Active") not in ("Active", "Inactive")
-            or status.get("LastUpdateStatus") == "Failed"
-        ):
-            bad.append(
-                f"{name} ({status.get('State')}: "
-                f"{status.get('StateReason') or status.get('LastUpdateStatusReason')})"
-            )
-    if bad:
-        yield problem(f"functions: {', '.join(bad)}", "deploy again")
+    if stack.status.endswith(("_IN_PROGRESS", "ROLLBACK_FAILED", "ROLLBACK_COMPLETE", "_FAILED")):
+        yield warning(text, "look at its events in CloudFormation, and deploy again")
     else:
-        yield ok(f"functions: all {len(names)} are ready")
+        yield ok(text)
+
+
+def versions(target: Target) -> Iterator[Finding]:
+    """Whether the stack, the project and this tool are of one version."""
+    tool, deployed, project = version(), target.deployment.outputs.get("LonghaulVersion"), chosen()
+    if project is not None and project.version != tool:
+        text = f"is for {project.version}" if project.version else "names no version"
+        yield warning(
+            f"version: {project.file.name} {text}, and this is {tool}: settings may have other "
+            "names or defaults, and jobs other rules",
+            f'read CHANGELOG.md, then set version = "{tool}" there; or use Longhaul of the '
+            "project's version",
+        )
+    if deployed != tool:
+        yield warning(
+            f"version: the stack was deployed by {deployed}, and this is {tool}: commands may "
+            "misread its rows",
+            "use Longhaul of that version for its commands, or deploy this one",
+        )
+    else:
+        yield ok(f"version: {tool} has deployed the stack")
 
 
 def mappings(target: Target) -> Iterator[Finding]:
     """Nothing starts while the mapping from queue to dispatcher is off."""
+    sqs, lambda_ = target.client("sqs"), target.client("lambda")
     for stage in target.settings.stages:
-        here = target.mappings.of(stage)
-        if len(here) != 1:
-            yield problem(
-                f"mapping: {len(here)} mappings read the queue of stage {stage.name}, not one",
-                "deploy again, and remove mappings that the stack did not make",
-            )
-            continue
-        (mapping,) = here
-        if mapping.state != ON:
-            yield problem(
-                f"mapping: that of stage {stage.name} is {mapping.state} "
-                f"({mapping.reason}): no job starts",
-                f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --enabled",
-            )
-        elif not mapping.reports_item_failures:
-            yield problem(
-                f"mapping: that of stage {stage.name} does not report batch item failures: "
-                "it deletes messages of running jobs",
-                "deploy again, at once",
-            )
-        else:
+        attributes = sqs.get_queue_attributes(
+            QueueUrl=stage.queue_url, AttributeNames=["QueueArn"]
+        )["Attributes"]
+        found = lambda_.list_event_source_mappings(EventSourceArn=attributes["QueueArn"])[
+            "EventSourceMappings"
+        ]
+        is_good = [
+            each["State"] == "Enabled"
+            and "ReportBatchItemFailures" in each.get("FunctionResponseTypes", ())
+            for each in found
+        ]
+        if is_good == [True]:
             yield ok(f"mapping: the queue of stage {stage.name} feeds the dispatcher")
+            continue
+        states = [f"{each['UUID']} is {each['State']}" for each in found] or ["none is there"]
+        yield problem(
+            f"mapping: the queue of stage {stage.name} needs one that is on and reports batch item "
+            f"failures: {', '.join(states)}: no job starts, or messages of running jobs are lost",
+            "`aws lambda update-event-source-mapping --enabled --uuid …` for one that is off; else "
+            "deploy again, and remove mappings that the stack did not make",
+        )
 
 
 def slots(target: Target) -> Iterator[Finding]:
     """What an operator has set, and no deployment ends."""
-    uses = [(stage, target.parts.slots.use(stage)) for stage in target.settings.stages]
-    if all(use.paused_at for _, use in uses):
-        yield problem(
-            "slots: all stages are paused, as in a drained stack: no job starts",
-            "`longhaul stage drain --undo` lets jobs start; `longhaul destroy` takes it down",
-        )
-        return
-    for stage, use in uses:
+    for stage in target.settings.stages:
+        use = target.parts.slots.use(stage)
         if use.paused_at:
             yield problem(
                 f"slots: stage {stage.name} is {paused_since(use)}: no job starts",
-                f"`longhaul stage resume {stage.name}`",
+                f"`longhaul stage resume {stage.name}`; of a drained stack `longhaul stage drain "
+                "--undo`, or `longhaul destroy`",
             )
         elif use.is_by_hand:
             yield warning(
                 f"slots: stage {stage.name} has {use.slots}{set_by_operator(use, stage)}",
                 f"`longhaul stage slots {stage.name} {stage.slots}` goes back to what is deployed",
             )
-    if not any(use.paused_at or use.is_by_hand for _, use in uses):
-        yield ok("slots: no stage is paused, and all have the slots that are deployed")
+        else:
+            yield ok(f"slots: stage {stage.name} has those that are deployed")
 
 
-def rules(target: Target) -> Iterator[Finding]:
-    """The rules that start the sweeper."""
-    events = target.client("events")
-    names = [
-        arn.rpartition("/")[2].rpartition("|")[2]
-        for arn in target.physical("AWS::Events::Rule").values()
-    ]
-    off = [name for name in names if events.describe_rule(Name=name)["State"] != "ENABLED"]
-    if off:
-        yield problem(
-            f"sweeper: rules are off: {', '.join(off)}", f"aws events enable-rule --name {off[0]}"
-        )
-    elif not names:
-        yield problem("sweeper: the stack has no rule that starts it", "deploy again")
-    else:
-        yield ok(f"sweeper: the {len(names)} rules that start it are on")
-
-
-def drift(target: Target) -> Iterator[Finding]:
-    """The deployed template against the one that would be deployed from here."""
-    if why := lacking("deploy", "aws_cdk"):
-        yield skipped(f"template: a comparison {why}")
-        return
-    body = deployed_template(target)
-    if body is None:
-        yield skipped("template: was not deployed as JSON, so not by this app")
-        return
-    with tempfile.TemporaryDirectory(prefix="longhaul-check-") as folder:
-        project = chosen()
-        assembly = (
-            local_synth(Path(folder))
-            if target.place.embedded
-            else synth(
-                Path(folder),
-                profile=None,
-                context={CONTEXT_KEY: {"stack_name": target.stack}},
-                project=project.folder if project else None,
-            )
-        )
-        here = json.loads((assembly / f"{target.stack}.template.json").read_text())
-    ours = "this project" if project else "this version" if is_installed() else "this checkout"
-    if target.place.embedded:
-        # An edited job runs from its next attempt on, whatever its asset was called at the start,
-        # and a new one a second after it is there.
-        body, here = _without_jobs(body), _without_jobs(here)
-    differences = list(_differences(body.get("Resources", {}), here.get("Resources", {})))
-    if not differences:
-        yield ok(f"template: the stack is the one of {ours}")
-        return
-    text = "; ".join(differences[:_MAX_NAMED]) + (" …" if len(differences) > _MAX_NAMED else "")
-    yield warning(
-        f"template: {counted(len(differences), 'difference')} to {ours}: {text}",
-        f"deploy {ours}, or check out what was deployed "
-        "(settings given to the deploy by -c are not known here)",
-    )
-
-
-def deployed_template(target: Target) -> Mapping[str, Any] | None:
-    """The template of the stack; None for one that is no JSON."""
-    found: Any = target.client("cloudformation").get_template(StackName=target.stack)
-    body = found["TemplateBody"]  # boto3 parses a JSON template
-    if isinstance(body, str):
+def secrets(target: Target) -> Iterator[Finding]:
+    """Whether the secrets of stages are there. No value is read."""
+    for secret in stage_secrets(target):
+        what = f"secrets: {secret.variable} of stage {secret.stage}"
         try:
-            body = json.loads(body)
-        except ValueError:
-            return None
-    return body if isinstance(body, Mapping) else None
+            if is_there(target, secret.ref):
+                yield ok(f"{what} is there")
+                continue
+        except ClientError as error:
+            yield skipped(f"{what}: {sentence(error)}")
+            continue
+        yield problem(
+            f"{what}: {secret.ref.arn} is not there, or is being deleted: the stage's jobs wait",
+            "make or restore it, or name another in the stage's secrets",
+        )
 
 
-def _without_jobs(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    masked: Mapping[str, Any] = json.loads(_TAKEN_UP.sub("…", json.dumps(template)))
-    return masked
-
-
-def _differences(deployed: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    for name in sorted(deployed.keys() | here.keys()):
-        if name not in here:
-            yield f"{name} is only deployed"
-        elif name not in deployed:
-            yield f"{name} is only here"
-        elif (before := deployed[name].get("Properties")) != (
-            after := here[name].get("Properties")
-        ):
-            changed = sorted(
-                key
-                for key in {*(before or {}), *(after or {})}
-                if (before or {}).get(key) != (after or {}).get(key)
+def dead_letters(target: Target) -> Iterator[Finding]:
+    for stage in target.settings.stages:
+        counts = target.stage_counter.count(stage, begun=0)
+        text = f"stage {stage.name}: {letters_of(counts)}"
+        if counts.dead_letters:
+            yield warning(
+                text, "`longhaul dlq list` says why; then `longhaul rerun --dead`, or `dlq drop`"
             )
-            yield f"{name}: {', '.join(changed)}"
+        else:
+            yield ok(text)
+
+
+def alarms(target: Target) -> Iterator[Finding]:
+    """What the stack's own alarms have seen: the sweeper, stuck jobs, refused tasks."""
+    names = list(target.physical("AWS::CloudWatch::Alarm").values())
+    if target.place.embedded:
+        yield skipped("alarms: the embedded AWS has none")
+        return
+    found = target.client("cloudwatch").describe_alarms(AlarmNames=names)["MetricAlarms"]
+    ringing = [each["AlarmDescription"] for each in found if each["StateValue"] == "ALARM"]
+    if ringing:
+        yield problem(
+            f"alarms: {'; '.join(ringing)}", "docs/operations.md says what to do about each"
+        )
+    else:
+        yield ok(f"alarms: none of {len(found)} rings")

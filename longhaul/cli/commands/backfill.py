@@ -167,8 +167,6 @@ def _plan(
     Raises:
         InvalidRequestError: nothing is sent, for these reasons.
     """
-    from longhaul.cli.checks.files import missing_files
-    from longhaul.cli.checks.params import wrong_params
     from longhaul.domain.errors import InvalidRequestError
     from longhaul.domain.lease import job_key
     from longhaul.operations.backfill import Planned, behind_opener, documents, over, shared_outputs
@@ -192,9 +190,6 @@ def _plan(
         requests, target.settings, stage, target.max_bytes(stage), never, now, is_named=is_named
     )
     problems += shared_outputs(sendable)
-    if target.place.embedded:
-        problems += missing_files(sendable)
-    problems += wrong_params(target, sendable, stage, out.note)
     awaited = target.waiter.before(stage.name, sendable)
     problems += conflicting(awaited, sendable)
     key = job_key(stage.name, name)

@@ -11,7 +11,7 @@ import typer
 
 from longhaul.cli.checks.finding import Finding, Level, skipped
 from longhaul.cli.display.text import counted
-from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.errors import ExitStatus
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import AsJson
 from longhaul.cli.terminal.output import Output
@@ -41,11 +41,10 @@ def check(
 ) -> None:
     """Check what is deployed, or is to be, and say what to do about each problem.
 
-    Of a stack: credentials, permissions (by simulation), outputs, functions, mappings, slots (a
-    paused stage is named), rules, the sweeper, stuck jobs, dead letters and alarms, what the jobs
-    of each stage may do, its secrets, and whether it is the stack that would be deployed from
-    here. Of the next deployment, or of the first one: what it needs of the account and of this
-    machine. It changes nothing; dead letters are invisible to others while they are counted.
+    Of a stack: its state and version, mappings, slots (a paused stage is named), the secrets of its
+    stages, dead letters and alarms. Of the next deployment, or of the first one: what it needs of
+    the account and of this machine, and whether it would delete queues that are in use. It changes
+    nothing.
 
     With --change-set it checks the next deployment alone, and has CloudFormation make a change set,
     which is never executed and is deleted at once: that checks properties, names that are taken,
@@ -76,14 +75,15 @@ def _findings(out: Output, target: "Target", context: Sequence[str]) -> Iterator
     """What is found of the stack and its next deployment, or of the first one."""
     from longhaul.cli.checks.listed import of_deployment, of_stack
     from longhaul.cli.checks.plan import Plan, given_settings, plan_of
+    from longhaul.operations.errors import NoSuchStackError
 
     out.say_where(target)
     settings = given_settings(context)
     is_planned = target.stack == settings.stack_name and not target.place.endpoint
     try:
         _ = target.deployment
-    except CommandError as error:
-        if error.status is not ExitStatus.NOT_FOUND or not is_planned:
+    except NoSuchStackError:
+        if not is_planned:
             raise
         yield skipped(f"stack: {target.stack} is not deployed yet")
         yield from of_deployment(plan_of(settings, target.place.profile))
@@ -106,14 +106,9 @@ def _of_change_set(out: Output, target: "Target", context: Sequence[str]) -> Ite
 
 def _template(stack: str, context: Sequence[str]) -> str:
     """What would be deployed, as short as JSON can be."""
-    from longhaul.cli.commands.deploy import checked_project
-    from longhaul.cli.synth import synth
+    from longhaul.cli.commands.deploy import synthesized
 
-    project = checked_project()
-    pairs = (each.partition("=") for each in context)
-    given: dict[str, object] = {key: value for key, _, value in pairs}
     with tempfile.TemporaryDirectory(prefix="longhaul-check-") as folder:
-        place = Path(folder)
-        synth(place, profile=None, context=given, project=project.folder if project else None)
-        content = json.loads((place / f"{stack}.template.json").read_text())
+        synthesized(Path(folder), context)
+        content = json.loads((Path(folder) / f"{stack}.template.json").read_text())
     return json.dumps(content, separators=(",", ":"))

@@ -14,6 +14,7 @@ from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
     from longhaul.cli.checks.finding import Finding
+    from longhaul.cli.checks.plan import Plan
     from longhaul.config.project import Project
 
 
@@ -36,13 +37,8 @@ def synth(
 
     Example: longhaul synth --output cdk.out
     """
-    from longhaul.cli import synth as synthesis
-
-    project = checked_project()
-    folder = synthesis.synth(
-        output.absolute(), profile=None, project=project.folder if project else None
-    )
-    for template in sorted(folder.glob("*.template.json")):
+    synthesized(output.absolute())
+    for template in sorted(output.absolute().glob("*.template.json")):
         typer.echo(template)
 
 
@@ -51,11 +47,9 @@ def bootstrap(arguments: Arguments = None) -> None:
 
     Example: longhaul bootstrap --profile production
     """
-    from longhaul.cli.checks.plan import plan_for
-
     require("deploy")
-    plan = plan_for(arguments or ())
-    make_service_role(plan.client("iam"))
+    plan = _plan(arguments)
+    make_service_role(plan.target.client("iam"))
     _run("bootstrap", with_qualifier(arguments or (), plan.settings.bootstrap_qualifier))
 
 
@@ -64,10 +58,8 @@ def diff(arguments: Arguments = None) -> None:
 
     Example: longhaul diff --profile production
     """
-    from longhaul.cli.checks.plan import plan_for
-
     checked_project()
-    plan_for(arguments or ())
+    _plan(arguments)
     _run("diff", arguments or ())
 
 
@@ -83,9 +75,8 @@ def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None
     checked_project()
     if not unchecked:
         from longhaul.cli.checks.listed import of_deployment
-        from longhaul.cli.checks.plan import plan_for
 
-        _stop_at_problems(of_deployment(plan_for(arguments or ())), "built or deployed")
+        _stop_at_problems(of_deployment(_plan(arguments)), "built or deployed")
     _run("deploy", arguments or ())
 
 
@@ -97,21 +88,16 @@ def destroy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> Non
     require("deploy")
     if not unchecked:
         from longhaul.cli.checks import teardown
-        from longhaul.cli.checks.plan import plan_for
-        from longhaul.cli.insight.storage import stored
 
-        target = plan_for(arguments or ()).target
-        _stop_at_problems(teardown.findings(target), "deleted")
-        say = Output().line
-        say(f"{target} can be deleted; what stays, and what it costs:")
-        for each in stored(target.settings, target.client("dynamodb"), target.client("s3")):
-            say(f"    {each}")
-        say(
-            "    the table is protected from deletion, until `aws dynamodb update-table "
-            "--no-deletion-protection-enabled --table-name …`"
-        )
-        say("    the image of the jobs, in the CDK's registry; `cdk gc` removes it")
+        _stop_at_problems(teardown.findings(_plan(arguments).target.drainer()), "deleted")
     _run("destroy", arguments or ())
+
+
+def _plan(arguments: Sequence[str] | None) -> "Plan":
+    """Where it goes, which the credentials have to be right for."""
+    from longhaul.cli.checks.plan import plan_for
+
+    return plan_for(arguments or ())
 
 
 def make_service_role(iam: Any) -> None:  # noqa: ANN401 - one of boto3's clients
@@ -120,17 +106,10 @@ def make_service_role(iam: Any) -> None:  # noqa: ANN401 - one of boto3's client
     In an account without it, the first cluster with capacity providers fails.
     https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html
     """
-    from botocore.exceptions import ClientError
-
-    from longhaul.adapters.errors import code_of
-    from longhaul.cli.checks.deploying import SERVICE_ROLE
+    from longhaul.cli.checks.deployment import has_service_role
 
     # Looked for first: an account that has it may deny the making.
-    try:
-        iam.get_role(RoleName=SERVICE_ROLE)
-    except ClientError as error:
-        if code_of(error) != "NoSuchEntity":
-            raise
+    if not has_service_role(iam):
         iam.create_service_linked_role(AWSServiceName="ecs.amazonaws.com")
 
 
@@ -147,6 +126,16 @@ def with_qualifier(arguments: Sequence[str], qualifier: str) -> list[str]:
         return [*arguments]
     names = ["--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}"]
     return [*arguments, *names]
+
+
+def synthesized(folder: Path, context: Sequence[str] = ()) -> None:
+    """Write what would be deployed into the folder."""
+    from longhaul.cli.synth import synth
+
+    project = checked_project()
+    pairs = (each.partition("=") for each in context)
+    given: dict[str, object] = {key: value for key, _, value in pairs}
+    synth(folder, profile=None, context=given, project=project.folder if project else None)
 
 
 def checked_project() -> "Project | None":

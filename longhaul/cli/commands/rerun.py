@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from longhaul.cli.target import Target
     from longhaul.domain.lease import Lease
     from longhaul.operations.rerun import Rerun
-    from longhaul.operations.submission import Problem
 
 
 @on_target
@@ -181,7 +180,6 @@ def _rerun_jobs(
     Raises:
         CommandError: one that is named cannot; none was sent.
     """
-    from longhaul.cli.checks.params import wrong_params
     from longhaul.domain.errors import InvalidRequestError
     from longhaul.domain.lease import State
     from longhaul.operations.errors import NotRetriableError
@@ -197,15 +195,10 @@ def _rerun_jobs(
                 raise CommandError(
                     "\n".join(f"{row.job_id}: {each}" for each in error.problems), ExitStatus.USAGE
                 ) from None
-    wrong = list["Problem"]()
     for each in planned:
         target.open_stage(each.stage.name)
-        wrong += wrong_params(target, [each.submission], each.stage, out.note)
-    if wrong or refused:
-        raise CommandError(
-            "\n".join([*map(str, wrong), *refused]),
-            ExitStatus.USAGE if wrong else ExitStatus.FAILED,
-        )
+    if refused:
+        raise CommandError("\n".join(refused))
     out.say_where(target)
     for each in planned:
         message_id = None if dry_run else target.rerunner.send(each)

@@ -1,28 +1,21 @@
 """`longhaul secret`: what the jobs of stages read when an attempt begins."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhaul.cli.display.text import moment_text
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import AsJson, StageOption
 from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
-    from longhaul.cli.checks.stage_secrets import StageSecret
+    from longhaul.cli.stage_secrets import StageSecret
     from longhaul.cli.target import Target
 
 
-COLUMNS = ("STAGE", "VARIABLE", "CHANGED", "WHERE")
-
-# moto gives a secret the end of its ARN that this tag says.
-_END_OF_ARN = "_custom_id_"
-
-_LENGTH_OF_END = 6
-
+COLUMNS = ("STAGE", "VARIABLE", "IS THERE", "WHERE")
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,23 +30,20 @@ def list_secrets(target: "Target", *, stage: StageOption = None, as_json: AsJson
 
     Example: longhaul secret list
     """
-    from longhaul.cli.checks.stage_secrets import existence, stage_secrets
-    from longhaul.operations.view import iso
+    from longhaul.cli.stage_secrets import is_there, stage_secrets
 
     out = Output(as_json=as_json)
     chosen = target.stage(stage).name if stage else None
-    found = [each for each in stage_secrets(target) if chosen in (None, each.stage)]
     rows = []
-    for each in found:
-        there = existence(target, each.ref)
-        is_there = there is not None and not there.is_being_deleted
-        at = there.changed_at if there else None
+    for each in stage_secrets(target):
+        if chosen not in (None, each.stage):
+            continue
+        there = is_there(target, each.ref)
         if as_json:
-            changed = iso(at) if at else None
             record = {"stage": each.stage, "variable": each.variable, "secret": each.text}
-            out.record({**record, "is_there": is_there, "changed_at": changed})
-        changed = moment_text(at) if at else "yes"
-        rows.append((each.stage, each.variable, changed if is_there else "missing", each.text))
+            out.record({**record, "is_there": there})
+        else:
+            rows.append((each.stage, each.variable, "yes" if there else "missing", each.text))
     if as_json:
         return
     out.table(COLUMNS, rows)
@@ -77,6 +67,8 @@ def set_secret(
 
     Example: longhaul secret set DB_PASSWORD < password.txt
     """
+    from longhaul.cli.stage_secrets import put
+
     out = Output()
     if not target.place.embedded:
         raise CommandError(
@@ -88,14 +80,14 @@ def set_secret(
     out.say_where(target)
     value = _asked(name)
     try:
-        _put(target, secret, value)
+        put(target, secret.ref, value)
     except ValueError as error:
         raise CommandError(f"{secret.ref.arn}: {error}", ExitStatus.FAILED) from error
     out.note(f"{name} of stage {secret.stage} is set: the next attempt reads it")
 
 
 def _chosen(target: "Target", name: str, stage: str | None) -> "StageSecret":
-    from longhaul.cli.checks.stage_secrets import stage_secrets
+    from longhaul.cli.stage_secrets import stage_secrets
 
     chosen = target.stage(stage).name if stage else None
     every = list(stage_secrets(target))
@@ -122,32 +114,3 @@ def _asked(name: str) -> str:
     if not value:
         raise CommandError(f"no value was given for {name}", ExitStatus.USAGE)
     return value
-
-
-def _put(target: "Target", secret: "StageSecret", value: str) -> None:
-    from botocore.exceptions import ClientError
-
-    from longhaul.cli.checks.stage_secrets import parameter_name, with_key
-
-    ref = secret.ref
-    if ref.service == "ssm":
-        target.client("ssm").put_parameter(
-            Name=parameter_name(ref), Value=value, Type="SecureString", Overwrite=True
-        )
-        return
-    client: Any = target.client("secretsmanager")
-    try:
-        before: str | None = client.get_secret_value(SecretId=ref.arn).get("SecretString")
-    except ClientError:
-        before = None
-    text = with_key(before, ref.key, value) if ref.key else value
-    if before is not None:
-        client.put_secret_value(SecretId=ref.arn, SecretString=text)
-        return
-    name = ref.arn.partition(":secret:")[2]
-    end = name[-_LENGTH_OF_END:]
-    client.create_secret(
-        Name=name[: -_LENGTH_OF_END - 1],
-        SecretString=text,
-        Tags=[{"Key": _END_OF_ARN, "Value": end}],
-    )

@@ -146,10 +146,9 @@ def submit(
 ) -> None:
     """Send job requests to the queue.
 
-    All requests are checked as the dispatcher would before any is sent, in a project also against
-    the `Params` of its jobs; each error names its line (docs/reference/requests.md). Prints the
-    job ids, one a line; --json adds the message ids, and with --wait the record of each job at its
-    end.
+    All requests are checked as the dispatcher would before any is sent; each error names its line
+    (docs/reference/requests.md). Prints the job ids, one a line; --json adds the message ids, and
+    with --wait the record of each job at its end.
 
     A request without a `job_id` gets one, so it runs once even if it is sent twice. Requests that
     could not be sent are written with their ids to a file that can be submitted again. With --wait
@@ -163,8 +162,6 @@ def submit(
 
     Example: generate-requests | longhaul submit --stage main
     """
-    from longhaul.cli.checks.files import missing_files
-    from longhaul.cli.checks.params import wrong_params
     from longhaul.cli.terminal.outcomes import wait_for
     from longhaul.cli.terminal.selection import job_id
     from longhaul.operations.submission import WHOLE, Document, group_problem, new_ids, submissions
@@ -205,9 +202,6 @@ def submit(
         now,
         is_named=stage is not None,
     )
-    if target.place.embedded:
-        more += missing_files(sendable)
-    more += wrong_params(target, sendable, to_stage, out.note)
     for note in _unknown_jobs(requests, target):
         out.note(note, style="yellow")
     _refuse(out, [*problems, *more])

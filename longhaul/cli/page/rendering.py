@@ -12,7 +12,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from longhaul.cli.display import attempt, dead_letter, job
-from longhaul.cli.display.document import STACKS_CSS
 from longhaul.cli.display.slots import set_by_operator
 from longhaul.cli.display.text import age, moment_text, printable, size_text
 from longhaul.cli.display.timeline_html import CSS, timeline_html
@@ -91,7 +90,7 @@ def environment(addresses: Addresses) -> Environment:
 
 def static_files() -> dict[str, tuple[bytes, str]]:
     """Content and media type, by name."""
-    css = f"{CSS}\n{(_HERE / 'static' / 'page.css').read_text()}\n{STACKS_CSS}"
+    css = f"{CSS}\n{(_HERE / 'static' / 'page.css').read_text()}"
     return {
         "page.css": (css.encode(), "text/css"),
         "page.js": ((_HERE / "static" / "page.js").read_bytes(), "text/javascript"),

@@ -1,14 +1,10 @@
-"""The base image by its digest. No registry is asked here: what Docker would say is played."""
+"""`make pin-base`. No registry is asked here: what Docker would say is played."""
 
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from longhaul.cli.checks import base_image
-from longhaul.cli.checks.finding import Finding, Level
 from tests.layers import ROOT
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -53,33 +49,6 @@ def test_an_answer_that_is_no_digest_changes_nothing(
     assert dockerfile.read_text() == TEXT
 
 
-def found(named: str | None, dockerfile: Path) -> list[Finding]:
-    plan: Any = SimpleNamespace(settings=SimpleNamespace(python_image=named))
-    return list(base_image.base_image(plan, dockerfile))
-
-
-def test_a_base_without_a_digest_is_a_warning(dockerfile: Path) -> None:
-    (finding,) = found(None, dockerfile)
-    assert (finding.level, TAG in finding.what) == (Level.WARNING, True)
-    assert "make pin-base" in finding.do
-    dockerfile.write_text(f"ARG PYTHON_IMAGE={TAG}@{DIGEST}\n")
-    assert [each.level for each in found(None, dockerfile)] == [Level.OK]
-
-
-def test_a_project_is_sent_to_its_settings_and_not_to_the_checkout(
-    dockerfile: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(base_image, "chosen", object)
-    (finding,) = found(None, dockerfile)
-    assert "python_image" in finding.do
-    assert "make pin-base" not in finding.do
-
-
-def test_a_base_of_ones_own_is_named_with_its_digest_too() -> None:
-    (finding,) = found("mine:3.13", base_image.DOCKERFILE)
-    assert (finding.level, "python_image" in finding.do) == (Level.WARNING, True)
-    assert [each.level for each in found(f"mine@{DIGEST}", base_image.DOCKERFILE)] == [Level.OK]
-
-
 def test_the_repositorys_dockerfile_names_a_base() -> None:
-    assert base_image.base_of(base_image.DOCKERFILE).startswith(f"{TAG.partition(':')[0]}:3.13")
+    named = (ROOT / "longhaul" / "runner" / "Dockerfile").read_text()
+    assert f"\nARG PYTHON_IMAGE={TAG.partition(':')[0]}:3.13" in named

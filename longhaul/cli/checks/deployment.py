@@ -1,0 +1,257 @@
+"""What a deployment needs of this machine and of the account, and would do to the stack.
+
+Only what neither CloudFormation nor the build of the image says as clearly: jobs that would wait,
+messages that would be deleted.
+"""
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.errors import code_of
+from longhaul.cli.checks.finding import Finding, ok, problem, warning
+from longhaul.cli.checks.plan import Plan
+from longhaul.cli.errors import CommandError
+from longhaul.cli.synth import ARCHITECTURES
+from longhaul.cli.target import Target
+from longhaul.config.stages import queue_prefix
+from longhaul.settings import Architecture, Stage
+
+# As Docker writes them.
+_PLATFORMS: Final[dict[Architecture, str]] = {"arm64": "linux/arm64", "x86_64": "linux/amd64"}
+_BUILDER_LIMIT_S: Final = 60
+_SERVICE_ROLE: Final = "AWSServiceRoleForECS"
+# Dispatchers and a sweep at the same moment.
+_OWN_FUNCTIONS: Final = 10
+
+
+def image(plan: Plan) -> Iterator[Finding]:
+    """Whether Docker can build an image of the settings' architecture here."""
+    wanted, here = plan.settings.architecture, platform.machine()
+    other = "x86_64" if wanted == "arm64" else "arm64"
+    text = f"image: is for {_PLATFORMS[wanted]}, this machine is {here}"
+    if ARCHITECTURES.get(here) == wanted:
+        yield ok(text)
+        return
+    try:
+        can_emulate = _PLATFORMS[wanted] in builder()
+    except (OSError, subprocess.SubprocessError) as error:
+        yield warning(
+            f"{text}, and Docker does not say what it can emulate ({error}); without emulation the "
+            "build ends with `exec format error`",
+            f"install buildx to see, or set architecture to {other}",
+        )
+        return
+    if can_emulate:
+        yield warning(
+            f"{text}: the build is emulated and slow, and the AOT training may fail, without which "
+            "jobs start more slowly",
+            f"nothing need be done; or set architecture to {other}",
+        )
+    else:
+        yield problem(
+            f"{text}, and Docker cannot emulate that: the build ends with `exec format error`",
+            "install emulation (`docker run --privileged --rm tonistiigi/binfmt --install all`), "
+            "deploy from a machine of that architecture, or set architecture to "
+            f"{other}",
+        )
+
+
+def builder() -> str:
+    """What Docker, or another builder of the CDK's, says of the platforms for which it builds."""
+    command = [os.environ.get("CDK_DOCKER", "docker"), "buildx", "inspect", "--bootstrap"]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=_BUILDER_LIMIT_S, check=True
+    ).stdout
+
+
+def bootstrap(plan: Plan) -> Iterator[Finding]:
+    """Whether the account has what `longhaul bootstrap` makes."""
+    name = f"/cdk-bootstrap/{plan.settings.bootstrap_qualifier}/version"
+    missing = []
+    try:
+        plan.target.client("ssm").get_parameter(Name=name)
+    except ClientError as error:
+        if code_of(error) != "ParameterNotFound":
+            raise
+        missing.append(f"parameter {name}")
+    if not has_service_role(plan.target.client("iam")):
+        # The first cluster with capacity providers would fail, and the stack roll back.
+        missing.append(f"role {_SERVICE_ROLE}")
+    where = f"this account in {plan.target.region}"
+    if missing:
+        yield problem(
+            f"bootstrap: {where} has no {' and no '.join(missing)}",
+            "run `longhaul bootstrap` once, with the rights of an administrator; or name the "
+            "bootstrap that the account has, in the setting bootstrap_qualifier",
+        )
+    else:
+        yield ok(f"bootstrap: {where} is prepared")
+
+
+def has_service_role(iam: Any) -> bool:  # noqa: ANN401 - one of boto3's clients
+    """Whether the account has the service-linked role of ECS."""
+    try:
+        iam.get_role(RoleName=_SERVICE_ROLE)
+    except ClientError as error:
+        if code_of(error) != "NoSuchEntity":
+            raise
+        return False
+    return True
+
+
+def vcpus(plan: Plan) -> Iterator[Finding]:
+    """Whether the account may run the slots of all stages at once, or at least one job of each."""
+    sizes = plan.settings.sizes.by_name()
+    for is_spot, name in ((False, "Fargate On-Demand vCPU"), (True, "Fargate Spot vCPU")):
+        stages = [
+            (each.slots, sizes[each.size].cpu / 1024)
+            for each in plan.stages
+            if each.advanced.spot is is_spot
+            and each.advanced.engine == "fargate"
+            and each.size in sizes
+        ]
+        if not stages:
+            continue
+        quota = _quota(plan, "fargate", name)
+        needed = sum(slots * cpus for slots, cpus in stages)
+        text = f"quotas: the account has {quota:g} {name}s, and all slots need {needed:g}"
+        if quota >= needed:
+            yield ok(text)
+            continue
+        says = problem if quota < max(cpus for _, cpus in stages) else warning
+        yield says(
+            f"{text}: ECS refuses the tasks beyond that, and their jobs wait",
+            f"ask for {needed:g} in Service Quotas (AWS Fargate, {name} resource count), or lower "
+            "slots or size",
+        )
+
+
+def _quota(plan: Plan, service: str, name: str) -> float:
+    """The account's quota whose name holds these words."""
+    pager = plan.target.client("service-quotas").get_paginator("list_service_quotas")
+    for page in pager.paginate(ServiceCode=service):
+        for each in page["Quotas"]:
+            if name in each["QuotaName"]:
+                return float(each["Value"])
+    raise CommandError(f"the service does not say how many {name}s the account has")
+
+
+def functions(plan: Plan) -> Iterator[Finding]:
+    """Whether the stack's functions, and jobs on Lambda, have room: all share one limit."""
+    slots = sum(each.slots for each in plan.stages)
+    jobs = slots if plan.settings.sizes.tiny else 0
+    # Beats and settles are short: a tenth of the slots at the same moment is already a lot.
+    needed = jobs + _OWN_FUNCTIONS + slots // 10
+    settings = plan.target.client("lambda").get_account_settings()
+    limit = int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
+    text = f"quotas: the account may run {limit} functions at once, and {needed} are needed"
+    if limit >= needed:
+        yield ok(text)
+        return
+    says = problem if jobs and limit <= _OWN_FUNCTIONS else warning
+    yield says(
+        f"{text}: tiny jobs and heartbeats will be throttled",
+        "ask for more in Service Quotas (AWS Lambda, Concurrent executions; a new account has 10), "
+        "or lower slots",
+    )
+
+
+def network(plan: Plan) -> Iterator[Finding]:
+    """Whether each subnet of the settings leads to the services that tasks need.
+
+    Without them no task starts: its image comes from ECR and S3, and its log goes to CloudWatch.
+    """
+    settings, network = plan.settings, plan.settings.network
+    if network.vpc_id is None:
+        return
+    needed = {"ecr.api", "ecr.dkr", "s3", "logs", "dynamodb"}
+    needed |= {"glue"} if settings.databases else set()
+    needed |= {
+        arn.split(":")[2] for stage in plan.stages for arn in stage.advanced.secrets.values()
+    }
+    needed |= {"sqs", "states", "ecs"} if settings.functions_in_vpc else set()
+    # A function gets no address.
+    has_address = network.assign_public_ip and not settings.functions_in_vpc
+    of_vpc = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
+    ec2 = plan.target.client("ec2")
+    pager = ec2.get_paginator("describe_route_tables")
+    tables = [each for page in pager.paginate(Filters=of_vpc) for each in page["RouteTables"]]
+    closed = [
+        subnet
+        for subnet in network.subnet_ids
+        if not _leads_out(subnet, tables, has_address=has_address)
+    ]
+    pager = ec2.get_paginator("describe_vpc_endpoints")
+    # The whole name begins otherwise in China.
+    ends = {
+        each["ServiceName"].partition(f".{plan.target.region}.")[2]
+        for page in pager.paginate(Filters=of_vpc)
+        for each in page["VpcEndpoints"]
+    }
+    if closed and (missing := sorted(needed - ends)):
+        yield warning(
+            f"network: {', '.join(closed)} of {network.vpc_id} have no way to the internet, and the"
+            f" VPC has no endpoint for {', '.join(missing)}: jobs are refused or wait there",
+            "add the endpoints with private DNS (gateways for s3 and dynamodb), or a NAT; nothing"
+            " is to do where a private zone leads to one elsewhere",
+        )
+    else:
+        yield ok(f"network: the subnets lead to {', '.join(sorted(needed))}")
+
+
+def _leads_out(subnet: str, tables: Sequence[dict[str, Any]], *, has_address: bool) -> bool:
+    """Whether the subnet has a default route; through an internet gateway with an address alone."""
+    own = [t for t in tables if any(a.get("SubnetId") == subnet for a in t["Associations"])]
+    main = [t for t in tables if any(a.get("Main") for a in t["Associations"])]
+    routes = [
+        route
+        for table in own or main
+        for route in table["Routes"]
+        if route.get("DestinationCidrBlock") == "0.0.0.0/0" and route.get("State") != "blackhole"
+    ]
+    return any(has_address or not route.get("GatewayId", "").startswith("igw-") for route in routes)
+
+
+def stages(plan: Plan) -> Iterator[Finding]:
+    """Whether the deployment would delete queues that are in use."""
+    planned = {stage.name: stage for stage in plan.settings.stages}
+    found = False
+    for stage in () if plan.is_first else plan.target.settings.stages:
+        before = stage.queue_url.rpartition("/")[2].removesuffix("-jobs")
+        if stage.name not in planned:
+            if why := _still_needed(plan.target, stage):
+                found = True
+                yield problem(
+                    f"stage {stage.name}: is not in the settings any more, and {why}: the "
+                    "deployment would delete its queues with what is in them",
+                    "put it back with `advanced = { retired = true }`, deploy, and take it out "
+                    "once it is empty (docs/operations.md, Take a stage out)",
+                )
+        elif before != queue_prefix(plan.settings.stack_name, planned[stage.name]):
+            found = True
+            yield problem(
+                f"stage {stage.name}: its queues {before}-… would be replaced, and the messages in "
+                "them deleted",
+                f'keep them with "queue_prefix": "{before}"',
+            )
+    if not found:
+        yield ok(f"stages: {plan.target.stack} keeps all queues that are in use")
+
+
+def _still_needed(target: Target, stage: Stage) -> str:
+    """Why the stage cannot be taken out yet; empty if it can."""
+    counts = target.stage_counter.count(stage, begun=0)
+    work = {
+        "messages": counts.queued,
+        "dead letters": counts.dead_letters,
+        "unfinished jobs": len(target.jobs.unfinished([stage.name])),
+    }
+    if any(work.values()):
+        return f"still has {', '.join(f'{count} {what}' for what, count in work.items() if count)}"
+    # A job that is sent or claimed during the deployment would be lost.
+    return "" if stage.retired else "was not retired"
