@@ -26,13 +26,13 @@ from longhaul.cli.local_project import local_context, make_ready
 from longhaul.cli.place import Place
 from longhaul.cli.synth import kept_synth
 from longhaul.cli.tables.query import query
-from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.target import Target
 from longhaul.config.project import load_project
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.domain.lease import State
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client, child_environment
+from longhaul.operations.tables import TableReader
 from longhaul.settings import LeaseSettings
 
 STACK = "Longhaul"

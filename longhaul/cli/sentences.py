@@ -10,10 +10,13 @@ from longhaul.adapters.errors import code_of, is_throttle, message_of
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import default_work_dir
 from longhaul.config.errors import SettingsError
-from longhaul.domain.errors import LonghaulError
+from longhaul.domain.errors import InvalidRequestError, LonghaulError
 from longhaul.operations.errors import (
+    AmbiguousJobError,
+    NoSuchJobError,
     NoSuchStackError,
     NoSuchStageError,
+    NoSuchTableError,
     RetiredStageError,
     is_gone,
 )
@@ -33,7 +36,11 @@ def translated(error: Exception, *, on_aws: bool = False) -> CommandError:
 
 
 _STATUSES: Mapping[type[LonghaulError], ExitStatus] = {
+    AmbiguousJobError: ExitStatus.USAGE,
+    InvalidRequestError: ExitStatus.USAGE,
+    NoSuchJobError: ExitStatus.NOT_FOUND,
     NoSuchStackError: ExitStatus.NOT_FOUND,
+    NoSuchTableError: ExitStatus.NOT_FOUND,
     NoSuchStageError: ExitStatus.USAGE,
     RetiredStageError: ExitStatus.USAGE,
 }
@@ -61,7 +68,8 @@ def said(error: Exception) -> CommandError | None:
     return None
 
 
-AWS_OR_OURS = (aws.BotoCoreError, aws.ClientError, CommandError, LonghaulError)
+OURS = (CommandError, LonghaulError)
+AWS_OR_OURS = (aws.BotoCoreError, aws.ClientError, *OURS)
 """Errors that are shown as a sentence; any other is a defect, and shows its traceback."""
 
 

@@ -9,6 +9,7 @@ LonghaulError
 ├── RetiredStageError         nothing starts in the stage any more
 ├── NoSuchJobError            nothing is known of a job
 ├── AmbiguousJobError         several stages have a job of that id
+├── NoSuchTableError          the stack has none of that name
 ├── JobIdConflictError        the job id belongs to another request
 ├── NotRetriableError         a job cannot be run again: it has not ended, or left no request
 ├── NotSentError              some requests were not sent
@@ -80,6 +81,10 @@ class NoSuchJobError(LonghaulError):
 
 class AmbiguousJobError(LonghaulError):
     """Several stages have a job of that id."""
+
+
+class NoSuchTableError(LonghaulError):
+    """The stack has no table of that name."""
 
 
 class JobIdConflictError(LonghaulError):

@@ -1,7 +1,7 @@
 """Find jobs: one by its id, the unfinished ones, or those that ended lately."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -71,14 +71,26 @@ class Jobs:
             rows = self.leases.load_many(page).values()
             yield from (row for row in rows if row.open_kind == kind)
 
-    def ended(self, stages: Sequence[str], states: Sequence[State], ages: Ages) -> Iterator[Lease]:
-        """Jobs that have ended and owe nothing, the latest end first, read lazily."""
+    def ended(
+        self,
+        stages: Sequence[str],
+        states: Sequence[State],
+        ages: Ages,
+        known: Mapping[str, Lease] | None = None,
+    ) -> Iterator[Lease]:
+        """Jobs that have ended and owe nothing, the latest end first, read lazily.
+
+        Rows in `known`, by key, are not read again where they have the end that the index has.
+        """
         now = self.clock.now()
         until = now - ages.older_than if ages.older_than else now
         since = now - ages.newer_than if ages.newer_than else LONG_AGO
         ends = heapq.merge(
             *(
-                self.index.ended_keys(stage, state, until, since)
+                # Of what is known the keys alone are read: many in a call.
+                self.index.ended_keys(
+                    stage, state, until, since, 1_000 if known is not None else _PAGE
+                )
                 for stage in stages
                 for state in states
                 if state.is_terminal
@@ -86,11 +98,17 @@ class Jobs:
             reverse=True,
         )
         while page := list(islice(ends, _PAGE)):
-            rows = dict(self.leases.load_many(key for _, key in page))
+            kept = {key: row for at, key in page if (row := _ended(known or {}, key, at))}
+            rows = kept | dict(self.leases.load_many(key for _, key in page if key not in kept))
             for at, key in page:
                 row = rows.get(key)
                 if row is not None and row.state in states and has_ended_at(row, at):
                     yield row
+
+
+def _ended(known: Mapping[str, Lease], key: str, at: datetime) -> Lease | None:
+    row = known.get(key)
+    return row if row is not None and has_ended_at(row, at) else None
 
 
 def has_ended_at(row: Lease, at: datetime) -> bool:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -189,3 +190,10 @@ def why_not(lease: Lease) -> str | None:
     if lease.state is State.SUCCEEDED:
         return "it has succeeded: `longhaul rerun` runs it again"
     return None
+
+
+def possible(lease: Lease) -> Literal["cancel", "rerun"] | None:
+    """What can be done to a job that did not succeed."""
+    if not lease.state.is_terminal and not lease.cancel_requested_at:
+        return "cancel"
+    return None if why_not(lease) else "rerun"

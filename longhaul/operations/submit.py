@@ -1,7 +1,7 @@
 """Send job requests to a stage's queue, by the thousand, and account for each of them."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Event
@@ -48,7 +48,6 @@ class Submitter:
         self,
         queue_url: str,
         submissions: Sequence[Submission],
-        on_sent: Callable[[int], None] = lambda _: None,
         group_id: str | None = None,
     ) -> SubmitReport:
         """Send them in batches, several at a time, and retry what SQS refuses for the moment.
@@ -60,7 +59,6 @@ class Submitter:
         Args:
             queue_url: of the stage's jobs queue.
             submissions: what to send.
-            on_sent: called from any thread with the number of messages just sent.
             group_id: the tenant whose messages they are, for SQS's fair queues.
         """
         report, stop = SubmitReport(), Event()
@@ -73,7 +71,6 @@ class Submitter:
             except Exception as error:  # noqa: BLE001 - reported with what was sent; the caller raises it
                 stop.set()
                 part.stopped_by = error
-            on_sent(len(part.sent))
             return part
 
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="submit") as pool:

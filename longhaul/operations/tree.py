@@ -1,39 +1,53 @@
 """What people do with a job and all that descends from it, and how they see it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.job_state import QUEUED, UNREADABLE, shown_state
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.pace import SlotUse
 from longhaul.domain.pipeline import Pipeline
-from longhaul.domain.waiting import Wait
-from longhaul.operations.view import JobStatus
+from longhaul.domain.waiting import Wait, wait_for_slot
+from longhaul.operations.view import JobStatus, job_status
 from longhaul.ports import Backfills
 from longhaul.settings import Stage
 from longhaul.trees import WAITS, TreeJob, Trees
 
 if TYPE_CHECKING:
     from longhaul.operations.cancel import Canceller
+    from longhaul.operations.stack import Stack
 
 
-def status_without_row(job: TreeJob, root: str, wait: Wait | None = None) -> JobStatus:
-    """How a job without a row, or with an unreadable one, stands.
+def uses_for(stack: "Stack", tree: TreeJob) -> Mapping[str, SlotUse]:
+    """The slots of the stages in which jobs of a tree wait: a `GetItem` for each."""
+    wait = {job.stage for job in tree.all() if job.state in (QUEUED, State.RELEASED)}
+    # A stage may have been taken out.
+    stages = [each for each in stack.settings.stages if each.name in wait]
+    return {each.name: stack.parts.slots.use(each) for each in stages}
 
-    Args:
-        job: The job.
-        root: The id of the first job of its pipeline.
-        wait: What the queued jobs of its stage wait for, if it is known.
-    """
-    return JobStatus(
-        job_id=job.job_id,
-        stage=job.stage,
-        state=UNREADABLE if job.is_unreadable else QUEUED,
-        root=root,
-        waits_for=wait.what if wait else None,
-    )
+
+def statuses(stack: "Stack", tree: TreeJob) -> dict[str, JobStatus]:
+    """How the jobs of a tree stand, by key and in its order; without the joins that wait."""
+    uses, now = uses_for(stack, tree), stack.parts.clock.now()
+    found = {}
+    for job in tree.all():
+        if job.lease is not None:
+            executions = stack.parts.executions
+            found[job.key] = job_status(job.lease, stack.settings, executions, now, uses)
+        elif job.state != WAITS:
+            wait = wait_for_slot(uses.get(job.stage)) or Wait("message")
+            found[job.key] = JobStatus(
+                job_id=job.job_id,
+                stage=job.stage,
+                state=UNREADABLE if job.is_unreadable else QUEUED,
+                name=job.job_id,
+                root=tree.root_id,
+                waits_for=None if job.is_unreadable else wait.what,
+            )
+    return found
 
 
 def not_started(lease: Lease, stages: Sequence[Stage]) -> str | None:

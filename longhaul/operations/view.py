@@ -3,17 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, overload
+from types import MappingProxyType
+from typing import Any, Final, overload
 
 from longhaul.domain.history import AttemptRecord, log_stream
 from longhaul.domain.job_state import ENDED, JobState, shown_state
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.pace import SlotUse
 from longhaul.domain.request import JobRequest
 from longhaul.domain.results import NOTHING, Results
 from longhaul.domain.saved import waits_for_next
-from longhaul.domain.waiting import Waits
+from longhaul.domain.waiting import wait_of
 from longhaul.ports import Executions
 from longhaul.settings import RuntimeSettings
+
+_NONE: Final[Mapping[str, SlotUse]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,8 @@ class JobStatus:
         state: `QUEUED`, `RUNNING`, `RELEASED` (it waits for its next attempt), `CANCELLING`, or
             how it ended: `SUCCEEDED`, `DEAD`, `CANCELLED`. `UNREADABLE` if another version wrote
             its row, or its task something that is none.
+        name: A short name: its label, or its id; of a follow-on also its stage and its place among
+            its siblings, such as `2026-10-05/clean` and `2026-10-05/clean/07`.
         label: What people call it.
         tags: Names and values to find it by.
         job: The job's name, or the path of its code.
@@ -82,6 +88,7 @@ class JobStatus:
     job_id: str
     stage: str
     state: JobState
+    name: str = ""
     label: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     job: str | None = None
@@ -133,16 +140,60 @@ class JobStatus:
         """Whether it has ended, and nothing is left to do for it."""
         return self.state in ENDED and not self.owed
 
+    @property
+    def key(self) -> str:
+        """`stage#job_id`, which no other job has."""
+        return f"{self.stage}#{self.job_id}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.state not in ENDED
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an attempt of it goes on, also one that is being stopped."""
+        return self.lease_expires_at is not None
+
+    @property
+    def was_accepted(self) -> bool:
+        """Whether it was claimed, or planned. Else it is queued, or ended before it began."""
+        return self.size is not None
+
+    @property
+    def moment(self) -> datetime | None:
+        """The end of an ended job; the begin of its run for another."""
+        return (self.settled_at if self.state in ENDED else None) or self.run_began
+
+    @property
+    def fraction(self) -> float | None:
+        """Of its work, from 0 to 1; None where the job does not report it."""
+        given = self.progress.get("fraction")
+        return max(0.0, min(1.0, float(given))) if isinstance(given, int | float) else None
+
+    @property
+    def phase(self) -> str:
+        """What it is doing, or did last."""
+        if self.progress_at is None:
+            return "starting"
+        return str(self.progress.get("note") or self.progress.get("phase") or "")
+
+    @property
+    def results(self) -> list[tuple[str, str]]:
+        """What a success returned, counted and measured: names and texts."""
+        found = Results(self.result, self.result_problem, {**self.rows}, {**self.metrics})
+        return found.texts
+
 
 def job_status(
     lease: Lease,
     settings: RuntimeSettings,
     executions: Executions,
     now: datetime,
-    waits: Waits | None = None,
+    uses: Mapping[str, SlotUse] = _NONE,
 ) -> JobStatus:
-    """Everything about a job that has a row. Without `waits` its stage's slots are not known."""
-    wait = (waits or Waits(now, settings.lease)).of(lease)
+    """Everything about a job that has a row. `uses`: slots by stage, as far as they are known."""
+    wait = wait_of(lease, uses.get(lease.stage), settings.lease, now)
     execution = None if lease.is_mark else lease.input
     stream = log_stream(lease.attempt)
     saved_by = waits_for_next(lease, now)
@@ -150,6 +201,7 @@ def job_status(
         job_id=lease.job_id,
         stage=lease.stage,
         state=shown_state(lease),
+        name=name_of(lease),
         label=lease.label,
         tags=lease.tags,
         job=execution.job if execution else None,
@@ -195,15 +247,35 @@ def job_status(
     )
 
 
-def job_record(
-    lease: Lease,
-    settings: RuntimeSettings,
-    executions: Executions,
-    now: datetime,
-    waits: Waits | None = None,
-) -> dict[str, Any]:
-    """`job_status` as a flat JSON object."""
-    return as_json(job_status(lease, settings, executions, now, waits))
+def name_of(lease: Lease) -> str:
+    """A short name of a job: `JobStatus.name`.
+
+    A follow-on without a label has its root's id in the place of its own.
+    """
+    if lease.lineage is None:
+        return lease.label or lease.job_id
+    # Where a job is the only one, its place says nothing.
+    places = (group.n for group in lease.lineage.groups if group.size != 1)
+    place = ".".join(f"{n + 1:02}" for n in places)
+    return f"{lease.label or lease.root.partition('#')[2]}/{lease.stage}/{place}".rstrip("/")
+
+
+def is_stopped(lease: Lease) -> bool:
+    """Whether a cancel of the job stops it: it has neither committed its output nor ended."""
+    return lease.state is State.CANCELLED or not (lease.state.is_terminal or lease.is_committed)
+
+
+def cancelled_as(lease: Lease) -> str:
+    """The effect of a cancel, in words."""
+    if lease.is_open_mark:
+        return "not claimed yet: it ends when its message comes"
+    if lease.is_committed or Owed.FOLLOW_ONS in lease.owed:
+        return "its output is committed: it ends, and nothing follows it"
+    if lease.state is State.RUNNING:
+        return "running: it is being stopped"
+    if lease.state is State.CANCELLED:
+        return "cancelled"
+    return f"has ended before: {lease.state.value}"
 
 
 def request_record(request: JobRequest) -> dict[str, Any]:

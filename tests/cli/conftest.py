@@ -5,7 +5,6 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -290,8 +289,6 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr("longhaul.wiring.SystemClock", lambda: clock)
     monkeypatch.setattr(boto3, "Session", lambda **_: Session(aws))
     monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: PLACE)
-    # In this module alone: other threads need the real `time.sleep`.
-    monkeypatch.setattr("longhaul.cli.commands.status.time", SimpleNamespace(sleep=clock.sleep))
     return World(aws, clock, known, Wiring(known, aws.client, most_rows=BATCH_GET))
 
 

@@ -10,7 +10,7 @@ from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.rerun import Rerunner
 from longhaul.trees import Trees
-from tests.builders import BODY, changed, stage
+from tests.builders import changed, stage
 from tests.cli.conftest import World
 
 
@@ -129,24 +129,6 @@ def test_a_job_is_found_beside_the_cancel_marks_of_other_stages(world: World) ->
     world.claim("job")
     done = world.run("cancel", "job")
     assert (done.exit_code, done.stdout) == (0, "job: running: it is being stopped\n")
-
-
-def test_a_job_of_several_stages_needs_its_stage(world: World) -> None:
-    of_two_stages(world)
-    world.claim("job")
-    world.claim("job", stage(name="night"))
-    done = world.run("cancel", "job")
-    assert (done.exit_code, "name one with --stage" in done.stderr) == (2, True)
-
-
-def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:
-    world.end(world.claim("dead"))
-    done = world.run("rerun", "dead")
-    assert (done.exit_code, done.stdout) == (0, "dead\n")
-    (message,) = world.queued()
-    assert json.loads(message["Body"]) == BODY  # without an id, which is in the attribute
-    assert message["MessageAttributes"]["job_id"]["StringValue"] == "dead"
-    assert "dead letters stay in the queue" in done.stderr
 
 
 @pytest.mark.parametrize(

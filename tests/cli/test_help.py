@@ -102,7 +102,7 @@ def test_no_command_and_an_unknown_command_are_wrong_usage() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("status", "--limit"), ("dlq", "list", "--limit"), ("cost", "--most")],
+    [("status", "--limit"), ("dlq", "list", "--limit"), ("cost", "--limit")],
 )
 def test_a_huge_count_is_wrong_usage_and_no_traceback(
     world: World, command: tuple[str, ...]

@@ -9,20 +9,19 @@ import boto3
 import pyarrow as pa
 import pytest
 from moto import mock_aws
-from pyiceberg.table.metadata import TableMetadata
 from typer.testing import CliRunner, Result
 
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
-from longhaul.cli.tables.reader import TableEntry, TableReader
-from longhaul.cli.tables.upstream import MAX_PLACES, Known, Wanted, upstream
 from longhaul.cli.target import Target
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile, PendingOutput, merged
 from longhaul.domain.provenance import JOB, InputRead, Origin, Writer, marks, origin
 from longhaul.domain.tables import TablePath
+from longhaul.operations.lineage import MAX_PLACES, Known, Wanted, upstream
+from longhaul.operations.tables import TableReader
 from longhaul.settings import Mode, PathPolicy
 from tests.builders import BUCKET, settings
 from tests.cli.test_tasks_page import LINES, words
@@ -223,7 +222,7 @@ def test_data_that_no_job_wrote_is_said_so(world: World) -> None:
 
     done = world.run("table://lake/none")
     assert (done.exit_code, done.stdout) == (3, "")
-    assert "table://lake/none: no such table" in done.stderr
+    assert "table://lake/none: there is no such table" in done.stderr
     done = world.run("clean/")
     assert done.exit_code == 2
     assert "neither s3://BUCKET/PREFIX, data:PREFIX nor table://DATABASE/NAME" in done.stderr
@@ -268,15 +267,16 @@ def test_a_snapshot_that_is_its_own_ancestor_ends_the_way_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = world.table("daily-1", RAW)
-    load = TableReader.metadata
+    look = TableReader.look
 
-    def own_ancestor(reader: TableReader, entry: TableEntry) -> TableMetadata:
-        metadata = load(reader, entry)
+    def own_ancestor(reader: TableReader, database: str, name: str) -> Any:
+        table: Any = look(reader, database, name)
         parent = {"parent_snapshot_id": read.snapshot}
-        snapshots = [each.model_copy(update=parent) for each in metadata.snapshots]
-        return metadata.model_copy(update={"snapshots": snapshots})
+        snapshots = [each.model_copy(update=parent) for each in table.metadata.snapshots]
+        table.metadata = table.metadata.model_copy(update={"snapshots": snapshots})
+        return table
 
-    monkeypatch.setattr(TableReader, "metadata", own_ancestor)
+    monkeypatch.setattr(TableReader, "look", own_ancestor)
     (table, _) = world.records("table://lake/daily")
     assert [each["job_id"] for each in table["written_by"]] == ["daily-1"]
 

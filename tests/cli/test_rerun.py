@@ -93,13 +93,6 @@ def test_a_tree_whose_root_has_expired_is_refused(world: World) -> None:
     assert (done.exit_code, "gone, is no longer known" in done.stderr) == (1, True)
 
 
-def test_what_has_not_ended_is_not_run_again(world: World) -> None:
-    world.claim("running")
-    done = world.run("rerun", "running")
-    assert (done.exit_code, "it is running" in done.stderr) == (1, True)
-    assert world.queued() == []
-
-
 def test_a_request_that_is_no_longer_kept_is_named(world: World) -> None:
     lease = succeeded(world, "old")
     world.aws.s3.delete_object(Bucket=BUCKET, Key=lease.request_ref)

@@ -4,15 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.cli.page.board import BoardReader
+from longhaul.cli.page.listing import BoardReader
 from longhaul.cli.target import Target
 from longhaul.domain import transitions
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Lineage, child_id
 from longhaul.domain.message import Message
 from longhaul.domain.saved import record_ref
-from longhaul.domain.verdict import Evidence, OutcomeClass
-from longhaul.engines.aws_lambda.ends import ended, ends_by
+from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage
 from tests.cli.conftest import World
 
@@ -80,23 +79,6 @@ def test_a_search_finds_jobs_by_their_label_and_tags_and_with_other_filters(worl
     assert line.split("\t")[:3] == ["runs", "2026-10-07", "RUNNING"]
     wrong = world.run("status", "--tag", "day")
     assert (wrong.exit_code, "--tag 'day': write NAME=VALUE" in wrong.stderr) == (2, True)
-
-
-def test_a_search_reads_a_bounded_number_of_rows(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("longhaul.cli.commands.status.MAX_SEARCHED", 100)
-    for n in range(120):
-        world.end(world.claim(f"ended-{n:03}", label="first" if n == 0 else "other"))
-        world.clock.advance(1)
-    world.aws.gate.counts.clear()
-    done = world.run("status", "--label", "first")
-    assert done.stdout == ""
-    assert "looked at the 100 jobs that ended last: narrow it" in done.stderr
-    assert world.aws.gate.counts["dynamodb.BatchGetItem"] == 1
-    assert ids(world.run("status", "--label", "first", "--older-than", "1m").stdout) == [
-        "ended-000"
-    ]
 
 
 def test_what_was_asked_for_is_shown(world: World) -> None:
@@ -168,42 +150,6 @@ def test_filters_by_state_and_age(world: World) -> None:
     ]
     wrong = world.run("status", "--older-than", "yesterday")
     assert (wrong.exit_code, "not a duration" in wrong.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("hangs", [True, False])
-def test_a_tiny_job_that_is_released_says_which_invocation_it_waits_for(
-    world: World, *, hangs: bool
-) -> None:
-    until = world.clock.now() + timedelta(minutes=15)
-    lease, task = world.claim_tiny("flights", until)
-    retry_at = ends_by(task) + timedelta(seconds=1) if hangs else world.clock.now()
-    released = replace(
-        lease, state=State.RELEASED, settled_attempt=1, retry_at=retry_at, last_class="stalled"
-    )
-    world.parts.leases.apply(transitions.settle(lease, released))
-
-    page = " ".join(world.run("status", "flights").stdout.split())
-
-    waits = "retry again in 17m1s, when the invocation of attempt 1 has ended for certain"
-    assert (waits in page, "retry waits for its message" in page) == (hangs, not hangs)
-
-
-@pytest.mark.parametrize("says_its_name", [True, False])
-def test_a_dead_tiny_job_says_until_when_a_new_run_waits_for_its_invocation(
-    world: World, *, says_its_name: bool
-) -> None:
-    lease, task = world.claim_tiny("flights", world.clock.now() + timedelta(minutes=15))
-    said = ended("exit code 1", task) if says_its_name else "exit code 1"
-    cause = json.dumps({"errorMessage": said, "errorType": "JobEnded"})
-    world.end(lease, evidence=Evidence("JobEnded", cause))
-    waits = (
-        "next run if it was sent again, starts when the invocation of attempt 1 has ended for"
-        f" certain, by {ends_by(task):%Y-%m-%d %H:%M:%SZ}: it cannot be asked, nor stopped"
-    )
-    page = " ".join(world.run("status", "flights").stdout.split())
-    assert (waits in page) == (not says_its_name)
-    world.clock.advance(17 * 60)
-    assert "next run" not in world.run("status", "flights").stdout
 
 
 def test_an_ended_job_that_owes_something_is_shown_once_with_its_debts(world: World) -> None:
@@ -286,7 +232,7 @@ def test_a_job_that_was_refused_before_it_began_says_why(world: World) -> None:
     assert "state DEAD refused before it began" in shown
     assert "invalid_request: job: there is no job 'nope'" in shown
     assert "refused before it began" in world.run("status", "nope", "--history").stderr
-    assert "refused before it began" in world.run("logs", "nope").stderr
+    assert "nope has had no attempt" in world.run("logs", "nope").stderr
     assert "submit a correct one" in world.run("rerun", "nope").stderr
 
 
@@ -298,7 +244,7 @@ def test_an_id_in_two_stages_needs_a_stage(world: World) -> None:
     world.claim("both", of=night)
     done = world.run("status", "both")
     assert done.exit_code == 2
-    assert "job both is in several stages (main, night): name one with --stage" in done.stderr
+    assert "both is in several stages (main, night): name one with --stage" in done.stderr
     assert "night" in world.run("status", "both", "--stage", "night").stdout
 
 
@@ -312,17 +258,6 @@ def test_watching_a_job_ends_with_its_outcome(world: World) -> None:
     assert world.run("status", "watched", "--watch").exit_code == 1
     world.end(world.claim("good"), OutcomeClass.SUCCEEDED)
     assert world.run("status", "good", "--watch").exit_code == 0
-
-
-def test_watching_the_list_goes_on_until_an_interrupt(world: World) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    world.claim("a")
-    world.clock.meanwhile.extend([lambda: world.claim("b"), interrupt])
-    done = world.run("status", "--watch", "--json")
-    assert done.exit_code == 130
-    assert [json.loads(line)["job_id"] for line in done.stdout.splitlines()] == ["a", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -345,6 +280,12 @@ def test_the_error_of_a_job_does_not_control_the_terminal(
     assert done.exit_code == 0
     assert not set("\x1b\x07\x9b\u202e\r") & set(done.output)
     assert "owned" in done.stdout
+
+
+@pytest.mark.parametrize("option", ["--watch", "--history"])
+def test_a_list_has_no_end_and_no_history(world: World, option: str) -> None:
+    done = world.run("status", option)
+    assert (done.exit_code, "name it" in done.stderr) == (2, True)
 
 
 def test_a_released_job_shows_the_time_of_its_next_attempt(world: World) -> None:

@@ -12,9 +12,8 @@ from longhaul.domain.claim import Claim, decide_claim
 from longhaul.domain.lease import State
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.verdict import OutcomeClass
-from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import BODY, QUEUE_URL, body, message
+from tests.builders import QUEUE_URL, body, message
 from tests.cli.conftest import PLACE, World
 from tests.projects import make_project
 
@@ -28,6 +27,9 @@ FLAGS = (
     "--param",
     "n=7",
 )
+
+UNSENT = "unsent-20260102-030405.jsonl"
+"""The clock stands still."""
 
 
 @pytest.fixture(autouse=True)
@@ -111,20 +113,6 @@ def test_outputs_with_a_name_are_further_ones(world: World) -> None:
     assert (sent["output"], sent["outputs"]) == ("s3://longhaul-data/out/", {"report": report})
 
 
-def test_of_outputs_one_alone_has_no_name(world: World) -> None:
-    done = world.run("submit", *FLAGS, "--output", "s3://longhaul-data/day=1/")
-    assert done.exit_code == 2
-    assert "a further output has a name: NAME=s3://longhaul-data/day=1/" in done.stderr
-
-
-def test_thousands_of_lines_from_stdin_arrive_each_once(world: World) -> None:
-    done = world.run("submit", input=lines(2_345))
-    assert done.exit_code == 0, done.stderr
-    assert sorted(done.stdout.split()) == sorted(f"job-{i}" for i in range(2_345))
-    assert world.aws.gate.counts["sqs.SendMessageBatch"] == 235
-    assert len(world.aws.sqs.queues[QUEUE_URL].messages) == 2_345
-
-
 def test_empty_list_of_requests_is_said_and_is_no_error(world: World) -> None:
     done = world.run("submit", input="[]")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -163,6 +151,7 @@ def test_a_missing_file_or_one_without_text_is_reported_in_a_sentence(
         ((*FLAGS, "--job-id", "\x1b[31m"), "'\\x1b[31m' is no job id"),
         ((*FLAGS, "--stage", "night"), "no stage 'night'; deployed: main"),
         (("--job", "sql"), "output: is missing"),
+        ((*FLAGS, "--output", "s3://x/day=1/"), "a further output has a name: NAME=s3://x/day=1/"),
         ((*FLAGS, "--max-attempts", "0"), "max_attempts: "),
         ((*FLAGS, "--size", ""), "size: "),
     ],
@@ -174,103 +163,43 @@ def test_wrong_usage_is_explained(world: World, arguments: tuple[str, ...], said
     assert "\x1b" not in done.output
 
 
-def test_messages_that_sqs_refuses_for_the_moment_are_sent_again(world: World) -> None:
-    refused: set[str] = set()
-
-    def fault(_operation: str, entry: Any) -> EntryFault | None:
-        if entry["MessageBody"] in refused or "job-3" not in entry["MessageBody"]:
-            return None
-        refused.add(entry["MessageBody"])
-        return EntryFault("InternalError", "try again")
-
-    world.aws.sqs.entry_fault = fault
-    done = world.run("submit", input=lines(12))
-    assert done.exit_code == 0
-    assert len(done.stdout.split()) == len(world.queued()) == 12
-
-
 def test_unsent_requests_are_written_to_a_file_that_can_be_submitted(world: World) -> None:
     world.aws.sqs.entry_fault = lambda _, entry: (
         EntryFault("AccessDenied", "not you", sender_fault=True)
         if "job-3" in entry["MessageBody"]
         else None
     )
-    done = world.run("submit", "--unsent", "left.jsonl", input=lines(12))
+    done = world.run("submit", input=lines(12))
     assert done.exit_code == 1
     assert len(done.stdout.split()) == 11
     assert "AccessDenied: not you" in done.stderr
-    assert "sent 11 of 12; the rest is in left.jsonl" in done.stderr
+    assert f"sent 11 of 12; the rest is in {UNSENT}" in done.stderr
     world.aws.sqs.entry_fault = lambda *_: None
-    again = world.run("submit", "left.jsonl")
+    again = world.run("submit", UNSENT)
     assert (again.exit_code, again.stdout) == (0, "job-3\n")
     assert len(world.queued()) == 12
 
 
 def test_an_existing_unsent_file_is_not_overwritten(world: World, tmp_path: Path) -> None:
-    (tmp_path / "left.jsonl").write_text("older\n")
+    (tmp_path / UNSENT).write_text("older\n")
     world.aws.sqs.entry_fault = lambda *_: EntryFault("AccessDenied", sender_fault=True)
-    done = world.run("submit", "--unsent", "left.jsonl", input=lines(1))
+    done = world.run("submit", input=lines(1))
     assert done.exit_code == 1
     assert '"job_id": "job-0"' in done.stderr
-    assert (tmp_path / "left.jsonl").read_text() == "older\n"
-
-
-def test_an_error_in_the_middle_loses_nothing(world: World, tmp_path: Path) -> None:
-    calls = 0
-
-    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
-        nonlocal calls
-        calls += call.operation == "SendMessageBatch"
-        if calls > 3 and call.operation == "SendMessageBatch":
-            raise client_error("AccessDenied", "no more", call.operation, status=403)
-        return proceed()
-
-    world.aws.gate.around = around
-    done = world.run("submit", "--unsent", "left.jsonl", input=lines(200))
-    assert done.exit_code == 4
-    assert "not allowed: SendMessageBatch: no more" in done.stderr
-    kept = [
-        json.loads(line)["job_id"] for line in (tmp_path / "left.jsonl").read_text().splitlines()
-    ]
-    assert sorted([*done.stdout.split(), *kept]) == sorted(f"job-{i}" for i in range(200))
-    assert sorted(done.stdout.split()) == sorted(
-        json.loads(each["Body"])["job_id"] for each in world.queued()
-    )
+    assert (tmp_path / UNSENT).read_text() == "older\n"
 
 
 @pytest.mark.usefixtures("ctrl_c_twice")
 def test_an_interrupt_in_the_middle_loses_nothing_and_exits_130(
     world: World, tmp_path: Path
 ) -> None:
-    done = world.run("submit", "--unsent", "left.jsonl", input=lines(2_000))
+    done = world.run("submit", input=lines(2_000))
     assert done.exit_code == 130
-    kept = (
-        (tmp_path / "left.jsonl").read_text().splitlines()
-        if (tmp_path / "left.jsonl").exists()
-        else []
-    )
+    kept = (tmp_path / UNSENT).read_text().splitlines() if (tmp_path / UNSENT).exists() else []
     assert sorted([*done.stdout.split(), *(json.loads(line)["job_id"] for line in kept)]) == sorted(
         f"job-{i}" for i in range(2_000)
     )
     assert len(done.stdout.split()) == len(world.aws.sqs.queues[QUEUE_URL].messages)
-
-
-def test_after_a_lost_response_the_request_is_sent_again_with_its_id(world: World) -> None:
-    lost = 0
-
-    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
-        nonlocal lost
-        answer = proceed()
-        if call.operation == "SendMessageBatch" and not lost:
-            lost = 1
-            raise client_error("InternalFailure", "it was sent, though", call.operation, status=500)
-        return answer
-
-    world.aws.gate.around = around
-    done = world.run("submit", input=body())
-    assert done.exit_code == 0
-    first, second = (json.loads(each["Body"])["job_id"] for each in world.queued())
-    assert first == second == done.stdout.strip()
 
 
 def test_json_output_has_stage_and_message_id(world: World) -> None:
@@ -280,10 +209,6 @@ def test_json_output_has_stage_and_message_id(world: World) -> None:
         "stage": "main",
         "message_id": next(iter(world.aws.sqs.queues[QUEUE_URL].messages)),
     }
-
-
-def test_the_place_is_named_before_anything_is_sent(world: World) -> None:
-    assert "→ stack Longhaul on AWS, us-east-1\n" in world.run("submit", input=body()).stderr
 
 
 def test_wait_ends_with_the_outcome_of_every_job(world: World) -> None:
@@ -374,11 +299,6 @@ def test_wait_behind_a_run_that_is_being_cancelled_is_for_the_next_one(
     assert (done.exit_code, "1 of 1 succeeded" in done.stderr) == (0, True)
 
 
-def test_wait_for_a_request_that_has_succeeded_before_succeeds_at_once(world: World) -> None:
-    world.end(world.claim("done"), OutcomeClass.SUCCEEDED)
-    assert world.run("submit", "--wait", input=body(job_id="done")).exit_code == 0
-
-
 def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> None:
     world.claim("taken")
     done = world.run("submit", "--wait", input=body(job_id="taken", size="large"))
@@ -387,17 +307,6 @@ def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> 
         "line 1: job_id 'taken' belongs to a different request that was sent before" in done.stderr
     )
     assert world.queued() == []
-
-
-def test_a_cancel_of_what_was_sent_again_ends_the_wait(world: World) -> None:
-    world.end(world.claim("again", fingerprint=JobRequest.model_validate(BODY).fingerprint()))
-    world.clock.meanwhile.append(lambda: world.run("cancel", "again"))
-    done = world.run("submit", "--wait", input=body(job_id="again"))
-    assert (done.exit_code, "again: CANCELLED before it ran" in done.stderr) == (1, True)
-    world.clock.meanwhile.append(lambda: world.run("cancel", "again"))
-    done = world.run("submit", "--wait", "--json", input=body(job_id="again"))
-    last = json.loads(done.stdout.splitlines()[-1])
-    assert (last["job_id"], last["state"], last["attempt"]) == ("again", "CANCELLED", 0)
 
 
 def test_an_interrupt_while_waiting_says_that_the_jobs_go_on(world: World) -> None:

@@ -348,7 +348,7 @@ def test_what_is_no_iceberg_table_is_refused(world: World) -> None:
 
     for arguments in (("show", "csv"), ("query", "FROM csv")):
         done = world.run(*arguments)
-        assert (done.exit_code, "longhaul.csv is no Iceberg table" in done.stderr) == (1, True)
+        assert (done.exit_code, "longhaul/csv is no Iceberg table" in done.stderr) == (3, True)
 
 
 def test_without_tables_the_list_says_how_to_get_one(world: World) -> None:

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from xml.etree import ElementTree as ET
 
 from longhaul.cli.display.timeline_html import CSS, timeline_html
-from longhaul.cli.insight.timeline import Lane, lane, together
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.lineage import Group, Lineage
+from longhaul.operations.timeline import Lane, lane, together
 from tests.builders import NOW, record, running
 from tests.cli.page.conftest import Elements
 

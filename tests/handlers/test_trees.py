@@ -5,13 +5,13 @@ import json
 import pytest
 
 from functions import settle
-from longhaul.cli.display.job import cancelled_as, is_stopped
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.request import read_request
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.rerun import Rerunner, why_not
 from longhaul.operations.tree import TreeCanceller, progress, unwell
+from longhaul.operations.view import cancelled_as, is_stopped
 from longhaul.operations.wait import Awaited, conflicts
 from longhaul.settings import runtime_settings
 from longhaul.trees import TreeJob, Trees

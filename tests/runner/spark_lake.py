@@ -20,13 +20,13 @@ from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.cli.tables.query import query
-from longhaul.cli.tables.reader import TableReader
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.request import Mode
 from longhaul.domain.tables import TableInput, TablePath
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
+from longhaul.operations.tables import TableReader
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_destination import TableDestination

@@ -25,7 +25,6 @@ from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.cli.tables.query import query
-from longhaul.cli.tables.reader import TableReader
 from longhaul.domain.errors import UploadsGoneError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.request import Mode
@@ -33,6 +32,7 @@ from longhaul.domain.tables import TablePath
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue_versions, s3_uploads
 from longhaul.local.moto_repairs.patching import Patches
+from longhaul.operations.tables import TableReader
 from tests.contract.lake import BUCKET, DATABASE, Lake, at_once
 
 pytestmark = pytest.mark.slow

@@ -158,19 +158,17 @@ def test_parts_of_a_package_import_each_other_in_no_circle(package: str) -> None
 
 # What each subpackage of the command line may import of the others.
 CLI_ARROWS: dict[str, set[str]] = {
-    "insight": set(),
     "tables": set(),
-    "display": {"insight"},
-    "terminal": {"display", "insight"},
+    "display": set(),
+    "terminal": {"display"},
     "checks": {"display", "terminal"},
     "local": {"terminal"},
-    "page": {"display", "insight", "terminal"},
+    "page": {"display", "terminal"},
     "acceptance": {"display"},
     "commands": {
         "acceptance",
         "checks",
         "display",
-        "insight",
         "local",
         "page",
         "tables",

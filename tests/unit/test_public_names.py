@@ -62,13 +62,14 @@ def test_what_a_producer_imports() -> None:
         "JobIdConflictError": "",
         "JobResult": "status output files value rows metrics outputs",
         "JobStatus": (
-            "job_id stage state label tags job sent_at sender root parent run attempt "
+            "job_id stage state name label tags job sent_at sender root parent run attempt "
             "failures max_attempts interruptions run_began attempt_began seconds size engine "
             "timeout_s progress progress_at beats lease_expires_at kind error settled_at "
             "retry_at waits_for waits_until cancel_requested_at "
             "owed saved_at saved_bytes saved_by output outputs "
             "published_at result result_problem rows metrics "
-            "message_id receive_count execution_arn log_group log_stream is_finished"
+            "message_id receive_count execution_arn log_group log_stream "
+            "is_finished key is_open is_running was_accepted moment fraction phase results"
         ),
         "LonghaulError": "",
         "NoSuchJobError": "",

@@ -23,7 +23,7 @@ from longhaul.cli.terminal.options import (
     Timeout,
 )
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
+from longhaul.cli.terminal.requests import request_fields
 
 if TYPE_CHECKING:
     from longhaul.cli.target import Target
@@ -101,26 +101,21 @@ def backfill(
     'logs=s3://weblogs/raw/{day}/' --output 's3://weblogs/hits/{day}/' --slots 4
     """
     from longhaul.cli.terminal.outcomes import wait_for
-    from longhaul.domain.errors import InvalidRequestError
 
     out = Output(as_json=as_json)
     to_stage = target.open_stage(stage)
-    template = {
-        "job": job,
-        "inputs": pairs("--input", inputs) or None,
-        **outputs(output),
-        "params": pairs("--param", params, json_or_text) or None,
-        "mode": mode,
-        "size": size,
-        "timeout": timeout,
-        "label": label,
-    }
-    try:
-        key, planned = _plan(
-            out, target, to_stage, template, values, name, is_named=stage is not None
-        )
-    except InvalidRequestError as error:
-        raise CommandError("\n".join(error.problems[:_MAX_SHOWN]), ExitStatus.USAGE) from None
+    template = request_fields(
+        job=job,
+        inputs=inputs,
+        output=output,
+        params=params,
+        mode=mode,
+        size=size,
+        timeout=timeout,
+        label=label,
+    )
+    is_named = stage is not None
+    key, planned = _plan(out, target, to_stage, template, values, name, is_named=is_named)
     if dry_run:
         _show(out, planned)
         return
@@ -165,64 +160,54 @@ def _plan(
     """The backfill's key, and its requests, checked, each with what is known of its job.
 
     Raises:
-        InvalidRequestError: nothing is sent, for these reasons.
+        CommandError: nothing is sent, for these reasons.
     """
-    from longhaul.domain.errors import InvalidRequestError
-    from longhaul.domain.lease import job_key
     from longhaul.operations.backfill import Planned, behind_opener, documents, over, shared_outputs
     from longhaul.operations.submission import submissions
     from longhaul.operations.wait import conflicting
 
     if problem := behind_opener(stage, target.settings.stages):
-        raise InvalidRequestError([problem])
-    given = {key: value for key, value in template.items() if value is not None}
+        raise CommandError(problem, ExitStatus.USAGE)
     which = over(values, _read)
     if which.left_out:
         out.note(which.left_out, style="yellow")
-    code = str(given.get("job") or stage.job or "job").rpartition("/")[2].removesuffix(".py")
-    name, requests = documents(given, which, name, code)
-
-    def never(job: str) -> str:
-        raise AssertionError(f"a request of {job} has no id")
-
-    now = target.parts.clock.now()
+    code = str(template.get("job") or stage.job or "job").rpartition("/")[2].removesuffix(".py")
+    name, requests = documents(template, which, name, code)
+    now, max_bytes = target.parts.clock.now(), target.max_bytes(stage)
+    # Each has its id.
     sendable, problems = submissions(
-        requests, target.settings, stage, target.max_bytes(stage), never, now, is_named=is_named
+        requests, target.settings, stage, max_bytes, str, now, is_named=is_named
     )
-    problems += shared_outputs(sendable)
     awaited = target.waiter.before(stage.name, sendable)
-    problems += conflicting(awaited, sendable)
-    key = job_key(stage.name, name)
+    problems += [*shared_outputs(sendable), *conflicting(awaited, sendable)]
     planned = [Planned(*each) for each in zip(sendable, awaited, strict=True)]
-    unnamed = _wrong_name(target, key, planned)
-    if problems or unnamed:
-        raise InvalidRequestError([*unnamed, *(str(each) for each in problems)])
-    return key, planned
+    found = [*_wrong_name(target, stage, name, planned), *map(str, problems)]
+    if found:
+        raise CommandError("\n".join(found[:_MAX_SHOWN]), ExitStatus.USAGE)
+    return f"{stage.name}#{name}", planned
 
 
-def _wrong_name(target: "Target", key: str, planned: "list[Planned]") -> list[str]:
+def _wrong_name(target: "Target", stage: "Stage", name: str, planned: "list[Planned]") -> list[str]:
     """Why a backfill of these jobs cannot have that name."""
     from longhaul.domain.backfill import Backfill
     from longhaul.operations.backfill import MAX_ITEM, size_with
+    from longhaul.operations.named import find_at
 
-    name = key.partition("#")[2]
+    key = f"{stage.name}#{name}"
     known = target.parts.backfills.find_backfills([key]).get(key)
-    if known is None:
-        row = target.parts.leases.load(key)
-        if row is not None and not row.is_open_mark:
-            return [f"--name: {name} is the id of a job, which status and cancel would mean"]
+    found = find_at(target, key)
+    if known is None and found is not None and not found.is_mark:
+        return [f"--name: {name} is the id of a job, which status and cancel would mean"]
     if size_with(known or Backfill(key, ()), planned) > MAX_ITEM:
         return [f"{name} has too many values, with those sent before: give these another --name"]
     return []
 
 
 def _read(file: str) -> str:
-    from longhaul.domain.errors import InvalidRequestError
-
     try:
         return Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequestError([f"{file}: {error}"]) from None
+        raise CommandError(f"{file}: {error}", ExitStatus.USAGE) from None
 
 
 def _show(out: Output, planned: "list[Planned]") -> None:

@@ -11,8 +11,6 @@ from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
     from longhaul.cli.target import Target
-    from longhaul.domain.backfill import Backfill
-    from longhaul.domain.lease import Lease
 
 
 @on_target
@@ -41,52 +39,42 @@ def cancel(
 
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
-    from longhaul.cli.display.job import NOT_KNOWN, cancelled_as, is_stopped
-    from longhaul.cli.terminal.selection import find_named, job_id
-    from longhaul.domain.backfill import Backfill
-    from longhaul.domain.job_state import shown_state
+    from longhaul.cli.display.job import NOT_KNOWN
+    from longhaul.operations.look import status_of
+    from longhaul.operations.named import checked_id, find_named
+    from longhaul.operations.view import cancelled_as, is_stopped
 
     out = Output(as_json=as_json)
     stages = [each.name for each in target.stages(stage)]
-    wanted = [find_named(target, each, stages) or job_id(each) for each in jobs]
+    wanted = [(find_named(target, each, stages) or checked_id(each)) for each in jobs]
     out.say_where(target)
     too_late = 0
-    for found in wanted:
-        if isinstance(found, Backfill):
-            leases = below = _cancel_backfill(out, target, found)
-        elif isinstance(found, str):  # it may be queued in each of the stages
-            below = []
-            marks = [target.canceller.cancel(name, found) for name in stages]
+    for work in wanted:
+        unsent = 0
+        if isinstance(work, str):  # it may be queued in each of the stages
+            marks = [target.canceller.cancel(name, work) for name in stages]
             # It may have been claimed meanwhile, in one of them.
-            leases = [lease for lease in marks if not lease.is_open_mark] or marks
+            rows = [row for row in marks if not row.is_open_mark]
+            rows = rows or (marks if as_json else marks[:1])
+        elif work.backfill is not None:
+            unsent = work.backfill.unsent
+            rows = work.cancel(target)
+            # Of one that has ended all of them.
+            tree = work.tree(target)
+            rows = rows or [job.lease for job in tree.all() if job.lease is not None]
         else:
-            below = [] if only else target.tree_canceller.cancel(found)
-            leases = below or [target.canceller.cancel(found.stage, found.job_id)]
-        too_late += not (
-            any(is_stopped(lease) for lease in leases)
-            or (isinstance(found, Backfill) and found.unsent)
-        )
-        for lease in leases if as_json or below else leases[:1]:
+            rows = [] if only else work.cancel(target)
+            rows = rows or [target.canceller.cancel(work.found.stage, work.found.job_id)]
+        if unsent:
+            out.note(f"{unsent:,} more were not sent: it was cancelled")
+        too_late += not (unsent or any(is_stopped(row) for row in rows))
+        for row in rows:
             if as_json:
-                out.record(
-                    {
-                        "job_id": lease.job_id,
-                        "stage": lease.stage,
-                        "state": shown_state(lease),
-                        "queued": lease.is_open_mark,
-                    }
-                )
+                job = status_of(target, row)
+                record = {"job_id": job.job_id, "stage": job.stage, "state": job.state}
+                out.record({**record, "queued": row.is_open_mark})
             else:
-                is_known = below or not lease.is_open_mark
-                out.line(f"{lease.job_id}: {cancelled_as(lease) if is_known else NOT_KNOWN}")
+                is_unknown = isinstance(work, str) and row.is_open_mark
+                out.line(f"{row.job_id}: {NOT_KNOWN if is_unknown else cancelled_as(row)}")
     if too_late:
         raise typer.Exit(ExitStatus.FAILED)
-
-
-def _cancel_backfill(out: Output, target: "Target", backfill: "Backfill") -> "list[Lease]":
-    """The rows of what was cancelled of a backfill; of one that has ended all of them."""
-    rows = target.tree_canceller.cancel_backfill(backfill)
-    if backfill.unsent:
-        out.note(f"{backfill.unsent:,} more were not sent: it was cancelled")
-    tree = target.trees.walk_backfill(backfill)
-    return rows or [job.lease for job in tree.all() if job.lease is not None]

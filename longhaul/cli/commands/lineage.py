@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longhaul.cli.display.text import moment_text
+from longhaul.cli.display.text import counted, moment_text
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.extras import require
 from longhaul.cli.terminal.command import on_target
@@ -13,10 +13,9 @@ from longhaul.cli.terminal.options import AsJson
 from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
-    from longhaul.cli.tables.reader import TableReader
-    from longhaul.cli.tables.upstream import Step
     from longhaul.cli.target import Target
-    from longhaul.domain.provenance import InputRead, Origin
+    from longhaul.operations.lineage import Step
+    from longhaul.operations.tables import TableReader
 
 
 _INDENT = "  "
@@ -45,62 +44,42 @@ def lineage(
 
     Example: longhaul lineage table://longhaul/flights --json
     """
-    from longhaul.cli.tables.origins import OriginReader
-    from longhaul.cli.tables.reader import TableReader
-    from longhaul.cli.tables.upstream import Wanted, upstream
-    from longhaul.domain.request import DATA, with_bucket
-    from longhaul.domain.tables import is_table
+    from longhaul.operations.lineage import OriginReader, Wanted, place_of, upstream
 
     out = Output(as_json=as_json)
-    if not is_table(data) and not data.startswith(("s3://", DATA)):
-        raise CommandError(
-            f"{data} is neither s3://BUCKET/PREFIX, data:PREFIX nor table://DATABASE/NAME",
-            ExitStatus.USAGE,
-        )
 
     def tables() -> "TableReader":
         require("tables", "pyiceberg")
+        from longhaul.operations.tables import TableReader
+
         databases = target.settings.paths.table_databases
         return TableReader(target.client("glue"), target.client("s3"), databases)
 
-    data = with_bucket(data, target.settings.paths.data_bucket)
-    steps = upstream(Wanted(data), OriginReader(target.client("s3"), tables).look)
-    for step in steps:
-        if step.writer is not None:
-            if not as_json:
-                out.line(f"{_INDENT * (2 * step.depth + 1)}{_writer(step.writer)}")
-            continue
+    data = place_of(data, target.settings.paths.data_bucket)
+    for step in upstream(Wanted(data), OriginReader(target.client("s3"), tables).look):
         if step.depth == 0 and not step.known.origins:
             raise CommandError(f"{data}: {step.known.note}", ExitStatus.NOT_FOUND)
-        if as_json:
-            out.record(_record(step))
-        else:
+        if not as_json:
             out.line(_line(step))
+        elif step.writer is None:
+            out.record(_record(step))
 
 
 def _line(step: "Step") -> str:
-    from longhaul.domain.tables import is_table
-
-    read, known = step.wanted.read, step.known
-    indent = _INDENT * (2 * step.depth)
+    """A place, or below it an attempt that wrote it."""
+    indent, by, read = _INDENT * 2 * step.depth, step.writer, step.wanted.read
+    if by is not None:
+        stage, _, job_id = by.key.partition("#")
+        at = f", {moment_text(by.at)}" if by.at else ""
+        more = f", with {by.left_out:,} more inputs" if by.left_out else ""
+        who = f"{job_id} of {stage}, run {by.run}, attempt {by.attempt}"
+        return f"{indent}{_INDENT}by {who}{at}{more}"
+    facts = [f"{counted(read.files, 'file')} of {read.size_bytes:,} bytes"] if read else []
+    kind = "snapshot" if step.wanted.place.startswith("table://") else "version"
+    facts += [f"{kind} {step.version}"] if step.version else []
+    facts += [step.known.note] if step.known.note else []
     name = f"{read.name}: " if read else ""
-    facts = [_size(read)] if read else []
-    if step.version:
-        facts.append(f"{'snapshot' if is_table(step.wanted.place) else 'version'} {step.version}")
-    if known.note:
-        facts.append(known.note)
     return f"{indent}{name}{step.wanted.place}{'  ' if facts else ''}{', '.join(facts)}"
-
-
-def _size(read: "InputRead") -> str:
-    return f"{read.files:,} file{'' if read.files == 1 else 's'} of {read.size_bytes:,} bytes"
-
-
-def _writer(origin: "Origin") -> str:
-    stage, _, job_id = origin.key.partition("#")
-    at = f", {moment_text(origin.at)}" if origin.at else ""
-    more = f", with {origin.left_out:,} more inputs" if origin.left_out else ""
-    return f"by {job_id} of {stage}, run {origin.run}, attempt {origin.attempt}{at}{more}"
 
 
 def _record(step: "Step") -> Mapping[str, Any]:
@@ -128,6 +107,6 @@ def _record(step: "Step") -> Mapping[str, Any]:
     }
 
 
-def _id(origin: "Origin") -> Mapping[str, Any]:
+def _id(origin: Any) -> Mapping[str, Any]:  # noqa: ANN401 - an origin
     stage, _, job_id = origin.key.partition("#")
     return {"stage": stage, "job_id": job_id, "run": origin.run, "attempt": origin.attempt}

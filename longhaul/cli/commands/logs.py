@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhaul.cli.display.text import counted, log_line
+from longhaul.cli.display.text import log_line
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import AsJson, Only, StageOption
 from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from longhaul.cli.target import Target
-    from longhaul.domain.lease import AttemptId, Lease
     from longhaul.operations.cloudwatch_logs import LogEvent
     from longhaul.operations.log_reader import LogCursor, LogStream
+    from longhaul.operations.named import Work
+    from longhaul.trees import TreeJob
 
 
 _PERIOD_S = 1.0
@@ -61,125 +62,107 @@ def logs(
 
     Example: longhaul logs flights-2013-01 --follow
     """
-    from longhaul.cli.terminal.selection import find_job
+    from longhaul.operations.named import find_work
 
     out = Output(as_json=as_json)
     if follow and attempt is not None:
         raise CommandError(
             "--follow prints attempt after attempt: leave --attempt out", ExitStatus.USAGE
         )
-    lease = _await_row(out, target, job, stage) if follow else find_job(target, job, stage)
-    if not (lease.is_begun or lease.attempt.number or follow):
-        ended = "refused" if lease.is_refused else "cancelled"
-        why = f"it was {ended} before it began" if lease.is_mark else "it has not begun"
-        raise CommandError(
-            f"job {lease.job_id} has no log: {why}",
-            ExitStatus.NOT_FOUND,
-        )
-    if attempt is not None and attempt > lease.attempt.number:
-        raise CommandError(
-            f"job {lease.job_id} has had {counted(lease.attempt.number, 'attempt')} so far, "
-            f"there is no attempt {attempt}",
-            ExitStatus.NOT_FOUND,
-        )
     if follow:
-        _follow(out, target, lease, only=only)
+        _follow(out, target, _await(out, target, job, stage), only=only)
         return
-    below = [] if only or attempt else list(_below(target, lease))
-    if below:
-        for each in (lease, *below):
-            _print_latest(out, target, each)
-        return
-    number = attempt or lease.attempt.number
-    _print(out, number, target.logs.lines(_stream(target, lease, number)))
+    work = find_work(target, job, stage)
+    tree = work.tree(target, only=only or attempt is not None)
+    jobs = [
+        each
+        for each in tree.all()
+        if each.key == work.key or (each.lease is not None and each.lease.is_begun)
+    ]
+    for each in jobs:
+        number = attempt or (each.lease.attempt.number if each.lease else 0)
+        if len(jobs) > 1:
+            out.note(f"attempt {number} of {each.job_id}")
+        try:
+            stream = _stream(target, each, number)
+        except CommandError as error:
+            if len(jobs) == 1:
+                raise
+            out.note(str(error), style="yellow")
+        else:
+            named = each.job_id if len(jobs) > 1 else None
+            _print(out, number, target.logs.lines(stream), named)
 
 
-def _stream(target: "Target", lease: "Lease", number: int) -> "LogStream":
+def _stream(target: "Target", job: "TreeJob", number: int) -> "LogStream":
     """The stream of that attempt.
 
     Raises:
         CommandError: it has none.
     """
-    attempts = {
-        each.attempt.number: each for each in target.parts.leases.history([lease])[lease.key]
-    }
-    record = attempts.get(number)
-    if record is None:
-        why = "is no longer remembered (`longhaul status JOB --history` shows those that are)"
-    elif stream := target.logs.stream(record):
+    rows = [job.lease] if job.lease else []
+    attempts = target.parts.leases.history(rows).get(job.key, ())
+    record = next((each for each in attempts if each.attempt.number == number), None)
+    stream = target.logs.stream(record) if record else None
+    if stream is not None:
         return stream
-    else:
+    if record is not None:
         why = "never had a task" if record.ended_at else "has not begun to write"
-    raise CommandError(f"attempt {number} of job {lease.job_id} {why}", ExitStatus.NOT_FOUND)
+    elif number:
+        why = "is not known (`longhaul status JOB --history` shows those that are)"
+    else:
+        raise CommandError(f"job {job.job_id} has had no attempt", ExitStatus.NOT_FOUND)
+    raise CommandError(f"attempt {number} of job {job.job_id} {why}", ExitStatus.NOT_FOUND)
 
 
-def _below(target: "Target", lease: "Lease") -> "Iterator[Lease]":
-    """The rows of the jobs that descend from the job, as far as they have begun."""
-    rows = (job.lease for job in target.trees.walk(lease).all() if job.key != lease.key)
-    return (row for row in rows if row is not None and row.is_begun)
+def _await(out: Output, target: "Target", job: str, stage: str | None) -> "Work":
+    """Wait until something is known of the job: it may still be queued."""
+    from longhaul.operations.errors import NoSuchJobError
+    from longhaul.operations.named import find_work
 
-
-def _print_latest(out: Output, target: "Target", lease: "Lease") -> None:
-    """Print the log of a job's latest attempt under its name, or why there is none."""
-    out.note(f"attempt {lease.attempt.number} of {lease.job_id}")
-    try:
-        stream = _stream(target, lease, lease.attempt.number)
-    except CommandError as error:
-        out.note(str(error), style="yellow")
-        return
-    _print(out, lease.attempt.number, target.logs.lines(stream), lease.job_id)
-
-
-def _await_row(out: Output, target: "Target", job: str, stage: str | None) -> "Lease":
-    """Wait for the job's row: the job may still be queued."""
-    from longhaul.cli.terminal.selection import find_job, job_id
-
-    try:
-        return find_job(target, job, stage)
-    except CommandError as error:
-        if error.status is not ExitStatus.NOT_FOUND:
-            raise
-        out.note(f"{error}; waiting for it (Ctrl-C ends this)")
-    names = [each.name for each in target.stages(stage)]
-    while not target.jobs.find(names, job_id(job)):
+    is_said = False
+    while True:
+        try:
+            return find_work(target, job, stage)
+        except NoSuchJobError as error:
+            if not is_said:
+                out.note(f"{error}; waiting for it (Ctrl-C ends this)")
+            is_said = True
         target.parts.clock.sleep(_PERIOD_S)
-    return find_job(target, job, stage)
 
 
-def _follow(out: Output, target: "Target", lease: "Lease", *, only: bool) -> None:
+def _follow(out: Output, target: "Target", work: "Work", *, only: bool) -> None:
     """Print attempt after attempt, from those that run, until the job's tree has ended."""
     from longhaul.domain.history import latest
     from longhaul.operations.log_reader import GRACE
+    from longhaul.operations.named import find_at
     from longhaul.operations.tree import progress
-    from longhaul.trees import TreeJob
 
-    followed: dict[AttemptId, _Followed] = {}
+    followed: dict[object, _Followed] = {}
     named: str | None = None
     while True:
-        lease = target.parts.leases.load(lease.key) or lease
-        tree = TreeJob(lease.key, lease) if only else target.trees.walk(lease)
-        now, is_alone = target.parts.clock.now(), not tree.children
-        for row in (job.lease for job in tree.all()):
-            if row is None or not row.is_begun:
-                continue
+        work = find_at(target, work.key) or work
+        tree, now = work.tree(target, only=only), target.parts.clock.now()
+        rows = [job.lease for job in tree.all() if job.lease is not None and job.lease.is_begun]
+        for row in rows:
             if row.id not in followed and (stream := target.logs.stream(latest(row))):
-                followed[row.id] = _Followed(target.logs.cursor(stream))
-            for attempt, each in followed.items():
-                if attempt.key == row.key and (attempt != row.id or row.has_settled(row.id)):
-                    each.ended_at = each.ended_at or now
+                cursor = target.logs.cursor(stream)
+                followed[row.id] = _Followed(row.job_id, row.attempt.number, cursor)
+        going = {row.id for row in rows if not row.has_settled(row.id)}
         for attempt, each in followed.items():
             if each.is_over:
                 continue
-            name = attempt.key.partition("#")[2]
+            if attempt not in going:
+                each.ended_at = each.ended_at or now
             if lines := each.cursor.read_on():
-                title = f"attempt {attempt.attempt} of {name}"
+                title = f"attempt {each.number} of {each.name}"
                 if named != title:
                     named = title
                     out.note(title)
-                _print(out, attempt.attempt, iter(lines), None if is_alone else name)
+                _print(out, each.number, lines, each.name if tree.children else None)
             each.is_over = each.ended_at is not None and now - each.ended_at >= GRACE
         if tree.has_ended and all(each.is_over for each in followed.values()):
-            out.note(f"{lease.job_id}: {progress(tree) if tree.children else lease.state.value}")
+            out.note(f"{tree.job_id}: {progress(tree) if tree.children else tree.state}")
             return
         target.parts.clock.sleep(max(_PERIOD_S, _S_PER_JOB * sum(1 for _ in tree.all())))
 
@@ -188,12 +171,14 @@ def _follow(out: Output, target: "Target", lease: "Lease", *, only: bool) -> Non
 class _Followed:
     """The log of an attempt, which is read on for a moment after its end."""
 
+    name: str
+    number: int
     cursor: "LogCursor"
     ended_at: datetime | None = None
     is_over: bool = False
 
 
-def _print(out: Output, attempt: int, events: "Iterator[LogEvent]", job: str | None = None) -> None:
+def _print(out: Output, attempt: int, events: "Iterable[LogEvent]", job: str | None = None) -> None:
     """Print lines. `job`: its id, where the lines of several jobs come one after the other."""
     from longhaul.operations.view import iso
 

@@ -1,7 +1,7 @@
 """`longhaul rerun`."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,13 +22,12 @@ from longhaul.cli.terminal.options import (
     Yes,
 )
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.pairs import json_or_text, pairs
+from longhaul.cli.terminal.requests import json_or_text, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from longhaul.cli.target import Target
-    from longhaul.domain.lease import Lease
     from longhaul.operations.rerun import Rerun
 
 
@@ -106,6 +105,7 @@ def rerun(
     """
     from longhaul.cli.terminal.letters import handle_letters
     from longhaul.operations.dead_letters import Which
+    from longhaul.operations.errors import NoSuchJobError
 
     out = Output(as_json=as_json)
     which = Which(tuple(jobs or ()), tuple(kinds or ()), older_than, newer_than)
@@ -126,15 +126,15 @@ def rerun(
     for each in which.names:
         try:
             meant.append(_meant(target, each, stage, dead=dead, tree=tree))
-        except CommandError as error:
-            if error.status is not ExitStatus.NOT_FOUND or is_of_jobs:
+        except NoSuchJobError as error:
+            if is_of_jobs:
                 raise
             unknown = error
     if meant:
         if unknown:
             raise CommandError(
                 f"{unknown}; if it is a dead letter, run it again in a call of its own",
-                unknown.status,
+                ExitStatus.NOT_FOUND,
             )
         _rerun_jobs(
             out,
@@ -170,18 +170,17 @@ def rerun(
 def _rerun_jobs(
     out: Output,
     target: "Target",
-    meant: "Iterable[tuple[Sequence[Lease], bool]]",
-    plan: "Callable[[Lease], Rerun]",
+    meant: "Iterable[tuple[Sequence[Any], bool]]",
+    plan: "Callable[[Any], Rerun]",
     *,
     dry_run: bool,
 ) -> None:
-    """Run the jobs of these rows again, as far as they can.
+    """Run the jobs of these rows again, as far as they can: as planned.
 
     Raises:
         CommandError: one that is named cannot; none was sent.
     """
     from longhaul.domain.errors import InvalidRequestError
-    from longhaul.domain.lease import State
     from longhaul.operations.errors import NotRetriableError
 
     planned, refused, left_out = list["Rerun"](), list[str](), list[str]()
@@ -215,7 +214,7 @@ def _rerun_jobs(
             out.line(each.of.job_id)
     if dry_run:
         out.note(f"would run {counted(len(planned), 'job')} again: nothing was sent")
-    elif any(each.of.state is State.DEAD for each in planned):
+    elif any(each.of.state == "DEAD" for each in planned):
         out.note("dead letters stay in the queue: `longhaul dlq drop JOB` once they have succeeded")
     if left_out:
         raise CommandError("\n".join(left_out))
@@ -223,24 +222,22 @@ def _rerun_jobs(
 
 def _meant(
     target: "Target", text: str, stage: str | None, *, dead: bool, tree: bool
-) -> "tuple[Sequence[Lease], bool]":
+) -> "tuple[Sequence[Any], bool]":
     """The rows of the jobs that run again, and whether they are those that were named.
 
     Raises:
         CommandError: none has died or was cancelled, where only those are meant.
     """
-    from longhaul.cli.terminal.selection import find_work
-    from longhaul.domain.backfill import Backfill
+    from longhaul.operations.named import Work, find_work
     from longhaul.operations.tree import stopping, unwell
 
-    found = find_work(target, text, stage)
-    if isinstance(found, Backfill):
-        walked = target.trees.walk_backfill(found)
-    else:
-        root = target.rerunner.root(found) if tree else found
+    work = find_work(target, text, stage)
+    if work.backfill is None:
+        root = target.rerunner.root(work.found) if tree else work.found
         if not dead:
             return [root], True
-        walked = target.trees.walk(root)
+        work = Work(root.key, root)
+    walked = work.tree(target)
     rows = unwell(walked) or stopping(walked)
     if not rows:
         raise CommandError(f"{text}: none of its jobs has died or was cancelled")

@@ -98,7 +98,7 @@ def drain(
 
     It pauses all stages, waits for the jobs that run, and stops the application of EMR Serverless.
     Messages stay in their queues. It can be repeated, and after Ctrl-C the stages stay paused. It
-    prints what waits, and what stays after `longhaul destroy`, with its cost.
+    prints what waits, and what stays after `longhaul destroy`.
 
     With --stop each running job is interrupted, which does not count as a failure: its message
     waits for the next attempt.
@@ -108,7 +108,6 @@ def drain(
     Example: longhaul stage drain --undo
     """
     from longhaul.cli.checks.teardown import queues
-    from longhaul.cli.insight.storage import stored
 
     out = Output()
     if stop and undo:
@@ -131,9 +130,8 @@ def drain(
     for each in queues(drainer):
         if each.level is not Level.OK:
             out.line(each.what)
-    out.line("`longhaul destroy` takes the stack down; what stays then:")
-    for remnant in stored(target.settings, target.client("dynamodb"), target.client("s3")):
-        out.line(f"  {remnant}")
+    table, bucket = target.settings.leases_table, target.settings.paths.data_bucket
+    out.line(f"`longhaul destroy` takes the stack down; table {table} and bucket {bucket} stay")
     out.line("`longhaul stage drain --undo` goes back")
 
 

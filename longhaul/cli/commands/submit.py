@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,13 +23,13 @@ from longhaul.cli.terminal.options import (
     Timeout,
 )
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.pairs import json_or_text, outputs, pairs
+from longhaul.cli.terminal.requests import request_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from longhaul.cli.target import Target
-    from longhaul.operations.submission import Document, Problem, Submission
+    from longhaul.operations.submission import Document, Problem
     from longhaul.operations.submit import SubmitReport
 
 
@@ -134,14 +134,6 @@ def submit(
     only: Annotated[
         bool, typer.Option("--only", help="Wait for these jobs alone, not for what follows.")
     ] = False,
-    unsent: Annotated[
-        Path | None,
-        typer.Option(
-            "--unsent",
-            help="The file for requests that could not be sent.",
-            show_default="unsent-<time>.jsonl",
-        ),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Send job requests to the queue.
@@ -151,8 +143,8 @@ def submit(
     with --wait the record of each job at its end.
 
     A request without a `job_id` gets one, so it runs once even if it is sent twice. Requests that
-    could not be sent are written with their ids to a file that can be submitted again. With --wait
-    an id that belongs to a different request is refused.
+    could not be sent are written with their ids to a file unsent-TIME.jsonl, which can be submitted
+    again. With --wait an id that belongs to a different request is refused.
 
     Without --stage they go to the first stage, which then gets no job that it does not expect: none
     beside its own `job`, and where others follow it, none that is another stage's.
@@ -163,15 +155,15 @@ def submit(
     Example: generate-requests | longhaul submit --stage main
     """
     from longhaul.cli.terminal.outcomes import wait_for
-    from longhaul.cli.terminal.selection import job_id
+    from longhaul.operations.named import checked_id
     from longhaul.operations.submission import WHOLE, Document, group_problem, new_ids, submissions
     from longhaul.operations.wait import conflicting
 
     out = Output(as_json=as_json)
-    fields = _fields(
+    fields = request_fields(
         job=job,
         inputs=inputs,
-        **outputs(output),
+        output=output,
         params=params,
         mode=mode,
         engine=engine,
@@ -184,11 +176,14 @@ def submit(
         label=label,
         tags=tags,
     )
-    requests, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
     if fields and file is not None:
         raise CommandError("give a file or the options of one request, not both", ExitStatus.USAGE)
+    requests, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
     if wanted_id is not None:
-        requests = [_with_job_id(requests, problems, job_id(wanted_id))]
+        if len(requests) + len(problems) != 1:
+            raise CommandError("--job-id names one request, and there are more", ExitStatus.USAGE)
+        named = {"job_id": checked_id(wanted_id)}
+        requests = [Document(each.position, {**each.fields, **named}) for each in requests]
     if group is not None and (unfit := group_problem(group)):
         raise CommandError(f"--group {unfit}", ExitStatus.USAGE)
     to_stage = target.open_stage(stage)
@@ -208,26 +203,23 @@ def submit(
     out.say_where(target)
     awaited = target.waiter.before(to_stage.name, sendable) if wait else []
     _refuse(out, conflicting(awaited, sendable))
+    if not sendable:
+        out.note("there is no request in it: nothing was sent", style="yellow")
 
-    report = _send(out, target, to_stage.queue_url, sendable, group)
+    report = target.submitter.submit(to_stage.queue_url, sendable, group)
     # Before the printing, which may be interrupted.
-    _keep_unsent(out, report, unsent or Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
+    _keep_unsent(out, report, Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
     for each in report.sent:
+        job_id = each.submission.job_id
         if as_json:
-            out.record(
-                {
-                    "job_id": each.submission.job_id,
-                    "stage": to_stage.name,
-                    "message_id": each.message_id,
-                }
-            )
+            sent = {"job_id": job_id, "stage": to_stage.name, "message_id": each.message_id}
+            out.record(sent)
         else:
-            out.line(each.submission.job_id)
+            out.line(job_id)
     if report.stopped_by is not None:
         raise report.stopped_by
     if report.unsent:
-        were = "was" if len(report.unsent) == 1 else "were"
-        raise CommandError(f"{counted(len(report.unsent), 'request')} {were} not sent")
+        raise CommandError(f"{counted(len(report.unsent), 'request')} not sent")
     if wait:
         wait_for(out, target, awaited, only=only)
 
@@ -268,31 +260,6 @@ def _unknown_jobs(requests: "Sequence[Document]", target: "Target") -> list[str]
     ]
 
 
-def _fields(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a request
-    """The request that the options describe; empty without any."""
-    values = {
-        "inputs": pairs("--input", options.pop("inputs")),
-        "params": pairs("--param", options.pop("params"), json_or_text),
-        "tags": pairs("--tag", options.pop("tags")),
-    }
-    return {name: value for name, value in {**options, **values}.items() if value not in (None, {})}
-
-
-def _with_job_id(
-    requests: "Sequence[Document]", problems: "Sequence[Problem]", name: str
-) -> "Document":
-    from longhaul.operations.submission import Document
-
-    if len(requests) + len(problems) != 1:
-        raise CommandError(
-            f"--job-id names one request, and there are {len(requests) + len(problems)}",
-            ExitStatus.USAGE,
-        )
-    if problems:
-        raise CommandError(str(problems[0]), ExitStatus.USAGE)
-    return Document(requests[0].position, {**requests[0].fields, "job_id": name})
-
-
 def _refuse(out: Output, problems: "Sequence[Problem]") -> None:
     """Show the problems, and raise CommandError if there are any."""
     if not problems:
@@ -302,30 +269,6 @@ def _refuse(out: Output, problems: "Sequence[Problem]") -> None:
     if len(problems) > _MAX_SHOWN:
         out.note(f"… and {len(problems) - _MAX_SHOWN} more", style="red")
     raise CommandError("nothing was sent", ExitStatus.USAGE)
-
-
-def _send(
-    out: Output,
-    target: "Target",
-    queue_url: str,
-    sendable: "Sequence[Submission]",
-    group: str | None,
-) -> "SubmitReport":
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    if not sendable:
-        out.note("there is no request in it: nothing was sent", style="yellow")
-    columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns,
-        console=out.err,
-        transient=True,
-        disable=len(sendable) < _MAX_SHOWN or not out.err.is_terminal,
-    ) as bar:
-        task = bar.add_task("", total=len(sendable))
-        return target.submitter.submit(
-            queue_url, sendable, lambda sent: bar.advance(task, sent), group
-        )
 
 
 def _keep_unsent(out: Output, report: "SubmitReport", file: Path) -> None:

@@ -14,10 +14,10 @@ from longhaul.cli.terminal.options import MANY, AsJson
 from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
-    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table import Table
 
-    from longhaul.cli.tables.reader import TableEntry, TableReader, Version
     from longhaul.cli.target import Target
+    from longhaul.operations.tables import TableReader
 
 
 COLUMNS = ("TABLE", "ROWS", "FILES", "BYTES", "CHANGED", "BY")
@@ -42,17 +42,21 @@ def list_tables(target: "Target", *, as_json: AsJson = False) -> None:
 
     Example: longhaul table list
     """
-    from longhaul.cli.tables.reader import current
+    from longhaul.operations.tables import version_of
 
     out = Output(as_json=as_json)
-    reader = _reader(target, "pyiceberg")
-    tables = [(entry, current(reader.metadata(entry))) for entry in reader.all()]
-    if as_json:
-        for entry, version in tables:
-            out.record({**_record(entry), "current": version and _version_record(version)})
-        return
-    out.table(COLUMNS, [_row(entry, version) for entry, version in tables])
-    if not tables:
+    reader, rows = _reader(target, "pyiceberg"), []
+    for name in reader.names():
+        table = reader.find(name)
+        snapshot = table.current_snapshot()
+        now = version_of(snapshot) if snapshot else None
+        if as_json:
+            out.record({**_record(table), "current": now and _jsonable(now)})
+        sizes = [str(now[each] if now else 0) for each in ("rows", "files", "size")]
+        rows.append([name, *sizes, *([moment_text(now["at"]), now["job"]] if now else ["", ""])])
+    if not as_json:
+        out.table(COLUMNS, rows)
+    if not rows:
         out.note(
             f"no tables in {', '.join(reader.databases)}: a job writes one with the output "
             f"table://{reader.databases[0]}/NAME"
@@ -75,43 +79,42 @@ def show(
 
     Example: longhaul table show flights
     """
-    from longhaul.cli.tables.reader import versions
+    from longhaul.operations.tables import partitions_of, version_of
 
     out = Output(as_json=as_json)
-    reader = _reader(target, "pyiceberg")
-    entry = reader.find(name)
-    metadata = reader.metadata(entry)
-    changes = versions(metadata)[-limit:]
-    columns = [
-        (each.name, str(each.field_type), each.required) for each in metadata.schema().fields
-    ]
+    table = _reader(target, "pyiceberg").find(name)
+    snapshots = sorted(table.snapshots(), key=lambda each: each.timestamp_ms)
+    changes = [version_of(each) for each in snapshots[-limit:]]
+    columns = [(each.name, str(each.field_type), each.required) for each in table.schema().fields]
     if as_json:
+        names = ("name", "type", "required")
         out.record(
             {
-                **_record(entry),
-                "location": metadata.location,
-                "columns": [
-                    {"name": column, "type": kind, "required": required}
-                    for column, kind, required in columns
-                ],
-                "partition_by": _partitions(metadata),
-                "changes": [_version_record(each) for each in changes],
+                **_record(table),
+                "location": table.location(),
+                "columns": [dict(zip(names, each, strict=True)) for each in columns],
+                "partition_by": partitions_of(table),
+                "changes": [_jsonable(each) for each in changes],
             }
         )
         return
     out.fields(
         [
-            ("table", str(entry)),
-            ("location", metadata.location),
-            ("metadata", entry.metadata_location),
-            ("partitioned by", ", ".join(_partitions(metadata))),
+            ("table", ".".join(table.name())),
+            ("location", table.location()),
+            ("metadata", table.metadata_location),
+            ("partitioned by", ", ".join(partitions_of(table))),
         ]
     )
     out.line("")
     rows = [(column, kind, "not null" if required else "") for column, kind, required in columns]
     out.table(FIELD_COLUMNS, rows)
     out.line("")
-    out.table(VERSION_COLUMNS, [_version_row(each) for each in changes])
+    shown = ("operation", "added_rows", "rows", "files", "snapshot_id", "job")
+    out.table(
+        VERSION_COLUMNS,
+        [[moment_text(each["at"]), *(str(each[name]) for name in shown)] for each in changes],
+    )
 
 
 @app.command("query")
@@ -150,56 +153,22 @@ def run_query(
 
 def _reader(target: "Target", *modules: str) -> "TableReader":
     """`modules`: what the command imports of the extra; some of it comes with `[local]` too."""
-    from longhaul.cli.tables.reader import TableReader
-
     require("tables", *modules)
+    from longhaul.operations.tables import TableReader
+
     databases = target.settings.paths.table_databases
     return TableReader(target.client("glue"), target.client("s3"), databases)
 
 
-def _row(entry: "TableEntry", version: "Version | None") -> tuple[str, ...]:
-    if version is None:
-        return (str(entry), "0", "0", "0", "", "")
-    sizes = (version.rows, version.files, version.size)
-    return (str(entry), *map(str, sizes), moment_text(version.at), version.job)
+def _record(table: "Table") -> Mapping[str, Any]:
+    database, name = table.name()
+    return {"database": database, "name": name, "metadata_location": table.metadata_location}
 
 
-def _version_row(version: "Version") -> tuple[str, ...]:
-    return (
-        moment_text(version.at),
-        version.operation,
-        str(version.added_rows),
-        str(version.rows),
-        str(version.files),
-        str(version.snapshot_id),
-        version.job,
-    )
-
-
-def _record(entry: "TableEntry") -> Mapping[str, Any]:
-    return {
-        "database": entry.database,
-        "name": entry.name,
-        "metadata_location": entry.metadata_location,
-    }
-
-
-def _version_record(version: "Version") -> Mapping[str, Any]:
+def _jsonable(version: Mapping[str, Any]) -> Mapping[str, Any]:
     from longhaul.operations.view import iso
 
-    return {**vars(version), "at": iso(version.at)}
-
-
-def _partitions(metadata: "TableMetadata") -> list[str]:
-    schema = metadata.schema()
-    spec = [
-        (str(field.transform), schema.find_column_name(field.source_id))
-        for field in metadata.spec().fields
-    ]
-    return [
-        f"{column}" if transform == "identity" else f"{transform}({column})"
-        for transform, column in spec
-    ]
+    return {**version, "at": iso(version["at"])}
 
 
 def _plain_json(record: str) -> str:

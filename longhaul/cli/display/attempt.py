@@ -4,7 +4,6 @@ from datetime import datetime
 
 from longhaul.cli.display.text import age, moment_text
 from longhaul.domain.history import AttemptRecord
-from longhaul.domain.verdict import OutcomeClass
 
 COLUMNS = ("attempt", "outcome", "began", "waited", "ran", "beats", "size", "got to", "why")
 
@@ -47,7 +46,7 @@ def _taken_over(record: AttemptRecord) -> str:
 
 
 def _got_to(record: AttemptRecord) -> str:
-    if record.kind == OutcomeClass.SUCCEEDED:
+    if record.kind == "succeeded":
         return "done"  # its last report is seconds older than its end
     if record.attempt.started_at is None:
         return "never started" if record.ended_at else "starting"

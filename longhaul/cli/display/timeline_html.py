@@ -11,11 +11,9 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 
-from longhaul.cli.display.job import name_of
 from longhaul.cli.display.text import counted, moment_text, printable
-from longhaul.cli.insight.timeline import Lane, Segment, SegmentKind, outcome, span
 from longhaul.domain.durations import format_duration
-from longhaul.domain.lease import State
+from longhaul.operations.timeline import Lane, Segment, SegmentKind, outcome, span
 
 CSS = (Path(__file__).parent / "timeline.css").read_text()
 
@@ -51,7 +49,7 @@ _CLOCKS = (
 _WRONG = {" tl-failed": "✗", " tl-interrupted": "!", " tl-cancelled": "⊘"}
 _TOUCH = 0.1  # percent: less than a pixel
 _ROOM = 1.5  # percent: a narrower segment has no room for a glyph
-_GLYPHS = {State.SUCCEEDED: "✓", State.DEAD: "✗", State.CANCELLED: "⊘"}
+_GLYPHS = {"SUCCEEDED": "✓", "DEAD": "✗", "CANCELLED": "⊘"}
 
 
 def timeline_html(
@@ -139,15 +137,14 @@ def _axis(scale: _Scale) -> str:
 
 
 def _label(lane: Lane, now: datetime, href: Callable[[Lane], str] | None) -> str:
-    name = lane.name or name_of(lane.row)
+    name = text(lane.name)
     # In parts, of which a narrow column cuts the first: many ids differ at their ends alone.
-    parts = f'<span class="tl-head">{text(name[:-_TAIL])}</span><span>{text(name[-_TAIL:])}</span>'
-    shown = (
-        f'<a href="{escape(href(lane))}" aria-label="{text(name)}">{parts}</a>' if href else parts
-    )
+    head, tail = text(lane.name[:-_TAIL]), text(lane.name[-_TAIL:])
+    parts = f'<span class="tl-head">{head}</span><span>{tail}</span>'
+    shown = f'<a href="{escape(href(lane))}" aria-label="{name}">{parts}</a>' if href else parts
     # The lane in words, for screen readers.
     return (
-        f'<li title="{text(lane.name or lane.row.job_id)}">'
+        f'<li title="{name if lane.jobs > 1 else text(lane.row.job_id)}">'
         f'<span class="tl-name" dir="auto">{shown}</span>'
         f'<span class="tl-words">: {text(in_words(lane, now))}</span></li>'
     )
@@ -155,13 +152,11 @@ def _label(lane: Lane, now: datetime, href: Callable[[Lane], str] | None) -> str
 
 def in_words(lane: Lane, now: datetime) -> str:
     """The content of a lane as a sentence."""
-    waited = lane.seconds(now, SegmentKind.WAITING, SegmentKind.BACKING_OFF)
-    ran = lane.seconds(now, SegmentKind.STARTING, SegmentKind.RUNNING)
     jobs = f"{lane.jobs} jobs, " if lane.jobs > 1 else ""
     return (
         f"{lane.row.stage}, {lane.row.state.value.lower()}, {jobs}"
-        f"{counted(len(lane.attempts), 'attempt')}, waited {format_duration(waited)}, "
-        f"ran {format_duration(ran)}"
+        f"{counted(len(lane.attempts), 'attempt')}, waited {format_duration(lane.waited_s(now))}, "
+        f"ran {format_duration(lane.ran_s(now))}"
     )
 
 

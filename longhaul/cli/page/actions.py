@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from longhaul.cli.display.job import cancelled_as, is_stopped, name_of
 from longhaul.cli.display.text import counted
-from longhaul.cli.page.job import find
+from longhaul.cli.sentences import OURS
 from longhaul.cli.target import Target
-from longhaul.domain.backfill import Backfill
-from longhaul.domain.errors import LonghaulError
-from longhaul.domain.lease import Lease
-from longhaul.operations.rerun import why_not
+from longhaul.operations.named import find_at
 from longhaul.operations.tree import unwell
+from longhaul.operations.view import cancelled_as, is_stopped, name_of
 
 _NAMED = 5  # jobs that a result names
 _RUNS_AGAIN = "runs again"
@@ -28,13 +25,7 @@ class Notice:
 class Actions:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._sent: set[tuple[str, int]] = set()  # key and run of what was sent again
-
-    def possible(self, row: Lease) -> str | None:
-        """What a filter can have done to a job: `cancel`, or `rerun` if it did not end well."""
-        if (row.key, row.run) in self._sent:  # its row does not say so
-            return None
-        return possible(row)
+        self.sent: set[tuple[str, int]] = set()  # key and run of what runs again: no row says so
 
     def cancel(self, keys: Sequence[str]) -> Notice:
         """Cancel exactly these jobs, each by itself."""
@@ -56,51 +47,36 @@ class Actions:
             try:
                 self._target.open_stage(row.stage)
                 self._target.rerunner.send(self._target.rerunner.plan(row))
-            except LonghaulError as error:
+            except OURS as error:
                 told.setdefault(str(error), []).append(name_of(row))
             else:
-                self._sent.add((row.key, row.run))
+                self.sent.add((row.key, row.run))
                 told.setdefault(_RUNS_AGAIN, []).append(name_of(row))
         return Notice(_said(told), good=[*told] == [_RUNS_AGAIN])
 
-    def cancel_run(self, key: str) -> Notice:
+    def cancel_run(self, keys: Sequence[str]) -> Notice:
         """Cancel a job and all that descends from it, or the jobs of a backfill."""
-        found, canceller = find(self._target, key), self._target.tree_canceller
-        if found is None:
-            return self.cancel([key])
-        rows = (
-            canceller.cancel_backfill(found)
-            if isinstance(found, Backfill)
-            else canceller.cancel(found)
-        )
-        return Notice(f"{counted(len(rows), 'job')} cancelled")
+        work = find_at(self._target, keys[0])
+        if work is None:
+            return self.cancel(keys)
+        return Notice(f"{counted(len(work.cancel(self._target)), 'job')} cancelled")
 
-    def rerun_dead(self, key: str) -> Notice:
+    def rerun_dead(self, keys: Sequence[str]) -> Notice:
         """Run again what died or was cancelled below a job, itself included, or of a backfill."""
-        found, trees = find(self._target, key), self._target.trees
-        if found is None:
-            return self.rerun([key])
-        tree = trees.walk_backfill(found) if isinstance(found, Backfill) else trees.walk(found)
-        return self.rerun([row.key for row in unwell(tree)])
+        work = find_at(self._target, keys[0])
+        return self.rerun([row.key for row in unwell(work.tree(self._target))] if work else keys)
 
-    def pause(self, stage: str) -> Notice:
+    def pause(self, stages: Sequence[str]) -> Notice:
         """Let no job of a stage start."""
-        target = self._target
+        target, (stage,) = self._target, stages
         target.parts.slots.pause(target.stage(stage), target.parts.clock.now())
         return Notice(f"{stage} is paused: what runs goes on, and messages wait")
 
-    def resume(self, stage: str) -> Notice:
+    def resume(self, stages: Sequence[str]) -> Notice:
         """Let the jobs of a paused stage start again."""
-        target = self._target
+        target, (stage,) = self._target, stages
         target.parts.slots.resume(target.stage(stage), target.parts.clock.now())
         return Notice(f"{stage} goes on: what waits is looked at within half an hour")
-
-
-def possible(row: Lease) -> str | None:
-    """What can be done to a job that did not succeed."""
-    if not row.state.is_terminal and not row.cancel_requested_at:
-        return "cancel"
-    return None if why_not(row) else "rerun"
 
 
 def _said(told: Mapping[str, Sequence[str]]) -> str:

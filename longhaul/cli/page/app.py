@@ -3,7 +3,6 @@
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
@@ -13,24 +12,20 @@ from werkzeug.routing import Map, Rule, Submount
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
-from longhaul.cli.display.job import name_of
-from longhaul.cli.errors import CommandError
-from longhaul.cli.insight.letter_groups import grouped
 from longhaul.cli.page.actions import Actions, Notice
-from longhaul.cli.page.board import MAX_JOBS, WINDOWS, Board, BoardReader
-from longhaul.cli.page.filters import STATES, Filter, read_filter
+from longhaul.cli.page.filters import Filter, read_filter
 from longhaul.cli.page.guard import Guard, refused, secured
-from longhaul.cli.page.job import LINES, LOOKED_AT, MAX_ALIKE, JobReader
+from longhaul.cli.page.job import LINES, JobReader
 from longhaul.cli.page.latest import Seen, Views
-from longhaul.cli.page.listing import Listing, listing
+from longhaul.cli.page.listing import MAX_JOBS, WINDOWS, BoardReader, Listing, listing
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
-from longhaul.cli.sentences import AWS_OR_OURS, sentence
+from longhaul.cli.sentences import AWS_OR_OURS, OURS, sentence
 from longhaul.cli.target import Target
-from longhaul.cli.terminal.selection import find_work
-from longhaul.cli.terminal.selection import job_id as checked_id
-from longhaul.domain.lease import Lease, job_key
 from longhaul.operations.dead_letters import Which
-from longhaul.operations.errors import NoSuchStageError
+from longhaul.operations.look import STATES, status_of
+from longhaul.operations.named import checked_id, find_work
+from longhaul.operations.rerun import possible
+from longhaul.operations.view import name_of
 from longhaul.settings import Stage
 
 MAX_LETTERS = 100
@@ -61,17 +56,17 @@ class _Request(Request):
 class Page:
     """The page about one target."""
 
-    def __init__(self, target: Target, guard: Guard, views: Views | None = None) -> None:
+    def __init__(self, target: Target, guard: Guard) -> None:
         self._target, self.guard = target, guard
-        self._views = views or Views(target.parts.clock.now)
+        self._views = Views(target.parts.clock.now)
         actions = self._actions = Actions(target)
         self._acts: Mapping[str, Callable[[Sequence[str]], Notice]] = {
             "cancel": actions.cancel,
             "rerun": actions.rerun,
-            "cancel-run": lambda keys: actions.cancel_run(keys[0]),
-            "rerun-dead": lambda keys: actions.rerun_dead(keys[0]),
-            "pause": lambda stages: actions.pause(stages[0]),
-            "resume": lambda stages: actions.resume(stages[0]),
+            "cancel-run": actions.cancel_run,
+            "rerun-dead": actions.rerun_dead,
+            "pause": actions.pause,
+            "resume": actions.resume,
         }
         self._addresses = Addresses(guard.root)
         self._templates = environment(self._addresses)
@@ -115,20 +110,13 @@ class Page:
             return refused(why, self._rendered("refused.html", what, request))
         return shown
 
-    def _board(self, window: str) -> Seen[Board]:
-        return self._views.get(("board", window), self._board_readers[window].read)
-
     def _listing(self, window: str, wanted: Filter, page: int) -> Seen[Listing]:
         """A page of what is seen through the window and the filter."""
-        board, leases = self._board(window), self._target.parts.leases
-        first = board.value
-        if first is None:
-            return Seen(None, None, board.problem)
-        seen = self._views.get(
+        read = self._board_readers[window].read
+        return self._views.get(
             ("jobs", window, wanted, page),
-            lambda: listing(self._board(window).value or first, wanted, page, leases),
+            lambda: listing(self._target, read(), wanted, page),
         )
-        return replace(seen, at=board.at, problem=board.problem or seen.problem)
 
     def _runs(self, request: Request) -> Response:
         window, wanted = _window(request.args), read_filter(request.args)
@@ -148,19 +136,20 @@ class Page:
             "most_acts": MAX_ACTS,
         }
 
-    def _possible(self, seen: Seen[Listing], wanted: Filter) -> Sequence[tuple[str, Lease]]:
+    def _possible(self, seen: Seen[Listing], wanted: Filter) -> Sequence[tuple[str, Any]]:
         """What can be done to which of the jobs that a filter lets through."""
-        rows = wanted.choose(seen.value.board.jobs) if wanted and seen.value else []
-        return [(what, row) for row in rows if (what := self._actions.possible(row))]
+        rows = seen.value.board.choose(wanted.wanted) if wanted and seen.value else []
+        sent = self._actions.sent
+        rows = [row for row in rows if (row.key, row.run) not in sent]
+        return [(what, row) for row in rows if (what := possible(row))]
 
     def export(self, window: str) -> str:
         """The first page as a file of its own, which loads nothing and can do nothing.
 
         It has the jobs that are open, and those that ended within the window.
         """
-        wanted = read_filter({})
-        board = self._board_readers[window].read()
-        shown = listing(board, wanted, 1, self._target.parts.leases, MAX_EXPORTED)
+        wanted, board = Filter(), self._board_readers[window].read()
+        shown = listing(self._target, board, wanted, 1, MAX_EXPORTED)
         values = self._listed(Seen(shown, board.now), window, wanted)
         return still(self._rendered("runs.html", values), self._static["page.css"][0].decode())
 
@@ -170,7 +159,7 @@ class Page:
         find = request.args.get("find", "").strip()[:_MAX_FIND]
         reader = JobReader(self._target, key, attempt, find)
         seen = self._views.get(("job", key, attempt, find), reader.read)
-        if seen.value is not None and "backfill" in seen.value:
+        if seen.value is not None and seen.value["backfill"]:
             return self._html("backfill.html", request, {"seen": seen, "most": MAX_VALUES})
         stage, _, job_id = key.partition("#")
         values = {
@@ -179,8 +168,6 @@ class Page:
             "stage": stage,
             "job_id": job_id,
             "most": LINES,
-            "most_runs": MAX_ALIKE,
-            "looked_at": LOOKED_AT,
             "attempt": attempt,
             "find": find,
         }
@@ -193,7 +180,7 @@ class Page:
         text = request.args.get("id", "").strip()
         try:
             found = find_work(self._target, text, None)
-        except CommandError:
+        except OURS:
             return redirect(self._addresses.of("/", window="7d", text=text), 303)
         return redirect(self._addresses.of_job(found.key), 303)
 
@@ -203,14 +190,13 @@ class Page:
         with closing(self._target.dead_letters.look(stage, Which())) as received:
             found = list(islice(received, MAX_LETTERS + 1))
         letters = found[:MAX_LETTERS]
-        keys = [job_key(stage.name, each.job_id) for each in letters if each.job_id]
-        rows = {row.job_id: row for row in self._target.parts.leases.load_many(keys).values()}
+        keys = [f"{stage.name}#{each.job_id}" for each in letters if each.job_id]
+        rows = self._target.parts.leases.load_many(keys).values()
         values = {
             "stage": stage.name,
             "now": self._target.parts.clock.now(),
             "letters": letters,
-            "rows": rows,
-            "groups": grouped(letters, rows),
+            "rows": {row.job_id: (row, status_of(self._target, row)) for row in rows},
             "more": len(found) > MAX_LETTERS,
         }
         return self._html("letters.html", request, values)
@@ -291,7 +277,7 @@ class Page:
     def _stage(self, name: str | None) -> Stage:
         try:
             return self._target.stage(name or None)
-        except NoSuchStageError as error:
+        except OURS as error:
             raise NotFound(str(error)) from None
 
     def _about(self, what: str, given: MultiDict[str, str]) -> tuple[str, Sequence[str]]:
@@ -305,8 +291,8 @@ class Page:
 
     def _key(self, stage: str | None, job_id: str = "") -> str:
         try:
-            return job_key(self._stage(stage).name, checked_id(job_id))
-        except CommandError as error:
+            return f"{self._target.stage(stage or None).name}#{checked_id(job_id)}"
+        except OURS as error:
             raise NotFound(str(error)) from None
 
     def _html(

@@ -1,25 +1,20 @@
 """Which of the jobs a person wants to see."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from werkzeug.exceptions import BadRequest
 
-from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import Lease
+from longhaul.operations.look import STATES, Wanted
 
-STATES: Final = ("RUNNING", "RELEASED", "CANCELLING", "SUCCEEDED", "DEAD", "CANCELLED")
 _FIELDS: Final = ("stage", "state", "text")
 _MAX_CHARS: Final = 256
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Empty fields let all through.
-
-    `text` is a part of a job's id, label, tags (`NAME=VALUE`) or error, in any case.
-    """
+    """Empty fields let all through; `text` as of `Wanted`."""
 
     stage: str = ""
     state: str = ""
@@ -35,16 +30,11 @@ class Filter:
         given = {name: getattr(self, name) for name in _FIELDS}
         return {name: value for name, value in given.items() if value}
 
-    def choose(self, rows: Iterable[Lease]) -> list[Lease]:
-        """Those that it lets through, in their order."""
-        text = self.text.lower()
-        return [
-            row
-            for row in rows
-            if self.stage in ("", row.stage)
-            and self.state in ("", shown_state(row))
-            and any(text in each.lower() for each in _texts(row))
-        ]
+    @property
+    def wanted(self) -> Wanted:
+        """The jobs that it lets through."""
+        states = (self.state,) if self.state else STATES
+        return Wanted(states=states, stage=self.stage, text=self.text)
 
 
 def read_filter(given: Mapping[str, str]) -> Filter:
@@ -59,8 +49,3 @@ def read_filter(given: Mapping[str, str]) -> Filter:
     if read.state and read.state not in STATES:
         raise BadRequest(f"state is one of {', '.join(STATES)}")
     return read
-
-
-def _texts(row: Lease) -> Iterator[str]:
-    yield from (row.job_id, row.label or "", row.last_class or "", row.last_error or "")
-    yield from (f"{name}={value}" for name, value in row.tags.items())

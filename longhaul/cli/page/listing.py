@@ -1,22 +1,48 @@
-"""A page of the runs and jobs that a filter lets through, with the lanes of its timeline."""
+"""The first page: the stages, and the runs and jobs that a filter lets through."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from math import ceil
-from typing import Final, TypeVar
+from typing import Any, Final
 
-from longhaul.cli.insight.runs import Run, run_of, runs
-from longhaul.cli.insight.timeline import Lane, lane, together
-from longhaul.cli.page.board import Board
 from longhaul.cli.page.filters import Filter
-from longhaul.domain.history import AttemptRecord, latest
-from longhaul.domain.lease import Lease, State
-from longhaul.ports import Leases
+from longhaul.cli.target import Target
+from longhaul.operations.look import Look, Wanted, look, status_of
+from longhaul.operations.runs import Run, run_of, runs
+from longhaul.operations.timeline import Lane, lanes_of, together
+from longhaul.operations.view import JobStatus
 
-T = TypeVar("T")
+WINDOWS: Final[Mapping[str, timedelta]] = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "1d": timedelta(days=1),
+    "7d": timedelta(days=7),
+}
+"""The choices of how long ago the ended jobs may have ended."""
+
+MAX_JOBS: Final = 5_000
+"""The most open jobs, and as many ended ones, of which the page knows."""
 
 PER_PAGE: Final = 100
 """Runs of a page, and jobs: what a browser holds, and what it is sent every two seconds."""
+
+
+class BoardReader:
+    """Looks at the jobs, and keeps the rows that cannot change any more."""
+
+    def __init__(self, target: Target, window: timedelta) -> None:
+        self._target = target
+        self._wanted = Wanted(ended_within=window)
+        self._seen: Look | None = None
+
+    def read(self) -> Look:
+        """Calls AWS: docs/operations.md has the calls."""
+        known = {row.key: row for row in self._seen.ended} if self._seen else {}
+        stages = self._target.settings.stages
+        self._seen = look(self._target, stages, self._wanted, MAX_JOBS, known)
+        return self._seen
 
 
 @dataclass(frozen=True)
@@ -29,63 +55,68 @@ class Listing:
         pages: How many there are; the last ones may have no runs.
         runs: Its runs.
         all_runs: How many runs there are on all pages.
-        jobs: Its jobs, of which the first is number `first` of all.
+        jobs: The rows of its jobs, of which the first is number `first` of all, and how they stand.
         all_jobs: How many jobs there are on all pages.
         first: See `jobs`.
         dead: The keys of the roots of whose runs a job is dead.
         lanes: The timeline of its runs.
     """
 
-    board: Board
+    board: Look
     page: int
     pages: int
     runs: Sequence[Run]
     all_runs: int
-    jobs: Sequence[Lease]
+    jobs: Sequence[tuple[Any, JobStatus]]
     all_jobs: int
     first: int
     dead: Collection[str]
     lanes: Sequence[Lane]
 
+    @property
+    def said(self) -> str:
+        """The board as a sentence."""
+        states = Counter(row.state.value for row in self.board.open)
+        queued = sum(each.queued for each in self.board.stages)
+        dead = sum(each.of_the_dead for each in self.board.stages)
+        return (
+            f"{states['RUNNING']} running, {states['RELEASED']} between attempts, "
+            f"about {queued} queued, {dead} dead letters"
+        )
+
 
 def listing(
-    board: Board, wanted: Filter, page: int, leases: Leases, per_page: int = PER_PAGE
+    target: Target, board: Look, wanted: Filter, page: int, per_page: int = PER_PAGE
 ) -> Listing:
     """One page of one filter. Calls AWS for the attempts of jobs that were tried again."""
-    rows = wanted.choose(board.jobs)
+    rows = board.choose(wanted.wanted)
     chosen = {run_of(row) for row in rows}
     stages = [each.stage.name for each in board.stages]
     found = [run for run in runs(board.jobs, stages) if run.key in chosen]
     pages = max(1, ceil(len(rows) / per_page))
     page = min(page, pages)
-    shown = _part(found, page, per_page)
-    # Of most jobs the row has the only attempt.
-    retried = [row for run in shown for row in run.jobs if row.attempt.number > 1]
-    attempts = leases.history(retried[:per_page])
+    first = (page - 1) * per_page
+    shown = found[first : first + per_page]
     return Listing(
         board=board,
         page=page,
         pages=pages,
         runs=shown,
         all_runs=len(found),
-        jobs=_part(rows, page, per_page),
+        jobs=[(row, status_of(target, row, board.uses)) for row in rows[first : first + per_page]],
         all_jobs=len(rows),
-        first=(page - 1) * per_page + 1,
-        dead={row.root for row in board.jobs if row.state is State.DEAD},
-        lanes=[each for run in shown for each in _lanes(run, attempts)],
+        first=first + 1,
+        dead={row.root for row in board.jobs if row.state == "DEAD"},
+        lanes=list(_lanes(target, shown)),
     )
 
 
-def _part(all_of_them: Sequence[T], page: int, size: int) -> Sequence[T]:
-    return all_of_them[(page - 1) * size : page * size]
-
-
-def _lanes(run: Run, known: Mapping[str, Sequence[AttemptRecord]]) -> Iterator[Lane]:
-    """A lane for each stage."""
-    of: dict[str, list[Lane]] = {stage: [] for stage in run.stages}
-    for row in run.jobs:
-        alone = [latest(row)] if row.is_begun else []
-        of[row.stage].append(lane(row, known.get(row.key, alone)))
-    lanes = {stage: each for stage, each in of.items() if each}
-    for stage, each in lanes.items():
-        yield together(each, run.name if len(lanes) == 1 else f"{run.name}/{stage}")
+def _lanes(target: Target, shown: Sequence[Run]) -> Iterator[Lane]:
+    """A lane for each stage of a run."""
+    found: dict[tuple[str, str], list[Lane]] = {}
+    for each in lanes_of(target, [row for run in shown for row in run.jobs]):
+        found.setdefault((run_of(each.row), each.row.stage), []).append(each)
+    for run in shown:
+        lanes = {stage: found[run.key, stage] for stage in run.stages if (run.key, stage) in found}
+        for stage, parts in lanes.items():
+            yield together(parts, run.name if len(lanes) == 1 else f"{run.name}/{stage}")

@@ -11,15 +11,14 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from longhaul.cli.display import attempt, dead_letter, job
+from longhaul.cli.display import attempt, dead_letter
+from longhaul.cli.display.job import why_of
 from longhaul.cli.display.slots import set_by_operator
 from longhaul.cli.display.text import age, moment_text, printable, size_text
 from longhaul.cli.display.timeline_html import CSS, timeline_html
-from longhaul.cli.insight.runs import run_of
-from longhaul.cli.insight.timeline import Lane, lane
-from longhaul.cli.insight.tree_graph import bar, worst
-from longhaul.cli.page.actions import possible
-from longhaul.domain.job_state import shown_state
+from longhaul.operations.rerun import possible
+from longhaul.operations.runs import bar, run_of, worst
+from longhaul.operations.timeline import Lane
 from longhaul.operations.tree import progress, unwell
 
 _HERE = Path(__file__).parent
@@ -67,20 +66,15 @@ def environment(addresses: Addresses) -> Environment:
         "moment": moment_text,
         "timeline": _timeline,
         "lane_url": lambda lane: addresses.of_job(run_of(lane.row)),
-        "lane_of": lane,
         "attempt_columns": attempt.COLUMNS,
         "attempt_cells": attempt.row_of,
         "letter_cells": dead_letter.row_of,
-        "fraction_of": job.fraction_of,
-        "phase_of": job.phase_of,
-        "why_of": job.why_of,
+        "why_of": why_of,
         "possible": possible,
         "age": age,
         "bar_of": bar,
         "worst_of": lambda tree: worst(job.state for job in tree.all()),
         "set_by_operator": set_by_operator,
-        "name_of": job.name_of,
-        "state_of": shown_state,
         "progress_of_tree": progress,
         "unwell": unwell,
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.tables.reader import TableReader
+from longhaul.operations.tables import TableReader
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -61,7 +61,7 @@ def query(reader: TableReader, text: str, limit: int, *, as_json: bool) -> Answe
             return Answer(columns, done.fetchall(), left_out)
         except duckdb.CatalogException as error:
             why = str(error).partition("\n")[0]
-            there = ", ".join(map(str, reader.all())) or "none yet"
+            there = ", ".join(reader.names()) or "none yet"
             raise CommandError(
                 f"the query cannot run: {why} Tables: {there}", ExitStatus.USAGE
             ) from error
@@ -109,11 +109,10 @@ def _bring(
     """
     if database and database not in reader.databases:
         return ()
-    entry = reader.look(database, name)
-    if entry is None:
+    table = reader.look(database, name)
+    if table is None:
         return ()
-    table = reader.table(entry)
-    fields = table.schema().fields
+    fields, entry = table.schema().fields, ".".join(table.name())
     # pyiceberg reads a null of such a type as an empty list.
     columns = [each.name for each in fields if not _holds_nested_list(each.field_type)]
     scan = table.scan(selected_fields=tuple(columns))
@@ -127,7 +126,7 @@ def _bring(
         connection.register("rows of a table", scan.to_arrow_batch_reader())
     except (FileNotFoundError, NotImplementedError, ValueError) as error:
         raise CommandError(f"{entry} cannot be read: {error}") from error
-    created = f"{_identifier(entry.database)}.{_identifier(entry.name)}"
+    created = ".".join(map(_identifier, table.name()))
     connection.execute(f'CREATE TABLE {created} AS FROM "rows of a table"')
     connection.unregister("rows of a table")
     return [f"{entry}.{each.name}" for each in fields if each.name not in columns]

@@ -166,10 +166,3 @@ NewerThan = Annotated[
         help="Only what is at most that old, such as 30m.",
     ),
 ]
-
-Most = Annotated[
-    int,
-    typer.Option(
-        "--most", min=1, max=MANY, help="At most this many jobs: open ones, then the latest."
-    ),
-]

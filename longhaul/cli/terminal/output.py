@@ -62,7 +62,17 @@ class Output:
             for row in [columns, *rows] if always_headed else rows:
                 self.write("\t".join(printable(cell) for cell in row))
             return
-        self.data.print(table_of(columns, rows))
+        shown = [[printable(cell) for cell in row] for row in rows]
+        self.data.print(Table(columns, shown, STYLES))
+
+    def jobs(self, rows: Iterable[Sequence[str]]) -> None:
+        """Jobs, as `display.job.row_of` has them: by names on a terminal, by ids in a pipe."""
+        from longhaul.cli.display.job import COLUMNS  # noqa: PLC0415 - loads all settings
+
+        if self.data.is_terminal:
+            self.table(("job", *COLUMNS[2:]), [[name, *rest] for name, _, _, *rest in rows])
+        else:
+            self.table(COLUMNS, (ids for _, *ids in rows))
 
     def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Names and values, aligned."""
@@ -93,7 +103,3 @@ class Output:
 def is_interactive() -> bool:
     """Whether there is a person to ask: stdin is a terminal."""
     return sys.stdin.isatty()
-
-
-def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    return Table(columns, [[printable(cell) for cell in row] for row in rows], STYLES)

@@ -10,7 +10,6 @@ from werkzeug.test import Client, TestResponse
 
 from longhaul.cli.page.app import Page
 from longhaul.cli.page.guard import Guard
-from longhaul.cli.page.latest import Views
 from longhaul.cli.target import Target
 from tests.cli.conftest import PLACE, World
 from tests.cli.page.scenes import three_stages
@@ -70,17 +69,17 @@ def _below(path: str) -> str:
     return path if path.startswith(ROOT) else f"{ROOT}{path}"
 
 
-def visitor_of(target: Target, world: World) -> Visitor:
+def visitor_of(target: Target) -> Visitor:
     guard = Guard(PORT, ROOT.removeprefix("/"))
-    return Visitor(Client(Page(target, guard, Views(world.clock.now, spawn=lambda work: work()))))
+    return Visitor(Client(Page(target, guard)))
 
 
 @pytest.fixture
-def visitor(world: World, target: Target) -> Visitor:
-    return visitor_of(target, world)
+def visitor(target: Target) -> Visitor:
+    return visitor_of(target)
 
 
 @pytest.fixture
 def pipeline(world: World) -> Visitor:
     three_stages(world)
-    return visitor_of(Target(PLACE, None), world)
+    return visitor_of(Target(PLACE, None))

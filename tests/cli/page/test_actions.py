@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from longhaul.domain.lease import State
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BODY, BUCKET
 from tests.cli.conftest import World
@@ -50,12 +49,6 @@ def test_cancelling_a_running_job_marks_it_and_shows_that_at_once(
     assert row.cancel_requested_at == world.clock.now()
 
 
-def test_cancelling_a_job_between_attempts_ends_it_at_once(world: World, visitor: Visitor) -> None:
-    world.end(world.claim("job"), OutcomeClass.FAILED)
-    assert "✓ job: cancelled" in words(visitor.do("/do/cancel", key="main#job"))
-    assert world.state("job") is State.CANCELLED
-
-
 def test_a_job_that_has_ended_meanwhile_is_reported_and_left_alone(
     world: World, visitor: Visitor
 ) -> None:
@@ -74,18 +67,6 @@ def test_a_job_that_has_ended_runs_again_with_the_button(
     (message,) = world.queued()
     assert message["MessageAttributes"]["job_id"]["StringValue"] == "job"
     assert json.loads(message["Body"]) == BODY
-
-
-@pytest.mark.parametrize(
-    ("job_id", "why"), [("running", "it is running"), ("nobody", "nothing is known of it")]
-)
-def test_a_job_that_cannot_be_rerun_says_why(
-    world: World, visitor: Visitor, job_id: str, why: str
-) -> None:
-    world.claim("running")
-    answer = visitor.post("/do/rerun", key=f"main#{job_id}")
-    assert f"✗ {job_id}: {why}" in words(visitor.get(answer.headers["Location"]).text)
-    assert world.queued() == []
 
 
 def test_what_cannot_run_again_keeps_no_other_from_it_and_says_why(
@@ -169,12 +150,3 @@ def test_an_act_on_what_is_no_job_does_nothing(
     form = {} if key is None else {"key": key, "stage": key or "nowhere"}
     assert visitor.post(path, **(form or {"stage": "nowhere"})).status_code == 404
     assert not world.aws.gate.counts
-
-
-def test_only_recent_results_are_kept(world: World, visitor: Visitor) -> None:
-    world.claim("job")
-    first = visitor.post("/do/cancel", key="main#job").headers["Location"]
-    assert "being stopped" in visitor.read(first)
-    for _ in range(50):
-        visitor.post("/do/cancel", key="main#job")
-    assert "being stopped" not in visitor.read(first)

@@ -69,36 +69,3 @@ def test_what_died_of_it_runs_again_after_a_question(world: World, visitor: Visi
     )
     ids = [each["MessageAttributes"]["job_id"]["StringValue"] for each in world.queued()]
     assert sorted(ids) == ["oct/2026-10-04", "oct/2026-10-08"]
-
-
-def test_where_none_of_it_has_died_the_page_calls_no_rerun_done(
-    world: World, visitor: Visitor
-) -> None:
-    backfill(world, 1, 1)
-    did = words(visitor.do("/do/rerun-dead", key="main#oct"))
-    assert "none has died or was cancelled" in did
-    assert "runs again" not in did
-
-
-def test_a_refresh_of_a_cancelled_backfill_that_goes_on_says_so(
-    world: World, visitor: Visitor
-) -> None:
-    backfill(world, 2, 2, left=3)
-    visitor.do("/do/cancel-run", key="main#oct")
-    world.clock.advance(60)
-    now = world.clock.now()
-    assert world.parts.backfills.note_begun("main#oct", ["2026-10-05", "2026-10-06"], now, now)
-    said = words(visitor.read("/job", **NAME))
-    assert "2 more were still to be sent" in said
-
-
-def test_a_cancel_before_it_began_does_not_hide_it(world: World, visitor: Visitor) -> None:
-    """Its mark is under the key that the name would have as a job."""
-    world.run("cancel", "oct", "--stage", "main", "--only")
-    world.clock.advance(1)
-    backfill(world, 4, 2, left=7)
-    assert "7 more were still to be sent" in words(visitor.read("/job", **NAME))
-    assert visitor.get("/find", id="oct").status_code == 303
-    assert "Cancel the run of oct?" in words(visitor.read("/ask/cancel-run", key="main#oct"))
-    did = words(visitor.do("/do/cancel-run", key="main#oct"))
-    assert "✓ 3 jobs cancelled" in did

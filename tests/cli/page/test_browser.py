@@ -17,13 +17,11 @@ from tests.chromium import CONTRAST, MARKS, chromium, playwright
 from tests.cli.conftest import World
 from tests.cli.page.scenes import (
     EVIL,
-    backfill,
     busy,
     crowd,
     dead,
     hourly,
     member_id,
-    multitude,
     started,
     three_stages,
     tree,
@@ -342,21 +340,6 @@ def test_the_timeline_of_a_job_begins_with_the_present(
         assert left == right - window
 
 
-def test_the_parts_of_a_name_stand_in_its_own_direction(
-    world: World, opened: Callable[..., Any]
-) -> None:
-    world.claim(
-        "job-1", label="\u05e9\u05dc\u05d5\u05dd \u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd"
-    )
-    world.claim("job-2", label="another-name-of-a-job")
-    page = opened()
-    lefts = page.evaluate(
-        "[...document.querySelectorAll('.tl-head')].map(head =>"
-        " head.getBoundingClientRect().left < head.nextSibling.getBoundingClientRect().left)"
-    )
-    assert sorted(lefts) == [False, True]
-
-
 def test_a_paused_page_does_not_refresh(world: World, opened: Callable[..., Any]) -> None:
     page = opened()
     page.get_by_role("button", name="Pause updates").click()
@@ -407,32 +390,6 @@ def test_a_server_on_another_port_learns_no_way_in(opened: Callable[..., Any]) -
         page.evaluate("fetch('/fetched')")
         other.shutdown()
     assert seen == [(None, None), (None, f"{address}/left")]
-
-
-def test_ten_thousand_jobs_are_few_elements_and_are_leafed_through(
-    world: World, opened: Callable[..., Any]
-) -> None:
-    multitude(world, 10_000)
-    for n in range(3):
-        dead(world, f"broken-{n}", EVIL)
-    page = opened("/?window=7d", viewport={"width": 1400, "height": 900})
-    page.set_default_timeout(120_000)  # the fakes look at each job for each page of keys
-    page.wait_for_selector("#pages >> text=jobs 1 to 100 of 2,000")
-    assert page.evaluate("document.querySelectorAll('*').length") < 6_000
-    page.evaluate("window.mark = 1")
-    while page.locator("#reading:has-text('still being read')").count():
-        asked = page.locator("#as-of").text_content()
-        world.clock.advance(2)
-        page.wait_for_function(OTHER_THAN, arg=asked)
-    assert page.evaluate("window.mark") == 1
-    page.get_by_role("link", name="Last").first.click()
-    page.wait_for_selector("#pages >> text=jobs 10,001 to 10,003 of 10,003")
-    assert page.locator("#jobs tbody tr").count() == 3
-    page.get_by_role("link", name="Previous").first.click()
-    page.wait_for_selector("#pages >> text=jobs 9,901 to 10,000")
-    page.get_by_label("Text").fill("tenth")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#bulk >> text=1,000 jobs match.")
 
 
 def picture(page: Any, name: str) -> None:
@@ -491,37 +448,3 @@ def test_a_tree_unfolds_stays_unfolded_and_fits_a_narrow_window(
     page.wait_for_function("innerWidth === 1400")
     boxes = [page.locator("#tree .box").nth(n).bounding_box() for n in range(3)]
     assert boxes[0]["x"] < boxes[1]["x"] < boxes[2]["x"]
-
-
-def test_what_a_filter_shows_runs_again_after_a_question(
-    world: World, opened: Callable[..., Any]
-) -> None:
-    for n in range(3):
-        dead(world, f"day-{n}", EVIL)
-    dead(world, "other", "why")
-    page = opened()
-    page.get_by_label("Text").fill("day-")
-    page.keyboard.press("Enter")
-    page.get_by_role("link", name="Rerun 3 of them").click()
-    page.get_by_role("dialog").get_by_role("button", name="Rerun them").click()
-    page.wait_for_selector("#notice >> text=runs again")
-    assert len(world.queued()) == 3
-
-
-def test_a_backfill_is_found_by_its_name_unfolds_and_is_cancelled(
-    world: World, opened: Callable[..., Any]
-) -> None:
-    backfill(world, 28, 9, left=3)
-    page = opened(viewport={"width": 400, "height": 900})
-    page.locator("#runs").get_by_role("link", name="oct", exact=True).click()
-    page.wait_for_selector("#tree .box")
-    page.get_by_text("Jobs of main").click()
-    assert page.locator("#tree details li").count() == 28
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.get_by_role("link", name="Cancel the run").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
-    page.wait_for_selector("#notice >> text=20 jobs cancelled")
-    page.get_by_label("Job or backfill").fill("oct/2026-10-01")
-    page.get_by_role("button", name="Find").click()
-    page.get_by_role("link", name="oct", exact=True).click()
-    page.wait_for_selector("#tree .box")

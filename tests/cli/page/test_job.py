@@ -1,20 +1,15 @@
 """The page of a job."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
-from longhaul.domain.results import Results
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from simulation.aws.service import Answer, Call, Proceed
-from tests.builders import OUTPUT, running
 from tests.cli.conftest import World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, words
 from tests.cli.page.scenes import EVIL, started, succeeded
@@ -83,8 +78,8 @@ def test_a_request_that_is_no_json_or_is_gone_causes_no_error(
     world: World, visitor: Visitor
 ) -> None:
     lease = world.claim("odd")
-    world.parts.requests.put(lease.request_ref, Message("x" * 70_000, {}))
-    assert "… and 4464 more characters" in visitor.read("/job", stage="main", id="odd")
+    world.parts.requests.put(lease.request_ref, Message("no JSON", {}))
+    assert "None is stored." in visitor.read("/job", stage="main", id="odd")
     gone = world.claim("gone")
     world.aws.s3.delete_object(Bucket="longhaul-data", Key=gone.request_ref)
     assert "None is stored." in visitor.read("/job", stage="main", id="gone")
@@ -125,8 +120,8 @@ def test_a_look_reads_row_log_root_and_request(world: World, visitor: Visitor) -
     world.aws.gate.counts.clear()
     visitor.read("/job", stage="main", id="job")
     assert dict(world.aws.gate.counts) == {
-        "dynamodb.GetItem": 2,
-        "dynamodb.BatchGetItem": 1,  # its attempts
+        "dynamodb.BatchGetItem": 1,
+        "dynamodb.GetItem": 1,  # the root
         "s3.GetObject": 1,
         "logs.GetLogEvents": 1,
     }
@@ -171,47 +166,3 @@ def test_what_is_looked_for_is_a_page_or_a_filter_of_the_list(
     world.claim("both")
     world.claim("both", of=clean)
     assert pipeline.get("/find", id=text).headers["Location"] == f"{ROOT}/{found}"
-
-
-def measured(world: World, job_id: str, seconds: float, rows: int, **metrics: float) -> Lease:
-    """A success of `flights_clean` that wrote and measured something."""
-    row = world.claim(job_id)
-    world.clock.advance(seconds)
-    output = replace(OUTPUT, results=Results(rows={".": rows}, metrics=metrics))
-    return world.end(
-        world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED, ""
-    )
-
-
-def test_what_its_last_successes_took_wrote_and_measured_is_compared(
-    world: World, visitor: Visitor
-) -> None:
-    for n, rows in enumerate((1_200, 900, 1_500)):
-        measured(world, f"day-{n}", 60 + 30 * n, rows, bad_rows=float(n), share=0.25 * n)
-    page = visitor.read("/job", stage="main", id="day-1")
-    assert (
-        "Job Ended seconds rows metric bad_rows metric share day-2 0s ago 120 1,500 2 0.5"
-    ) in words(page)
-    meters = [(each["min"], each["max"], each["value"]) for each in Elements(page).of("meter")]
-    assert meters[:2] == [("0", "120.0", "120.0"), ("0", "1500.0", "1500.0")]
-    assert page.count('<tr data-key="main#day-1" aria-current="true">') == 1
-
-
-def test_other_jobs_and_a_single_success_compare_nothing(world: World, visitor: Visitor) -> None:
-    measured(world, "day-1", 60, 5)
-    world.end(world.claim("dead"), OutcomeClass.PERMANENT)
-    sql = running().input.model_copy(update={"job": "sql"})
-    world.end(world.claim("other", execution_input=sql.model_dump_json()), OutcomeClass.SUCCEEDED)
-    assert "<meter" not in visitor.read("/job", stage="main", id="day-1")
-
-
-def test_successes_are_looked_up_once_a_minute(world: World, visitor: Visitor) -> None:
-    for n in range(3):
-        measured(world, f"day-{n}", 60, n)
-    visitor.read("/job", stage="main", id="day-1")
-    world.aws.gate.counts.clear()
-    world.clock.advance(2)
-    visitor.read("/job", stage="main", id="day-1")
-    assert "dynamodb.Query" not in world.aws.gate.counts
-    measured(world, "day-3", 60, 7)
-    assert "day-3" in visitor.read("/job", stage="main", id="day-1")

@@ -27,22 +27,17 @@ def test_only_this_page_receives_letters_and_it_does_not_refresh(
     assert world.aws.gate.counts["sqs.ReceiveMessage"] > 0
 
 
-def test_what_died_of_the_same_is_a_group_of_which_the_dead_run_again(
-    world: World, visitor: Visitor
-) -> None:
-    rows = [dead(world, f"day-{n}", f"missing input: s3://b/{n}.csv") for n in range(4)]
-    world.again(rows[3])
+def test_a_job_that_is_still_dead_of_a_letter_runs_again(world: World, visitor: Visitor) -> None:
+    rows = [dead(world, f"day-{n}", f"missing input: s3://b/{n}.csv") for n in range(3)]
+    world.again(rows[2])
     # A conflict tells of another request under the id of a dead job.
     world.bury("day-0", "conflicting_job_id", "day-0 is another request")
     page = visitor.read("/dead-letters", stage="main")
-    assert "4 permanent missing input: … Rerun 3" in words(page)
-    assert "day-3 ▶ running permanent" in words(page)
+    assert "day-2 ▶ running permanent" in words(page)
     links = [str(each["href"]) for each in Elements(page).of("a") if "data-ask" in each]
-    assert keys_asked(visitor.read(links[0])) == ["main#day-0", "main#day-1", "main#day-2"]
-    assert len(links) == 4  # the group's, and one for each of these
-    visitor.do("/do/rerun", key=["main#day-1"])
-    (queued,) = world.queued()
-    assert queued["MessageAttributes"]["job_id"]["StringValue"] == "day-1"
+    assert [keys_asked(visitor.read(each)) for each in links] == [["main#day-0"], ["main#day-1"]]
+    same = visitor.read("/", window="7d", state="DEAD", text="missing input")
+    assert "Rerun 2 of them" in words(same)
 
 
 def test_a_long_list_of_letters_is_cut_and_says_so(world: World, visitor: Visitor) -> None:

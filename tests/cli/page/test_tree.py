@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from longhaul.cli.insight.tree_graph import columns
+from longhaul.operations.runs import columns
 from longhaul.trees import TreeJob
 from tests.builders import stage
 from tests.cli.conftest import World

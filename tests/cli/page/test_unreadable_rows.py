@@ -45,7 +45,7 @@ def test_such_a_row_is_shown_as_unreadable(
         ExpressionAttributeValues={":v": value},
     )
 
-    visitor = visitor_of(target, world)
+    visitor = visitor_of(target)
     assert visitor.get("/").status_code == 200
     assert SAID in words(visitor.get("/job", stage="main", id="evil").text)
     told = world.run("status", "evil")

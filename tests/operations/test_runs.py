@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from longhaul.cli.insight.runs import runs
 from longhaul.domain.lineage import Lineage
+from longhaul.operations.runs import runs
 from tests.builders import running
 
 

@@ -1,4 +1,4 @@
-"""Options of the form NAME=VALUE."""
+"""Requests as the options of a command describe them."""
 
 import json
 import re
@@ -29,7 +29,30 @@ def pairs(
     return values
 
 
-def outputs(texts: Sequence[str] | None) -> dict[str, Any]:
+def request_fields(
+    *,
+    inputs: Sequence[str] | None,
+    output: Sequence[str] | None,
+    params: Sequence[str] | None,
+    tags: Sequence[str] | None = None,
+    **fields: Any,  # noqa: ANN401 - the other options of a request
+) -> dict[str, Any]:
+    """The request that the options describe; empty without any.
+
+    Raises:
+        CommandError: an option is no pair, or comes twice.
+    """
+    values = {
+        **fields,
+        **_outputs(output),
+        "inputs": pairs("--input", inputs),
+        "params": pairs("--param", params, json_or_text),
+        "tags": pairs("--tag", tags),
+    }
+    return {name: value for name, value in values.items() if value not in (None, {})}
+
+
+def _outputs(texts: Sequence[str] | None) -> dict[str, Any]:
     """The fields `output` and `outputs` of a request, as far as they are given.
 
     Raises:

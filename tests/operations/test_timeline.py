@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from longhaul.cli.insight.timeline import Lane, SegmentKind, lane, outcome, span
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
+from longhaul.operations.timeline import Lane, lane, outcome, span
 from tests.builders import NOW, changed, planned, record, running
 
 
@@ -47,7 +47,7 @@ def test_a_retry_is_a_wait_an_attempt_a_back_off_and_a_running_attempt() -> None
         ("running", 150, None),
     ]
     assert shown.ended_at is None
-    assert shown.seconds(at(200), SegmentKind.RUNNING) == 60 + 50
+    assert (shown.waited_s(at(200)), shown.ran_s(at(200))) == (45, 155)
     assert span([shown], at(200)) == (at(0), at(200))
 
 

@@ -9,13 +9,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal
 
-from longhaul.cli.insight.tree_graph import ORDER
-from longhaul.domain.history import AttemptRecord
+from longhaul.domain.history import AttemptRecord, latest
 from longhaul.domain.job_state import shown_state
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.operations.runs import ORDER
+from longhaul.operations.view import name_of
+
+if TYPE_CHECKING:
+    from longhaul.operations.stack import Stack
+
+_PAGE: Final = 100  # jobs
 
 Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]
 
@@ -53,16 +60,20 @@ class Lane:
     attempts: Sequence[AttemptRecord]
     segments: Sequence[Segment]
     ended_at: datetime | None
-    name: str | None = None
+    name: str
     jobs: int = 1
 
     @property
     def begin(self) -> datetime:
         return min((each.begin for each in self.segments), default=self.row.attempt.claimed_at)
 
-    def seconds(self, now: datetime, *kinds: SegmentKind) -> float:
-        """The total of its segments of these kinds."""
-        return sum(each.seconds(now) for each in self.segments if each.kind in kinds)
+    def waited_s(self, now: datetime) -> float:
+        """For how long it waited in all, before attempts and between them."""
+        return sum(each.seconds(now) for each in self.segments if each.record is None)
+
+    def ran_s(self, now: datetime) -> float:
+        """The length of its attempts in all."""
+        return sum(each.seconds(now) for each in self.segments if each.record is not None)
 
 
 def lane(row: Lease, attempts: Sequence[AttemptRecord]) -> Lane:
@@ -81,7 +92,19 @@ def lane(row: Lease, attempts: Sequence[AttemptRecord]) -> Lane:
         attempts,
         segments,
         row.ended_at if row.state.is_terminal else None,
+        name_of(row),
     )
+
+
+def lanes_of(stack: "Stack", rows: Iterable[Lease]) -> Iterator[Lane]:
+    """The lanes of jobs with all their remembered attempts, read a hundred jobs at a time."""
+    wanted = iter(rows)
+    while page := list(islice(wanted, _PAGE)):
+        # Of most jobs the row has the only attempt.
+        alone = {row.key: [latest(row)] for row in page if row.is_begun and row.attempt.number == 1}
+        others = (row for row in page if row.key not in alone)
+        attempts = {**alone, **stack.parts.leases.history(others)}
+        yield from (lane(row, attempts[row.key]) for row in page)
 
 
 def together(lanes: Sequence[Lane], name: str) -> Lane:
