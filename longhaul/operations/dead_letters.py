@@ -4,8 +4,8 @@ Letters are handled one at a time, and each is sent before it is deleted, so tha
 none. A crash in between leaves a letter in both queues; the second copy is then a duplicate.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -78,6 +78,14 @@ class DeadLetterOffice:
             for letter in each:
                 if which.matches(letter, self.clock.now()):
                     yield letter
+
+    def look_in(
+        self, stages: Iterable[Stage], which: Which
+    ) -> Generator[tuple[DeadLetter, Stage], None, None]:
+        """`look` in one stage after the other."""
+        for stage in stages:
+            with closing(self.look(stage, which)) as letters:
+                yield from ((letter, stage) for letter in letters)
 
     def redrive(
         self,

@@ -179,7 +179,7 @@ def test_a_dry_run_counts_the_letters_and_changes_nothing(world: World) -> None:
     for command in (("rerun", "--dead"), ("dlq", "drop", "--all")):
         done = world.run(*command, "--dry-run")
         assert (done.exit_code, done.stdout) == (0, "")
-        assert "main: 2 dead letters: 1 failed, 1 stalled" in done.stderr
+        assert "main: 1 dead letter: failed\nmain: 1 dead letter: stalled\n" in done.stderr
     assert (len(world.dead()), world.queued()) == (2, [])
 
 

@@ -21,11 +21,7 @@ from longhaul.cli.terminal.options import (
 from longhaul.cli.terminal.output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from longhaul.cli.target import Target
-    from longhaul.operations.letter import DeadLetter
-    from longhaul.settings import Stage
 
 
 app = typer.Typer(
@@ -62,29 +58,29 @@ def list_letters(
 
     Example: longhaul dlq list --class failed --newer-than 1d
     """
+    from longhaul.cli.display.dead_letter import COLUMNS, SHOWN, named, record_of, row_of
     from longhaul.cli.terminal.letters import check_found
     from longhaul.operations.dead_letters import Which
 
     out = Output(as_json=as_json)
     which = Which(tuple(names or ()), tuple(kinds or ()), older_than, newer_than)
-    count, missing, rows = 0, set(which.names), []
-    for each in target.stages(stage):
-        with closing(target.dead_letters.look(each, which)) as letters:
-            page = list(islice(letters, limit + 1))
-        rows += [(letter, each) for letter in page[:limit]]
-        count += len(page)
-        missing.difference_update(*map(which.names_of, page))
-        if len(page) > limit:
-            missing.clear()  # they may be among those that were not looked at
-            out.note(f"{each.name}: there are more: raise --limit, or filter")
-        if not page:
-            out.note(
-                f"{each.name}: no dead letter matches"
-                if which != Which()
-                else f"{each.name}: no dead letters"
-            )
-    _print(out, target, rows)
-    check_found(which, count, missing)
+    with closing(target.dead_letters.look_in(target.stages(stage), which)) as letters:
+        found = list(islice(letters, limit + 1))
+    now, missing = target.parts.clock.now(), set(which.names)
+    for letter, of in found[:limit] if as_json else ():
+        out.record(record_of(letter, of))
+    rows = [row_of(letter, of.name, now) for letter, of in found[:limit]]
+    if rows and not as_json and out.data.is_terminal:
+        out.table(SHOWN, map(named, rows))
+    elif not as_json:
+        out.table(COLUMNS, rows)
+    if len(found) > limit:
+        missing.clear()  # they may be among those that were not looked at
+        out.note("there are more: raise --limit, or filter")
+    elif not found:
+        out.note("no dead letter matches" if which != Which() else "no dead letters")
+    missing.difference_update(*(which.names_of(letter) for letter, _ in found))
+    check_found(which, len(found), missing)
 
 
 @app.command()
@@ -107,11 +103,7 @@ def show(
     from longhaul.operations.dead_letters import Which
 
     out, which = Output(as_json=as_json), Which(names=(name,))
-    found = [
-        (letter, each)
-        for each in target.stages(stage)
-        for letter in target.dead_letters.look(each, which)
-    ]
+    found = list(target.dead_letters.look_in(target.stages(stage), which))
     for letter, each in found:
         if as_json:
             out.record(record_of(letter, each))
@@ -167,15 +159,3 @@ def drop(
         yes=yes,
         dry_run=dry_run,
     )
-
-
-def _print(out: Output, target: "Target", letters: "Sequence[tuple[DeadLetter, Stage]]") -> None:
-    from longhaul.cli.display.dead_letter import COLUMNS, SHOWN, record_of, row_of
-
-    if out.as_json:
-        for letter, stage in letters:
-            out.record(record_of(letter, stage))
-    elif letters:
-        now, by_name = target.parts.clock.now(), out.data.is_terminal
-        rows = [row_of(each, stage.name, now, by_name=by_name) for each, stage in letters]
-        out.table(SHOWN if by_name else COLUMNS, rows)

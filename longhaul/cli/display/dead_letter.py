@@ -1,5 +1,6 @@
 """A dead letter on a line, on a page, and as JSON."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,18 +32,22 @@ def name_of(letter: DeadLetter) -> str:
     return letter.label or letter.job_id or letter.message_id
 
 
-def row_of(letter: DeadLetter, stage: str, now: datetime, *, by_name: bool = False) -> list[str]:
-    """The cells of `COLUMNS`, or of `SHOWN`."""
+def row_of(letter: DeadLetter, stage: str, now: datetime) -> list[str]:
+    """The cells of `COLUMNS`."""
     attempts = str(letter.reason.attempts) if letter.reason else ""
     why = (
         letter.reason.reason
         if letter.reason
         else "no reason attached: SQS moved it after too many receives, or it is not ours"
     )
-    died = [stage, letter.kind, age(now, letter.sent_at), attempts]
-    if by_name:
-        return [letter.label or letter.job_id or "", *died, letter.message_id[:_ID_SHOWN], why]
-    return [letter.message_id, letter.job_id or "", letter.label or "", *died, why]
+    names = [letter.message_id, letter.job_id or "", letter.label or ""]
+    return [*names, stage, letter.kind, age(now, letter.sent_at), attempts, why]
+
+
+def named(row: Sequence[str]) -> list[str]:
+    """The cells of `SHOWN`."""
+    message, job, label, *died, why = row
+    return [label or job, *died, message[:_ID_SHOWN], why]
 
 
 def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The pages, as a WSGI application: which address shows what."""
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import count, islice
@@ -34,8 +34,8 @@ MAX_LETTERS = 100
 MAX_VALUES = 1_000
 """The most values of a backfill that are shown."""
 
-MAX_ACTS = 500
-"""The most jobs that one answer cancels or reruns: their keys are in its form."""
+MAX_ACTS = 200
+"""The most jobs of one question: their keys are in its address."""
 
 MAX_EXPORTED = 500
 """The most jobs that a page in a file shows: a longer list is not read."""
@@ -83,7 +83,6 @@ class Page:
             Rule("/find", endpoint=self._find, methods=["GET"]),
             Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
             Rule(f"/ask/<any({acts}):what>", endpoint=self._ask, methods=["GET"]),
-            Rule("/ask/<any(cancel, rerun):what>-all", endpoint=self._ask_all, methods=["GET"]),
             Rule(f"/do/<any({acts}):what>", endpoint=self._do, methods=["POST"]),
             Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
         ]
@@ -125,6 +124,12 @@ class Page:
         return self._html("runs.html", request, self._listed(seen, window, wanted))
 
     def _listed(self, seen: Seen[Listing], window: str, wanted: Filter) -> Mapping[str, Any]:
+        acts: dict[str, list[str]] = {}
+        for row in seen.value.board.choose(wanted.wanted) if wanted and seen.value else ():
+            what = possible(row)
+            # Of what was sent again the row does not say so.
+            if what and (row.key, row.run) not in self._actions.sent:
+                acts.setdefault(what, []).append(row.key)
         return {
             "seen": seen,
             "windows": tuple(WINDOWS),
@@ -132,16 +137,9 @@ class Page:
             "most": MAX_JOBS,
             "filter": wanted,
             "states": STATES,
-            "acts": Counter(what for what, _ in self._possible(seen, wanted)),
+            "acts": acts,
             "most_acts": MAX_ACTS,
         }
-
-    def _possible(self, seen: Seen[Listing], wanted: Filter) -> Sequence[tuple[str, Any]]:
-        """What can be done to which of the jobs that a filter lets through."""
-        rows = seen.value.board.choose(wanted.wanted) if wanted and seen.value else []
-        sent = self._actions.sent
-        rows = [row for row in rows if (row.key, row.run) not in sent]
-        return [(what, row) for row in rows if (what := possible(row))]
 
     def export(self, window: str) -> str:
         """The first page as a file of its own, which loads nothing and can do nothing.
@@ -202,45 +200,19 @@ class Page:
         return self._html("letters.html", request, values)
 
     def _ask(self, request: Request, what: str) -> Response:
+        """Ask about exactly these jobs, or this stage: the answer is about them, whatever comes."""
         field, about = self._about(what, request.args)
         rows = self._target.parts.leases.load_many(about if field == "key" else ())
         names = [
             key.rpartition("#")[2] if row is None or row.is_open_mark else name_of(row)
             for key, row in ((key, rows.get(key)) for key in about)
         ]
-        return self._question(request, what, [(field, each) for each in about], names)
-
-    def _ask_all(self, request: Request, what: str) -> Response:
-        """Ask about the jobs that a filter shows: the answer is about these, whatever comes."""
-        window, wanted = _window(request.args), read_filter(request.args)
-        seen = self._listing(window, wanted, 1)
-        rows = [row for can, row in self._possible(seen, wanted) if can == what]
-        keys = [("key", row.key) for row in rows[:MAX_ACTS]]
-        fields = [("window", window), *wanted.query.items(), *keys]
-        names = [name_of(row) for row in rows[:MAX_ACTS]]
-        problem = None if rows else (seen.problem or "No job is concerned.")
-        return self._question(request, what, fields, names, problem, len(rows) - len(keys))
-
-    def _question(
-        self,
-        request: Request,
-        what: str,
-        fields: Sequence[tuple[str, str]],
-        names: Sequence[str],
-        problem: str | None = None,
-        more: int = 0,
-    ) -> Response:
-        """Ask before something is done to what these fields say.
-
-        `problem`: why it cannot be done; `more`: how many others there are.
-        """
+        filtered = [each for each in request.args.items() if each[0] not in ("key", field)]
         values = {
             "what": what,
-            "fields": fields,
+            "fields": [*filtered, *((field, each) for each in about)],
             "names": names,
-            "back": self._back(MultiDict(fields)),
-            "problem": problem,
-            "more": more,
+            "back": self._back(request.args),
         }
         return self._html("ask.html", request, values)
 

@@ -1,9 +1,7 @@
 """The dead letters that a command means: counted, asked about, and handled one at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from contextlib import closing
-from operator import itemgetter
+from collections.abc import Callable, Collection, Sequence
 
 import typer
 
@@ -22,7 +20,7 @@ Act = Callable[[Stage, Which, Callable[[DeadLetter], None]], Handled]
 def handle_letters(
     out: Output,
     target: Target,
-    stages: Iterable[Stage],
+    stages: Sequence[Stage],
     which: Which,
     what: str,
     act: Act,
@@ -47,40 +45,36 @@ def handle_letters(
         typer.Exit: some could not be handled.
     """
     out.say_where(target)
-    found: list[tuple[Stage, Counter[str], frozenset[str]]] = []
-    missing = set(which.names)
-    for stage in stages:
-        kinds = dict[str, str]()  # by message id: there may be many, so without their bodies
-        with closing(target.dead_letters.look(stage, which)) as letters:
-            for letter in letters:
-                kinds[letter.message_id] = letter.kind
-                missing -= which.names_of(letter)
-        found.append((stage, Counter(kinds.values()), frozenset(kinds)))
-    total = sum(len(ids) for _, _, ids in found)
-    check_found(which, total, missing)
-    for stage, classes, ids in found:
-        named = ", ".join(f"{count} {printable(kind)}" for kind, count in classes.most_common())
-        out.note(
-            f"{stage.name}: {counted(len(ids), 'dead letter')}: {named}"
-            if ids
-            else f"{stage.name}: no dead letter matches"
-        )
-    if dry_run or not total:
+    ids: dict[str, set[str]] = {stage.name: set() for stage in stages}
+    kinds, missing = Counter[tuple[str, str]](), set(which.names)
+    # There may be many: without their bodies.
+    for letter, stage in target.dead_letters.look_in(stages, which):
+        ids[stage.name].add(letter.message_id)
+        kinds[stage.name, letter.kind] += 1
+        missing -= which.names_of(letter)
+    check_found(which, kinds.total(), missing)
+    for (name, kind), count in sorted(kinds.items()):
+        out.note(f"{name}: {counted(count, 'dead letter')}: {printable(kind)}")
+    if not kinds:
+        out.note("no dead letter matches")
+    if dry_run or not kinds:
         return
-    out.confirm(f"{what} {counted(total, 'dead letter')}?", yes=yes)
+    out.confirm(f"{what} {counted(kinds.total(), 'dead letter')}?", yes=yes)
     done = 0
-    for stage, _, ids in filter(itemgetter(2), found):
-        handled = act(stage, Which(message_ids=ids), lambda letter: _did(out, letter))
+    for stage in (each for each in stages if ids[each.name]):
+        meant = ids[stage.name]
+        handled = act(stage, Which(message_ids=frozenset(meant)), lambda letter: _did(out, letter))
         for letter, problem in handled.failed:
             out.note(f"{name_of(letter)}: not done: {problem}", style="red")
-        if gone := len(ids) - handled.done - len(handled.failed):
+        if gone := len(meant) - handled.done - len(handled.failed):
             out.note(
                 f"{stage.name}: {gone} were no longer there, or another process holds them",
                 style="yellow",
             )
         done += handled.done
-    out.note(f"{what}: {done} done" + (f", {total - done} not" if done < total else ""))
-    if done < total:
+    left = kinds.total() - done
+    out.note(f"{what}: {done} done" + (f", {left} not" if left else ""))
+    if left:
         raise typer.Exit(ExitStatus.FAILED)
 
 

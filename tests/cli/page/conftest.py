@@ -39,6 +39,12 @@ def words(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
+def offered(html: str, what: str) -> str:
+    """Where a list asks about all that it shows."""
+    links = (str(each.get("href")) for each in Elements(html).of("a"))
+    return next(each for each in links if f"/ask/{what}?window=" in each)
+
+
 @dataclass
 class Visitor:
     """A simple browser, which knows the secret: it sends the Origin of a form."""

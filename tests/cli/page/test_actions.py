@@ -8,7 +8,7 @@ import pytest
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BODY, BUCKET
 from tests.cli.conftest import World
-from tests.cli.page.conftest import Elements, Visitor, words
+from tests.cli.page.conftest import Elements, Visitor, offered, words
 from tests.cli.page.scenes import EVIL, dead, member_id, started, tree
 from tests.cli.page.test_jobs import away
 
@@ -109,13 +109,13 @@ def test_a_filter_shows_what_matches_and_acts_on_exactly_that(
     page = pipeline.read("/", **given)
     assert "1 job matches." in words(page)
     assert "other" not in page
-    keys = keys_asked(pipeline.read("/ask/rerun-all", **given))
+    keys = keys_asked(pipeline.read(offered(page, "rerun")))
     assert keys == [f"clean#{member_id(root, 3)}"]
     done = words(pipeline.do("/do/rerun", key=keys, window="6h", **given))
     assert "runs again" in done
     assert "1 job matches." in done  # the list with its filter
     assert len(world.queued()) == 1
-    asked = pipeline.read("/ask/cancel-all", stage="clean", text="YEAR")
+    asked = pipeline.read(offered(pipeline.read("/", stage="clean", text="YEAR"), "cancel"))
     assert "Cancel 2 jobs?" in words(asked)
     pipeline.do("/do/cancel", key=keys_asked(asked))
     assert "⊘ cancelling 2" in words(pipeline.read("/job", stage="main", id="year"))
