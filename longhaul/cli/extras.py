@@ -22,19 +22,10 @@ def require(extra: Extra, *modules: str) -> None:
     Raises:
         CommandError: which extra it needs, and the line that installs it.
     """
-    if why := lacking(extra, *modules):
-        raise CommandError(f"this {why}", ExitStatus.USAGE)
-
-
-def lacking(extra: Extra, *modules: str) -> str | None:
-    """What is not installed, and the line that installs it; None if all of it is.
-
-    It continues a sentence: `this needs moto, which is not installed; …`.
-    """
     first = next((each for each in modules or _MODULES[extra] if find_spec(each) is None), None)
-    if first is None:
-        return None
-    return (
-        f"needs {first}, which is not installed; install Longhaul with the extra {extra}: "
-        f"pip install 'longhaul-jobs[{extra}]'"
-    )
+    if first is not None:
+        raise CommandError(
+            f"this needs {first}, which is not installed; install Longhaul with the extra {extra}: "
+            f"pip install 'longhaul-jobs[{extra}]'",
+            ExitStatus.USAGE,
+        )

@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -100,10 +100,8 @@ class Session:
 
     aws: Aws
     region_name: str | None = "us-east-1"
-    made: list[dict[str, Any]] = field(default_factory=list)
 
-    def client(self, service: str, **given: Any) -> Any:
-        self.made.append({"service": service, **given})
+    def client(self, service: str, **_: Any) -> Any:
         return self.aws.client(service)
 
 

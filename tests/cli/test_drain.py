@@ -155,7 +155,7 @@ def test_without_credentials_each_command_says_how_to_get_some_on_aws(
     monkeypatch.setattr(Target, "client", refuse)
     done = bare.run(command)
     assert (done.exit_code, ran) == (4, [])
-    assert "no AWS credentials: set AWS_PROFILE" in done.stderr
+    assert "Unable to locate credentials; set AWS_PROFILE" in done.stderr
     assert "longhaul up" not in done.stderr
 
 

@@ -354,10 +354,9 @@ def test_an_environment_says_what_differs_there(
     ran: list[str] = []
     monkeypatch.setattr(cdk, "run", lambda _: ran.append(os.environ[ENV_VARIABLE]) or 0)
     monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: None)
-    assert run("--project", str(folder), "--env", "prod", "diff")[0] == 0
     monkeypatch.setenv(ENV_VARIABLE, "prod")
     assert run("--project", str(folder), "diff")[0] == 0
-    assert ran == ["prod", "prod"]
+    assert ran == ["prod"]
     code, _, error = run("--project", str(folder), "--env", "prd", "diff")
     assert code == ExitStatus.USAGE
     assert "there is no environment 'prd'; there are: local, prod" in re.sub(r"\s+", " ", error)
@@ -392,21 +391,3 @@ def test_what_is_wrong_in_any_environment_is_named_with_its_line(
     code, _, error = run("--project", str(folder), "synth")
     assert code == ExitStatus.USAGE
     assert said in re.sub(r"\s+", " ", error)
-
-
-SCHEDULED = """
-[[stages]]
-name = "main"
-
-[stages.schedule]
-expression = "cron(30 2 * * ? *)"
-request = { job = "count_rows", output = "s3://<data-bucket>/<aws.scheduler.scheduled-time>/" }
-"""
-
-
-def test_on_this_machine_a_stage_has_its_schedule(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "p", **{"longhaul.toml": SCHEDULED})
-    settings = load(dict(project.settings), local_context(project)["longhaul"])
-    (schedule,) = [each.schedule for each in settings.stages]
-    assert schedule is not None
-    assert schedule.expression == "cron(30 2 * * ? *)"

@@ -14,7 +14,7 @@ from tests.builders import settings, stage
 
 SETTINGS = settings(
     stages=(stage(slots=2),),
-    paths=PathPolicy(data_bucket="data", input_buckets=("raw",), output_buckets=("clean", "raw")),
+    paths=PathPolicy(data_bucket="data"),
     jobs=("flights", "sql"),
 )
 PLACE = {"endpoint": "http://127.0.0.1:4566", "region": "us-east-1"}
@@ -40,17 +40,13 @@ def test_a_person_gets_what_there_is_and_what_to_type_next(
     out.data = Console(file=terminal, width=100, color_system=None, highlight=False)
     say_ready(out, SETTINGS, **PLACE, outputs={"DataBucketName": "data"})
     assert terminal.getvalue() == (
-        "stage  slots  jobs queue          dead letters\n"
-        "main   2      Longhaul-main-jobs  Longhaul-main-dead-letters\n"
-        "\n"
-        "jobs     flights, sql\n"
-        "buckets  data (the stack's own), clean, raw\n"
-        "\n"
+        "stages  main\n"
+        "jobs    flights, sql\n"
+        "bucket  data\n"
         "next, in another terminal:\n"
         "  longhaul submit --job sql --param 'query=SELECT 1 AS one'"
         " --output data:one/ --wait\n"
         "  longhaul status\n"
         "  longhaul logs JOB\n"
         "  longhaul console     (a page in the browser)\n"
-        "\n"
     )

@@ -16,7 +16,6 @@ from longhaul.cli.sentences import translated
 from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
 from longhaul.local import running
-from longhaul.settings import VARIABLE
 from simulation.aws.service import Call, Proceed, client_error
 from tests.cli.conftest import Session, World
 
@@ -176,51 +175,20 @@ def test_stacks_with_other_names_are_listed_to_choose_from(bare: World) -> None:
     assert bare.run("status", "--stack", "Green").exit_code == 0
 
 
-def test_a_foreign_stack_or_one_of_another_version_is_reported(bare: World) -> None:
-    bare.deploy("Website", outputs={}, status="ROLLBACK_COMPLETE")
-    assert "has no output JobsQueueUrl" in bare.run("status", "--stack", "Website").stderr
-    bare.deploy()
-    bare.aws.lambda_.functions["Longhaul-Dispatcher"] = {VARIABLE: '{"from": "the future"}'}
-    done = bare.run("status")
-    assert (done.exit_code, "was deployed by another version of Longhaul" in done.stderr) == (
-        1,
-        True,
-    )
-    bare.aws.lambda_.functions["Longhaul-Dispatcher"] = {}
-    assert "deploy it again" in bare.run("status").stderr
-
-
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (
-            exceptions.NoCredentialsError(),
-            f"no AWS credentials, and no embedded AWS runs in {DEFAULT_WORK_DIR}: set AWS_PROFILE",
-        ),
-        (
-            exceptions.PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),
-            "are incomplete",
-        ),
+        (exceptions.NoCredentialsError(), "Unable to locate credentials; set AWS_PROFILE"),
+        (exceptions.NoRegionError(), f"`longhaul up`: none runs in {DEFAULT_WORK_DIR}"),
         (exceptions.ProfileNotFound(profile="prod"), "aws configure list-profiles"),
-        (exceptions.NoRegionError(), f"embedded AWS runs in {DEFAULT_WORK_DIR}: set AWS_REGION"),
         (exceptions.UnauthorizedSSOTokenError(), "aws sso login"),
-        (exceptions.MissingDependencyException(msg="the login provider"), "'botocore[crt]'"),
-        (exceptions.MissingDependencyException(msg="another"), "Missing Dependency: another"),
         (exceptions.LoginRefreshRequired(), "reauthenticate using 'aws login'"),
         (
             exceptions.EndpointConnectionError(endpoint_url="http://127.0.0.1:1"),
-            "no answer from http://127.0.0.1:1: does `longhaul up` still run? Once it is started",
+            'connect to the endpoint URL: "http://127.0.0.1:1"; is the region right',
         ),
-        (
-            exceptions.EndpointConnectionError(endpoint_url="https://sqs.eu-west-9.amazonaws.com"),
-            "no answer from https://sqs.eu-west-9.amazonaws.com: is the region right, and is",
-        ),
-        (exceptions.ReadTimeoutError(endpoint_url="https://sqs"), "the connection to AWS broke"),
-        (client_error("ExpiredToken", "x", "GetItem"), "the AWS credentials have expired"),
-        (
-            client_error("InvalidClientTokenId", "x", "GetItem"),
-            "AWS does not know these credentials",
-        ),
+        (exceptions.ReadTimeoutError(endpoint_url="https://sqs"), "the connection broke"),
+        (client_error("ExpiredToken", "x", "GetItem"), "AWS does not take these credentials"),
         (
             client_error("AccessDeniedException", "you may not", "GetItem"),
             "not allowed: GetItem: you may not",
@@ -242,15 +210,7 @@ def test_an_error_of_aws_becomes_a_sentence(world: World, error: Exception, said
         raise error
 
     world.aws.gate.around = refuse
-    commands: list[tuple[str, ...]] = [
-        ("status",),
-        ("submit", "--job", "sql"),
-        ("dlq", "list"),
-        ("logs", "x"),
-        ("cancel", "x"),
-        ("check",),
-    ]
-    for command in commands:
+    for command in (("status",), ("submit", "--job", "sql"), ("check",)):
         done = world.run(*command)
         assert done.exit_code == ExitStatus.UNREACHABLE, command
         assert done.stdout == ""
@@ -264,7 +224,7 @@ def test_a_missing_region_is_reported_before_any_call(
 ) -> None:
     monkeypatch.setattr(boto3, "Session", lambda **_: Session(world.aws, region_name=None))
     done = world.run("status")
-    assert (done.exit_code, "no AWS region" in done.stderr) == (4, True)
+    assert (done.exit_code, "must specify a region" in done.stderr) == (4, True)
 
 
 def test_a_real_session_of_the_embedded_aws_does_not_use_the_users_credentials(

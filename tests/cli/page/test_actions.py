@@ -138,7 +138,7 @@ def test_a_refusal_of_aws_is_reported_and_the_page_goes_on(world: World, visitor
     answer = visitor.post("/do/rerun", key="main#job")
     assert visitor.get("/ask/cancel", key="main#job").status_code == 502
     world.aws.gate.around = around
-    assert "✗ no answer from" in words(visitor.read(answer.headers["Location"]))
+    assert "✗ AWS could not be asked" in words(visitor.read(answer.headers["Location"]))
 
 
 @pytest.mark.parametrize("path", ["/do/cancel", "/do/rerun-dead", "/do/pause"])
