@@ -28,8 +28,11 @@ def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awak
     # Repeated, it finds nothing to do; and what waits stays where it is.
     assert stack.longhaul("stage", "drain")[0] == 0
     assert stack.row("sent-to-a-drained-stack") is None
+    assert stack.longhaul("check")[0] == 1
 
     assert stack.longhaul("stage", "drain", "--undo")[0] == 0
     assert stack.until("sent-to-a-drained-stack", State.SUCCEEDED).attempt.number == 1
     assert stack.until("stopped-by-drain", State.SUCCEEDED).attempt.number == 2
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
+    code, out, err = stack.longhaul("check")
+    assert code == 0, out + err
