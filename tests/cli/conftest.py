@@ -3,7 +3,7 @@
 import json
 from collections import deque
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ from longhaul.domain.message import Message
 from longhaul.domain.request import JobRequest
 from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
-from longhaul.engines.aws_lambda.ends import reference
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 from simulation.aws.account import (
@@ -233,14 +232,6 @@ class World:
         old, stage = self.parts.leases.load(key), key.partition("#")[0]
         row = refused(old, reason, key, stage, received, request, self.clock.now())
         return self.parts.leases.apply(transitions.refuse(old, replace(row, owed=())))
-
-    def claim_tiny(self, job_id: str, until: datetime) -> tuple[Lease, str]:
-        """A job in an invocation, which has ended for certain `until` then; and its reference."""
-        task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
-        lease = self.claim(job_id)
-        return self.parts.leases.report(
-            transitions.register_task(lease.id, task, self.clock.now())
-        ), task
 
     def bury(
         self,

@@ -279,16 +279,6 @@ def test_a_cancel_of_one_that_has_ended_says_what_became_of_it(
     assert first == "oct/2026-10-01: has ended before: SUCCEEDED"
 
 
-def test_a_cancel_ends_what_was_never_sent(world: World) -> None:
-    interrupted(world, slots=1)
-    succeed(world, 1)
-    for _ in range(2):
-        world.clock.advance(1)
-        done = world.run("cancel", "oct")
-        assert (done.exit_code, done.stdout.count("SUCCEEDED")) == (0, 1)
-        assert "2 more were not sent: it was cancelled" in done.stderr
-
-
 def test_a_refused_job_gives_its_place_to_the_next_one(world: World) -> None:
     """It had no row, and the command waited for one for ever."""
 
@@ -308,49 +298,11 @@ def test_a_refused_job_gives_its_place_to_the_next_one(world: World) -> None:
     assert sent(world) == ["2026-10-01", "2026-10-02", "2026-10-03"]
 
 
-def test_a_success_whose_cancel_came_too_late_is_not_sent_again(world: World) -> None:
-    row = claim(world, 1)
-    world.parts.leases.report(transitions.commit(row.id, replace(OUTPUT)))
-    world.clock.advance(1)
-    world.run("cancel", "oct/2026-10-01")
-    marked = world.parts.leases.load(row.key)
-    assert marked is not None
-    world.end(marked, OutcomeClass.SUCCEEDED)
-    dry = world.run(*COMMAND, *THREE, "--dry-run")
-    assert "2 to be sent (0 of them again), 0 under way, 1 have succeeded" in dry.stderr
-
-
-def test_a_value_named_backfill_does_not_hide_the_tag_of_its_backfill(world: World) -> None:
-    command = [each.replace("{day}", "{backfill}") for each in COMMAND]
-    done = world.run(*command, "--over", "backfill=a,b", "--dry-run", "--json")
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [each["request"]["tags"] for each in records] == [{"backfill": "oct"}] * 2
-
-
-def test_a_cancel_before_it_began_does_not_hide_it(world: World) -> None:
-    """Its mark is under the key that the name would have as a job."""
-    world.run("cancel", "oct", "--stage", "main", "--only")
-    world.clock.advance(1)
-    interrupted(world, slots=1)
-    shown = world.run("status", "oct")
-    assert "2 more were still to be sent" in shown.stderr
-    assert shown.stdout.startswith("main 0 of 1\n")
-    world.clock.advance(1)
-    assert world.run("cancel", "oct").stdout.startswith("oct/2026-10-01: ")
-    assert "2 more were not sent: it was cancelled" in world.run("status", "oct").stderr
-
-
 def test_the_name_of_a_job_is_none_for_a_backfill(world: World) -> None:
     """`status`, `cancel` and `rerun` of that name would be about the job."""
     world.end(world.claim("oct"))
     done = world.run(*COMMAND, *THREE, "--dry-run")
     assert (done.exit_code, "--name: oct is the id of a job" in done.stderr) == (2, True)
-
-
-def test_one_whose_name_a_later_job_took_still_goes_on(world: World) -> None:
-    interrupted(world, slots=1)
-    world.claim("oct")
-    assert world.run(*COMMAND, *THREE, "--dry-run").exit_code == 0
 
 
 def test_a_name_has_room_for_as_many_values_as_its_item(world: World) -> None:

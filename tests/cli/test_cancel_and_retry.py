@@ -166,22 +166,6 @@ def test_a_job_cancelled_before_it_began_has_nothing_to_send(world: World) -> No
     assert (done.exit_code, "submit it again" in done.stderr) == (1, True)
 
 
-def test_the_producers_ten_attributes_survive_a_retry(world: World) -> None:
-    lease = world.end(world.claim("dead"))
-    content = world.parts.requests.get(lease.request_ref)
-    ten = {f"a{n}": {"dataType": "String", "stringValue": str(n)} for n in range(10)}
-    world.parts.requests.put(lease.request_ref, replace(content, attributes=ten))
-    world.run("rerun", "dead")
-    (message,) = world.queued()
-    assert len(message["MessageAttributes"]) == 10
-    assert message["MessageAttributes"]["job_id"]["StringValue"] == "dead"
-    assert set(json.loads(message["MessageAttributes"]["moved_attributes"]["StringValue"])) == {
-        "a0",
-        "a1",
-        "a2",
-    }
-
-
 def test_a_job_whose_stage_a_deploy_removed_runs_again_in_no_other(world: World) -> None:
     parts, dead = world.parts, world.end(world.claim("dead"))
     settings = world.settings.model_copy(update={"stages": (stage(name="other"),)})

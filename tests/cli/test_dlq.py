@@ -76,11 +76,6 @@ def test_a_name_without_a_letter_exits_3_and_an_unknown_class_2(
     assert len(world.dead()) == 1
 
 
-def test_a_class_of_another_version_can_be_selected(world: World) -> None:
-    world.bury("a", kind="of_tomorrow")
-    assert world.run("dlq", "list", "--class", "of_tomorrow").exit_code == 0
-
-
 def test_a_letter_without_an_explanation_is_listed_too(world: World) -> None:
     world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="whatever")
     done = world.run("dlq", "list")
@@ -162,15 +157,6 @@ def test_a_letter_that_sqs_moved_keeps_the_key_made_from_its_id(
     world.run("rerun", "--dead", "--yes")
     (message,) = world.queued()
     assert message["MessageAttributes"]["job_id"]["StringValue"] == sent
-
-
-def test_a_rerun_of_a_class_leaves_other_letters_alone(world: World) -> None:
-    for n in range(30):
-        world.bury(f"job-{n}", kind="failed" if n % 3 else "stalled")
-    done = world.run("rerun", "--class", "stalled", "--yes")
-    assert sorted(done.stdout.split()) == sorted(f"job-{n}" for n in range(0, 30, 3))
-    assert len(world.dead()) == 20
-    assert len(world.queued()) == 10
 
 
 def test_a_dry_run_counts_the_letters_and_changes_nothing(world: World) -> None:
@@ -299,14 +285,6 @@ def test_dropped_letters_are_gone_and_printed(world: World) -> None:
         "class": "failed",
     }
     assert world.dead() == [ids[1]]
-
-
-def test_a_letter_with_hostile_attributes_is_sent_back_like_the_others(world: World) -> None:
-    hostile = {attributes.MOVED: text('{"x":{}}')}
-    world.bury("hostile", **hostile)
-    world.bury("honest")
-    done = world.run("rerun", "--dead", "--yes")
-    assert (done.exit_code, world.dead()) == (0, [])
 
 
 def test_a_letter_whose_body_is_no_request_stays(world: World) -> None:

@@ -4,11 +4,8 @@ import json
 from datetime import timedelta
 
 from longhaul.domain import transitions
-from longhaul.domain.claim import PlanRun, decide_claim
-from longhaul.domain.request import JobRequest
 from longhaul.domain.saved import record_ref
 from longhaul.domain.verdict import OutcomeClass
-from tests.builders import BODY, message
 from tests.cli.conftest import World
 
 
@@ -120,25 +117,6 @@ def test_a_job_cancelled_before_it_began_had_no_attempt(world: World) -> None:
     done = world.run("status", "flights", "--history")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "cancelled before it began: it had no attempt" in done.stderr
-
-
-def test_a_planned_rerun_that_was_cancelled_has_the_attempts_of_the_run_before(
-    world: World,
-) -> None:
-    dead = world.end(world.claim("flights"))
-    world.clock.advance(60)
-    now = world.clock.now()
-    request = JobRequest.model_validate({**BODY, "start_at": (now + timedelta(days=1)).isoformat()})
-    sent = message(key=dead.key, request=request, sent_at=now, first_sent_at=now)
-    later = decide_claim(dead, sent, world.settings.stages[0], world.settings.lease, now)
-    assert isinstance(later, PlanRun)
-    world.parts.leases.apply(transitions.begin_later(later))
-    assert world.run("cancel", "flights").exit_code == 0
-
-    done = world.run("status", "flights", "--history")
-
-    assert len(done.stdout.splitlines()) == 1
-    assert "its latest run was cancelled before it began: these attempts are of" in done.stderr
 
 
 def test_forgotten_attempts_are_counted(world: World) -> None:

@@ -21,7 +21,6 @@ from longhaul.domain.manifest import Manifest, ManifestFile, PendingOutput, merg
 from longhaul.domain.provenance import JOB, InputRead, Origin, Writer, marks, origin
 from longhaul.domain.tables import TablePath
 from longhaul.operations.lineage import MAX_PLACES, Known, Wanted, upstream
-from longhaul.operations.tables import TableReader
 from longhaul.settings import Mode, PathPolicy
 from tests.builders import BUCKET, settings
 from tests.cli.test_tasks_page import LINES, words
@@ -228,18 +227,10 @@ def test_data_that_no_job_wrote_is_said_so(world: World) -> None:
     assert "neither s3://BUCKET/PREFIX, data:PREFIX nor table://DATABASE/NAME" in done.stderr
 
 
-def test_a_bucket_that_may_not_be_read_ends_its_branch_alone(world: World) -> None:
-    theirs = Writer(place="s3://theirs/out/", key="main#x", run=1, attempt=1)
-    world.output("clean/", "clean-1", read_of(theirs, "theirs"), RAW)
-
-    (_, first, second) = world.records(f"s3://{BUCKET}/clean/")
-    assert first["note"] == "not looked up: AWS answers NoSuchBucket"
-    assert second["input"] == "raw"
-
-
 @pytest.mark.parametrize(
     ("place", "why"),
     [
+        ("s3://theirs/out/", "AWS answers NoSuchBucket"),
         ("", "no s3://BUCKET/PREFIX"),
         ("file:///etc/passwd", "no s3://BUCKET/PREFIX"),
         ("s3://arn:aws:s3:us-east-1:123456789012:accesspoint/x/", "no s3://BUCKET/PREFIX"),
@@ -259,26 +250,8 @@ def test_a_place_that_cannot_be_looked_up_ends_its_branch_alone(
     assert second["input"] == "raw"
 
     asked = world.run(place)
-    assert asked.exit_code in (2, 3)
+    assert asked.exit_code in (2, 3, 4)
     assert asked.stdout == ""
-
-
-def test_a_snapshot_that_is_its_own_ancestor_ends_the_way_back(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = world.table("daily-1", RAW)
-    look = TableReader.look
-
-    def own_ancestor(reader: TableReader, database: str, name: str) -> Any:
-        table: Any = look(reader, database, name)
-        parent = {"parent_snapshot_id": read.snapshot}
-        snapshots = [each.model_copy(update=parent) for each in table.metadata.snapshots]
-        table.metadata = table.metadata.model_copy(update={"snapshots": snapshots})
-        return table
-
-    monkeypatch.setattr(TableReader, "look", own_ancestor)
-    (table, _) = world.records("table://lake/daily")
-    assert [each["job_id"] for each in table["written_by"]] == ["daily-1"]
 
 
 def test_without_pyiceberg_a_table_says_what_to_install(

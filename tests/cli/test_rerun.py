@@ -61,32 +61,6 @@ def test_a_job_that_died_or_was_cancelled_runs_again_under_its_id(
     assert ("dead letter" in done.stderr) == (kind is OutcomeClass.PERMANENT)
 
 
-def test_a_member_keeps_its_place_in_its_pipeline(world: World) -> None:
-    lineage = Lineage(root="main#root", parent="main#root")
-    lease = world.end(world.claim("member", lineage=lineage), OutcomeClass.SUCCEEDED)
-    request = {**BODY, "job_id": "member", "lineage": json.loads(lineage.model_dump_json())}
-    world.parts.requests.put(lease.request_ref, Message(json.dumps(request), {}))
-    assert world.run("rerun", "member", "--size", "large").exit_code == 0
-    assert sent(world)["lineage"] == request["lineage"]
-
-
-def test_a_join_runs_again_while_its_inputs_are_kept(world: World) -> None:
-    lineage = Lineage(root="main#root", parent="main#root", inputs_ref="longhaul/joined/x")
-    request = {
-        "job": "flights_clean",
-        "output": BODY["output"],
-        "job_id": "join",
-        "lineage": json.loads(lineage.model_dump_json(exclude_none=True)),
-    }
-    succeeded(world, "join", request, lineage=lineage)
-    done = world.run("rerun", "join")
-    assert (done.exit_code, "no longer kept" in done.stderr) == (1, True)
-    inputs = {"clean_00000": f"s3://{BUCKET}/clean/0/", "clean_00001": f"s3://{BUCKET}/clean/1/"}
-    world.parts.requests.put_inputs("longhaul/joined/x", inputs)
-    assert world.run("rerun", "join").exit_code == 0
-    assert sent(world)["lineage"] == request["lineage"]
-
-
 def test_a_tree_whose_root_has_expired_is_refused(world: World) -> None:
     world.end(world.claim("member", lineage=Lineage(root="main#gone", parent="main#gone")))
     done = world.run("rerun", "member", "--tree")

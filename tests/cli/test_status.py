@@ -33,15 +33,6 @@ def test_the_list_shows_open_jobs_then_ended_ones_with_the_latest_first(world: W
     assert "main: about 0 queued, 2 of 1000 slots in use" in done.stderr
 
 
-def test_a_job_that_is_being_cancelled_is_found_by_that_state(world: World) -> None:
-    world.claim("runs")
-    world.claim("stops")
-    world.run("cancel", "stops")
-    assert ids(world.run("status", "--state", "cancelling").stdout) == ["stops"]
-    assert ids(world.run("status", "--state", "running").stdout) == ["runs"]
-    assert sorted(ids(world.run("status").stdout)) == ["runs", "stops"]
-
-
 def test_a_list_scans_nothing_and_reads_no_more_than_it_shows(world: World) -> None:
     for n in range(250):
         world.end(world.claim(f"ended-{n:03}"), OutcomeClass.SUCCEEDED)

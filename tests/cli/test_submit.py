@@ -7,13 +7,10 @@ import pytest
 import typer.main
 
 from longhaul.cli.cli import app
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, decide_claim
-from longhaul.domain.lease import State
-from longhaul.domain.request import JobRequest, read_request
+from longhaul.domain.request import JobRequest
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import QUEUE_URL, body, message
+from tests.builders import QUEUE_URL, body
 from tests.cli.conftest import PLACE, World
 from tests.projects import make_project
 
@@ -227,76 +224,6 @@ def test_wait_ends_with_the_outcome_of_every_job(world: World) -> None:
     assert "bad: DEAD: permanent: no such column \\x1b[2J" in done.stderr
     assert "1 of 2 succeeded" in done.stderr
     assert "\x1b" not in done.output
-
-
-@pytest.mark.parametrize("refused_before", [False, True])
-def test_wait_ends_where_the_request_is_refused(world: World, *, refused_before: bool) -> None:
-    """What is refused under the same id, and is other work, ends nothing but itself."""
-    request = body(job_id="job")
-    if refused_before:
-        world.refuse("main#job", "size: unknown")
-    world.clock.meanwhile.extend(
-        [
-            lambda: None if refused_before else world.refuse("main#job", "of another producer"),
-            lambda: world.refuse("main#job", "timeout: at most 1d", read_request(request)),
-        ]
-    )
-    done = world.run("submit", "--wait", input=request)
-    assert (done.exit_code, len(world.clock.meanwhile)) == (1, 0)
-    assert "job: DEAD: invalid_request: timeout: at most 1d" in done.stderr
-
-
-def test_wait_does_not_mistake_an_older_run_for_the_new_one(world: World) -> None:
-    old = world.end(world.claim("again"))
-    world.clock.advance(60)
-    newer: list[Any] = []
-
-    def claim() -> None:
-        item = {"key": {"S": old.key}, "item": {"S": "lease"}}
-        world.aws.dynamodb.delete_item(TableName="leases", Key=item)
-        newer.append(world.claim("again"))
-
-    world.clock.meanwhile.extend(
-        [lambda: None, claim, lambda: world.end(newer[0], OutcomeClass.SUCCEEDED)]
-    )
-    done = world.run("submit", "--wait", input=body(job_id="again"))
-    assert (done.exit_code, "1 of 1 succeeded" in done.stderr) == (0, True)
-    assert newer
-
-
-@pytest.mark.parametrize("size", ["small", "large"])
-def test_wait_behind_a_run_that_is_being_cancelled_is_for_the_next_one(
-    world: World, size: str
-) -> None:
-    row = world.claim("again")
-    world.clock.advance(60)
-    assert world.run("cancel", "again").exit_code == 0
-    world.clock.advance(60)
-    request = JobRequest.model_validate_json(body(size=size))
-
-    def end() -> None:
-        marked = world.parts.leases.load(row.key)
-        assert marked is not None
-        assert world.end(marked, OutcomeClass.CANCELLED).state is State.CANCELLED
-
-    def claim_again() -> None:
-        old = world.parts.leases.load(row.key)
-        assert old is not None
-        changes = {"first_sent_at": world.clock.now(), "request": request}
-        claim = decide_claim(
-            old,
-            message("again", "m-2", **changes),
-            world.settings.stages[0],
-            world.settings.lease,
-            world.clock.now(),
-        )
-        assert isinstance(claim, Claim)
-        world.parts.leases.apply(transitions.claim(claim, world.settings.stages[0]))
-        world.end(claim.lease, OutcomeClass.SUCCEEDED)
-
-    world.clock.meanwhile.extend([lambda: None, end, lambda: None, claim_again])
-    done = world.run("submit", "--wait", input=body(job_id="again", size=size))
-    assert (done.exit_code, "1 of 1 succeeded" in done.stderr) == (0, True)
 
 
 def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> None:

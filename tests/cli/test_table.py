@@ -188,11 +188,6 @@ def test_what_json_cannot_write_as_a_number_is_a_text(world: World) -> None:
     }
 
 
-def test_a_column_of_any_name_is_a_field_of_its_rows_object(world: World) -> None:
-    record = world.run("query", "SELECT 'yes' AS answer, 1 AS n", "--json").stdout
-    assert json.loads(record) == {"answer": "yes", "n": 1}
-
-
 def test_a_limit_says_that_there_is_more(world: World) -> None:
     world.flights(*((n, "JFK", n) for n in range(5)))
 
@@ -349,13 +344,6 @@ def test_what_is_no_iceberg_table_is_refused(world: World) -> None:
     for arguments in (("show", "csv"), ("query", "FROM csv")):
         done = world.run(*arguments)
         assert (done.exit_code, "longhaul/csv is no Iceberg table" in done.stderr) == (3, True)
-
-
-def test_without_tables_the_list_says_how_to_get_one(world: World) -> None:
-    done = world.run("list")
-
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert "table://longhaul/NAME" in done.stderr
 
 
 def test_a_database_that_is_gone_is_named(make_world: Callable[..., World]) -> None:

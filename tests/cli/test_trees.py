@@ -8,10 +8,10 @@ from rich.console import Console
 
 from longhaul.adapters.dynamodb.item import lease_key
 from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, State, job_key
+from longhaul.domain.lease import Lease, State
 from longhaul.domain.lineage import Lineage, child_id
 from longhaul.domain.verdict import OutcomeClass
-from tests.builders import BODY, BUCKET, OUTPUT, stage
+from tests.builders import BUCKET, OUTPUT, stage
 from tests.cli.conftest import World
 
 CLEAN = stage(name="clean")
@@ -179,27 +179,6 @@ def test_a_wait_ends_with_the_tree_and_its_exit_code_is_the_trees(tree: World) -
         "0 of 1 succeeded, with what followed",
     ]
     assert tree.run("status", "year", "--watch", "--only").exit_code == 0
-
-
-def test_a_submission_waits_for_its_tree_unless_for_the_job_only(tree: World) -> None:
-    request = json.dumps({**BODY, "job_id": "month"})
-
-    def root() -> None:
-        succeed(tree, tree.claim("month"), emits=1)
-
-    def below() -> None:
-        found = tree.parts.leases.load("main#month")
-        assert found is not None
-        key = child_id(found.key, "clean", found.key, 0)
-        lineage = Lineage(root=found.key, parent=found.key, run=found.run)
-        succeed(tree, tree.claim(key, CLEAN, lineage=lineage))
-
-    tree.clock.meanwhile.extend([root, below])
-    done = tree.run("submit", "--wait", "--json", input=request)
-    assert done.exit_code == 0, done.stderr
-    states = [json.loads(line).get("state") for line in done.stdout.splitlines()]
-    assert states == [None, "SUCCEEDED", "SUCCEEDED"]
-    assert tree.parts.leases.load(job_key("main", "month")) is not None
 
 
 def test_the_log_of_a_success_goes_on_with_those_below_it(tree: World) -> None:

@@ -205,8 +205,6 @@ def _history(out: Output, target: "Target", work: "Work") -> None:
     if not lane.attempts:
         ended = f"{ended_before(job)} before it began: it had no attempt"
         out.note("it has not begun" if job.was_accepted else ended)
-    elif not job.attempt_began and not job.is_open:
-        out.note("its latest run was cancelled before it began: these attempts are of earlier runs")
     else:
         if earlier := lane.attempts[0].attempt.number - 1:
             out.note(f"{earlier} earlier attempts are not remembered")

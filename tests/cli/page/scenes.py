@@ -1,6 +1,5 @@
 """Worlds to show on the page."""
 
-import random
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -180,28 +179,6 @@ ENDS = {
     State.RELEASED: OutcomeClass.FAILED,
 }
 """How a job comes to be in each state."""
-
-
-def crowd(world: World, jobs: int, seed: int = 7) -> None:
-    """Many jobs: some fail and are retried, a few run."""
-    rng = random.Random(seed)
-    for n in range(jobs):
-        lease = world.claim(
-            f"month-{n:03}", first_sent_at=world.clock.now() - timedelta(seconds=rng.uniform(5, 90))
-        )
-        if n % 9 == 4:
-            world.clock.advance(rng.uniform(1, 3))
-            lease = world.retry(
-                world.end(started(world, lease), OutcomeClass.FAILED, "exit code 1")
-            )
-        lease = started(world, lease, rng.random())
-        world.clock.advance(rng.uniform(1, 8))
-        if n < jobs - 40 or n % 3:
-            world.end(
-                lease,
-                OutcomeClass.PERMANENT if n % 17 == 3 else OutcomeClass.SUCCEEDED,
-                "no such column",
-            )
 
 
 def backfill(world: World, days: int, begun: int, left: int = 0) -> None:

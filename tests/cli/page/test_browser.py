@@ -18,7 +18,6 @@ from tests.cli.conftest import World
 from tests.cli.page.scenes import (
     EVIL,
     busy,
-    crowd,
     dead,
     hourly,
     member_id,
@@ -153,7 +152,9 @@ def test_a_job_can_be_cancelled_by_keyboard_alone(world: World, opened: Callable
 def test_focus_scroll_and_an_open_question_survive_a_refresh(
     world: World, opened: Callable[..., Any]
 ) -> None:
-    crowd(world, 120)
+    for n in range(120):
+        started(world, world.claim(f"month-{n:03}"))
+        world.clock.advance(1)
     page = opened("/?window=7d")
     page.evaluate("document.querySelector('.tl-scroll').scrollTop = 200")
     link = page.locator("#jobs tbody tr:nth-child(3) a").first
@@ -320,24 +321,6 @@ def test_what_has_the_focus_is_not_below_the_headings(
             " document.querySelector('#jobs thead th').getBoundingClientRect().bottom]"
         )
         assert top >= headings
-
-
-def test_the_timeline_of_a_job_begins_with_the_present(
-    world: World, opened: Callable[..., Any]
-) -> None:
-    first = world.clock.now()
-    world.clock.advance(3600)
-    started(world, world.claim("late", first_sent_at=first))
-    page = opened(viewport={"width": 700, "height": 800})
-    for path in ("/", "/job?stage=main&id=late"):
-        page.goto(page.url.partition("job?")[0].removesuffix("/") + path)
-        page.wait_for_selector(".tl-starting", state="attached")
-        left, right, window = page.evaluate(
-            "(({ scrollLeft, scrollWidth, clientWidth }) => [scrollLeft, scrollWidth, clientWidth])"
-            "(document.querySelector('.tl-scroll'))"
-        )
-        assert right > window
-        assert left == right - window
 
 
 def test_a_paused_page_does_not_refresh(world: World, opened: Callable[..., Any]) -> None:

@@ -12,7 +12,7 @@ from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Answer, Call, Proceed
 from tests.cli.conftest import World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, offered, words
-from tests.cli.page.scenes import EVIL, busy, crowd, dead, multitude, started, succeeded
+from tests.cli.page.scenes import EVIL, busy, dead, multitude, started, succeeded
 
 
 def section(html: str, name: str) -> str:
@@ -99,21 +99,6 @@ def test_a_refresh_reads_only_the_index_and_the_changed_rows(
     }
 
 
-def test_two_windows_share_their_calls_and_an_unwatched_page_makes_none(
-    world: World, visitor: Visitor
-) -> None:
-    visitor.read("/")
-    calls(world)
-    visitor.read("/")
-    world.clock.advance(1)
-    visitor.read("/")
-    assert calls(world) == {}
-    world.clock.advance(1)
-    assert calls(world) == {}
-    visitor.read("/")
-    assert calls(world)["dynamodb.Query"] == 6
-
-
 def test_when_aws_fails_the_page_says_so_and_keeps_its_last_state(
     world: World, visitor: Visitor
 ) -> None:
@@ -154,8 +139,7 @@ def test_of_more_jobs_than_the_page_knows_the_latest_are_shown(
 def test_pages_hold_a_hundred_runs_and_jobs_each_and_together_all(
     world: World, visitor: Visitor
 ) -> None:
-    crowd(world, 30)
-    multitude(world, 380)
+    multitude(world, 410)
     pages = [visitor.read("/", window="7d", page=n) for n in range(1, 6)]
     for name in ("jobs", "runs"):
         rows = [re.findall(r'<tr data-key="main#([^"]+)"', section(page, name)) for page in pages]

@@ -32,16 +32,6 @@ def test_simultaneous_looks_share_one_fetch(views: Views) -> None:
     assert (len(asked), seen) == (1, ["answer"] * 8)
 
 
-def test_an_action_makes_the_next_look_fetch_again(views: Views) -> None:
-    asked = list[int]()
-    for _ in range(2):
-        views.get("x", lambda: asked.append(1))
-    assert len(asked) == 1
-    views.outdate()
-    views.get("x", lambda: asked.append(1))
-    assert len(asked) == 2
-
-
 def test_a_problem_is_a_sentence_and_is_not_retried_at_once(views: Views) -> None:
     asked = list[int]()
 

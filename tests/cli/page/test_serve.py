@@ -1,11 +1,9 @@
 """`longhaul console` with a real server on loopback."""
 
-import os
 import re
-import signal
 import socket
 from http.client import HTTPConnection
-from threading import Thread, Timer
+from threading import Thread
 
 import pytest
 from werkzeug.serving import BaseWSGIServer
@@ -70,37 +68,6 @@ def test_the_link_goes_to_stdout_alone(world: World, served: list[BaseWSGIServer
     assert done.exit_code == 0
     assert re.fullmatch(rf"http://127\.0\.0\.1:{served[0].port}/[\w-]{{43}}/\n", done.stdout)
     assert "→ stack Longhaul on AWS, us-east-1" in done.stderr
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_page_even_where_the_shell_had_it_ignored(
-    world: World, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    serve_forever, unheard = BaseWSGIServer.serve_forever, []
-
-    def serve(server: BaseWSGIServer) -> None:
-        def kill() -> None:
-            asked(server.port, "/")  # it serves now
-            os.kill(os.getpid(), number)
-
-        def give_up() -> None:
-            unheard.append(number)
-            server.shutdown()
-
-        late = Timer(10, give_up)
-        late.start()
-        Thread(target=kill).start()
-        serve_forever(server)
-        late.cancel()
-
-    monkeypatch.setattr(BaseWSGIServer, "serve_forever", serve)
-    before = signal.signal(number, signal.SIG_IGN)  # as a shell does for a job in the background
-    try:
-        done = world.run("console")
-        assert signal.getsignal(number) is signal.SIG_IGN
-    finally:
-        signal.signal(number, before)
-    assert (done.exit_code, unheard) == (0, [])
 
 
 def test_the_page_is_not_served_without_a_stack(bare: World, served: list[BaseWSGIServer]) -> None:
