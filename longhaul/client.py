@@ -40,25 +40,31 @@ from longhaul.operations.errors import (
     NotSentError,
     OtherVersionError,
     RetiredStageError,
+    UnsentRequest,
     WaitTimeoutError,
     is_gone,
 )
-from longhaul.operations.handles import SubmittedJob, UnsentRequest
 from longhaul.operations.rerun import Rerun
 from longhaul.operations.stack import Stack
-from longhaul.operations.submission import (
+from longhaul.operations.submit import (
     WHOLE,
     Document,
-    Position,
     Problem,
     Submission,
+    SubmitReport,
     group_problem,
     new_ids,
     submissions,
 )
-from longhaul.operations.submit import SubmitReport
 from longhaul.operations.view import JobStatus, job_status
-from longhaul.operations.wait import Awaited, Standing, conflicting, standing, unclaimed
+from longhaul.operations.wait import (
+    Awaited,
+    Standing,
+    SubmittedJob,
+    conflicting,
+    standing,
+    unclaimed,
+)
 from longhaul.settings import Stage
 
 __all__ = [
@@ -222,8 +228,7 @@ class Client:
             LonghaulError: As `submit`. A problem names its request, such as `requests[3]`.
         """
         documents = [
-            self._document(Position(f"requests[{n}]", n), request)
-            for n, request in enumerate(requests)
+            self._document(f"requests[{n}]", request) for n, request in enumerate(requests)
         ]
         return self._submit(documents, stage, group) if documents else []
 
@@ -241,7 +246,7 @@ class Client:
             JobIdConflictError: The id belonged to another request: this one is a dead letter.
         """
         awaited = self._awaited(job, stage)
-        found = self._fresh(lambda stack: stack.waiter.look(awaited))
+        (found,) = self._fresh(lambda stack: stack.waiter.standings_of([awaited]))
         if found.lease is None and isinstance(job, str):
             raise NoSuchJobError(
                 f"nothing is known of job {job}: it may still be queued, its message may have been "
@@ -383,7 +388,7 @@ class Client:
         message_id = self._stack.rerunner.send(rerun)
         return SubmittedJob(rerun.submission.job_id, rerun.stage.name, message_id, rerun.awaited)
 
-    def _document(self, position: Position, request: Mapping[str, JsonValue]) -> Document | Problem:
+    def _document(self, position: str, request: Mapping[str, JsonValue]) -> Document | Problem:
         if not isinstance(request, Mapping):
             return Problem(position, f"a request is a mapping, not {type(request).__name__}")
         try:
@@ -426,7 +431,7 @@ class Client:
             if self._looked_at is not None and now - self._looked_at < _FRESH_FOR:
                 raise
             self._looked_at = now
-            self._stack = self._stack.again()
+            self._stack = Stack(self._stack.stack, self._stack.session)
             return ask(self._stack)
 
     def _awaited(self, job: SubmittedJob | str, stage: str | None) -> Awaited:
@@ -486,7 +491,7 @@ def _checked(
         where,
         stack.max_bytes(where),
         # Of the operating system's: processes that were forked would draw the same numbers.
-        new_ids(now, SystemRandom(), len(read)),
+        new_ids(now, SystemRandom()),
         now,
         is_named=stage is not None,
     )

@@ -28,7 +28,8 @@ In a table also: replace the partitions for which the job wrote rows.
 """
 Architecture = Literal["arm64", "x86_64"]
 SizeName = Literal["tiny", "small", "medium", "large", "xlarge"]
-StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+# No hyphen: `<stack>-<stage>-jobs` is then the queue of one stack alone.
+StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
 
 _WHERE = r"[a-z0-9-]+:\d{12}"
 NotifyArn = Annotated[
@@ -80,7 +81,7 @@ class LeaseSettings(Model):
     """The timing of the lease. The defaults are for AWS; the local profile uses seconds."""
 
     # One wait is a tenth of what could be lost by an unseen crash.
-    beat_fraction: float = Field(default=0.10, gt=0, le=0.5)
+    beat_fraction: float = Field(default=0.10, ge=0.02, le=0.5)
     # The first wait, and the shortest. A claim extends its message where the queue's visibility
     # (120 s) would not last until then.
     beat_floor_s: int = Field(default=15, ge=1, le=300)

@@ -5,8 +5,11 @@ import hashlib
 import zipfile
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from longhaul.cli.commands.init import files_of
-from longhaul.config.project import Project, load_project
+from longhaul.config.project import Project, demo, load_project
+from longhaul.config.settings import Settings
 
 
 def make_project(folder: Path, **files: str) -> Project:
@@ -17,6 +20,17 @@ def make_project(folder: Path, **files: str) -> Project:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     return load_project(folder)
+
+
+def checked(settings: JsonValue) -> Settings:
+    """These settings over the defaults, as synthesis checks them, with the jobs of the demo.
+
+    Raises:
+        SettingsError: some are wrong.
+    """
+    project = demo()
+    assert project
+    return project.checked(settings)
 
 
 def make_wheel(folder: Path, name: str, code: str, requires: str = "") -> Path:

@@ -14,18 +14,56 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from longhaul.cdk.bytecode import LayerError
-from longhaul.cdk.stack import LonghaulStack
+from longhaul.cdk.construct import Longhaul
+from longhaul.cdk.layer import LayerError
 from longhaul.config.cdk_context import merged
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
 from longhaul.config.project import Project, bare, demo, load_project
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
-from longhaul.config.settings import CONTEXT_KEY
+from longhaul.config.settings import CONTEXT_KEY, Settings, code_prefix
 from longhaul.config.sources import sources
 
 # isort: split
-from aws_cdk import App, Environment  # after `longhaul.cdk`, which tells jsii where Node is
+from aws_cdk import (  # after `longhaul.cdk`, which tells jsii where Node is
+    App,
+    DefaultStackSynthesizer,
+    Environment,
+    Stack,
+)
+from constructs import Construct
+
+
+class LonghaulStack(Stack):
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        project: Project | None,
+        env: Environment,
+    ) -> None:
+        """`project`: whose jobs are deployed; None for the catalogue alone."""
+        super().__init__(
+            scope,
+            id_,
+            env=env,
+            description="Longhaul: PySpark jobs of any length from an SQS queue",
+            # `python app.py` and `cdk synth` must give the same template.
+            analytics_reporting=False,
+            # Running jobs fetch code below the prefix across a deploy
+            # (`longhaul.engines.emr_serverless`).
+            synthesizer=DefaultStackSynthesizer(
+                bucket_prefix=code_prefix(settings.stack_name),
+                qualifier=settings.bootstrap_qualifier,
+            ),
+        )
+        # Said, where it is the default: otherwise the construct makes a name of its own.
+        settings = settings.model_copy(update={"stack_name": settings.stack_name})
+        # With this id the logical ids are those of a stack that has the parts itself.
+        self.longhaul = Longhaul(self, "Default", settings=settings, project=project)
+        self.longhaul.add_outputs()
 
 
 def build(

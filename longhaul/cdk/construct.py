@@ -1,6 +1,6 @@
 """The construct of a deployment, as a table of contents: its parts, and what each may do.
 
-Another app's stack may hold it, beside parts of its own; `longhaul.cdk.stack` is it with outputs.
+Another app's stack may hold it, beside parts of its own; `longhaul.cdk.app` has it with outputs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,6 @@ from constructs import Construct
 
 from longhaul.cdk import deployed, grants, metrics, notify_targets, roles
 from longhaul.cdk.alarms import Alarms
-from longhaul.cdk.dashboard import Dashboard
 from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.functions import PythonFunction, SharedCode
 from longhaul.cdk.leases import Leases
@@ -30,15 +29,14 @@ from longhaul.cdk.nag import acknowledge_wildcards
 from longhaul.cdk.network import Network
 from longhaul.cdk.notify_targets import NotifyTarget
 from longhaul.cdk.queues import StageQueues
-from longhaul.cdk.scheduling import Scheduling
+from longhaul.cdk.scheduling import Scheduling, Triggers
 from longhaul.cdk.sweeping import Sweeping
 from longhaul.cdk.table_databases import TableDatabases
-from longhaul.cdk.triggers import Triggers
 from longhaul.cdk.workflow import Workflow
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
 from longhaul.config.project import Project, bare, load_project
-from longhaul.config.rights import DATA_BUCKET, access_of, bucket_in, statements
+from longhaul.config.rights import DATA_BUCKET, absolute, access_of, bucket_in
 from longhaul.config.settings import Settings
 from longhaul.config.sources import sources
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
@@ -115,10 +113,7 @@ class Longhaul(Construct):
         if vpc is not None and "network" in self._settings.model_fields_set:
             raise SettingsError(f"{self.node.path}: vpc: network names one too; give one of them")
         self._make_parts(sources(), project, vpc, vpc_subnets)
-        if permissions_boundary is None:
-            roles.apply_boundary(self, self._settings.permissions_boundary)
-        else:
-            iam.PermissionsBoundary.of(self).apply(permissions_boundary)
+        roles.apply_boundary(self, permissions_boundary or self._settings.permissions_boundary)
         roles.apply_names(self, self._settings)
 
     @property
@@ -284,7 +279,7 @@ class Longhaul(Construct):
         name = settings.stack_name
         self._queues = {
             stage.name: StageQueues(
-                self, f"{pascal(stage.name)}Queue", prefix=queue_prefix(name, stage)
+                self, f"{pascal(stage.name)}Queue", prefix=queue_prefix(name, stage.name)
             )
             for stage in settings.stages
         }
@@ -386,7 +381,9 @@ class Longhaul(Construct):
             queues=self._queues,
             undelivered={"rules": sweeping.undelivered, "schedules": self._scheduling.undelivered},
         )
-        Dashboard(self, "Dashboard", name=name, stages=settings.stages, alarms=self._alarms.all)
+        metrics.Dashboard(
+            self, "Dashboard", name=name, stages=settings.stages, alarms=self._alarms.all
+        )
         self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
         if settings.functions_in_vpc:
             for each in self.node.find_all():
@@ -428,9 +425,9 @@ class Longhaul(Construct):
         machine = self._workflow.machine
         settings = self._settings
         outputs = [grants.Place(self._bucket(name)) for name in ("", *settings.output_buckets)]
-        code = [self._data.absolute(prefix) for prefix in settings.job_prefixes]
+        code = absolute(settings.job_prefixes, self._data.bucket_name)
         # What a job is asked to do: functions write it, and a lifecycle rule deletes it.
-        asked = [self._data.absolute(prefix) for prefix in (REQUESTS_PREFIX, JOINED_PREFIX)]
+        asked = absolute((REQUESTS_PREFIX, JOINED_PREFIX), self._data.bucket_name)
         grants.beat_leases(heartbeat.execution_role, table, self._queues)
         grants.extend_messages(heartbeat.execution_role, queues)
 
@@ -487,7 +484,7 @@ class Longhaul(Construct):
             grants.write_objects(role, writes, never=never)
             grants.keep_apart(role, self._data, others)
             grants.use_keys(role, read=read_keys, write=write_keys)
-            grants.read_code(role, [self._data.absolute(each) for each in access.code])
+            grants.read_code(role, absolute(access.code, self._data.bucket_name))
             grants.read_secrets(role, stage.advanced.secrets.values())
             if engine.meaning.has_tables:
                 who = roles.stage_id(stage.name, pascal(engine.meaning.name))
@@ -497,7 +494,12 @@ class Longhaul(Construct):
             policy = iam.Policy(
                 self,
                 f"{pascal(stage.name)}Policies",
-                statements=[iam.PolicyStatement.from_json(each) for each in statements(stage)],
+                statements=[
+                    iam.PolicyStatement.from_json(
+                        each.model_dump(mode="json", exclude_defaults=True)
+                    )
+                    for each in stage.advanced.policies
+                ],
                 roles=[each.job_roles[stage.name] for each in self._engines],
             )
             for each in stage.advanced.policies:

@@ -85,10 +85,6 @@ class DataBucket(s3.Bucket):
             )
         )
 
-    def absolute(self, prefix: str) -> str:
-        """`prefix` as `s3://bucket/…/`; without a bucket it is one of this bucket."""
-        return prefix if prefix.startswith("s3://") else f"s3://{self.bucket_name}/{prefix}"
-
 
 def _old_versions(days: int) -> s3.LifecycleRule:
     return s3.LifecycleRule(

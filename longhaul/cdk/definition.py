@@ -42,7 +42,7 @@ SETTLE_RETRY: Final = {
 # Soon at first, because part of the lease is used up, then seldom: each try writes 3 events into
 # the history, which ends the execution at 25,000. The pauses grow to the longest wait between two
 # good beats, so that days of failed beats cost less than good ones
-# (`longhaul.config.beat_limits`). The job works on meanwhile, and its message comes again and is
+# (`longhaul.config.rules`). The job works on meanwhile, and its message comes again and is
 # adopted.
 BEAT_RETRY: Final = {
     "ErrorEquals": ["States.ALL"],

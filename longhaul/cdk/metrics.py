@@ -1,11 +1,14 @@
-"""The handlers' metrics as CDK metrics, for alarms and the dashboard."""
+"""The handlers' metrics as CDK metrics, for alarms, and the dashboard that shows them all."""
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
 
 from longhaul.config.settings import SWEEP_PERIOD
+from longhaul.config.stages import StageDeployment
 from longhaul.metrics import Metric, NoticeMetric, StageMetric, SweeperMetric, dimension
 
 PERIOD: Duration = Duration.seconds(SWEEP_PERIOD.total_seconds())
@@ -21,6 +24,13 @@ JOBS: Final = (
     StageMetric.WASTED,
 )
 """Counts and sums about jobs."""
+
+_GAUGES = {
+    "capacity": (StageMetric.BACKLOG, StageMetric.FREE_SLOTS),
+    "waiting": (StageMetric.OLDEST_WAITING, StageMetric.OLDEST_REFUSED, StageMetric.BLOCKED),
+    "leases": (StageMetric.LEASE_LEFT, StageMetric.WITHOUT_BEAT, StageMetric.NEAR_RETENTION),
+}
+_WIDTH = 24
 
 # The worst value of each period: of free slots and of the time left that is the minimum.
 _WORST_IS_LEAST: Final = (StageMetric.FREE_SLOTS, StageMetric.LEASE_LEFT)
@@ -52,18 +62,13 @@ def named(namespace: str, name: str, stage: str | None) -> cloudwatch.Metric:
     Raises:
         ValueError: there is none.
     """
-    known = (
-        {each.value: each for each in SweeperMetric}
-        if stage is None
-        else {each.value: each for each in (*StageMetric, *NoticeMetric)}
-    )
+    kinds: Iterable[Metric] = (*StageMetric, *NoticeMetric) if stage else SweeperMetric
+    known = {each.value: each for each in kinds}
     if name not in known:
-        whose = "a metric of a stage needs its `stage`" if stage is None else "of a stage"
+        whose = "of a stage" if stage else "a metric of a stage needs its `stage`"
         raise ValueError(f"there is no metric {name!r} ({whose}); there are: {', '.join(known)}")
-    metric = known[name]
-    if isinstance(metric, SweeperMetric):
-        return of_sweeper(namespace, metric, statistic_of(metric))
-    return of_stage(namespace, metric, str(stage), statistic_of(metric))
+    dimensions = {"stage": stage} if stage else {"service": "sweeper"}
+    return _metric(namespace, name, dimensions, statistic_of(known[name]))
 
 
 def _metric(
@@ -76,3 +81,46 @@ def _metric(
         statistic=statistic,
         period=PERIOD,
     )
+
+
+class Dashboard(Construct):
+    """The alarms, then a row for each stage with all metrics of the handlers."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        name: str,
+        stages: Sequence[StageDeployment],
+        alarms: Sequence[cloudwatch.IAlarm],
+    ) -> None:
+        """`name` is the name of the dashboard and the namespace of the metrics."""
+        super().__init__(scope, id_)
+        swept = [of_sweeper(name, metric, "Sum") for metric in SweeperMetric]
+        cloudwatch.Dashboard(
+            self,
+            "Dashboard",
+            dashboard_name=name,
+            widgets=[
+                [
+                    cloudwatch.AlarmStatusWidget(
+                        title="Alarms", alarms=alarms, width=_WIDTH * 3 // 4
+                    ),
+                    _graph("Sweeper", swept, _WIDTH // 4),
+                ],
+                *([*_row(name, stage)] for stage in stages),
+            ],
+        )
+
+
+def _row(namespace: str, deployment: StageDeployment) -> Iterable[cloudwatch.IWidget]:
+    stage, width = deployment.name, _WIDTH // (1 + len(_GAUGES))
+    jobs = (*JOBS, NoticeMetric.LOST) if deployment.advanced.notify else JOBS
+    for title, metrics in {"jobs": jobs, **_GAUGES}.items():
+        shown = [of_stage(namespace, metric, stage, statistic_of(metric)) for metric in metrics]
+        yield _graph(f"{stage}: {title}", shown, width)
+
+
+def _graph(title: str, metrics: Sequence[cloudwatch.IMetric], width: int) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=metrics, width=width)

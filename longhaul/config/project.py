@@ -4,21 +4,18 @@ The file holds the settings of `cdk.json`'s key `longhaul`, under the same names
 environment (`[env.prod]`), and the version of Longhaul that the project is for. Imports no CDK.
 """
 
-import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 from longhaul.config.cdk_context import merged, read
-from longhaul.config.errors import Problem, SettingsError
-from longhaul.config.known import unfit
+from longhaul.config.errors import Location, Problem, SettingsError
 from longhaul.config.project_file import FILE, LOCAL, read_file
+from longhaul.config.rules import problems
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
-from longhaul.domain.job_kinds import JobKind, kind_of
 
 VERSION_KEY: Final = "version"
 ENVIRONMENTS_KEY: Final = "env"
@@ -110,7 +107,7 @@ class Project:
         """
         over = dict(self.environments.get(self.env or "", {}))
         stages = over.pop("stages", {})
-        result: dict[str, Any] = merged(dict(settings), over)
+        result: dict[str, Any] = merged(settings, over)
         if stages:
             below = result.get("stages", [{}])
             result["stages"] = [merged(each, stages.get(_name_of(each))) for each in below]
@@ -124,44 +121,45 @@ class Project:
         Raises:
             SettingsError: some are wrong; all are named, with their lines.
         """
-        result = read(merged(dict(self.settings), override))
-        problems = [*self._unfit(result)] if isinstance(result, Settings) else result
-        if isinstance(result, Settings) and not problems:
-            return result
-        raise self.refused(problems, where)
+        result = read(merged(self.settings, override))
+        found = problems(result, self.job_names) if isinstance(result, Settings) else result
+        if found or not isinstance(result, Settings):
+            raise self.refused(found, where)
+        return result
 
-    def refused(self, problems: Iterable[Problem], where: str = CONTEXT_KEY) -> SettingsError:
+    def refused(self, found: Iterable[Problem], where: str = CONTEXT_KEY) -> SettingsError:
         """What to raise for these problems: a line for each, in the order of the file."""
-        lines = sorted(((self._line(each.location), each) for each in problems), key=itemgetter(0))
-        return SettingsError("\n".join(self._placed(*each, where) for each in lines))
+        lines = sorted(found, key=lambda each: self._line(each.location))
+        return SettingsError("\n".join(self._placed(each, where) for each in lines))
 
-    def _unfit(self, settings: Settings) -> Iterator[Problem]:
-        yield from unfit(settings, self.job_names)
-        for n, stage in enumerate(settings.stages):
-            is_on_emr = stage.advanced.engine == "emr-serverless"
-            if is_on_emr and stage.job and self._is_plain(stage.job):
-                why = "is plain Python (`def run(job)`), which emr-serverless does not run"
-                yield Problem(("stages", n, "job"), why)
+    def _line(self, location: Location) -> int:
+        """The line that names the most of a setting's path; of two the later; 0 for none.
 
-    def _is_plain(self, job: str) -> bool:
-        try:
-            return kind_of(ast.parse((self.jobs / f"{job}.py").read_bytes())) is JobKind.PLAIN
-        except (OSError, SyntaxError, ValueError):  # as the check of the files says
-            return False
+        `location` is as pydantic gives it, such as `("stages", 0, "slots")`.
+        """
+        found = [
+            (len(path), number)
+            for number, path in self._places()
+            if path and path == location[: len(path)]
+        ]
+        return max(found, default=(0, 0))[1]
 
-    def _line(self, location: tuple[int | str, ...]) -> int:
-        """The line of a setting: that of the environment, where it has the setting; 0 for none."""
-        there: tuple[int | str, ...] = (ENVIRONMENTS_KEY, self.env or "", *location)
-        match location:
-            case ("stages", int(n), *rest) if n < len(stages := self.settings.get("stages", [])):
-                there = (*there[:3], _name_of(stages[n]), *rest)
-        written, depth = line_of(self.text, location)
-        over, depth_there = line_of(self.text, there)
-        return over if depth_there - 2 >= max(depth, 1) else written
+    def _places(self) -> Iterator[tuple[int, Location]]:
+        """Each line that names a table or a setting, with its path in the chosen environment."""
+        names = _stage_names(self.written)
+        for number, path in _paths(self.text):
+            match path:
+                case ("env", self.env, "stages", str(name), *rest) if name in names:
+                    yield number, ("stages", names.index(name), *rest)
+                case ("env", self.env, *rest):
+                    yield number, tuple(rest)
+                case _:
+                    yield number, path
 
-    def _placed(self, line: int, problem: Problem, where: str) -> str:
+    def _placed(self, problem: Problem, where: str) -> str:
         if not self.text:
             return problem.at(where)
+        line = self._line(problem.location)
         path = ".".join(map(str, problem.location))
         return (
             f"{self.file}:{f'{line}:' if line else ''} {f'{path}: ' if path else ''}{problem.why}"
@@ -178,36 +176,36 @@ def load_project(folder: Path, env: str | None = None) -> Project:
     content = dict(read_content)
     version, environments = content.pop(VERSION_KEY, None), content.pop(ENVIRONMENTS_KEY, {})
     project = Project(of_project, text, version, content)
-    problems = [*_wrong_environments(environments, content)]
+    wrong = [*_wrong_environments(environments, _stage_names(content))]
     if not isinstance(version, str | None):
-        problems.append(Problem((VERSION_KEY,), 'write it as a text, such as "0.1.0"'))
-    if problems:
-        raise project.refused(problems)
+        wrong.append(Problem((VERSION_KEY,), 'write it as a text, such as "0.1.0"'))
+    if wrong:
+        raise project.refused(wrong)
     return replace(project, environments=environments).of(env)
 
 
-def _wrong_environments(environments: Any, content: Mapping[str, Any]) -> Iterator[Problem]:  # noqa: ANN401
-    names = {_name_of(each): None for each in content.get("stages", [{}])}
+def _wrong_environments(environments: Any, names: Sequence[str]) -> Iterator[Problem]:  # noqa: ANN401
+    """`names` are those of the stages."""
     if not isinstance(environments, dict):
-        yield Problem((ENVIRONMENTS_KEY, 0), f"write a table for each, [{ENVIRONMENTS_KEY}.NAME]")
+        yield Problem((ENVIRONMENTS_KEY,), f"write a table for each, [{ENVIRONMENTS_KEY}.NAME]")
         return
     for env, over in environments.items():
         at = (ENVIRONMENTS_KEY, env)
-        stages = over.get("stages", {}) if isinstance(over, dict) else None
-        if not isinstance(stages, dict):
-            # The first of a list, to find its line.
-            place = (*at, "stages", 0) if isinstance(over, dict) else (*at, 0)
+        if not isinstance(over, dict) or not isinstance(over.get("stages", {}), dict):
             table = ".".join(at)
             why = f"write it as a table, [{table}], and a stage as [{table}.stages.NAME]"
-            yield Problem(place, why)
+            yield Problem((*at, "stages"), why)
             continue
-        for name in stages:
-            if name not in names:
-                why = f"there is no stage {name!r}; there are: {', '.join(names)}"
-                yield Problem((*at, "stages", name), why)
-        for name in _NOT_LOCAL if env == LOCAL else ():
-            if name in over:
-                yield Problem((*at, name), "is the same everywhere: it cannot be set for here")
+        for name in {*over.get("stages", {})} - {*names}:
+            why = f"there is no stage {name!r}; there are: {', '.join(names)}"
+            yield Problem((*at, "stages", name), why)
+        for name in {*over} & {*_NOT_LOCAL} if env == LOCAL else ():
+            yield Problem((*at, name), "is the same everywhere: it cannot be set for here")
+
+
+def _stage_names(content: Mapping[str, Any]) -> list[str]:
+    stages = content.get("stages", [{}])
+    return [_name_of(each) for each in stages] if isinstance(stages, list) else []
 
 
 def _name_of(stage: Any) -> str:  # noqa: ANN401 - as it is written
@@ -230,34 +228,15 @@ def demo() -> Project | None:
     return replace(load_project(folder), text="", written={})
 
 
-def line_of(text: str, location: tuple[int | str, ...]) -> tuple[int, int]:
-    """The line of `longhaul.toml` that names the most of a setting's path, and how many parts.
-
-    Args:
-        text: the file.
-        location: as pydantic gives it, such as `("stages", 0, "slots")`.
-    """
-    best, depth = 0, 0
-    for number, path in _paths(text):
-        if len(path) > depth and path == location[: len(path)]:
-            best, depth = number, len(path)
-    return best, depth
-
-
-def _paths(text: str) -> Iterator[tuple[int, tuple[int | str, ...]]]:
+def _paths(text: str) -> Iterator[tuple[int, Location]]:
     """Each line that names a table or a setting, with its path."""
-    table: tuple[int | str, ...] = ()
-    counts: dict[tuple[int | str, ...], int] = {}
+    table: Location = ()
+    stage = -1  # the stages are the one list of tables
     for number, line in enumerate(text.splitlines(), 1):
         if header := _TABLE.match(line):
-            table = ()
             names = _names(header[2])
-            for n, name in enumerate(names, 1):
-                table = (*table, name)
-                if header[1] == "[[" and n == len(names):
-                    counts[table] = counts.get(table, -1) + 1
-                if table in counts:
-                    table = (*table, counts[table])
+            stage += header[1] == "[["
+            table = ("stages", stage, *names[1:]) if names[0] == "stages" else tuple(names)
             yield number, table
         elif key := _KEY.match(line):
             yield number, (*table, *_names(key[1]))

@@ -48,18 +48,14 @@ def _require_trusted(folder: Path) -> None:
     """Commands run the code of a project, so a found one must not be of another user."""
     file = folder / FILE
     # A link too: in a shared folder another user's may lead to our own file.
-    for place in (folder, file, file.resolve()):
-        if is_of_another_user(place):
-            why = f"{place} belongs to another user (uid {_owner_of(place)})"
-            break
-    else:
-        if not folder.stat().st_mode & stat.S_IWOTH:
-            return
-        why = f"every user may write to {folder}"
-    raise SettingsError(
-        f"{file}: is not taken as the project, because its code would run as you, and {why}; "
-        f"if you trust it, name it: `longhaul --project {folder} …`"
-    )
+    others = [each for each in (folder, file, file.resolve()) if is_of_another_user(each)]
+    if others or folder.stat().st_mode & stat.S_IWOTH:
+        theirs = f"{others[0]} belongs to another user" if others else ""
+        why = theirs or f"every user may write to {folder}"
+        raise SettingsError(
+            f"{file}: is not taken as the project, because its code would run as you, and {why}; "
+            f"if you trust it, name it: `longhaul --project {folder} …`"
+        )
 
 
 def is_of_another_user(place: Path) -> bool:
@@ -87,13 +83,10 @@ def read_file(folder: Path) -> ProjectFile:
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: cannot be read: {error}") from error
     try:
-        content = tomllib.loads(text)
-        # Dates are the one kind of value that JSON lacks; no setting is one.
-        json.dumps(content)
+        # Dates are the one kind of value that JSON lacks: no setting is one, and a text may be.
+        content = json.loads(json.dumps(tomllib.loads(text), default=str))
     except tomllib.TOMLDecodeError as error:
         found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         place = f"{file}:{found[1]}" if found else str(file)
         raise SettingsError(f"{place}: is no TOML: {error}") from None
-    except TypeError as error:
-        raise SettingsError(f"{file}: {error}; write it as a text, in quotes") from None
     return ProjectFile(file.parent, text, content)

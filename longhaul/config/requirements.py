@@ -12,14 +12,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from longhaul.config.errors import SettingsError
 
 _ALONE: Final = ("--disable-pip-version-check", "--no-input")
-_LINE: Final = re.compile(r"\(line (\d+)\)")
 _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
 _COMMENT: Final = re.compile(r"(^|\s)#.*")
 _STAMP: Final = ".of"
@@ -53,12 +51,12 @@ _NOT_IN_IMAGE: Final = (
 )
 
 
-def names_any(requirements: Path) -> bool:
-    """Whether the file names a package, or anything else for pip."""
+def lines_of(requirements: Path) -> Mapping[int, str]:
+    """What the file has for pip, by line; the file may be missing."""
     if not requirements.is_file():
-        return False
-    lines = requirements.read_text("utf-8").splitlines()
-    return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+        return {}
+    lines = enumerate(requirements.read_text("utf-8").splitlines(), 1)
+    return {n: text for n, line in lines if (text := _COMMENT.sub("", line).strip())}
 
 
 def check_for_image(requirements: Path) -> None:
@@ -67,12 +65,9 @@ def check_for_image(requirements: Path) -> None:
     Raises:
         SettingsError: some requirements are such; all are named, with their lines.
     """
-    if not names_any(requirements):
-        return
-    lines = [_COMMENT.sub("", line) for line in requirements.read_text("utf-8").splitlines()]
     found = [
         f"{requirements}:{number}: {line}: {why}"
-        for number, line in enumerate(map(str.strip, lines), 1)
+        for number, line in lines_of(requirements).items()
         if (why := next((why for pattern, why in _NOT_IN_IMAGE if pattern.match(line)), None))
     ]
     if found:
@@ -102,7 +97,7 @@ def install(
     Raises:
         SettingsError: a requirement does not install, or clashes with ours.
     """
-    wanted = requirements.read_text("utf-8") if names_any(requirements) else ""
+    wanted = requirements.read_text("utf-8") if lines_of(requirements) else ""
     limits = constraints(repository)
     stamp = hashlib.sha256(json.dumps([wanted, limits, *platform]).encode()).hexdigest()
     if (target / _STAMP).is_file() and (target / _STAMP).read_text() == stamp:
@@ -183,23 +178,11 @@ def explained(requirements: Path, said: str) -> str:
     """Pip's error, at the line of the requirement that it names."""
     text = "\n".join([line for line in said.splitlines() if line.strip()][-16:])
     why = "clashes with what the image holds" if "(constraint)" in text else "does not install"
-    lines = requirements.read_text("utf-8").splitlines()
+    lines = lines_of(requirements)
     errors = said[max(0, said.find("ERROR:")) :]  # what came before may name any line
-    if len(named := {*_LINE.findall(errors)}) == 1 and (number := int(*named)) <= len(lines):
-        return f"{requirements}:{number}: {lines[number - 1].strip()}: {why}:\n{text}"
-    blamed = _causes(said) or errors
-    for number, line in enumerate(lines, 1):
-        name = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line)
-        if name and re.search(rf"(?<![\w-]){re.escape(name[1])}(?![\w-])", blamed, re.IGNORECASE):
-            return f"{requirements}:{number}: {line.strip()}: {why}:\n{text}"
-    return f"{requirements}: {why}:\n{text}"
-
-
-def _causes(said: str) -> str:
-    """Of a conflict, what pip says of the requirements: its error names those that fit too."""
-    _, _, causes = said.partition("The conflict is caused by:\n")
-    lines = takewhile(str.strip, causes.splitlines())
-    return "\n".join(line for line in lines if "(constraint)" not in line)
+    named = [n for n, line in lines.items() if f"(line {n})" in errors or line in errors]
+    where = f"{requirements}:{named[0]}: {lines[named[0]]}" if len(named) == 1 else requirements
+    return f"{where}: {why}:\n{text}"
 
 
 def _plain(name: str) -> str:

@@ -1,108 +1,15 @@
-"""What a stage's jobs may do in AWS: what its settings say, and what follows from its limits.
+"""Where a stage's jobs may read and write: what follows from its limits. Imports no CDK."""
 
-Imports no CDK.
-"""
-
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Final
 
-from pydantic import AfterValidator, BeforeValidator, Field
-
+from longhaul.config.settings import Settings
+from longhaul.config.stages import StageDeployment
 from longhaul.domain.paths import TABLES_PREFIX
-from longhaul.settings import Model
-
-if TYPE_CHECKING:
-    from longhaul.config.settings import Settings
-    from longhaul.config.stages import StageDeployment
-
-# What the CDK has in the place of a name that CloudFormation will give.
-TO_COME: Final = r"\$\{Token\[[^\]]+\]\}"
 
 DATA_BUCKET: Final = ""
 """The prefix that is the whole data bucket."""
-
-# By its name, with a path if it has one, or by its ARN.
-PolicyName = Annotated[
-    str,
-    Field(
-        pattern=r"^(arn:aws[a-z-]*:iam::(\d{12}|aws):policy/)?"
-        r"([A-Za-z0-9._+=,@-]+/)*[A-Za-z0-9._+=,@-]{1,128}$"
-    ),
-]
-
-_ROLE: Final = re.compile(
-    rf"arn:aws[a-z-]*:iam::\d{{12}}:role/([\w+=,.@-]+/)*[\w+=,.@-]{{1,64}}|{TO_COME}"
-)
-_ACTION: Final = re.compile(r"[a-z0-9-]+:[A-Za-z0-9*?]+")
-# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
-_OPERATOR: Final = re.compile(
-    r"(For(All|Any)Values:)?("
-    r"String(Not)?Equals(IgnoreCase)?|String(Not)?Like|Arn(Not)?(Equals|Like)|(Not)?IpAddress"
-    r"|(Numeric|Date)((Not)?Equals|(Less|Greater)Than(Equals)?)|Bool|BinaryEquals)(IfExists)?|Null"
-)
-_RESOURCE: Final = re.compile(rf"\*|arn:.+|.*{TO_COME}.*")
-
-
-def _matching(pattern: re.Pattern[str], why: str) -> AfterValidator:
-    """Takes what matches as a whole. Of others `why` says what they are not."""
-
-    def check(text: str) -> str:
-        if not pattern.fullmatch(text):
-            raise ValueError(f"{text!r} {why}")
-        return text
-
-    return AfterValidator(check)
-
-
-def _several(value: object) -> object:
-    """IAM takes one text for a list of one."""
-    return (
-        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
-    )
-
-
-RoleArn = Annotated[
-    str,
-    _matching(_ROLE, "is no role: arn:aws:iam::123456789012:role/NAME is the ARN of one"),
-]
-_Texts = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]
-_Actions = Annotated[
-    tuple[
-        Annotated[str, _matching(_ACTION, "is no action of a service, as s3:GetObject is one")], ...
-    ],
-    BeforeValidator(_several),
-    Field(min_length=1),
-]
-_Resources = Annotated[
-    tuple[Annotated[str, _matching(_RESOURCE, "is no resource: the ARN of one, or *")], ...],
-    BeforeValidator(_several),
-    Field(min_length=1),
-]
-_Operator = Annotated[
-    str, _matching(_OPERATOR, "is no operator of IAM's conditions, as StringEquals is one")
-]
-
-
-class Statement(Model):
-    """A statement of a policy, in IAM's own words."""
-
-    # Tells it from others.
-    Sid: Annotated[str, Field(pattern=r"^[A-Za-z0-9]+$")] | None = None
-    # What is denied is denied to the jobs, whatever else allows it.
-    Effect: Literal["Allow", "Deny"]
-    # `service:Action`, one or several.
-    Action: _Actions
-    # ARNs, or `*`: for actions that know no resource.
-    Resource: _Resources
-    # As in IAM: operator → key → one value or several.
-    Condition: dict[_Operator, dict[str, _Texts]] = Field(default_factory=dict)
-
-
-def statements(stage: "StageDeployment") -> list[dict[str, Any]]:
-    """The stage's own statements, as IAM takes them."""
-    return [each.model_dump(mode="json", exclude_defaults=True) for each in stage.advanced.policies]
 
 
 @dataclass(frozen=True)
@@ -117,17 +24,12 @@ class Access:
     writes: tuple[str, ...]
     code: tuple[str, ...]
 
-    @property
-    def buckets(self) -> Sequence[str]:
-        """The buckets beside the data bucket."""
-        return tuple(dict.fromkeys(filter(None, map(bucket_in, (*self.reads, *self.writes)))))
-
     def reads_only(self) -> Sequence[str]:
         """What they read and do not write."""
         return [each for each in self.reads if not _within(each, self.writes)]
 
 
-def access_of(stage: "StageDeployment", settings: "Settings") -> Access:
+def access_of(stage: StageDeployment, settings: Settings) -> Access:
     """What follows from the limits of the stage: what a request may name, its job may use.
 
     A stage without such limits has all that the stack's settings open.
@@ -147,7 +49,7 @@ def access_of(stage: "StageDeployment", settings: "Settings") -> Access:
 
 
 def input_prefixes(
-    stage: "StageDeployment", stages: Iterable["StageDeployment"]
+    stage: StageDeployment, stages: Iterable[StageDeployment]
 ) -> tuple[str, ...] | None:
     """Where a stage reads: below its own prefixes, and where the stages before it write.
 
@@ -174,6 +76,17 @@ def tables_below(prefixes: Iterable[str], databases: Sequence[str]) -> Iterator[
             database, _, name = prefix.removeprefix(TABLES_PREFIX).rstrip("/").partition("/")
             if database in databases and "/" not in name:
                 yield database, name or "*"
+
+
+def absolute(prefixes: Iterable[str], data_bucket: str) -> tuple[str, ...]:
+    """Each as `s3://bucket/…`; without a bucket it is one of the data bucket.
+
+    What has no slash is the name of a job, and stays.
+    """
+    return tuple(
+        each if each.startswith("s3://") or "/" not in each else f"s3://{data_bucket}/{each}"
+        for each in prefixes
+    )
 
 
 def bucket_in(prefix: str) -> str:

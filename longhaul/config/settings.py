@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from longhaul.config.rights import TO_COME, PolicyName
+from longhaul.config.policies import TO_COME, PolicyName
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
 from longhaul.engines.emr_serverless.settings import EmrSettings
@@ -150,13 +150,7 @@ class Settings(Model):
     def databases(self) -> tuple[str, ...]:
         """The Glue databases that jobs may use; the stack's own is the first, if it has one."""
         own = (database_name(self.stack_name),) if self.own_database else ()
-        return (*own, *self.table_databases)
-
-    @property
-    def code_buckets(self) -> tuple[str, ...]:
-        """The buckets of `job_prefixes`, apart from the data bucket."""
-        prefixes = (each for each in self.job_prefixes if each.startswith("s3://"))
-        return tuple(prefix.removeprefix("s3://").partition("/")[0] for prefix in prefixes)
+        return tuple(dict.fromkeys((*own, *self.table_databases)))
 
     def keys_of(self, buckets: Iterable[str]) -> tuple[str, ...]:
         """The KMS keys of these buckets."""

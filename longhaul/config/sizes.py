@@ -50,15 +50,9 @@ class Size(Model):
         if self.memory_mib not in memory:
             raise ValueError(
                 f"memory_mib {self.memory_mib} is not sold by Fargate with cpu {self.cpu}; "
-                f"allowed: {_choice(memory)}"
+                f"allowed: {', '.join(map(str, memory))}"
             )
         return self
-
-
-def _choice(memory: Sequence[int]) -> str:
-    if isinstance(memory, range):
-        return f"{memory.start} to {memory[-1]} in steps of {memory.step}"
-    return ", ".join(map(str, memory))
 
 
 class TinySize(Model):
@@ -97,3 +91,7 @@ class Sizes(Model):
             "large": self.large,
             "xlarge": self.xlarge,
         }
+
+    def every(self) -> dict[SizeName, Size | TinySize]:
+        """The sizes of all jobs."""
+        return {**self.by_name(), **({"tiny": self.tiny} if self.tiny else {})}

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from longhaul.config.metric_alarm import MetricAlarm
-from longhaul.config.rights import PolicyName, RoleArn, Statement
+from longhaul.config.policies import PolicyName, RoleArn, Statement
 from longhaul.config.schedule import Schedule
 from longhaul.config.trigger import Trigger
 from longhaul.config.variables import MAX_VARIABLES, SecretArn, VariableName, VariableValue
@@ -38,9 +38,6 @@ class AdvancedStageDeployment(AdvancedStageSettings):
     secrets: Annotated[dict[VariableName, SecretArn], Field(max_length=MAX_VARIABLES)] = Field(
         default_factory=dict
     )
-    # How the names of its queues begin. A stage with a hyphen in its name needs it: `a-b` of the
-    # stack `c` and `b` of the stack `c-a` would share queues.
-    queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
 
 
 class StageDeployment(StageSettings):
@@ -52,11 +49,11 @@ class StageDeployment(StageSettings):
     advanced: AdvancedStageDeployment = AdvancedStageDeployment()
 
 
-def queue_prefix(stack_name: str, stage: StageDeployment) -> str:
+def queue_prefix(stack_name: str, stage: str) -> str:
     """How the names of a stage's queues begin."""
-    return stage.advanced.queue_prefix or f"{stack_name}-{stage.name}"
+    return f"{stack_name}-{stage}"
 
 
 def pascal(name: str) -> str:
-    """`clean-up` as `CleanUp`: a stage's name in construct ids and outputs."""
-    return "".join(part.capitalize() for part in name.split("-"))
+    """`clean_up` as `CleanUp`: a stage's name in construct ids and outputs."""
+    return "".join(part.capitalize() for part in name.replace("-", "_").split("_"))

@@ -1,22 +1,15 @@
 """Names and values of the variables that a stage gives its jobs. Imports no CDK."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
 from longhaul.domain.secret_refs import SecretRef
-from longhaul.settings import JobVariables
-
-if TYPE_CHECKING:
-    from longhaul.config.stages import StageDeployment
 
 # The task definition has room for more; a function's environment for fewer, which synth looks at.
 MAX_VARIABLES: Final = 50
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # With another value of these the runner, Python, the JVM, Spark or the SDK would not do their work,
 # or not with the stage's role.
 _TAKEN: Final = re.compile(
@@ -27,10 +20,6 @@ _TAKEN: Final = re.compile(
 
 
 def _name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r} is no name of a variable: letters, digits and _, no digit first, at most 128"
-        )
     if _TAKEN.fullmatch(name.upper()):
         raise ValueError(
             f"{name!r} belongs to Longhaul, AWS, Spark or the system: give the variable another "
@@ -40,8 +29,6 @@ def _name(name: str) -> str:
 
 
 def _value(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("a variable cannot hold the character NUL")
     if "{{resolve:" in text:
         raise ValueError(
             "CloudFormation would put the value in its place, for all to read who see the task "
@@ -55,23 +42,8 @@ def _secret(text: str) -> str:
     return text
 
 
-VariableName = Annotated[str, AfterValidator(_name)]
+VariableName = Annotated[
+    str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"), AfterValidator(_name)
+]
 VariableValue = Annotated[str, Field(max_length=4_096), AfterValidator(_value)]
 SecretArn = Annotated[str, AfterValidator(_secret)]
-
-
-def variables_of(stages: Iterable["StageDeployment"]) -> dict[str, JobVariables]:
-    """By stage, what its jobs find in their environment; only of stages that have any."""
-    return {
-        each.name: JobVariables(
-            environment=each.advanced.environment, secrets=each.advanced.secrets
-        )
-        for each in stages
-        if each.advanced.environment or each.advanced.secrets
-    }
-
-
-def as_json(variables: Mapping[str, JobVariables]) -> str:
-    """The value of the tasks' variable `longhaul.settings.JOB_VARIABLES`."""
-    content = {name: each.model_dump(exclude_defaults=True) for name, each in variables.items()}
-    return json.dumps(content, separators=(",", ":"))

@@ -121,7 +121,7 @@ def follow_ons(
     if emitted is None:
         for name in _leads_to(lease, settings):
             target = settings.stage_or_removed(name)
-            inputs = {_input_name(lease.stage): output.prefix}
+            inputs = {lease.stage: output.prefix}
             yield _follow_on(lease, target, groups_behind(lease), 0, {"inputs": inputs}, settings)
 
 
@@ -199,10 +199,11 @@ def joined(
     """
     job_id = child_id(join.lineage.root, join.stage, join.of, "join")
     key = job_key(join.stage, job_id)
-    name = _input_name(join.upstream)
     # From the last to the first, so that the first one stays.
     first = {output: n for n, output in reversed([*enumerate(outputs)])}
-    inputs = {f"{name}_{n:05}": output for output, n in sorted(first.items(), key=itemgetter(1))}
+    inputs = {
+        f"{join.upstream}_{n:05}": output for output, n in sorted(first.items(), key=itemgetter(1))
+    }
     request = named_after(opener, {}) if opener is not None else {}
     inputs_ref = joined_ref(key, join.lineage.run)
     lineage = join.lineage.model_copy(update={"inputs_ref": inputs_ref})
@@ -352,7 +353,3 @@ def with_output(
         return {**target.follow_on.model_dump(), **request}
     prefix = f"s3://{settings.paths.data_bucket}/{follow_ons_prefix(target.name)}{job_id}/"
     return {"output": prefix, **request}
-
-
-def _input_name(stage: str) -> str:
-    return stage.replace("-", "_")

@@ -13,9 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from longhaul.settings import Stage, StageSettings
 
-MAX_LENGTH = 32
-"""Stages one after the other: each job carries the places of all that it descends from."""
-
 
 class Pipeline:
     """The stages of a stack, as far as they are known.

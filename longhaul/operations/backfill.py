@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from longhaul.domain.backfill import Backfill
 from longhaul.domain.errors import InvalidRequestError
@@ -19,8 +19,7 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.tables import is_table
 from longhaul.operations.errors import BackfillCancelledError
-from longhaul.operations.submission import Document, Position, Problem, Submission
-from longhaul.operations.submit import Submitter, Unsent
+from longhaul.operations.submit import Document, Problem, Submission, Submitter, Unsent
 from longhaul.operations.wait import Awaited, Standing, Waiter
 from longhaul.ports import Backfills, Clock
 from longhaul.settings import Stage
@@ -39,12 +38,15 @@ _IN_BRACES: Final = re.compile(
 # Those of Python on every system, but for zones, which a period has not; `%-d` is without a zero.
 _CODES: Final = re.compile(r"%(?:-?[dmHIMSjUWVy]|[aAbBcfFGpuwxXY%])")
 
+_A_MONTH: Final = timedelta(days=32)
+"""From the first day of one into the next."""
+
 # Each form of a time: how it is read and written, and the step to the next one.
-_FORMS: Final[tuple[tuple[re.Pattern[str], str, str, timedelta | None], ...]] = (
+_FORMS: Final[tuple[tuple[re.Pattern[str], str, str, timedelta], ...]] = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d"), "%Y-%m-%dT%H", "", timedelta(hours=1)),
     (re.compile(r"\d{4}-\d\d-\d\d"), "%Y-%m-%d", "", timedelta(days=1)),
     (re.compile(r"\d{4}-W\d\d"), "%G-W%V", "-%u", timedelta(weeks=1)),
-    (re.compile(r"\d{4}-\d\d"), "%Y-%m", "", None),  # months have no one length
+    (re.compile(r"\d{4}-\d\d"), "%Y-%m", "", _A_MONTH),
 )
 
 
@@ -111,20 +113,15 @@ def behind_opener(stage: Stage, stages: Sequence[Stage]) -> str | None:
     )
 
 
-@dataclass(frozen=True)
-class Over:
-    """The name of what changes from request to request, and its values.
-
-    `left_out`: what was given and is no value of its own, in words.
-    """
+class Over(NamedTuple):
+    """The name of what changes from request to request, and its values."""
 
     name: str
     values: tuple[Value, ...]
-    left_out: str = ""
 
 
 def over(text: str, read: Callable[[str], str]) -> Over:
-    """The values of `NAME=FROM..TO`, `NAME=A,B,C` or `NAME=@FILE`.
+    """The values of `NAME=FROM..TO`, `NAME=A,B,C` or `NAME=@FILE`; each once, and no empty ones.
 
     From a time to a time, both included, by the step of their form: `2026-10-01T06` hours,
     `2026-10-01` days, `2026-W40` weeks, `2026-10` months.
@@ -139,27 +136,17 @@ def over(text: str, read: Callable[[str], str]) -> Over:
     name, equals, which = text.partition("=")
     if not equals or not _NAME.fullmatch(name):
         raise InvalidRequestError([f"{text!r}: write NAME=FROM..TO, NAME=A,B,C or NAME=@FILE"])
-    if which.startswith("@"):
-        texts = [line.strip() for line in read(which[1:]).splitlines()]
-        values = tuple(Value(each) for each in dict.fromkeys(texts) if each)
-    elif ".." in which and "," not in which:
-        first, _, last = which.partition("..")
-        texts, values = [], tuple(_between(first, last))
+    is_file = which.startswith("@")
+    if ".." in which and "," not in which and not is_file:
+        values = tuple(_between(*which.split("..", 1)))
     else:
-        texts = which.split(",")
-        values = tuple(_value(each) for each in dict.fromkeys(texts) if each)
+        texts = read(which[1:]).splitlines() if is_file else which.split(",")
+        values = tuple(_value(each) for each in dict.fromkeys(map(str.strip, texts)) if each)
     if not values:
         raise InvalidRequestError([f"{text!r} has no values"])
     if len(values) > MAX_VALUES:
         raise InvalidRequestError([f"{text!r}: more than {MAX_VALUES:,} values: in several parts"])
-    return Over(name, values, _left_out(texts, values))
-
-
-def _left_out(texts: Sequence[str], values: Sequence[Value]) -> str:
-    empty = texts.count("")
-    again = len(texts) - empty - len(values) if texts else 0
-    words = [f"{n:,} {what}" for n, what in ((empty, "empty"), (again, "repeated")) if n]
-    return f"left out of the values: {' and '.join(words)}" if words else ""
+    return Over(name, values)
 
 
 def _value(text: str) -> Value:
@@ -167,7 +154,7 @@ def _value(text: str) -> Value:
     return Value(text, found[0] if found else None)
 
 
-def _time(text: str) -> tuple[datetime, str, timedelta | None] | None:
+def _time(text: str) -> tuple[datetime, str, timedelta] | None:
     for pattern, form, day, step in _FORMS:
         if pattern.fullmatch(text):
             try:
@@ -186,18 +173,16 @@ def _between(first: str, last: str) -> Iterator[Value]:
             "2026-10-01T00..2026-10-01T23 (hours), 2026-W40..2026-W44 or 2026-01..2026-12"
         )
         raise InvalidRequestError([why])
-    (at, form, step), until = begin, end[0]
-    if until < at:
+    at, form, step = begin
+    if end[0] < at:
         raise InvalidRequestError([f"{first}..{last}: ends before it begins"])
     for _ in range(MAX_VALUES + 1):
-        if at > until:
+        if at > end[0]:
             return
         yield Value(at.strftime(form), at)
-        at = at + step if step else _next_month(at)
-
-
-def _next_month(at: datetime) -> datetime:
-    return at.replace(year=at.year + at.month // 12, month=at.month % 12 + 1)
+        at += step
+        if step == _A_MONTH:
+            at = at.replace(day=1)
 
 
 def documents(
@@ -226,10 +211,10 @@ def documents(
         name = f"backfill-{job[:32]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     label = template.get("label", f"{{{over.name}}}")
     found = []
-    for n, value in enumerate(over.values):
+    for value in over.values:
         tags = {over.name: value.text, "backfill": name, **template.get("tags", {})}
         fields = _filled({**what, "label": label, "tags": tags}, over.name, value)
-        found.append(Document(Position(value.text, n), {**fields, "job_id": f"{name}/{value.id}"}))
+        found.append(Document(value.text, {**fields, "job_id": f"{name}/{value.id}"}))
     return name, found
 
 

@@ -1,19 +1,27 @@
 """Look at dead letters, send them back, drop them.
 
-Letters are handled one at a time, and each is sent before it is deleted, so that an interrupt loses
-none. A crash in between leaves a letter in both queues; the second copy is then a duplicate.
+SQS cannot show a message without receiving it. Letters are handled one at a time, and each is sent
+before it is deleted, so that an interrupt loses none. A crash in between leaves a letter in both
+queues; the second copy is then a duplicate.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+import base64
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from longhaul.operations.letter import DeadLetter, redriven
-from longhaul.operations.sqs_dead_letters import SqsDeadLetters
+from longhaul.domain.message import Message
+from longhaul.operations.letter import DeadLetter, explanation_of, redriven
 from longhaul.ports import Clock, JobQueue
 from longhaul.settings import Stage
 
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+# A long poll asks all servers of SQS; a short one may miss messages.
+_WAIT_S = 1
 _HOLD_S = 60
 _HELD_PER_SECOND = 10
 """Letters of a pass for each second of its hold: far fewer than it can handle.
@@ -52,32 +60,43 @@ class Which:
         return {name for name in self.names if _is_named(letter, name)}
 
 
-@dataclass
-class Handled:
-    """The number of handled letters, and those still in the queue, each with the reason."""
-
-    done: int = 0
-    failed: list[tuple[DeadLetter, str]] = field(default_factory=list)
+Handling = Iterator[tuple[DeadLetter, str | None]]
+"""Handles a letter at each step; with why it is still in the queue, if it is."""
 
 
 @dataclass(frozen=True)
 class DeadLetterOffice:
     clock: Clock
-    letters: SqsDeadLetters
     queue: JobQueue
+    sqs: "SQSClient"
 
     def waiting(self, stage: Stage) -> int:
-        return self.letters.waiting(stage.dead_letter_queue_url)
+        """About how many letters are there."""
+        depth = self.queue.depth(stage.dead_letter_queue_url)
+        return depth.visible + depth.hidden
 
     def look(self, stage: Stage, which: Which) -> Generator[DeadLetter, None, None]:
-        """Each letter that matches, once.
+        """Each letter that matches and was there at the start, once.
 
         They are invisible while this goes on, and visible again when the iterator is closed.
         """
-        with self._pass(stage) as each:
-            for letter in each:
-                if which.matches(letter, self.clock.now()):
-                    yield letter
+        begun, url, held = self.clock.now(), stage.dead_letter_queue_url, dict[str, str]()
+        hold_s = min(_HOLD_S + self.waiting(stage) // _HELD_PER_SECOND, _MAX_HOLD_S)
+        try:
+            while letters := self._receive(url, hold_s):
+                news = [letter for letter in letters if letter.message_id not in held]
+                held |= {letter.message_id: letter.receipt_handle for letter in letters}
+                if not news:
+                    # Letters we hold came back: the pass outlived their timeout, or another
+                    # process is receiving.
+                    return
+                # A later letter may be one that we sent back. A job that dies at once would keep
+                # this pass going for ever.
+                there = (each for each in news if each.sent_at <= begun)
+                yield from (each for each in there if which.matches(each, self.clock.now()))
+        finally:
+            # SQS ignores those that were deleted.
+            self.queue.set_visibility_many(url, dict.fromkeys(held.values(), 0))
 
     def look_in(
         self, stages: Iterable[Stage], which: Which
@@ -87,14 +106,7 @@ class DeadLetterOffice:
             with closing(self.look(stage, which)) as letters:
                 yield from ((letter, stage) for letter in letters)
 
-    def redrive(
-        self,
-        stage: Stage,
-        which: Which,
-        on_done: Callable[[DeadLetter], None] = lambda _: None,
-        *,
-        afresh: bool = False,
-    ) -> Handled:
+    def redrive(self, stage: Stage, which: Which, *, afresh: bool = False) -> Handling:
         """Send each letter that matches back to the stage's jobs queue, then delete it here.
 
         With `afresh` their jobs leave what they have stored. What is no request stays.
@@ -109,69 +121,66 @@ class DeadLetterOffice:
             (answer,) = self.queue.send_batch(stage.queue_url, [message])
             return answer.reason if answer.message_id is None else None
 
-        return self._handle(stage, which, send_back, on_done)
+        return self._handle(stage, which, send_back)
 
-    def drop(
-        self, stage: Stage, which: Which, on_done: Callable[[DeadLetter], None] = lambda _: None
-    ) -> Handled:
+    def drop(self, stage: Stage, which: Which) -> Handling:
         """Delete each letter that matches, for good."""
-        return self._handle(stage, which, lambda _: None, on_done)
+        return self._handle(stage, which, lambda _: None)
 
     def _handle(
-        self,
-        stage: Stage,
-        which: Which,
-        first: Callable[[DeadLetter], str | None],
-        on_done: Callable[[DeadLetter], None],
-    ) -> Handled:
-        handled = Handled()
-        with self._pass(stage) as each:
-            for letter in each:
-                if not which.matches(letter, self.clock.now()):
-                    continue
+        self, stage: Stage, which: Which, first: Callable[[DeadLetter], str | None]
+    ) -> Handling:
+        with closing(self.look(stage, which)) as letters:
+            for letter in letters:
                 problem = first(letter)
-                if problem is None and not self.letters.delete(
+                if problem is None and not self.queue.delete(
                     stage.dead_letter_queue_url, letter.receipt_handle
                 ):
                     problem = (
                         "another process has received it meanwhile: "
                         "it may still be in the dead-letter queue"
                     )
-                if problem is not None:
-                    handled.failed.append((letter, problem))
-                    continue
-                handled.done += 1
-                on_done(letter)
-        return handled
+                yield letter, problem
 
-    @contextmanager
-    def _pass(self, stage: Stage) -> Iterator[Iterator[DeadLetter]]:
-        """Each letter that was there at the start, once. At the end the rest is visible again."""
-        held: dict[str, str] = {}
-        try:
-            yield self._each_letter(stage.dead_letter_queue_url, held)
-        finally:
-            # SQS ignores those that were deleted.
-            self.letters.release(stage.dead_letter_queue_url, list(held.values()))
-
-    def _each_letter(self, queue_url: str, held: dict[str, str]) -> Iterator[DeadLetter]:
-        begun = self.clock.now()
-        hold_s = min(_HOLD_S + self.letters.waiting(queue_url) // _HELD_PER_SECOND, _MAX_HOLD_S)
-        while letters := self.letters.receive(queue_url, hold_s):
-            news = [letter for letter in letters if letter.message_id not in held]
-            held |= {letter.message_id: letter.receipt_handle for letter in letters}
-            if not news:
-                # Letters we hold came back: the pass outlived their timeout, or another process is
-                # receiving.
-                return
-            for letter in news:
-                # A later letter may be one that we sent back. A job that dies at once would keep
-                # this pass going for ever.
-                if letter.sent_at <= begun:
-                    yield letter
+    def _receive(self, queue_url: str, hold_s: int) -> list[DeadLetter]:
+        """Some of them, invisible to others for `hold_s`; empty when there are no more."""
+        answer = self.sqs.receive_message(
+            QueueUrl=queue_url,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=hold_s,
+            WaitTimeSeconds=_WAIT_S,
+            MessageSystemAttributeNames=["SentTimestamp", "MessageGroupId"],
+            MessageAttributeNames=["All"],
+        )
+        return [_letter(message) for message in answer.get("Messages", [])]
 
 
 def _is_named(letter: DeadLetter, name: str) -> bool:
     return name in (letter.job_id, letter.label, letter.message_id) or (
         len(name) >= _MIN_PREFIX and letter.message_id.startswith(name)
     )
+
+
+def _letter(message: Mapping[str, Any]) -> DeadLetter:
+    attributes = {
+        name: _attribute(value) for name, value in message.get("MessageAttributes", {}).items()
+    }
+    system = message["Attributes"]
+    content = Message(message["Body"], attributes, system.get("MessageGroupId"))
+    return DeadLetter(
+        message_id=message["MessageId"],
+        receipt_handle=message["ReceiptHandle"],
+        sent_at=datetime.fromtimestamp(int(system["SentTimestamp"]) / 1000, UTC),
+        content=content,
+        reason=explanation_of(content),
+    )
+
+
+def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
+    """In the shape of an event source mapping's record, which is the one that is kept."""
+    if value.get("BinaryValue") is not None:
+        return {
+            "dataType": value["DataType"],
+            "binaryValue": base64.b64encode(value["BinaryValue"]).decode(),
+        }
+    return {"dataType": value["DataType"], "stringValue": value["StringValue"]}

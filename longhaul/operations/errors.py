@@ -21,17 +21,19 @@ LonghaulError
 Errors of AWS itself, such as missing credentials, are botocore's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import ClientError
+from pydantic import JsonValue
 
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import LonghaulError
 
 if TYPE_CHECKING:
-    from longhaul.operations.handles import SubmittedJob, UnsentRequest
     from longhaul.operations.view import JobStatus
+    from longhaul.operations.wait import SubmittedJob
 
 
 _GONE: Final = (
@@ -99,6 +101,19 @@ class BackfillCancelledError(LonghaulError):
     """Somebody has cancelled a backfill while its command ran; the message says what is left."""
 
 
+@dataclass(frozen=True)
+class UnsentRequest:
+    """A request that was not sent.
+
+    Attributes:
+        request: Its fields, with the `job_id` that it was given.
+        reason: Why it was not sent, in a sentence.
+    """
+
+    request: Mapping[str, JsonValue]
+    reason: str
+
+
 class NotSentError(LonghaulError):
     """Some requests were not sent. All others were.
 
@@ -109,35 +124,29 @@ class NotSentError(LonghaulError):
     """
 
     def __init__(
-        self, message: str, sent: Sequence["SubmittedJob"], unsent: Sequence["UnsentRequest"]
+        self, message: str, sent: Sequence["SubmittedJob"], unsent: Sequence[UnsentRequest]
     ) -> None:
         super().__init__(message)
         self.sent = tuple(sent)
         self.unsent = tuple(unsent)
 
 
-class WaitTimeoutError(LonghaulError, TimeoutError):
-    """A job has not ended in time. It goes on; `status` is how it stood at the last look."""
-
+class _JobError(LonghaulError):
     def __init__(self, message: str, status: "JobStatus") -> None:
         super().__init__(message)
         self.status = status
 
 
-class JobDeadError(LonghaulError):
+class WaitTimeoutError(_JobError, TimeoutError):
+    """A job has not ended in time. It goes on; `status` is how it stood at the last look."""
+
+
+class JobDeadError(_JobError):
     """A job has ended without success, and its message is in the dead-letter queue.
 
     `status.kind` and `status.error` say why.
     """
 
-    def __init__(self, message: str, status: "JobStatus") -> None:
-        super().__init__(message)
-        self.status = status
 
-
-class JobCancelledError(LonghaulError):
+class JobCancelledError(_JobError):
     """A job was cancelled. `status` is how it ended."""
-
-    def __init__(self, message: str, status: "JobStatus") -> None:
-        super().__init__(message)
-        self.status = status

@@ -1,15 +1,20 @@
-"""Find jobs: one by its id, the unfinished ones, or those that ended lately."""
+"""Find jobs: one by its id, the unfinished ones, or those that ended lately; and what was asked."""
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
-from longhaul.domain.errors import UnreadableRowError
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.errors import code_of
+from longhaul.domain.errors import InvalidRequestError, UnreadableRowError
 from longhaul.domain.lease import Lease, OpenKind, State, job_key
-from longhaul.ports import Clock, LeaseIndex, Leases
+from longhaul.domain.request import read_request
+from longhaul.operations.view import request_record
+from longhaul.ports import Clock, LeaseIndex, Leases, Requests
 
 _PAGE = 100
 LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
@@ -121,3 +126,21 @@ def moment_of(lease: Lease) -> datetime:
     if lease.state.is_terminal and lease.settled_at is not None:
         return lease.settled_at
     return lease.run_began
+
+
+def asked_of(lease: Lease, requests: Requests) -> dict[str, Any] | None:
+    """The request of a row's run as it was claimed, as `request_record` has it.
+
+    None where there is none: a cancel came first, the bucket's lifecycle has removed it, or this
+    caller may not read it.
+    """
+    if lease.is_mark or not lease.request_ref:
+        return None
+    try:
+        return request_record(read_request(requests.get(lease.request_ref).body))
+    except InvalidRequestError:
+        return None  # of another version
+    except ClientError as error:
+        if code_of(error) not in ("NoSuchKey", "AccessDenied"):
+            raise
+        return None

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -13,13 +13,18 @@ from longhaul.domain.lease import Lease, Owed, State, job_key
 from longhaul.domain.message import Again, Message, size_problem
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import sent_again
-from longhaul.operations.errors import NotRetriableError, NotSentError
-from longhaul.operations.handles import UnsentRequest
-from longhaul.operations.submission import WHOLE, Submission
+from longhaul.operations.errors import NotRetriableError, NotSentError, UnsentRequest
+from longhaul.operations.submit import WHOLE, Submission
 from longhaul.operations.wait import Awaited
-from longhaul.ports import JobQueue, Leases, Requests
-from longhaul.settings import RuntimeSettings, Stage, UnknownStageError
+from longhaul.settings import Stage
 from longhaul.trees import Trees
+from longhaul.wiring import Wiring
+
+_WHY_NOT: Final = {
+    State.RUNNING: "it is running",
+    State.RELEASED: "it is between attempts and will be tried again by itself",
+    State.SUCCEEDED: "it has succeeded: `longhaul rerun` runs it again",
+}
 
 
 @dataclass(frozen=True)
@@ -45,13 +50,10 @@ class Rerun:
         return Awaited(key, self.submission.request.fingerprint(), self.of, again=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Rerunner:
-    settings: RuntimeSettings
-    leases: Leases
+    parts: Wiring
     trees: Trees
-    queue: JobQueue
-    requests: Requests
 
     def root(self, lease: Lease) -> Lease:
         """The row of the job with which the tree began.
@@ -59,7 +61,7 @@ class Rerunner:
         Raises:
             NotRetriableError: it is no longer known.
         """
-        root = self.leases.load(lease.root)
+        root = self.parts.leases.load(lease.root)
         if root is None:
             raise NotRetriableError(
                 f"the job with which its tree began, {lease.root.partition('#')[2]}, is no longer "
@@ -90,23 +92,26 @@ class Rerunner:
                 stage is gone.
             InvalidRequestError: with these changes it could never run.
         """
-        if lease.state is not State.SUCCEEDED and (problem := why_not(lease)):
-            raise NotRetriableError(problem)
-        if Owed.PUBLISH in lease.owed:
-            # It could be published after the new run, and take the place of the newer output.
-            raise NotRetriableError("it has succeeded, and its output is not published yet: wait")
-        self._require_ended(lease)
-        stage = _stage_of(lease, self.settings)
-        content = _kept_request(lease, self.requests)
-        document = json.loads(sent_again(content.body, afresh=afresh))
+        kept = self._kept_request(lease)
+        stage = self.trees.settings.stage_or_removed(lease.stage)
+        if stage.is_removed:
+            raise NotRetriableError(
+                f"its stage {lease.stage} is not deployed any more: deploy it again, or submit its "
+                "request to another one"
+            )
+        document = json.loads(sent_again(kept.body, afresh=afresh))
         if params:
             document["params"] = {**document.get("params", {}), **params}
         if size is not None:
             document["size"] = size
-        message = _again(lease, content, json.dumps(document), only=only)
-        request = parse_request(message.body, self.settings, stage)
+        # A body without an id took the id of its message, and the new message has another.
+        again = str(Again(lease.run, only))
+        ours = {attributes.JOB_ID: lease.job_id, attributes.AGAIN: again}
+        theirs = attributes.with_ours(kept.attributes, ours)
+        message = replace(kept, body=json.dumps(document), attributes=theirs)
+        request = parse_request(message.body, self.trees.settings, stage)
         joined = request.lineage.inputs_ref if request.lineage else None
-        if joined is not None and self.requests.get_inputs(joined) is None:
+        if joined is not None and self.parts.requests.get_inputs(joined) is None:
             raise NotRetriableError(
                 "the inputs that it joined are no longer kept: rerun its tree (--tree)"
             )
@@ -120,57 +125,33 @@ class Rerunner:
         Raises:
             NotSentError: SQS did not take it.
         """
-        (answer,) = self.queue.send_batch(rerun.stage.queue_url, [rerun.message])
+        (answer,) = self.parts.queue.send_batch(rerun.stage.queue_url, [rerun.message])
         if answer.message_id is None:
             unsent = UnsentRequest(json.loads(rerun.message.body), answer.reason)
             raise NotSentError(f"the request was not sent: {answer.reason}", (), [unsent])
         return answer.message_id
 
-    def _require_ended(self, lease: Lease) -> None:
-        """Two runs of what follows would take turns, and what was queued would not run at all."""
-        going = self.trees.look_through(lease).open
-        if going is not None:
+    def _kept_request(self, lease: Lease) -> Message:
+        """The message that asked for the run of a job that has ended, with all behind it.
+
+        Raises:
+            NotRetriableError: something has not ended, or the bucket's lifecycle has removed it.
+        """
+        if lease.state is not State.SUCCEEDED and (problem := why_not(lease)):
+            raise NotRetriableError(problem)
+        if Owed.PUBLISH in lease.owed:
+            # It could be published after the new run, and take the place of the newer output.
+            raise NotRetriableError("it has succeeded, and its output is not published yet: wait")
+        # Two runs of what follows would take turns, and what was queued would not run at all.
+        if going := self.trees.look_through(lease).open:
             stage, _, job_id = going.partition("#")
             raise NotRetriableError(
                 f"{job_id} (stage {stage}) has not ended: cancel the tree, or wait"
             )
-
-
-def _again(lease: Lease, content: Message, body: str, *, only: bool = False) -> Message:
-    """The message that starts a new run of an ended job; `only`: nothing follows from it.
-
-    A body without an id took the id of its message, and the new message has another.
-    """
-    which = str(Again(lease.run, only))
-    ours = {attributes.JOB_ID: lease.job_id, attributes.AGAIN: which}
-    return replace(content, body=body, attributes=attributes.with_ours(content.attributes, ours))
-
-
-def _kept_request(lease: Lease, requests: Requests) -> Message:
-    """The message that asked for a job's run.
-
-    Raises:
-        NotRetriableError: the bucket's lifecycle has removed it.
-    """
-    kept = requests.get_stored(lease.request_ref)
-    if kept is None:
-        raise NotRetriableError("its request is no longer kept: submit it again")
-    return kept
-
-
-def _stage_of(lease: Lease, settings: RuntimeSettings) -> Stage:
-    """The stage of a job that shall run again.
-
-    Raises:
-        NotRetriableError: a deploy has removed it.
-    """
-    try:
-        return settings.stage(lease.stage)
-    except UnknownStageError as error:
-        raise NotRetriableError(
-            f"its stage {lease.stage} is not deployed any more: deploy it again, or submit its "
-            "request to another one"
-        ) from error
+        kept = self.parts.requests.get_stored(lease.request_ref)
+        if kept is None:
+            raise NotRetriableError("its request is no longer kept: submit it again")
+        return kept
 
 
 def why_not(lease: Lease) -> str | None:
@@ -183,13 +164,7 @@ def why_not(lease: Lease) -> str | None:
         return "it ends when its message comes: rerun it once it is CANCELLED"
     if lease.cancel_requested_at and not lease.state.is_terminal:
         return "it is being cancelled: rerun it once it is CANCELLED"
-    if lease.state is State.RUNNING:
-        return "it is running"
-    if lease.state is State.RELEASED:
-        return "it is between attempts and will be tried again by itself"
-    if lease.state is State.SUCCEEDED:
-        return "it has succeeded: `longhaul rerun` runs it again"
-    return None
+    return _WHY_NOT.get(lease.state)
 
 
 def possible(lease: Lease) -> Literal["cancel", "rerun"] | None:

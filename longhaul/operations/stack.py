@@ -1,14 +1,10 @@
-"""A deployed stack, and everything that is found from there.
+"""A deployed stack, and everything that is found from there."""
 
-Each operation is imported when it is first used: a command uses one or two of them, and would wait
-for all.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import boto3
 from botocore.config import Config
@@ -17,6 +13,9 @@ from pydantic import ValidationError
 
 from longhaul.adapters.dynamodb.reads import BATCH_GET
 from longhaul.adapters.errors import code_of
+from longhaul.operations.backfill import Backfiller
+from longhaul.operations.cancel import Canceller
+from longhaul.operations.dead_letters import DeadLetterOffice
 from longhaul.operations.errors import (
     ForeignStackError,
     NoSuchStackError,
@@ -24,22 +23,16 @@ from longhaul.operations.errors import (
     OtherVersionError,
     RetiredStageError,
 )
+from longhaul.operations.find import Jobs
+from longhaul.operations.logs import LogReader
+from longhaul.operations.rerun import Rerunner
+from longhaul.operations.stage_counts import StageCounter
+from longhaul.operations.submit import Submitter
+from longhaul.operations.tree import TreeCanceller
+from longhaul.operations.wait import Waiter
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage, UnknownStageError
+from longhaul.trees import Trees
 from longhaul.wiring import Wiring
-
-if TYPE_CHECKING:
-    from longhaul.operations.backfill import Backfiller
-    from longhaul.operations.cancel import Canceller
-    from longhaul.operations.dead_letters import DeadLetterOffice
-    from longhaul.operations.drain import Drainer
-    from longhaul.operations.find import Jobs
-    from longhaul.operations.log_reader import LogReader
-    from longhaul.operations.rerun import Rerunner
-    from longhaul.operations.stage_counts import StageCounter
-    from longhaul.operations.submit import Submitter
-    from longhaul.operations.tree import TreeCanceller
-    from longhaul.operations.wait import Waiter
-    from longhaul.trees import Trees
 
 DESCRIPTION: Final = "Longhaul: "
 """How the description of every stack of Longhaul begins."""
@@ -75,10 +68,6 @@ class Stack:
         self._max_bytes: dict[str, int] = {}
         if session.region_name is None:
             raise NoRegionError
-
-    def again(self) -> "Stack":
-        """The same stack, looked up again."""
-        return Stack(self.stack, self.session)
 
     @property
     def region(self) -> str:
@@ -177,100 +166,48 @@ class Stack:
         return Wiring(self.settings, self.client, most_rows=BATCH_GET)
 
     @cached_property
-    def jobs(self) -> "Jobs":
-        from longhaul.operations.find import Jobs
-
+    def jobs(self) -> Jobs:
         return Jobs(self.parts.clock, self.parts.leases, self.parts.index)
 
     @cached_property
-    def stage_counter(self) -> "StageCounter":
-        from longhaul.operations.stage_counts import StageCounter
-
+    def stage_counter(self) -> StageCounter:
         return StageCounter(self.client("sqs"), self.parts.slots, self.dead_letters, self.jobs)
 
     @cached_property
-    def waiter(self) -> "Waiter":
-        from longhaul.operations.wait import Waiter
-
+    def waiter(self) -> Waiter:
         return Waiter(self.parts.clock, self.parts.leases)
 
     @cached_property
-    def submitter(self) -> "Submitter":
-        from longhaul.operations.submit import Submitter
-
+    def submitter(self) -> Submitter:
         return Submitter(self.parts.clock, self.parts.rng, self.parts.queue)
 
     @cached_property
-    def canceller(self) -> "Canceller":
-        from longhaul.operations.cancel import Canceller
-
+    def canceller(self) -> Canceller:
         return Canceller(self.parts.leases, self.parts.finisher)
 
     @cached_property
-    def rerunner(self) -> "Rerunner":
-        from longhaul.operations.rerun import Rerunner
-
-        parts = self.parts
-        return Rerunner(
-            settings=self.settings,
-            leases=parts.leases,
-            trees=self.trees,
-            queue=parts.queue,
-            requests=parts.requests,
-        )
+    def rerunner(self) -> Rerunner:
+        return Rerunner(self.parts, self.trees)
 
     @cached_property
-    def trees(self) -> "Trees":
-        from longhaul.trees import Trees
-
-        parts = self.parts
-        return Trees(self.settings, parts.leases, parts.joins)
+    def trees(self) -> Trees:
+        return Trees(self.settings, self.parts.leases, self.parts.joins)
 
     @cached_property
-    def tree_canceller(self) -> "TreeCanceller":
-        from longhaul.operations.tree import TreeCanceller
-
+    def tree_canceller(self) -> TreeCanceller:
         return TreeCanceller(self.trees, self.canceller, self.parts.backfills)
 
     @cached_property
-    def backfiller(self) -> "Backfiller":
-        from longhaul.operations.backfill import Backfiller
-
-        parts = self.parts
-        return Backfiller(parts.clock, self.waiter, parts.backfills, self.submitter)
-
-    def drainer(self, say: Callable[[str], None] = lambda _: None) -> "Drainer":
-        """Brings the stack to rest, and says each step."""
-        from longhaul.operations.drain import Drainer
-
-        parts = self.parts
-        return Drainer(
-            settings=self.settings,
-            clock=parts.clock,
-            jobs=self.jobs,
-            counter=self.stage_counter,
-            slots=parts.slots,
-            executions=parts.executions,
-            tasks=parts.tasks,
-            stepfunctions=self.client("stepfunctions"),
-            applications=self.client("emr-serverless") if self.settings.emr_serverless else None,
-            say=say,
-        )
+    def backfiller(self) -> Backfiller:
+        return Backfiller(self.parts.clock, self.waiter, self.parts.backfills, self.submitter)
 
     @cached_property
-    def dead_letters(self) -> "DeadLetterOffice":
-        from longhaul.operations.dead_letters import DeadLetterOffice
-        from longhaul.operations.sqs_dead_letters import SqsDeadLetters
-
-        letters, parts = SqsDeadLetters(self.client("sqs")), self.parts
-        return DeadLetterOffice(parts.clock, letters, parts.queue)
+    def dead_letters(self) -> DeadLetterOffice:
+        return DeadLetterOffice(self.parts.clock, self.parts.queue, self.client("sqs"))
 
     @cached_property
-    def logs(self) -> "LogReader":
-        from longhaul.operations.cloudwatch_logs import CloudWatchLogs
-        from longhaul.operations.log_reader import LogReader
-
-        return LogReader(CloudWatchLogs(self.client("logs")), self.settings.job_log_group)
+    def logs(self) -> LogReader:
+        return LogReader(self.client("logs"), self.settings.job_log_group)
 
     def stages(self, name: str | None) -> list[Stage]:
         """The stage of that name, or all.
@@ -278,9 +215,7 @@ class Stack:
         Raises:
             NoSuchStageError: there is no such stage.
         """
-        if name is None:
-            return list(self.settings.stages)
-        return [self.stage(name)]
+        return [self.stage(name)] if name else [*self.settings.stages]
 
     def stage(self, name: str | None) -> Stage:
         """The stage of that name, or the first: where jobs are submitted.

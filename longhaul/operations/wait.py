@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from longhaul.domain.job_state import QUEUED
 from longhaul.domain.lease import Lease, State, job_key
-from longhaul.operations.submission import Problem, Submission
+from longhaul.operations.submit import Problem, Submission
 from longhaul.operations.view import JobStatus
 from longhaul.ports import Clock, Leases
 
@@ -29,6 +29,23 @@ class Awaited:
     fingerprint: str | None
     before: Lease | None
     again: bool = False
+
+
+@dataclass(frozen=True)
+class SubmittedJob:
+    """A job as it was sent. It can be pickled, and waited for in another process.
+
+    Attributes:
+        job_id: Its id, also where the request had none.
+        stage: The stage whose queue it was sent to.
+        message_id: Of its message in SQS.
+        awaited: What a wait compares the job's row with.
+    """
+
+    job_id: str
+    stage: str
+    message_id: str
+    awaited: Awaited = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -77,10 +94,6 @@ class Waiter:
         return [
             Awaited(key, fingerprint, rows.get(key)) for key, fingerprint in fingerprints.items()
         ]
-
-    def look(self, awaited: Awaited) -> Standing:
-        """The standing of one, now."""
-        return standing(awaited, self.leases.load(awaited.key))
 
     def standings_of(self, awaited: Sequence[Awaited]) -> list[Standing]:
         """The standing of each, now."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import ClassVar
 
-from simulation.aws.service import Answer, Gate, RefusedError, Service, operation
+from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
 
 Line = tuple[int, str]
 """Epoch milliseconds and text."""
@@ -11,6 +12,7 @@ Line = tuple[int, str]
 
 class FakeLogs(Service):
     service = "logs"
+    paginators: ClassVar[Pages] = {"filter_log_events": (("nextToken", "nextToken"),)}
 
     def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
         super().__init__(gate)

@@ -14,8 +14,7 @@ from longhaul.domain.request import read_request
 from longhaul.operations.backfill import Backfiller, Planned
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.rerun import Rerunner, why_not
-from longhaul.operations.submission import Position, Submission
-from longhaul.operations.submit import Sent, SubmitReport, Submitter
+from longhaul.operations.submit import Sent, Submission, SubmitReport, Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
 from longhaul.operations.wait import Awaited, Waiter
 from longhaul.trees import Trees
@@ -114,7 +113,7 @@ def retry_tree(world: "World", act: Act) -> None:
 
 
 def _retry(rows: Iterable[Lease]) -> None:
-    rerunner = _rerunner()
+    rerunner = Rerunner(wiring(), _trees())
     for row in rows:
         if why_not(row) is None:
             rerunner.send(rerunner.plan(row))
@@ -131,12 +130,12 @@ def backfill(world: "World", act: Act) -> None:
     names = [job.name for job in world.plan.jobs if job.name.startswith(f"{act.job}/")]
     rows = parts.leases.load_many(job_key(MAIN, name) for name in names)
     planned = []
-    for n, name in enumerate(names):
+    for name in names:
         body = body_of(world.jobs[name], 0, world.bucket)
         request = read_request(body)
         row = rows.get(job_key(MAIN, name))
         awaited = Awaited(job_key(MAIN, name), request.fingerprint(), row)
-        planned.append(Planned(Submission(Position(name, n), name, body, request), awaited))
+        planned.append(Planned(Submission(name, name, body, request), awaited))
     submitter = _OneByOne(parts.clock, parts.rng, parts.queue)
     waiter = Waiter(parts.clock, parts.leases)
     backfiller = Backfiller(parts.clock, waiter, parts.backfills, submitter)
@@ -181,22 +180,11 @@ def rerun(world: "World", act: Act) -> None:
 
 
 def _rerun(world: "World", act: Act, *, of_tree: bool) -> None:
-    rerunner = _rerunner()
+    rerunner = Rerunner(wiring(), _trees())
     for row in _rows_of(world, act):
         params = {"work": act.work} if act.work else {}
         wanted = rerunner.root(row) if of_tree else row
         rerunner.send(rerunner.plan(wanted, params=params))
-
-
-def _rerunner() -> Rerunner:
-    parts = wiring()
-    return Rerunner(
-        settings=parts.settings,
-        leases=parts.leases,
-        trees=_trees(),
-        queue=parts.queue,
-        requests=parts.requests,
-    )
 
 
 class _NotingCanceller(Canceller):

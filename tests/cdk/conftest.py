@@ -74,11 +74,10 @@ VARIED: dict[str, JsonValue] = {
     "stages": [
         {"name": "main"},
         {
-            "name": "clean-up",
+            "name": "clean_up",
             "slots": 3,
             "schedule": NIGHTLY,
             "advanced": {
-                "queue_prefix": "Longhaul-clean-up",
                 "max_wait_s": 3600,
                 "alarms": ["flights_clean: bad_rows > 100", "flights_clean: share <= 0.5"],
                 "limits": {

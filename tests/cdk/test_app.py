@@ -108,15 +108,15 @@ def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis
         ({"colour": 1}, "advanced.on_object.request: colour: unknown field"),
         (
             {"output": "s3://<data-bucket>/incoming/{object.id}/"},
-            "advanced.on_object.request: the output is below incoming/, so each of its files",
+            "advanced.on_object.request: output: is below incoming/, so each of its files",
         ),
         (
             {"outputs": {"report": "s3://<data-bucket>/incoming/{object.id}/"}},
-            "advanced.on_object.request: the output outputs.report is below incoming/",
+            "advanced.on_object.request: outputs.report: is below incoming/",
         ),
         (
             {"output": "table://longhaul/files", "mode": "append"},
-            "advanced.on_object.request: the output is below tables/, so each of its files",
+            "advanced.on_object.request: output: is below tables/, so each of its files",
         ),
     ],
 )

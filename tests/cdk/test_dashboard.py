@@ -34,7 +34,7 @@ def test_the_dashboard_shows_each_metric_of_the_handlers_once_and_no_other(
 ) -> None:
     names = shown(varied)
 
-    assert set(names) == known("main", "clean-up")
+    assert set(names) == known("main", "clean_up")
     assert len(names) == len(set(names))
 
 
@@ -46,4 +46,4 @@ def test_alarms_on_our_metrics_name_metrics_that_the_handlers_emit(varied: Synth
             ((name, value),) = dimensions.items()
             watched.add((alarm["Namespace"], alarm["MetricName"], name, value))
 
-    assert watched < known("main", "clean-up")
+    assert watched < known("main", "clean_up")

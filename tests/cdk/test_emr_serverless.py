@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 import pytest
 
-from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
 from longhaul.domain.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import attempt_of, name_of
@@ -19,6 +18,7 @@ from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import engine_files
 from tests.patience import DEADLINE_S
+from tests.projects import checked
 
 APPLICATION = "<EmrServerlessApplication.Arn>"
 ASSETS = "arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-<AWS::AccountId>-<AWS::Region>/"
@@ -168,7 +168,7 @@ def test_all_code_is_below_a_prefix_of_the_stacks_own(
     [
         (
             {"stages": [{"advanced": {"engine": "emr-serverless"}}]},
-            "stage 'main' runs on emr-serverless, which needs the setting",
+            "engine: this stack has no emr-serverless; it has: fargate",
         ),
         (
             {"emr_serverless": {}, "sizes": {"small": {"cpu": 512, "memory_mib": 2048}}},
@@ -189,4 +189,4 @@ def test_settings_under_which_a_job_would_wait_forever_are_refused(
     settings: Any, problem: str
 ) -> None:
     with pytest.raises(SettingsError, match=problem.replace("(", r"\(")):
-        load(None, settings)
+        checked(settings)

@@ -116,7 +116,7 @@ def test_every_part_reads_the_same_valid_settings(varied: Synthesis) -> None:
     settings = RuntimeSettings.model_validate_json(text.replace("<Data>", "data"))
     assert [(stage.name, stage.slots, stage.queue_url) for stage in settings.stages] == [
         ("main", 10, "<MainQueueJobs>"),
-        ("clean-up", 3, "<CleanUpQueueJobs>"),
+        ("clean_up", 3, "<CleanUpQueueJobs>"),
     ]
     assert settings.stages[1].limits == RequestLimits(
         max_size="large",

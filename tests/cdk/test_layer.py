@@ -11,8 +11,8 @@ import botocore.session
 import pytest
 from botocore.loaders import Loader
 
-from longhaul.cdk import bytecode, layer
-from longhaul.cdk.bytecode import LayerError
+from longhaul.cdk import layer
+from longhaul.cdk.layer import LayerError
 from longhaul.config import npm
 from tests.cdk.conftest import NOTIFIED
 from tests.cdk.synthesis import Synthesis
@@ -24,7 +24,7 @@ from tests.patience import DEADLINE_S
 def _no_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes seconds for each layer."""
     if "compiler" not in request.fixturenames:
-        monkeypatch.setattr(bytecode, "write", lambda *_, **__: None)
+        monkeypatch.setattr(layer, "_compile", lambda _: None)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longhaul.cdk import layer
-from longhaul.cdk.bytecode import LayerError
+from longhaul.cdk.layer import LayerError
 from tests.cdk.test_layer import locking, wheel_of
 from tests.layers import ROOT
 

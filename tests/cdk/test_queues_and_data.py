@@ -15,8 +15,8 @@ def test_queues_have_the_names_that_the_event_files_use(
     assert record["eventSourceARN"].rpartition(":")[2] in names
     names = {queue.get("QueueName") for queue in varied.resources("AWS::SQS::Queue").values()}
     assert names >= {
-        f"{varied.stack_name}-clean-up-jobs",
-        f"{varied.stack_name}-clean-up-dead-letters",
+        f"{varied.stack_name}-clean_up-jobs",
+        f"{varied.stack_name}-clean_up-dead-letters",
     }
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 import pytest
 from pydantic import JsonValue
 
-from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
 from longhaul.domain.lease import AttemptId, emitted_ref, job_key, request_ref
 from longhaul.domain.pending import pending_ref
@@ -15,6 +14,7 @@ from longhaul.domain.saved import job_prefix
 from longhaul.local.iam.judge import Judge
 from tests.cdk.roles import Roles, Use
 from tests.cdk.synthesis import Synthesis, synthesize
+from tests.projects import checked
 from tests.synthesized import once
 
 HELPER: Final = "arn:aws:lambda:us-east-1:123456789012:function:helper"
@@ -328,48 +328,15 @@ def _statement(**changed: JsonValue) -> dict[str, JsonValue]:
         (_statement(Action=None), r"policies\.0\.Action: is missing"),
         (_statement(Resource=None), r"policies\.0\.Resource: is missing"),
         (_statement(Effect="Permit"), r"policies\.0\.Effect: is \"Permit\""),
-        (_statement(Action="*"), r"'\*' is no action of a service"),
         (_statement(Action=[]), r"policies\.0\.Action: is \[\]"),
-        (_statement(Resource="their-bucket"), "'their-bucket' is no resource"),
-        (
-            _statement(Resource=[f"arn:aws:s3:::bucket-{n}/*" for n in range(300)]),
-            "a role has room for 6,000; put some into a managed policy",
-        ),
         (_statement(NotAction="s3:*"), "NotAction: is not a setting"),
-        (
-            _statement(Condition={"StringEqual": {"aws:PrincipalTag/team": "web"}}),
-            "'StringEqual' is no operator of IAM's conditions",
-        ),
-        (
-            _stage(policies=[{**_READING, "Sid": "Read"}, {**_READING, "Sid": "Read"}]),
-            "two statements with the Sid Read; IAM takes each once",
-        ),
-        (_stage(role="crunching"), "'crunching' is no role: arn:aws:iam::"),
-        (_stage(role="arn:aws:iam::123456789012:user/me"), "is no role"),
+        (_stage(role="crunching"), r"advanced\.role: is \"crunching\""),
+        (_stage(role="arn:aws:iam::123456789012:user/me"), r"advanced\.role: is "),
         (_stage(managed_policies=["arn:aws:iam::123456789012:role/x"]), "managed_policies"),
         (_stage(managed_policies=[f"p{n}" for n in range(21)]), "managed_policies"),
         (
-            {
-                **_stage(managed_policies=["arn:aws:iam::123456789012:policy/x"]),
-                "account": "210987654321",
-            },
-            "a managed policy of the account 123456789012, and the stack is in 210987654321",
-        ),
-        (
             _stage(role=THEIRS, managed_policies=["readers"]),
             "has a role of its own, which the stack does not change",
-        ),
-        (
-            {**_stage(role=THEIRS), "account": "210987654321"},
-            "a role of the account 123456789012, and the stack is in 210987654321",
-        ),
-        (
-            _stage(limits={"input_prefixes": ["s3://raw/a/"]}),
-            "jobs may not use the bucket 'raw'; add it to input_buckets or output_buckets",
-        ),
-        (
-            {**_stage(limits={"output_prefixes": ["s3://raw/a/"]}), "input_buckets": ["raw"]},
-            "may not use the bucket 'raw'; add it to output_buckets",
         ),
     ],
 )
@@ -377,7 +344,7 @@ def test_rights_that_can_be_none_are_refused_at_synth(
     settings: dict[str, JsonValue], problem: str
 ) -> None:
     with pytest.raises(SettingsError, match=problem):
-        load(None, settings)
+        checked(settings)
 
 
 def test_as_many_stages_as_functions_can_know_fit_one_template(tmp_path: Path) -> None:

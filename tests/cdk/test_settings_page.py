@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from longhaul.config import settings_page
-from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
 from longhaul.settings import LeaseSettings
+from tests.projects import checked
 
 
 def test_the_page_is_what_the_models_say() -> None:
@@ -44,7 +44,7 @@ def test_the_pages_name_no_time_of_the_lease_that_does_not_exist() -> None:
     ids=["failover", "fewest calls"],
 )
 def test_what_the_page_recommends_is_allowed(lease: dict[str, Any]) -> None:
-    load(None, {"lease": lease})
+    checked({"lease": lease})
     for name, value in lease.items():
         assert f"`lease.{name}` {value}" in " ".join(settings_page.PAGE.read_text("utf-8").split())
 
@@ -57,5 +57,5 @@ def test_a_hand_over_that_would_come_too_late_is_refused_with_the_numbers(
     lease: dict[str, Any], sum_s: str
 ) -> None:
     with pytest.raises(SettingsError, match=f"{sum_s} s after the receive") as refused:
-        load(None, {"lease": lease})
+        checked({"lease": lease})
     assert "lease.hand_over_age_s" in str(refused.value)

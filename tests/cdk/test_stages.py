@@ -5,19 +5,20 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
-from longhaul.config.stages import StageDeployment, pascal, queue_prefix
+from longhaul.config.rules import problems
+from longhaul.config.settings import Settings
+from longhaul.config.stages import pascal, queue_prefix
+from tests.projects import checked
 
 
 def test_the_docs_examples_of_pipelines_are_valid() -> None:
     page = Path(__file__).parents[2].joinpath("docs/stages.md").read_text("utf-8")
     examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    found = [
-        [(each.name, each.next, each.join) for each in load(None, json.loads(example)).stages]
-        for example in examples
-    ]
-    assert found == [
+    settings = [Settings.model_validate(json.loads(example)) for example in examples]
+    jobs = ("flights_clean", "daily_delays", "fetch_day", "clean_day", "report")
+    assert [problems(each, jobs) for each in settings] == [[], []]
+    assert [[(each.name, each.next, each.join) for each in of.stages] for of in settings] == [
         [("main", ("clean",), False), ("clean", ("delays",), False), ("delays", (), True)],
         [
             ("plan", ("fetch",), False),
@@ -26,40 +27,6 @@ def test_the_docs_examples_of_pipelines_are_valid() -> None:
             ("report", (), "plan"),
         ],
     ]
-
-
-@pytest.mark.parametrize(
-    ("stage", "problem"),
-    [
-        (
-            {"advanced": {"timeout_s": 172_800}},
-            "timeout_s (172,800) is above limits.max_timeout_s (86,400); raise the limit",
-        ),
-        (
-            {"size": "large", "advanced": {"limits": {"max_size": "medium"}}},
-            "size large is above advanced.limits.max_size (medium); raise the limit",
-        ),
-        (
-            {"advanced": {"max_attempts": 11}},
-            "max_attempts (11) is above limits.max_attempts (10); raise the limit",
-        ),
-        (
-            {"advanced": {"stall_timeout_s": 700, "limits": {"max_stall_timeout_s": 600}}},
-            "stall_timeout_s (700) is above limits.max_stall_timeout_s (600); raise the limit",
-        ),
-        (
-            {"job": "flights_clean", "advanced": {"limits": {"jobs": ["sql"]}}},
-            "the job 'flights_clean' is not in advanced.limits.jobs (sql); add it",
-        ),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_the_defaults_of_a_stage_are_within_its_limits(
-    stage: dict[str, JsonValue], problem: str
-) -> None:
-    with pytest.raises(SettingsError) as refused:
-        load(None, {"stages": [{"name": "main", **stage}]})
-    assert str(refused.value).partition(": ")[2] == problem
 
 
 TABLE: dict[str, JsonValue] = {"output": "table://longhaul/flights"}
@@ -71,26 +38,46 @@ def clean(**settings: JsonValue) -> dict[str, JsonValue]:
     return {"name": "clean", "job": "flights_clean", **settings}
 
 
+def main(**settings: JsonValue) -> list[JsonValue]:
+    return [{"name": "main", **settings}]
+
+
 @pytest.mark.parametrize(
     ("stages", "problem"),
     [
+        # The defaults of a stage are within its limits.
+        (
+            main(advanced={"timeout_s": 172_800}),
+            "advanced.timeout_s: timeout: 2d is above the ceiling of stage main, 1d (limits.max_",
+        ),
+        (
+            main(size="large", advanced={"limits": {"max_size": "medium"}}),
+            "size: size: large is above the ceiling of stage main, medium (limits.max_size)",
+        ),
+        (
+            main(advanced={"max_attempts": 11}),
+            "advanced.max_attempts: max_attempts: 11 is above the ceiling of stage main, 10",
+        ),
+        (
+            main(advanced={"stall_timeout_s": 700, "limits": {"max_stall_timeout_s": 600}}),
+            "advanced.stall_timeout_s: stall_timeout: 11m40s is above the ceiling of stage main",
+        ),
+        (main(advanced={"stall_timeout_s": 39}), "stall_timeout: 39s is too short for a job that"),
+        (
+            main(job="flights_clean", advanced={"limits": {"jobs": ["sql"]}}),
+            "stages.0.job: job: stage main runs only sql (limits.jobs)",
+        ),
+        # What follows may run, and write where it is sent.
         (
             [MAIN, clean(advanced={"limits": {"output_prefixes": ["clean/"]}})],
-            "add 'stages/clean/' to its limits",
+            "stages.1.follow_on.output: output: stage clean writes only below s3://data/clean/",
         ),
         (
             [MAIN, clean(follow_on={"output": "table://elsewhere/flights"})],
-            "in a database that is neither",
+            "follow_on.output: output: this database is not allowed; allowed: longhaul",
         ),
-        (
-            [MAIN, clean(follow_on={**TABLE, "mode": "overwrite"})],
-            "would replace",
-        ),
+        ([MAIN, clean(follow_on={**TABLE, "mode": "overwrite"})], "would replace"),
         ([MAIN, clean(follow_on={**TABLE, "mode": "error"})], "or fail on it"),
-        (
-            [MAIN, clean(follow_on=TABLE, advanced={"engine": "emr-serverless"})],
-            "whose jobs write to no tables",
-        ),
         (
             [
                 MAIN,
@@ -99,29 +86,26 @@ def clean(**settings: JsonValue) -> dict[str, JsonValue]:
                     advanced={"limits": {"output_prefixes": ["tables/longhaul/other/"]}},
                 ),
             ],
-            "add 'tables/longhaul/flights/' to its limits.output_prefixes",
+            "output: stage clean writes only below s3://data/tables/longhaul/other/",
         ),
-        (
-            [
-                MAIN,
-                clean(follow_on=TABLE, next=["sum"]),
-                {"name": "sum", "job": "sql", "advanced": {"engine": "emr-serverless"}},
-            ],
-            "'sum' runs on emr-serverless, whose jobs read no",
-        ),
-        ([{"name": "main", "follow_on": TABLE}], "no stage leads to it"),
-        ([{"name": "main"}, {"name": "slots"}], "would have its jobs under keys that"),
-        ([{"name": "main"}, {"name": "join"}], "would have its jobs under keys that"),
-        (
-            [{"name": "main", "advanced": {"stall_timeout_s": 39}}],
-            "stage 'main': stall_timeout_s (39) is too short",
-        ),
+        (main(name="slots"), "clashes with the keys of slots"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_stages_whose_jobs_could_not_run_are_refused(stages: list[JsonValue], problem: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(problem)):
-        load(None, {"stages": stages})
+        checked({"stages": stages})
+
+
+def test_tables_are_not_for_stages_on_a_cluster() -> None:
+    on_emr: JsonValue = {"engine": "emr-serverless"}
+    last: JsonValue = {"name": "sum", "job": "sql", "advanced": on_emr}
+    for clean_, why in (
+        (clean(follow_on=TABLE, advanced=on_emr), "jobs on emr-serverless write to prefixes alone"),
+        (clean(follow_on=TABLE, next=["sum"]), "passes its outputs to sum, whose engine emr-"),
+    ):
+        with pytest.raises(SettingsError, match=why):
+            checked({"stages": [MAIN, clean_, last], "emr_serverless": {}})
 
 
 def test_a_join_may_replace_its_table() -> None:
@@ -129,25 +113,16 @@ def test_a_join_may_replace_its_table() -> None:
         **JOIN,
         "follow_on": {"output": "table://longhaul/delays", "mode": "overwrite"},
     }
-    assert load(None, {"stages": [MAIN, clean(follow_on=TABLE, next=["sum"]), last]})
+    assert checked({"stages": [MAIN, clean(follow_on=TABLE, next=["sum"]), last]})
 
 
-def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
-    assert pascal("clean-up") == "CleanUp"
-
-
-def test_a_stage_with_a_hyphen_keeps_the_queues_that_its_prefix_names() -> None:
-    stages = [{"name": "clean-up", "advanced": {"queue_prefix": "Longhaul-clean-up"}}]
-    (stage,) = load(None, {"stages": stages}).stages
-
-    assert queue_prefix("Longhaul", stage) == "Longhaul-clean-up"
+def test_a_stages_name_in_outputs_is_one_word() -> None:
+    assert pascal("clean_up") == "CleanUp"
 
 
 def test_two_stacks_never_ask_for_the_same_queues() -> None:
     names = ["Longhaul", "Longhaul-b", "Longhaul-b-c", "L"]
-    stages = ["main", "b", "bmain", "c", "cmain"]
-    prefixes = [
-        queue_prefix(name, StageDeployment(name=stage)) for name in names for stage in stages
-    ]
+    stages = ["main", "b", "b_main", "c", "c_main"]
+    prefixes = [queue_prefix(name, stage) for name in names for stage in stages]
 
     assert len(set(prefixes)) == len(prefixes)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
 from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S
 from longhaul.settings import VARIABLE, RuntimeSettings
@@ -14,6 +13,7 @@ from tests.cdk.synthesis import Synthesis
 from tests.cdk.test_grants import TABLE, WRITES_OBJECTS
 from tests.cdk.test_locking import pins
 from tests.layers import ROOT
+from tests.projects import checked
 
 FUNCTION = "LambdaFunction"
 
@@ -67,7 +67,10 @@ def test_a_job_has_the_rights_of_fargate_and_may_write_its_log(with_tiny: Synthe
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"stages": [{"name": "main", "size": "tiny"}]}, "needs the setting sizes.tiny"),
+        (
+            {"stages": [{"name": "main", "size": "tiny"}]},
+            "its settings have no sizes.tiny",
+        ),
         ({"sizes": {"tiny": {"memory_mib": 4096}}}, "must have more memory than tiny"),
         ({"sizes": {"tiny": {"memory_mib": 10_241}}}, "less than or equal to 10240"),
         ({"sizes": {"tiny": {}}, "image_compression": "zstd"}, "needs image_compression gzip"),
@@ -77,4 +80,4 @@ def test_what_lambda_does_not_take_is_refused_at_synth(
     settings: dict[str, JsonValue], problem: str
 ) -> None:
     with pytest.raises(SettingsError, match=problem):
-        load(None, settings)
+        checked(settings)

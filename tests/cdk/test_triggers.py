@@ -5,21 +5,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import botocore.session
 import pytest
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
-from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
-from longhaul.config.trigger import MAX_TEMPLATE, Trigger
-from longhaul.domain.policy import parse_request
+from longhaul.config.rules import problems
+from longhaul.config.settings import Settings
 from longhaul.domain.request import CreatedObject
 from longhaul.local.event_driver import matches, transformed
-from longhaul.settings import PathPolicy
-from tests.builders import settings, stage
-from tests.cdk.conftest import INCOMING
 from tests.cdk.synthesis import Synthesis
 from tests.layers import ROOT
+from tests.projects import checked
 from tests.synthesized import local_profile
 
 EVENT: Mapping[str, Any] = {
@@ -45,11 +41,6 @@ def rule_and_target(synthesis: Synthesis) -> tuple[dict[str, Any], dict[str, Any
     rule = synthesis.resources("AWS::Events::Rule")["TriggersCleanUpObjects"]
     (target,) = rule["Targets"]
     return rule, target
-
-
-def trigger_with(text: str) -> Trigger:
-    request = {**REQUEST, "params": {"text": text}}
-    return Trigger.model_validate({"prefix": "incoming/", "request": request})
 
 
 def event_for(key: str) -> dict[str, Any]:
@@ -148,20 +139,16 @@ def test_the_data_bucket_publishes_events_only_for_a_trigger(
         ({"prefix": ""}, "stages.0.advanced.on_object.prefix: is"),
         (
             {"prefix": "longhaul/requests/"},
-            "stages.0.advanced.on_object.prefix: longhaul/ is Longhaul's own",
+            "stages.0.advanced.on_object.request: inputs.flights: longhaul/ in the data bucket is",
         ),
         ({"suffix": "*.csv"}, "stages.0.advanced.on_object.suffix: is"),
         (
             {"bucket": "theirs"},
-            "stages.0.advanced.on_object.bucket: stage 'main' has an on_object for the bucket",
+            "stages.0.advanced.on_object.request: inputs.flights: this bucket is not allowed",
         ),
         (
             {"request": {**REQUEST, "job_id": "one"}},
             "stages.0.advanced.on_object.request: job_id and object are made for each object",
-        ),
-        (
-            {"request": {**REQUEST, "start_at": "2020-01-01T00:00Z"}},
-            "stages.0.advanced.on_object.request: start_at is one time, and objects come at many",
         ),
         (
             {"request": {**REQUEST, "inputs": {"flights": "s3://<data-bucket>/all/"}}},
@@ -187,27 +174,9 @@ def test_a_wrong_trigger_is_refused_with_the_reason(
 ) -> None:
     whole = {"prefix": "incoming/", "request": dict(REQUEST), **trigger}
     with pytest.raises(SettingsError) as refused:
-        load(None, {"stages": [{"advanced": {"on_object": whole}}]})
+        checked({"stages": [{"advanced": {"on_object": whole}}]})
 
     assert message in str(refused.value)
-
-
-def test_the_longest_template_is_one_that_eventbridge_takes() -> None:
-    """Whatever name of the data bucket the deployment makes."""
-    model = botocore.session.get_session().get_service_model("events")
-    assert model.shape_for("TransformerInput").metadata["max"] == MAX_TEMPLATE
-    room = MAX_TEMPLATE - len(trigger_with("").template("b" * 63))
-
-    assert len(trigger_with("x" * room).template("b" * 63)) == MAX_TEMPLATE
-    with pytest.raises(ValidationError, match=r"8,193 characters .* EventBridge takes 8,192"):
-        trigger_with("x" * (room + 1))
-
-
-def test_the_template_that_is_measured_is_the_one_that_is_deployed(varied: Synthesis) -> None:
-    _, target = rule_and_target(varied)
-
-    measured = Trigger.model_validate(INCOMING).template("<Data>")
-    assert target["InputTransformer"]["InputTemplate"] == measured
 
 
 def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
@@ -215,10 +184,6 @@ def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
     (text,) = (
         each for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "on_object" in each
     )
-    (stage_,) = load(None, {"stages": [json.loads(text)]}).stages
-
-    trigger = stage_.advanced.on_object
-    assert trigger
-    known = settings(paths=PathPolicy(data_bucket="data-bucket"), jobs=("wav_previews",))
-    request = parse_request(json.dumps(trigger.example("data-bucket")), known, stage())
-    assert request.inputs == {"audio": "s3://data-bucket/incoming/file.wav"}
+    read = Settings.model_validate({"stages": [json.loads(text)]})
+    assert problems(read, ("wav_previews",)) == []
+    assert read.stages[0].advanced.on_object

@@ -6,10 +6,10 @@ from typing import Any, Final
 import pytest
 from pydantic import JsonValue
 
-from longhaul.config.cdk_context import load
 from longhaul.config.errors import SettingsError
 from longhaul.settings import JOB_VARIABLES
 from tests.cdk.synthesis import Synthesis, synthesize
+from tests.projects import checked
 from tests.synthesized import once
 
 SECRET: Final = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:{}-AbCd12"
@@ -123,8 +123,8 @@ def test_a_driver_gets_them_as_its_second_argument(on_emr: Synthesis) -> None:
 @pytest.mark.parametrize(
     ("stage", "more", "why"),
     [
-        ({"environment": {"1A": "x"}}, {}, "no name of a variable"),
-        ({"environment": {"A-B": "x"}}, {}, "no name of a variable"),
+        ({"environment": {"1A": "x"}}, {}, "should match pattern"),
+        ({"environment": {"A-B": "x"}}, {}, "should match pattern"),
         (
             {"environment": {"A": "{{resolve:secretsmanager:shop}}"}},
             {},
@@ -138,11 +138,9 @@ def test_a_driver_gets_them_as_its_second_argument(on_emr: Synthesis) -> None:
                 "aws_region", "TMPDIR",
             )
         ),
-        ({"environment": {"A": "x\0"}}, {}, "NUL"),
         ({"environment": {"A": 1}}, {}, "string"),
         ({"secrets": {"A": "hunter22"}}, {}, "neither the ARN of a secret"),
         ({"environment": {"A": "x"}, "secrets": {"A": PARAMETER}}, {}, "leave one out"),
-        ({"secrets": {"A": PARAMETER}}, {"region": "us-east-1"}, "the stack is in us-east-1"),
         ({"secrets": {"A": PARAMETER}}, {"emr_serverless": {}}, "do not reach"),
         ({"environment": {f"A{n}": "x" for n in range(51)}}, {}, "at most 50"),
     ],
@@ -151,7 +149,7 @@ def test_what_could_not_work_is_refused_at_synth(
     stage: dict[str, JsonValue], more: dict[str, JsonValue], why: str
 ) -> None:
     with pytest.raises(SettingsError, match=why):
-        load(None, {"stages": [{"name": "main", "advanced": stage}], **more})
+        checked({"stages": [{"name": "main", "advanced": stage}], **more})
 
 
 def test_more_variables_than_a_function_has_room_for_are_refused(

@@ -169,12 +169,6 @@ def test_a_job_cancelled_before_it_began_has_nothing_to_send(world: World) -> No
 def test_a_job_whose_stage_a_deploy_removed_runs_again_in_no_other(world: World) -> None:
     parts, dead = world.parts, world.end(world.claim("dead"))
     settings = world.settings.model_copy(update={"stages": (stage(name="other"),)})
-    rerunner = Rerunner(
-        settings=settings,
-        leases=parts.leases,
-        trees=Trees(settings, parts.leases, parts.joins),
-        queue=parts.queue,
-        requests=parts.requests,
-    )
+    rerunner = Rerunner(parts, Trees(settings, parts.leases, parts.joins))
     with pytest.raises(NotRetriableError, match="main is not deployed any more: deploy it again"):
         rerunner.plan(dead, params={})

@@ -10,10 +10,10 @@ from longhaul.cli.checks.finding import Finding, Level, ok, problem
 from longhaul.cli.checks.listed import of_deployment
 from longhaul.cli.checks.plan import plan_for, plan_of
 from longhaul.cli.commands.deploy import make_service_role, with_qualifier
-from longhaul.config.cdk_context import load
 from longhaul.domain.lease import State
 from tests.builders import stage
 from tests.cli.conftest import Session, World
+from tests.projects import checked
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def account(bare: World, machine: None) -> World:
 def look(**settings: Any) -> dict[Level, list[Finding]]:
     """The findings by level, for the usual settings with these on top."""
     found: dict[Level, list[Finding]] = {}
-    for finding in of_deployment(plan_of(load(None, {"architecture": "x86_64", **settings}), None)):
+    for finding in of_deployment(plan_of(checked({"architecture": "x86_64", **settings}), None)):
         assert finding.level in (Level.OK, Level.SKIPPED) or finding.do
         found.setdefault(finding.level, []).append(finding)
     return found
@@ -257,17 +257,6 @@ def test_an_empty_stage_is_taken_out_only_after_it_was_retired(account: World) -
     )
     account.deploy()
     assert Level.PROBLEM not in look(stages=[{"name": "other"}])
-
-
-def test_a_stage_whose_queues_would_be_replaced_is_refused(account: World) -> None:
-    account.deploy()
-
-    finding = only(
-        look(stages=[{"name": "main", "advanced": {"queue_prefix": "ours"}}]), Level.PROBLEM
-    )
-
-    assert "would be replaced" in finding.what
-    assert '"queue_prefix": "' in finding.do
 
 
 @pytest.mark.usefixtures("account")

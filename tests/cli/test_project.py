@@ -19,7 +19,6 @@ from longhaul.cli.local_project import local_context
 from longhaul.cli.project import DEFAULT_STACK, choose, chosen, default_work_dir
 from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import connect
-from longhaul.config.cdk_context import load
 from longhaul.config.project import load_project
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
 from longhaul.config.version import version
@@ -266,7 +265,7 @@ def test_on_this_machine_a_project_has_its_stages_and_buckets_and_short_times(
         '[[stages]]\nname = "second"\njob = "count_rows"\nslots = 1\n'
     )
     project = make_project(tmp_path / "p", **{"longhaul.toml": text})
-    settings = load(dict(project.settings), local_context(project)["longhaul"])
+    settings = project.checked(local_context(project)["longhaul"])
     assert [(each.name, each.slots) for each in settings.stages] == [("main", 2), ("second", 1)]
     assert settings.input_buckets == ("longhaul-data", "theirs")
     assert settings.region is None
@@ -314,7 +313,7 @@ def test_the_environment_local_is_laid_over_the_settings_on_this_machine_alone(
     tmp_path: Path,
 ) -> None:
     project = make_project(tmp_path / "p", **{"longhaul.toml": OVERLAID})
-    here = load(dict(project.settings), local_context(project)["longhaul"])
+    here = project.checked(local_context(project)["longhaul"])
     assert [(each.name, each.slots, each.advanced.timeout_s) for each in here.stages] == [
         ("main", 6, 21600),
         ("second", 2, here.stages[1].advanced.timeout_s),
@@ -331,7 +330,7 @@ def test_the_environment_local_is_laid_over_the_settings_on_this_machine_alone(
 def test_the_small_sizes_of_the_docs_are_settings_of_this_machine(tmp_path: Path) -> None:
     (text,) = re.findall(r"```toml\n(.*?)```", FIRST_JOB, re.DOTALL)
     project = make_project(tmp_path / "p", **{"longhaul.toml": f'stack_name = "Mine"\n{text}'})
-    sizes = load(dict(project.settings), local_context(project)["longhaul"]).sizes
+    sizes = project.checked(local_context(project)["longhaul"]).sizes
     assert sizes.small.memory_mib == 3072
 
 
@@ -378,9 +377,9 @@ def test_an_environment_says_what_differs_there(
             '[env.local]\nregion = "eu-west-1"',
             "longhaul.toml:5: env.local.region: is the same everywhere",
         ),
-        ("[[env.local]]\nslots = 3", "longhaul.toml:4: env.local.0: write it as a table, [env.l"),
-        ("[[env.a.stages]]\nslots = 3", "longhaul.toml:4: env.a.stages.0: write it as a table"),
-        ("[[env]]\nslots = 3", "longhaul.toml:4: env.0: write a table for each, [env.NAME]"),
+        ("[[env.local]]\nslots = 3", "longhaul.toml:4: env.local.stages: write it as a table, "),
+        ("[[env.a.stages]]\nslots = 3", "longhaul.toml:4: env.a.stages: write it as a table"),
+        ("[[env]]\nslots = 3", "longhaul.toml:4: env: write a table for each, [env.NAME]"),
     ],
 )
 def test_what_is_wrong_in_any_environment_is_named_with_its_line(

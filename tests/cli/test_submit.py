@@ -230,9 +230,7 @@ def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> 
     world.claim("taken")
     done = world.run("submit", "--wait", input=body(job_id="taken", size="large"))
     assert done.exit_code == 2
-    assert (
-        "line 1: job_id 'taken' belongs to a different request that was sent before" in done.stderr
-    )
+    assert "job_id 'taken' belongs to a different request that was sent before" in done.stderr
     assert world.queued() == []
 
 

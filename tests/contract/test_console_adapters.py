@@ -1,5 +1,6 @@
 """Calls of AWS that only the console makes."""
 
+import re
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -10,13 +11,14 @@ from botocore.exceptions import ClientError
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.message import Message
-from longhaul.operations.cloudwatch_logs import CloudWatchLogs
+from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.letter import redriven
-from longhaul.operations.sqs_dead_letters import SqsDeadLetters
+from longhaul.operations.logs import LogCursor, LogReader, LogStream
 from simulation.aws.clock import VirtualClock
 from simulation.aws.logs import FakeLogs
 from simulation.aws.service import Gate, client_error
 from simulation.aws.shapes import checked
+from tests.builders import stage
 from tests.contract.conftest import Aws
 from tests.contract.moto_account import moto_account
 
@@ -64,9 +66,11 @@ def test_dead_letter_reads_back_as_sent_and_is_visible_again_when_released(
     SqsQueue(aws.client("sqs")).send(
         url, dead_letter(content, Reason("failed", "why", key="main#j", attempts=2))
     )
-    letters = SqsDeadLetters(aws.client("sqs"))
-    assert letters.waiting(url) == 1
-    (letter,) = letters.receive(url, 60)
+    stage_, queue = stage(dead_letter_queue_url=url), SqsQueue(aws.client("sqs"))
+    office = DeadLetterOffice(aws.clock, queue, aws.client("sqs"))
+    assert office.waiting(stage_) == 1
+    look = office.look(stage_, Which())
+    letter = next(look)
     assert (letter.kind, letter.job_id, letter.reason and letter.reason.attempts) == (
         "failed",
         "j",
@@ -75,11 +79,10 @@ def test_dead_letter_reads_back_as_sent_and_is_visible_again_when_released(
     assert redriven(letter) == Message(
         content.body, {**content.attributes, "job_id": {"dataType": "String", "stringValue": "j"}}
     )
-    assert letters.receive(url, 60) == []
-    letters.release(url, [letter.receipt_handle])
-    (again,) = letters.receive(url, 60)
-    assert letters.delete(url, again.receipt_handle)
-    assert letters.waiting(url) == 0
+    assert [*office.look(stage_, Which())] == []
+    look.close()
+    assert [why for _, why in office.drop(stage_, Which())] == [None]
+    assert office.waiting(stage_) == 0
 
 
 @pytest.fixture(params=["strict", "moto"])
@@ -106,26 +109,25 @@ def logs(request: pytest.FixtureRequest) -> Any:
         yield client
 
 
-def test_stream_is_read_to_its_end_and_the_token_then_repeats(logs: Any) -> None:
-    reader = CloudWatchLogs(logs)
-    events, token = reader.read("jobs", "one", None)
-    assert [event.text for event in events] == ["a", "token-7-1 begins", "c"]
-    assert token is not None
-    assert reader.read("jobs", "one", token) == ([], token)
-
-
-def test_missing_stream_has_no_token(logs: Any) -> None:
-    assert CloudWatchLogs(logs).read("jobs", "three", None) == ([], None)
+def test_stream_is_read_to_its_end_and_on_from_there(logs: Any) -> None:
+    cursor = LogCursor(LogReader(logs, "jobs"), LogStream("one"))
+    assert [event.text for event in cursor.read_on()] == ["a", "token-7-1 begins", "c"]
+    assert cursor.token is not None
+    assert cursor.read_on() == []
 
 
 def test_tail_of_a_stream_is_its_last_lines_in_order(logs: Any) -> None:
-    reader = CloudWatchLogs(logs)
-    assert [event.text for event in reader.tail("jobs", "one", 2)] == ["token-7-1 begins", "c"]
-    assert len(reader.tail("jobs", "one", 50)) == 3
-    assert reader.tail("jobs", "three", 50) == []
+    reader, one = LogReader(logs, "jobs"), LogStream("one")
+    assert [event.text for event in reader.tail(one, 2)] == ["token-7-1 begins", "c"]
+    assert len(reader.tail(one, 50)) == 3
+
+
+def test_missing_stream_has_no_lines(logs: Any) -> None:
+    reader, none = LogReader(logs, "jobs"), LogStream("three")
+    assert (reader.tail(none, 50), LogCursor(reader, none).read_on()) == ([], [])
 
 
 def test_stream_is_found_by_a_line_in_it(logs: Any) -> None:
-    reader, since = CloudWatchLogs(logs), datetime.fromtimestamp(0, UTC)
-    assert reader.find_stream("jobs", "token-", lambda text: "-12 " in text, since) == "two"
-    assert reader.find_stream("jobs", "token-", lambda text: "-13 " in text, since) is None
+    reader, since = LogReader(logs, "jobs"), datetime.fromtimestamp(0, UTC)
+    assert reader.find_stream("token-", re.compile("-12 "), since) == "two"
+    assert reader.find_stream("token-", re.compile("-13 "), since) is None

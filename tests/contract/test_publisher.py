@@ -467,7 +467,7 @@ def test_forged_manifest_deletes_no_file_without_a_token(
 def test_lists_name_the_attempts_with_pending_uploads_until_struck_off(
     s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
-    keys = ["main#a/b", "main#a.b", "clean-up#A_b"]
+    keys = ["main#a/b", "main#a.b", "clean_up#A_b"]
     for key in keys:
         upload(1, OLD, key=key)
     upload(2, NEW, key=keys[0])

@@ -18,9 +18,7 @@ from longhaul.operations.backfill import Backfiller, Course, Planned
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.errors import BackfillCancelledError
-from longhaul.operations.sqs_dead_letters import SqsDeadLetters
-from longhaul.operations.submission import Position, Submission
-from longhaul.operations.submit import Submitter
+from longhaul.operations.submit import Submission, Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
 from longhaul.operations.wait import Awaited, Waiter
 from simulation.aws.service import Answer, Call, Proceed
@@ -56,9 +54,9 @@ def command(
     keys = [f"{KEY}/{value}" for value in values]
     rows = stack.parts.leases.load_many(keys)
     planned = []
-    for n, (value, key) in enumerate(zip(values, keys, strict=True)):
+    for value, key in zip(values, keys, strict=True):
         text = body(job_id=f"oct/{value}", **fields)
-        submission = Submission(Position(value, n), f"oct/{value}", text, read_request(text))
+        submission = Submission(value, f"oct/{value}", text, read_request(text))
         planned.append(Planned(submission, Awaited(key, None, rows.get(key))))
     parts = stack.parts
     submitter = Submitter(parts.clock, parts.rng, parts.queue)
@@ -352,8 +350,8 @@ def test_a_refused_job_that_is_sent_again_ends_it_once_more(stack: Stack, contex
     limits = main.limits.model_copy(update={"max_timeout_s": 604_800})
     stack.deploy([main.model_copy(update={"limits": limits}), *stack.settings.stages[1:]])
     stack.aws.clock.advance(1)
-    office = DeadLetterOffice(parts.clock, SqsDeadLetters(stack.aws.sqs), parts.queue)
-    assert office.redrive(main, Which()).done == 1
+    office = DeadLetterOffice(parts.clock, parts.queue, stack.aws.sqs)
+    assert [why for _, why in office.redrive(main, Which())] == [None]
     run(stack, context)
     assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]
 

@@ -13,7 +13,7 @@ from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
 from longhaul.domain.poison import MAX_ERRORS
 from longhaul.metrics import SweeperMetric
-from longhaul.operations.submission import WHOLE, Document, submissions
+from longhaul.operations.submit import WHOLE, Document, submissions
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from simulation.aws.sqs.batch import Entry, EntryFault

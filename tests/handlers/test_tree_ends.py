@@ -15,7 +15,6 @@ from longhaul.domain.lease import Lease
 from longhaul.domain.notice import Notice
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
-from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.operations.tree import TreeCanceller
 from longhaul.settings import Stage
 from simulation.aws.service import ACCOUNT, REGION
@@ -166,8 +165,8 @@ def test_a_refused_job_that_is_sent_again_ends_its_tree_a_second_time(
     stack.deploy(stages)
     stack.aws.clock.advance(1)
     parts = stack.parts
-    office = DeadLetterOffice(parts.clock, SqsDeadLetters(stack.aws.sqs), parts.queue)
-    assert office.redrive(fetch, Which()).done == 1
+    office = DeadLetterOffice(parts.clock, parts.queue, stack.aws.sqs)
+    assert [why for _, why in office.redrive(fetch, Which())] == [None]
     (row,) = dispatched(stack, fetch, context)
     commit(stack, row, {"clean": []}, seal="5ea1")
     settled(row, context)

@@ -13,7 +13,6 @@ from longhaul.operations.rerun import Rerunner, why_not
 from longhaul.operations.tree import TreeCanceller, progress, unwell
 from longhaul.operations.view import cancelled_as, is_stopped
 from longhaul.operations.wait import Awaited, conflicts
-from longhaul.settings import runtime_settings
 from longhaul.trees import TreeJob, Trees
 from tests.builders import body
 from tests.events import event
@@ -48,14 +47,7 @@ def killed(lease: Lease, context: Context) -> str:
 
 
 def rerunner(stack: Stack) -> Rerunner:
-    parts = stack.parts
-    return Rerunner(
-        settings=runtime_settings(),  # as they are deployed now
-        leases=parts.leases,
-        trees=trees_of(stack),
-        queue=parts.queue,
-        requests=parts.requests,
-    )
+    return Rerunner(stack.parts, trees_of(stack))
 
 
 def rerun(stack: Stack, row: Lease) -> None:

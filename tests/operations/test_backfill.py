@@ -87,12 +87,6 @@ def test_other_braces_stay(text: str) -> None:
     assert Value("x").fill("day", text) == text
 
 
-def test_it_says_which_values_it_leaves_out() -> None:
-    assert over("part=a,b,a,", str).left_out == "left out of the values: 1 empty and 1 repeated"
-    assert over("part=a,b", str).left_out == ""
-    assert over("day=2026-10-01..2026-10-07", str).left_out == ""
-
-
 def test_each_value_has_its_request_with_an_id_a_label_and_tags() -> None:
     template = {"inputs": {"logs": "s3://b/{day}/"}, "output": "s3://b/out/{day}/"}
     name, found = documents(template, over("day=2026-10-01..2026-10-02", str), None, "parse")

@@ -203,14 +203,6 @@ def test_follow_on_carries_the_seal_of_its_parents_output() -> None:
         assert lineage["seal"] == "secret"
 
 
-def test_input_is_named_after_its_stage_as_an_identifier() -> None:
-    stages = (stage(name="late-delays", next=("report",)), stage(name="report"))
-
-    (sent,) = follow_ons_of(succeeded("late-delays"), None, settings(stages=stages))
-
-    assert list(json.loads(sent.body)["inputs"]) == ["late_delays"]
-
-
 def test_ids_of_follow_ons_are_those_that_their_parents_row_proves() -> None:
     parent = succeeded("months")
     (alone,) = follow_ons_of(parent)

@@ -100,7 +100,7 @@ def test_what_leads_to_a_join_passes_its_opener_and_no_stage_behind_another_join
 def refused(*stages: dict[str, Any]) -> list[str]:
     """What is wrong with these stages."""
     deployed = [StageDeployment(**{"job": "sql", **each}) for each in stages]
-    return [each.why for each in problems(Settings(stages=tuple(deployed)))]
+    return [each.why for each in problems(Settings(stages=tuple(deployed)), ["sql"])]
 
 
 LINE = (
@@ -122,10 +122,13 @@ def test_join_may_name_any_stage_that_leads_to_it(opener: str) -> None:
             (*LINE, {"name": "report", "join": True}),
             'fetch and plan can each split .* "join": "fetch" or "join": "plan"',
         ),
-        ((*LINE, {"name": "report", "join": "plans"}), "'plans', which is no stage; there are: "),
+        (
+            (*LINE, {"name": "report", "join": "plans"}),
+            "'plans', which is no stage that leads to 'clean'",
+        ),
         (
             (*LINE, {"name": "other"}, {"name": "report", "join": "other"}),
-            "'other', which does not lead to 'clean'.* name one that does: fetch, plan",
+            "'other', which is no stage that leads to 'clean'.* name one that does: fetch, plan",
         ),
         (
             (
@@ -143,22 +146,10 @@ def test_join_may_name_any_stage_that_leads_to_it(opener: str) -> None:
                 {"name": "d", "join": "a", "next": ("e",)},
                 {"name": "e", "join": "b"},
             ),
-            "'b', which does not lead to 'd', .* but by another join",
-        ),
-        (
-            (*({"name": f"s{n}", "next": (f"s{n + 1}",)} for n in range(32)), {"name": "s32"}),
-            "33 stages follow one another from 's0' on; at most 32",
-        ),
-        (
-            (
-                {"name": "main", "next": tuple(f"m{n}" for n in range(33))},
-                *({"name": f"m{n}", "next": (f"j{n}",)} for n in range(33)),
-                *({"name": f"j{n}", "join": True} for n in range(33)),
-            ),
-            "33 joins may belong to the jobs of stage 'main'; at most 32",
+            "'b', which is no stage that leads to 'd', .* but by another join",
         ),
     ],
-    ids=["two", "no stage", "no way", "around", "crossed", "long", "many"],
+    ids=["two", "no stage", "no way", "around", "crossed"],
 )
 def test_joins_whose_jobs_cannot_be_told_apart_are_refused(
     stages: tuple[dict[str, Any], ...], problem: str

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import JobRequest, parse_job_id, read_request, sent_again
-from longhaul.operations.submission import new_ids
+from longhaul.operations.submit import new_ids
 from longhaul.settings import EmrApplication, PathPolicy
 from tests.builders import BUCKET, NOW, body, settings, stage
 
@@ -286,7 +286,7 @@ def test_job_id_of_an_attribute_follows_the_rule_of_the_body(job_id: str) -> Non
 
 
 def test_an_id_that_is_made_for_a_request_is_no_option_of_a_command() -> None:
-    made = new_ids(NOW, Random(1), 1)("ü-report")
+    made = new_ids(NOW, Random(1))("ü-report")
     assert made.startswith("report-")
     assert parse_job_id(made) == made
 

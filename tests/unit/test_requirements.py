@@ -11,7 +11,7 @@ _CLASH = f"""{_COLLECTING}  Downloading humanize-4.9.0-py3-none-any.whl (126 kB)
 INFO: pip is looking at multiple versions of REQUESTED to determine which version is compatible.
 
 The conflict is caused by:
-    {{cause}}
+    The user requested pydantic==1.10.2
     The user requested (constraint) pydantic==2.14.3
 
 To fix this you could try to:
@@ -34,16 +34,11 @@ ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.
 @pytest.mark.parametrize(
     ("said", "blamed"),
     [
-        (
-            _CLASH.format(cause="The user requested pydantic==1.10.2"),
-            ":3: pydantic==1.10.2: clashes",
-        ),
-        (_CLASH.format(cause="humanize 4.9.0 depends on pydantic<2"), ":2: humanize==4.9.0: clash"),
-        (_CLASH.format(cause="another 1.0 depends on pytz<2"), ": clashes"),
+        (_CLASH, ": clashes with what the image holds:\n"),
         (_MISSING, ":4: nowhere==1: does not install"),
         (_HASHES, ":4: nowhere==1: does not install"),
     ],
-    ids=["a clash", "a dependency's clash", "a stranger's clash", "no such package", "a hash"],
+    ids=["a clash", "no such package", "a hash"],
 )
 def test_the_line_at_fault_is_named_and_not_the_first_that_pip_mentions(
     tmp_path: Path, said: str, blamed: str

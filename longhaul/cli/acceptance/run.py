@@ -96,7 +96,7 @@ class Run:
         """Cancel what runs, and delete the dead letters and outputs. Their rows expire."""
         self._stop()
         if names := tuple(each.job_id for each in self._trials):
-            self._target.dead_letters.drop(self._stage, Which(names=names))
+            list(self._target.dead_letters.drop(self._stage, Which(names=names)))
         for each in self._trials:
             if each.case.to_table:
                 self._drop_table(TablePath.of(output_of(each.case, each.job_id, self._settings)))

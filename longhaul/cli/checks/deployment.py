@@ -18,7 +18,6 @@ from longhaul.cli.checks.plan import Plan
 from longhaul.cli.errors import CommandError
 from longhaul.cli.synth import ARCHITECTURES
 from longhaul.cli.target import Target
-from longhaul.config.stages import queue_prefix
 from longhaul.settings import Architecture, Stage
 
 # As Docker writes them.
@@ -219,25 +218,16 @@ def _leads_out(subnet: str, tables: Sequence[dict[str, Any]], *, has_address: bo
 
 def stages(plan: Plan) -> Iterator[Finding]:
     """Whether the deployment would delete queues that are in use."""
-    planned = {stage.name: stage for stage in plan.settings.stages}
+    planned = [stage.name for stage in plan.settings.stages]
     found = False
     for stage in () if plan.is_first else plan.target.settings.stages:
-        before = stage.queue_url.rpartition("/")[2].removesuffix("-jobs")
-        if stage.name not in planned:
-            if why := _still_needed(plan.target, stage):
-                found = True
-                yield problem(
-                    f"stage {stage.name}: is not in the settings any more, and {why}: the "
-                    "deployment would delete its queues with what is in them",
-                    "put it back with `advanced = { retired = true }`, deploy, and take it out "
-                    "once it is empty (docs/operations.md, Take a stage out)",
-                )
-        elif before != queue_prefix(plan.settings.stack_name, planned[stage.name]):
+        if stage.name not in planned and (why := _still_needed(plan.target, stage)):
             found = True
             yield problem(
-                f"stage {stage.name}: its queues {before}-… would be replaced, and the messages in "
-                "them deleted",
-                f'keep them with "queue_prefix": "{before}"',
+                f"stage {stage.name}: is not in the settings any more, and {why}: the "
+                "deployment would delete its queues with what is in them",
+                "put it back with `advanced = { retired = true }`, deploy, and take it out "
+                "once it is empty (docs/operations.md, Take a stage out)",
             )
     if not found:
         yield ok(f"stages: {plan.target.stack} keeps all queues that are in use")

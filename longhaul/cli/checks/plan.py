@@ -13,7 +13,8 @@ from longhaul.cli.place import Place
 from longhaul.cli.project import chosen
 from longhaul.cli.sentences import translated
 from longhaul.cli.target import Target
-from longhaul.config.cdk_context import load
+from longhaul.config.cdk_context import merged
+from longhaul.config.project import bare, demo
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.sources import sources
 from longhaul.config.stages import StageDeployment
@@ -90,4 +91,4 @@ def given_settings(contexts: Sequence[str]) -> Settings:
     if (project := chosen()) is not None:
         return project.checked(override)
     usual = json.loads((sources() / "cdk.json").read_text())["context"][CONTEXT_KEY]
-    return load(usual, override)
+    return (demo() or bare()).checked(merged(usual, override))

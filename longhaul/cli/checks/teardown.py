@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from longhaul.cli.checks.finding import Finding, ok, problem
-from longhaul.operations.drain import Drainer
+from longhaul.operations.drain import AT_REST, Drainer
 
 _DRAIN = "run `longhaul stage drain`, with --stop if what runs need not finish"
 
@@ -18,13 +18,13 @@ def rest(drainer: Drainer) -> Iterator[Finding]:
     findings = []
     if not drainer.is_paused():
         findings.append("a stage is not paused, so jobs still start")
-    if going := drainer.activity():
+    if going := str(drainer.activity()):
         findings.append(
             f"{going} still there: the state machine would stay in DELETING, and tasks hold the "
             "network"
         )
     state = drainer.application_state()
-    if state not in (None, "STOPPED", "CREATED", "TERMINATED"):
+    if state not in AT_REST:
         findings.append(f"the EMR Serverless application is {state}, and must be stopped")
     if findings:
         yield problem(f"rest: {'; '.join(findings)}", _DRAIN)
@@ -34,11 +34,11 @@ def rest(drainer: Drainer) -> Iterator[Finding]:
 
 def queues(drainer: Drainer) -> Iterator[Finding]:
     """Whether messages would be deleted with their queues."""
-    waiting = [each for each in drainer.waiting() if each.messages or each.dead_letters]
+    waiting = [each for each in drainer.waiting() if each.queued or each.dead_letters]
     for each in waiting:
         yield problem(
-            f"queues: {each.messages} messages and {each.dead_letters} dead letters of stage "
-            f"{each.stage} would be deleted with the stack",
+            f"queues: {each.queued} messages and {each.dead_letters} dead letters of stage "
+            f"{each.stage.name} would be deleted with the stack",
             "`longhaul stage drain --undo` lets the jobs run, `longhaul cancel` ends one, and "
             "`longhaul dlq drop --all` drops the letters; or purge the queue "
             "(`aws sqs purge-queue`), if they are not wanted",

@@ -115,7 +115,7 @@ def backfill(
         label=label,
     )
     is_named = stage is not None
-    key, planned = _plan(out, target, to_stage, template, values, name, is_named=is_named)
+    key, planned = _plan(target, to_stage, template, values, name, is_named=is_named)
     if dry_run:
         _show(out, planned)
         return
@@ -148,7 +148,6 @@ def backfill(
 
 
 def _plan(
-    out: Output,
     target: "Target",
     stage: "Stage",
     template: dict[str, Any],
@@ -163,14 +162,12 @@ def _plan(
         CommandError: nothing is sent, for these reasons.
     """
     from longhaul.operations.backfill import Planned, behind_opener, documents, over, shared_outputs
-    from longhaul.operations.submission import submissions
+    from longhaul.operations.submit import submissions
     from longhaul.operations.wait import conflicting
 
     if problem := behind_opener(stage, target.settings.stages):
         raise CommandError(problem, ExitStatus.USAGE)
     which = over(values, _read)
-    if which.left_out:
-        out.note(which.left_out, style="yellow")
     code = str(template.get("job") or stage.job or "job").rpartition("/")[2].removesuffix(".py")
     name, requests = documents(template, which, name, code)
     now, max_bytes = target.parts.clock.now(), target.max_bytes(stage)
@@ -218,7 +215,7 @@ def _show(out: Output, planned: "list[Planned]") -> None:
                 {
                     "step": each.step,
                     "state": each.why or None,
-                    "value": each.submission.position.text,
+                    "value": each.submission.position,
                     "request": request,
                 }
             )
@@ -228,7 +225,7 @@ def _show(out: Output, planned: "list[Planned]") -> None:
                 each.submission.job_id,
                 each.step,
                 each.why,
-                each.submission.position.text,
+                each.submission.position,
                 ", ".join(each.submission.request.places.values()),
             ]
             for each in planned

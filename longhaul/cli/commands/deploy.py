@@ -88,8 +88,9 @@ def destroy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> Non
     require("deploy")
     if not unchecked:
         from longhaul.cli.checks import teardown
+        from longhaul.operations.drain import Drainer
 
-        _stop_at_problems(teardown.findings(_plan(arguments).target.drainer()), "deleted")
+        _stop_at_problems(teardown.findings(Drainer(_plan(arguments).target)), "deleted")
     _run("destroy", arguments or ())
 
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from longhaul.cli.target import Target
-    from longhaul.operations.cloudwatch_logs import LogEvent
-    from longhaul.operations.log_reader import LogCursor, LogStream
+    from longhaul.operations.logs import LogCursor, LogEvent, LogStream
     from longhaul.operations.named import Work
     from longhaul.trees import TreeJob
 
@@ -134,7 +133,7 @@ def _await(out: Output, target: "Target", job: str, stage: str | None) -> "Work"
 def _follow(out: Output, target: "Target", work: "Work", *, only: bool) -> None:
     """Print attempt after attempt, from those that run, until the job's tree has ended."""
     from longhaul.domain.history import latest
-    from longhaul.operations.log_reader import GRACE
+    from longhaul.operations.logs import GRACE, LogCursor
     from longhaul.operations.named import find_at
     from longhaul.operations.tree import progress
 
@@ -146,7 +145,7 @@ def _follow(out: Output, target: "Target", work: "Work", *, only: bool) -> None:
         rows = [job.lease for job in tree.all() if job.lease is not None and job.lease.is_begun]
         for row in rows:
             if row.id not in followed and (stream := target.logs.stream(latest(row))):
-                cursor = target.logs.cursor(stream)
+                cursor = LogCursor(target.logs, stream)
                 followed[row.id] = _Followed(row.job_id, row.attempt.number, cursor)
         going = {row.id for row in rows if not row.has_settled(row.id)}
         for attempt, each in followed.items():

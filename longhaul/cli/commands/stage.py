@@ -35,9 +35,11 @@ def pause(
 
     Example: longhaul stage pause main --drain
     """
+    from longhaul.operations.drain import Drainer
+
     out, which = Output(), target.stage(stage)
     out.say_where(target)
-    target.drainer(out.note).pause(which, wait=drain)
+    Drainer(target, out.note).pause(which, wait=drain)
     _tell(out, target, stage)
 
 
@@ -108,12 +110,13 @@ def drain(
     Example: longhaul stage drain --undo
     """
     from longhaul.cli.checks.teardown import queues
+    from longhaul.operations.drain import Drainer
 
     out = Output()
     if stop and undo:
         raise CommandError("give --stop or --undo, not both", ExitStatus.USAGE)
     out.say_where(target)
-    drainer = target.drainer(out.note)
+    drainer = Drainer(target, out.note)
     try:
         if undo:
             drainer.undo()

@@ -121,7 +121,7 @@ def _one(
     from longhaul.cli.display.job import page_of
     from longhaul.cli.display.tree import TreeLines
     from longhaul.cli.terminal.outcomes import wait_for
-    from longhaul.operations.asked import asked_of
+    from longhaul.operations.find import asked_of
     from longhaul.operations.tree import not_started, progress, statuses, unwell
     from longhaul.operations.view import as_json
 
@@ -184,7 +184,7 @@ def _notes(seen: "Look") -> Iterator[str]:
 def _history(out: Output, target: "Target", work: "Work") -> None:
     from longhaul.cli.display.attempt import COLUMNS, row_of
     from longhaul.cli.display.job import asked_for, ended_before
-    from longhaul.operations.asked import asked_of
+    from longhaul.operations.find import asked_of
     from longhaul.operations.look import status_of
     from longhaul.operations.timeline import lanes_of
     from longhaul.operations.view import attempt_record

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from longhaul.cli.target import Target
-    from longhaul.operations.submission import Document, Problem
-    from longhaul.operations.submit import SubmitReport
+    from longhaul.operations.submit import Document, Problem, SubmitReport
 
 
 _MAX_SHOWN = 20
@@ -156,7 +155,7 @@ def submit(
     """
     from longhaul.cli.terminal.outcomes import wait_for
     from longhaul.operations.named import checked_id
-    from longhaul.operations.submission import WHOLE, Document, group_problem, new_ids, submissions
+    from longhaul.operations.submit import WHOLE, Document, group_problem, new_ids, submissions
     from longhaul.operations.wait import conflicting
 
     out = Output(as_json=as_json)
@@ -193,7 +192,7 @@ def submit(
         target.settings,
         to_stage,
         target.max_bytes(to_stage),
-        new_ids(now, target.parts.rng, len(requests)),
+        new_ids(now, target.parts.rng),
         now,
         is_named=stage is not None,
     )
@@ -225,7 +224,7 @@ def submit(
 
 
 def _read(file: Path | None) -> "tuple[list[Document], list[Problem]]":
-    from longhaul.operations.submission import documents
+    from longhaul.operations.submit import documents
 
     if file is None and sys.stdin.isatty():
         raise CommandError(
@@ -264,7 +263,7 @@ def _refuse(out: Output, problems: "Sequence[Problem]") -> None:
     """Show the problems, and raise CommandError if there are any."""
     if not problems:
         return
-    for problem in sorted(problems, key=lambda each: each.position.number)[:_MAX_SHOWN]:
+    for problem in problems[:_MAX_SHOWN]:
         out.note(str(problem), style="red")
     if len(problems) > _MAX_SHOWN:
         out.note(f"… and {len(problems) - _MAX_SHOWN} more", style="red")

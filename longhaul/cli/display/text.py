@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from longhaul.domain.durations import format_duration
 
 if TYPE_CHECKING:
-    from longhaul.operations.cloudwatch_logs import LogEvent
+    from longhaul.operations.logs import LogEvent
 
 _UNIT = re.compile(r"\d{1,9}[dhms]")
 _THOUSAND = 1000

@@ -8,7 +8,7 @@ from typing import Any, Final
 from longhaul.cli.display.job import page_of
 from longhaul.cli.display.text import log_line
 from longhaul.cli.target import Target
-from longhaul.operations.asked import asked_of
+from longhaul.operations.find import asked_of
 from longhaul.operations.look import status_of
 from longhaul.operations.named import Work, find_at
 from longhaul.operations.runs import columns, run_of

@@ -10,11 +10,11 @@ from longhaul.cli.display.text import counted, printable
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
-from longhaul.operations.dead_letters import Handled, Which
+from longhaul.operations.dead_letters import Handling, Which
 from longhaul.operations.letter import CLASSES, DeadLetter
 from longhaul.settings import Stage
 
-Act = Callable[[Stage, Which, Callable[[DeadLetter], None]], Handled]
+Act = Callable[[Stage, Which], Handling]
 
 
 def handle_letters(
@@ -62,16 +62,19 @@ def handle_letters(
     out.confirm(f"{what} {counted(kinds.total(), 'dead letter')}?", yes=yes)
     done = 0
     for stage in (each for each in stages if ids[each.name]):
-        meant = ids[stage.name]
-        handled = act(stage, Which(message_ids=frozenset(meant)), lambda letter: _did(out, letter))
-        for letter, problem in handled.failed:
-            out.note(f"{name_of(letter)}: not done: {problem}", style="red")
-        if gone := len(meant) - handled.done - len(handled.failed):
+        gone = len(ids[stage.name])
+        for letter, problem in act(stage, Which(message_ids=frozenset(ids[stage.name]))):
+            gone -= 1
+            if problem:
+                out.note(f"{name_of(letter)}: not done: {problem}", style="red")
+            else:
+                done += 1
+                _did(out, letter)
+        if gone:
             out.note(
                 f"{stage.name}: {gone} were no longer there, or another process holds them",
                 style="yellow",
             )
-        done += handled.done
     left = kinds.total() - done
     out.note(f"{what}: {done} done" + (f", {left} not" if left else ""))
     if left:

@@ -16,9 +16,9 @@ from constructs import Construct
 from longhaul.cdk.functions import ARCHITECTURE, named_for_sam
 from longhaul.cdk.grants import allow
 from longhaul.cdk.roles import job_roles, stage_id
+from longhaul.config.known import as_json, variables_of
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import TinySize
-from longhaul.config.variables import as_json, variables_of
 from longhaul.engines.aws_lambda.ends import LAMBDA, MAX_RUN_S
 from longhaul.engines.aws_lambda.states import lambda_states
 from longhaul.engines.states import JobStates

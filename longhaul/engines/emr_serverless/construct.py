@@ -20,10 +20,10 @@ from longhaul.cdk.grants import allow, cancel_job_runs
 from longhaul.cdk.roles import job_roles
 from longhaul.config import requirements
 from longhaul.config.errors import SettingsError
+from longhaul.config.known import as_json, variables_of
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import Size
-from longhaul.config.variables import as_json, variables_of
 from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
 from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.engines.emr_serverless.states import EmrJobRun, emr_states

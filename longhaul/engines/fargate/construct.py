@@ -14,10 +14,10 @@ from longhaul.cdk.log_group import LogGroup
 from longhaul.cdk.nag import acknowledge
 from longhaul.cdk.network import Network
 from longhaul.cdk.roles import job_roles
+from longhaul.config.known import as_json, variables_of
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB, Size
-from longhaul.config.variables import as_json, variables_of
 from longhaul.engines.fargate.ends import CONTAINER, FARGATE
 from longhaul.engines.fargate.states import fargate_states
 from longhaul.engines.states import JobStates
