@@ -1,5 +1,6 @@
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,80 +25,66 @@ def synthesized(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return folders
 
 
-def test_an_assembly_is_kept_until_what_it_is_made_of_changes(
-    tmp_path: Path, synthesized: list[Path]
-) -> None:
+Again = Callable[..., bool]
+
+
+@pytest.fixture
+def again(tmp_path: Path, synthesized: list[Path]) -> Again:
+    """Asks for the assembly, and returns whether it was synthesized."""
+
+    def asked(project: Path | None = None, **context: Any) -> bool:
+        before = len(synthesized)
+        kept_synth(tmp_path / "out", context={"longhaul": context}, project=project)
+        return len(synthesized) > before
+
+    return asked
+
+
+def test_an_assembly_is_kept_until_what_it_is_made_of_changes(tmp_path: Path, again: Again) -> None:
     project = make_project(tmp_path / "p")
-    given: dict[str, Any] = {"longhaul": {"stages": [{"name": "main"}]}}
-
-    def again(context: dict[str, Any] | None = None) -> bool:
-        before, begun = len(synthesized), []
-        kept_synth(
-            tmp_path / "out",
-            context=context or given,
-            project=project.folder,
-            begins=lambda: begun.append(1),
-        )
-        assert len(begun) == len(synthesized) - before
-        return bool(begun)
-
-    assert again()
-    assert not again()
+    assert again(project.folder)
+    assert not again(project.folder)
     job = project.jobs / "count_rows.py"
     job.write_text(job.read_text() + "# the next attempt runs it from here\n")
-    assert not again()
-    assert again({"longhaul": {"stages": [{"name": "other"}]}})
-    assert again()
+    assert not again(project.folder)
+    assert again(project.folder, stages=[{"name": "other"}])
+    assert again(project.folder)
     (project.jobs / "second.py").write_text("def run(spark, job): ...\n")
-    assert again(), "the dispatcher knows the names of the jobs"
+    assert again(project.folder), "the dispatcher knows the names of the jobs"
     project.file.write_text(f"{project.text}\n# changed\n")
-    assert again()
-    assert not again()
+    assert again(project.folder)
 
 
 def test_a_change_of_our_own_code_or_of_the_cdk_is_synthesized(
-    tmp_path: Path, synthesized: list[Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, again: Again, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (code := tmp_path / "checkout" / "longhaul").mkdir(parents=True)
-    (code / "a.py").write_text("A = 1\n")
     monkeypatch.setattr(synthesis, "sources", lambda: tmp_path / "checkout")
     monkeypatch.setattr(synthesis, "demo", lambda: None)
-    out = tmp_path / "out"
-    for expected in (1, 1):
-        kept_synth(out, context={}, project=None)
-        assert len(synthesized) == expected
+    assert again()
     (code / "__pycache__").mkdir()
     (code / "__pycache__" / "a.pyc").write_text("compiled")
-    kept_synth(out, context={}, project=None)
-    assert len(synthesized) == 1
+    assert not again()
     (code / "a.py").write_text("A = 2\n")
-    kept_synth(out, context={}, project=None)
-    assert len(synthesized) == 2
+    assert again()
     monkeypatch.setattr(synthesis, "version", lambda name: f"{name} 99")
-    kept_synth(out, context={}, project=None)
-    assert len(synthesized) == 3
+    assert again()
     monkeypatch.setattr(synthesis, "own_version", lambda: "99")  # an output of the template
-    kept_synth(out, context={}, project=None)
-    assert len(synthesized) == 4
+    assert again()
 
 
 def test_an_assembly_whose_removal_is_interrupted_is_not_kept(
-    tmp_path: Path, synthesized: list[Path], monkeypatch: pytest.MonkeyPatch
+    again: Again, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {"longhaul": {"stages": [{"name": "main"}]}}
-    out = kept_synth(tmp_path / "out", context=given, project=None)
-    (out / "asset").touch()
-
-    def interrupted(folder: Path, **_: Any) -> None:
-        (folder / "asset").unlink(missing_ok=True)
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
+    assert again()
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            kept_synth(out, context={}, project=None)
-    kept_synth(out, context=given, project=None)  # as before the change
-    assert len(synthesized) == 2
+            again(stages=[])
+    assert again()  # as before the change
 
 
 def test_temporary_files_of_an_app_that_is_ended_are_removed(
