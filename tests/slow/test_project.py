@@ -10,13 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from longhaul.cli.acceptance import cases
-from longhaul.cli.cli import app
-from longhaul.cli.errors import ExitStatus
 from longhaul.cli.synth import synth
-from longhaul.config.project_file import VARIABLE
 from tests.layers import ROOT
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker
@@ -110,7 +105,7 @@ def add_requirement(folder: Path, wheels: Path) -> None:
 
 
 def test_a_new_project_is_tested_runs_and_picks_up_a_changed_job_and_a_requirement(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, tmp_path: Path
 ) -> None:
     add_requirement(project, tmp_path / "wheels")
     code, said = longhaul(project, "test")
@@ -133,25 +128,6 @@ def test_a_new_project_is_tested_runs_and_picks_up_a_changed_job_and_a_requireme
         code, said = submitted(project, "second")
         assert code == 1
         assert "permanent: Oslo!" in said
-        verified(project, monkeypatch)
-
-    # What the image could not install is refused before anything is built.
-    code, said = longhaul(project, "deploy")
-    assert code == ExitStatus.USAGE
-    assert f"{project}/requirements.txt:2: file:" in said
-
-
-def verified(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`longhaul verify` of the project's stack, with two of its cases: all take minutes."""
-    few = [case for case in cases.CASES if case.name in ("success", "invalid")]
-    monkeypatch.setattr(cases, "CASES", few)
-    monkeypatch.setenv(VARIABLE, str(folder))  # the command sets it; restored with the test
-    done = CliRunner().invoke(app, ["--project", str(folder), "verify"])
-    assert done.exit_code == 0, done.output
-    assert "stack DailyFlights on the embedded AWS" in done.stderr
-    verdicts = [line.split("\t")[:2] for line in done.stdout.splitlines()]
-    for name in ("success", "invalid"):
-        assert ["passed", name] in verdicts
 
 
 def test_the_stack_of_a_project_is_synthesized_for_a_deployment(
