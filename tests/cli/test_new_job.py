@@ -95,21 +95,14 @@ def test_the_test_of_a_job_without_spark_passes_and_starts_none(project: Project
     assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
-def test_no_job_is_in_parts_and_plain(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(project.folder))  # restored with the test
-    command = ["--project", str(project.folder), "new", "months", "--parts", "--plain"]
-    assert CliRunner().invoke(app, command).exit_code == ExitStatus.USAGE
-    assert not (project.jobs / "months.py").exists()
-
-
-def test_a_job_in_parts_gets_a_message_with_its_parameters(
+def test_a_job_in_parts_gets_a_message_with_its_parameters_and_is_not_plain(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(project.folder))  # restored with the test
-    said = CliRunner().invoke(app, ["--project", str(project.folder), "new", "months", "--parts"])
-
+    command = ["--project", str(project.folder), "new", "months", "--parts"]
+    assert CliRunner().invoke(app, [*command, "--plain"]).exit_code == ExitStatus.USAGE
+    said = CliRunner().invoke(app, command)
     assert said.exit_code == 0
-    assert "part=part" in (project.jobs / "months.py").read_text()
     assert json.loads(said.stdout)["params"] == {"column": "city", "part": "month"}
 
 

@@ -168,12 +168,6 @@ def test_tests_are_not_run_below_files_of_pytest_that_another_user_wrote(
     assert f"{above} belongs to another user" in error
 
 
-def test_a_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
-    code, _, error = run("--project", str(tmp_path), "status")
-    assert code == ExitStatus.USAGE
-    assert "is no project" in error
-
-
 def test_without_a_project_the_checkout_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,9 +186,6 @@ def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
     folder: Path, command: str
 ) -> None:
     (folder / "jobs" / "late.py").write_text("def run(data):\n    pass\n")
-    code, _, error = run("--project", str(folder), command)
-    assert code == ExitStatus.USAGE
-    assert "jobs/late.py:1: `def run(data)` is no job's" in re.sub(r"\s+", " ", error)
     with (folder / "longhaul.toml").open("a") as file:
         file.write("\n[lease]\nbeat_flor_s = 3\n")
     (folder / "requirements.txt").write_text("--no-index\nno-such-package==1\n")
