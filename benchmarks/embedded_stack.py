@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.timed_work import EVENTS, Work, events
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.cli.synth import ARCHITECTURES, synth
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
+from longhaul.core.clients import SystemClock
+from longhaul.core.store.leases import DynamoLeases
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 

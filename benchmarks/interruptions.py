@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.interruptions [--jobs 1000] [--json]
 
 Interruptions come at random, so many hours apart on average. What follows each is what the product
-decides (`domain.settlement`, `domain.claim`): the back-off, when a job leaves Spot, what counts.
+decides (`core.settlement`, `core.claim`): the back-off, when a job leaves Spot, what counts.
 All times are virtual, and the same figures come out each time. Assumed: a minute from the claim to
 the first work, and five seconds for each save. On demand nothing is interrupted.
 """
@@ -19,13 +19,13 @@ from datetime import UTC, datetime, timedelta
 from statistics import fmean
 from typing import Any, Final
 
-from longhaul.domain.claim import new_run, next_attempt
-from longhaul.domain.lease import Lease, State, job_key
-from longhaul.domain.message import JobMessage, Message
-from longhaul.domain.request import JobRequest
-from longhaul.domain.settlement import after_verdict
-from longhaul.domain.verdict import OutcomeClass, Verdict
-from longhaul.settings import LeaseSettings, Stage
+from longhaul.core.claim import new_run, next_attempt
+from longhaul.core.lease import Lease, State, job_key
+from longhaul.core.message import JobMessage, Message
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import LeaseSettings, Stage
+from longhaul.core.settlement import after_verdict
+from longhaul.core.verdict import OutcomeClass, Verdict
 
 WORK_H: Final = (6, 24, 72)
 BETWEEN_H: Final = (4, 8, 24)

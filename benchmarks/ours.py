@@ -11,21 +11,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.dynamodb.table import creation
-from longhaul.adapters.s3 import S3Requests
 from longhaul.config.sources import sources
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, new_run
-from longhaul.domain.lease import job_key
-from longhaul.domain.message import JobMessage, Message
-from longhaul.domain.request import JobRequest
+from longhaul.core import transitions
+from longhaul.core.claim import Claim, new_run
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import job_key
+from longhaul.core.message import JobMessage, Message
+from longhaul.core.request import JobRequest
+from longhaul.core.requests import S3Requests
+from longhaul.core.settings import VARIABLE, PathPolicy, RuntimeSettings, Stage
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.table import creation
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.ecs_driver import TaskEnd, TaskSpec
 from longhaul.runner.resources import Resources
-from longhaul.settings import VARIABLE, PathPolicy, RuntimeSettings, Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import ours, pairs
+from longhaul.core.settings import VARIABLE
 from longhaul.engines.aws_lambda.runner import ExecutionEnvironment, adopt_orphans
 from longhaul.local.credentials import FAKE_KEY
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.resources import Resources
-from longhaul.settings import VARIABLE
 
 _RESOURCES: Final = Resources(cores=2, memory_mib=3008)
 _ROOT: Final = Path(__file__).parents[1]

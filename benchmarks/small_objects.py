@@ -23,7 +23,7 @@ from botocore.exceptions import ClientError
 
 from benchmarks import pairs
 from benchmarks.fast_s3 import serving
-from longhaul.domain.paths import DataPath
+from longhaul.core.places import DataPath
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_server import MotoServer
 from longhaul.runner.io.listing import InputListing

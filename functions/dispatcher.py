@@ -7,9 +7,9 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from longhaul.adapters.log_format import LogFormat
-from longhaul.dispatch import Dispatcher
-from longhaul.domain.message import Delivery, Message
+from longhaul.core.dispatch import Dispatcher
+from longhaul.core.log_format import LogFormat
+from longhaul.core.message import Delivery, Message
 from longhaul.wiring import wiring
 
 logger = Logger(logger_formatter=LogFormat())

@@ -6,10 +6,10 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from longhaul.adapters.log_format import LogFormat
-from longhaul.domain.lease import ExecutionInput
-from longhaul.heartbeat import BeatResult, Heartbeat
-from longhaul.log_context import about
+from longhaul.core.heartbeat import BeatResult, Heartbeat
+from longhaul.core.lease import ExecutionInput
+from longhaul.core.log_format import LogFormat
+from longhaul.core.logs import about
 from longhaul.wiring import wiring
 
 logger = Logger(logger_formatter=LogFormat())

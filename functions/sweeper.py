@@ -7,8 +7,8 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from longhaul.adapters.log_format import LogFormat
-from longhaul.sweep import Sweeper
+from longhaul.core.log_format import LogFormat
+from longhaul.core.sweep import Sweeper
 from longhaul.wiring import wiring
 
 logger = Logger(logger_formatter=LogFormat())

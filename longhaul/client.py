@@ -21,12 +21,11 @@ import boto3
 from botocore.exceptions import ClientError
 from pydantic import JsonValue
 
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.errors import InvalidRequestError, LonghaulError
-from longhaul.domain.lease import job_key
-from longhaul.domain.paths import DataPath
-from longhaul.domain.request import JOB_ID_RULE, parse_job_id
-from longhaul.domain.tables import is_table
+from longhaul.core.errors import InvalidRequestError, LonghaulError
+from longhaul.core.lease import job_key
+from longhaul.core.places import DataPath, is_table
+from longhaul.core.request import JOB_ID_RULE, parse_job_id
+from longhaul.core.settings import Stage
 from longhaul.operations.errors import (
     AmbiguousJobError,
     ForeignStackError,
@@ -65,7 +64,7 @@ from longhaul.operations.wait import (
     standing,
     unclaimed,
 )
-from longhaul.settings import Stage
+from longhaul.outputs.publisher import read_manifest
 
 __all__ = [
     "AmbiguousJobError",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.manifest import MAIN
+from longhaul.core.errors import PermanentJobError
+from longhaul.outputs.manifest import MAIN
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,39 +9,38 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from longhaul.adapters.background import Threads
-from longhaul.adapters.clients import NOTIFYING, PUBLISHING, Clients
-from longhaul.adapters.clock import SystemClock
-from longhaul.domain.pace import MAX_HIDDEN
-from longhaul.settings import RuntimeSettings, runtime_settings
+from longhaul.core.background import Threads
+from longhaul.core.clients import NOTIFYING, PUBLISHING, Clients, SystemClock
+from longhaul.core.pace import MAX_HIDDEN
+from longhaul.core.settings import RuntimeSettings, runtime_settings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
-    from longhaul.adapters.dynamodb.backfills import DynamoBackfills
-    from longhaul.adapters.dynamodb.index import DynamoIndex
-    from longhaul.adapters.dynamodb.joins import DynamoJoins
-    from longhaul.adapters.dynamodb.leases import DynamoLeases
-    from longhaul.adapters.dynamodb.slots import DynamoSlots
-    from longhaul.adapters.dynamodb.troubles import DynamoTroubles
-    from longhaul.adapters.dynamodb.untold import DynamoUntold
-    from longhaul.adapters.emf import EmfMetrics
-    from longhaul.adapters.notices import AwsNotices
-    from longhaul.adapters.publisher import S3Publisher
-    from longhaul.adapters.s3 import S3Requests
-    from longhaul.adapters.sqs import SqsQueue
-    from longhaul.adapters.stepfunctions import SfnExecutions
-    from longhaul.announcing import Announcer
-    from longhaul.context import Context
-    from longhaul.dispatch import Dispatcher
-    from longhaul.finish import Finisher
-    from longhaul.giving_up import GivingUp
-    from longhaul.heartbeat import Heartbeat
-    from longhaul.ports import Tasks
-    from longhaul.settle import Settler
-    from longhaul.sweep import Sweeper
-    from longhaul.tree_ends import TreeEnds
+    from longhaul.core.context import Context
+    from longhaul.core.dispatch import Dispatcher
+    from longhaul.core.emf import EmfMetrics
+    from longhaul.core.executions import SfnExecutions
+    from longhaul.core.finish import Finisher
+    from longhaul.core.giving_up import GivingUp
+    from longhaul.core.heartbeat import Heartbeat
+    from longhaul.core.ports import Tasks
+    from longhaul.core.queue import SqsQueue
+    from longhaul.core.requests import S3Requests
+    from longhaul.core.settle import Settler
+    from longhaul.core.store.index import DynamoIndex
+    from longhaul.core.store.leases import DynamoLeases
+    from longhaul.core.store.slots import DynamoSlots
+    from longhaul.core.store.troubles import DynamoTroubles
+    from longhaul.core.sweep import Sweeper
+    from longhaul.notices.announcer import Announcer
+    from longhaul.notices.targets import AwsNotices
+    from longhaul.notices.untold import DynamoUntold
+    from longhaul.outputs.publisher import S3Publisher
+    from longhaul.pipelines.backfills import DynamoBackfills
+    from longhaul.pipelines.joins import DynamoJoins
+    from longhaul.pipelines.tree_ends import TreeEnds
 
 MOST_ROWS = 11
 """Rows in an answer to a function: of a batch of messages and its slots.
@@ -82,7 +81,7 @@ class Wiring:
 
     @cached_property
     def leases(self) -> "DynamoLeases":
-        from longhaul.adapters.dynamodb.leases import DynamoLeases
+        from longhaul.core.store.leases import DynamoLeases
 
         return DynamoLeases(
             self._dynamodb,
@@ -94,43 +93,43 @@ class Wiring:
 
     @cached_property
     def slots(self) -> "DynamoSlots":
-        from longhaul.adapters.dynamodb.slots import DynamoSlots
+        from longhaul.core.store.slots import DynamoSlots
 
         return DynamoSlots(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
 
     @cached_property
     def joins(self) -> "DynamoJoins":
-        from longhaul.adapters.dynamodb.joins import DynamoJoins
+        from longhaul.pipelines.joins import DynamoJoins
 
         return DynamoJoins(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
 
     @cached_property
     def index(self) -> "DynamoIndex":
-        from longhaul.adapters.dynamodb.index import DynamoIndex
+        from longhaul.core.store.index import DynamoIndex
 
         return DynamoIndex(self._dynamodb, self.settings.leases_table)
 
     @cached_property
     def queue(self) -> "SqsQueue":
-        from longhaul.adapters.sqs import SqsQueue
+        from longhaul.core.queue import SqsQueue
 
         return SqsQueue(self._clients.client("sqs"))
 
     @cached_property
     def executions(self) -> "SfnExecutions":
-        from longhaul.adapters.stepfunctions import SfnExecutions
+        from longhaul.core.executions import SfnExecutions
 
         return SfnExecutions(self._clients.client("stepfunctions"), self.settings.state_machine_arn)
 
     @cached_property
     def tasks(self) -> "Tasks":
-        from longhaul.adapters.tasks import AllTasks
         from longhaul.engines.aws_lambda.ends import LAMBDA
         from longhaul.engines.aws_lambda.tasks import Invocations
         from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
         from longhaul.engines.emr_serverless.tasks import EmrJobRuns
         from longhaul.engines.fargate.ends import FARGATE
         from longhaul.engines.fargate.tasks import EcsTasks
+        from longhaul.engines.tasks import AllTasks
 
         engines: dict[str, Tasks] = {
             FARGATE.name: EcsTasks(self._clients.client("ecs"), self.settings.cluster_arn),
@@ -143,14 +142,14 @@ class Wiring:
 
     @cached_property
     def requests(self) -> "S3Requests":
-        from longhaul.adapters.s3 import S3Requests
+        from longhaul.core.requests import S3Requests
 
         return S3Requests(self._s3, self.settings.paths.data_bucket)
 
     @cached_property
     def publisher(self) -> "S3Publisher":
-        from longhaul.adapters.lazy_tables import publisher_of, tables_of
-        from longhaul.adapters.publisher import S3Publisher
+        from longhaul.outputs.lazy_tables import publisher_of, tables_of
+        from longhaul.outputs.publisher import S3Publisher
 
         paths = self.settings.paths
         # Also without databases: an output may be older than the setting.
@@ -160,7 +159,7 @@ class Wiring:
 
     @cached_property
     def notices(self) -> "AwsNotices":
-        from longhaul.adapters.notices import AwsNotices
+        from longhaul.notices.targets import AwsNotices
 
         return AwsNotices(cache(self._notifier))
 
@@ -169,34 +168,34 @@ class Wiring:
 
     @cached_property
     def metrics(self) -> "EmfMetrics":
-        from longhaul.adapters.emf import EmfMetrics
+        from longhaul.core.emf import EmfMetrics
 
         return EmfMetrics(self.settings.metrics_namespace)
 
     @cached_property
     def troubles(self) -> "DynamoTroubles":
-        from longhaul.adapters.dynamodb.troubles import DynamoTroubles
+        from longhaul.core.store.troubles import DynamoTroubles
 
         return DynamoTroubles(self._dynamodb, self.settings.leases_table)
 
     @cached_property
     def untold(self) -> "DynamoUntold":
-        from longhaul.adapters.dynamodb.untold import DynamoUntold
+        from longhaul.notices.untold import DynamoUntold
 
         table, most = self.settings.leases_table, self._most_rows
         return DynamoUntold(self._dynamodb, table, self.clock, self.rng, most)
 
     @cached_property
     def backfills(self) -> "DynamoBackfills":
-        from longhaul.adapters.dynamodb.backfills import DynamoBackfills
+        from longhaul.pipelines.backfills import DynamoBackfills
 
         table, most = self.settings.leases_table, self._most_rows
         return DynamoBackfills(self._dynamodb, table, self.clock, self.rng, most)
 
     @cached_property
     def context(self) -> "Context":
-        from longhaul.adapters.saved_work import S3SavedWork
-        from longhaul.context import Context
+        from longhaul.core.context import Context
+        from longhaul.saved.store import S3SavedWork
 
         return Context(
             settings=self.settings,
@@ -222,26 +221,26 @@ class Wiring:
 
     @cached_property
     def giving_up(self) -> "GivingUp":
-        from longhaul.giving_up import GivingUp
+        from longhaul.core.giving_up import GivingUp
 
         return GivingUp(context=self.context)
 
     @cached_property
     def announcer(self) -> "Announcer":
-        from longhaul.announcing import Announcer
+        from longhaul.notices.announcer import Announcer
 
         return Announcer(context=self.context)
 
     @cached_property
     def tree_ends(self) -> "TreeEnds":
-        from longhaul.tree_ends import TreeEnds
+        from longhaul.pipelines.tree_ends import TreeEnds
 
         return TreeEnds(context=self.context, announcer=self.announcer)
 
     @cached_property
     def finisher(self) -> "Finisher":
-        from longhaul.finish import Finisher
-        from longhaul.publication import Publication
+        from longhaul.core.finish import Finisher
+        from longhaul.outputs.publication import Publication
 
         return Finisher(
             context=self.context,
@@ -253,17 +252,16 @@ class Wiring:
 
     @cached_property
     def settler(self) -> "Settler":
-        from longhaul.settle import Settler
+        from longhaul.core.settle import Settler
 
         return Settler(context=self.context, finisher=self.finisher, giving_up=self.giving_up)
 
     @cached_property
     def dispatcher(self) -> "Dispatcher":
-        from longhaul.batch import Guard, Messages
-        from longhaul.claiming import Claimer
-        from longhaul.dispatch import Dispatcher
-        from longhaul.lineage_check import LineageCheck
-        from longhaul.starting import Starter
+        from longhaul.core.batch import Guard, Messages, Starter
+        from longhaul.core.dispatch import Dispatcher
+        from longhaul.core.slots import Claimer
+        from longhaul.pipelines.descent_check import LineageCheck
 
         context = self.context
         messages = Messages(
@@ -287,13 +285,13 @@ class Wiring:
 
     @cached_property
     def heartbeat(self) -> "Heartbeat":
-        from longhaul.heartbeat import Heartbeat
+        from longhaul.core.heartbeat import Heartbeat
 
         return Heartbeat(context=self.context)
 
     @cached_property
     def sweeper(self) -> "Sweeper":
-        from longhaul.sweep import Sweeper
+        from longhaul.core.sweep import Sweeper
 
         return Sweeper(
             context=self.context,

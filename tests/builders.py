@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from longhaul.domain.claim import PlanRun, decide_claim, new_run
-from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import Attempt, CommittedOutput, Lease, Receive, State, job_key
-from longhaul.domain.message import JobMessage, Message
-from longhaul.domain.request import JobRequest
-from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
+from longhaul.core.claim import PlanRun, decide_claim, new_run
+from longhaul.core.history import AttemptRecord
+from longhaul.core.lease import Attempt, CommittedOutput, Lease, Receive, State, job_key
+from longhaul.core.message import JobMessage, Message
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 BUCKET = "longhaul-data"

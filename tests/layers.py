@@ -34,7 +34,7 @@ OF_FILE: Final = {
 def layered(name: str) -> str:
     """A dotted name below its layer; what is outside the package stays as it is.
 
-    `longhaul.cli.cdk` is `cli.cdk`, `longhaul.domain.lease` is `core.domain.lease`, and
+    `longhaul.cli.cdk` is `cli.cdk`, `longhaul.core.lease` is `core.domain.lease`, and
     `longhaul.engines.fargate.tasks` is `core.adapters.engines.fargate.tasks`.
     """
     package, *parts = name.split(".")

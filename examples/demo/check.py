@@ -11,14 +11,14 @@ from examples.demo import kill, scenario
 from examples.demo.expected import daily_delays
 from examples.demo.flights import ROWS
 from examples.demo.watch import DemoError, WatchedJob
-from longhaul.domain import saved
-from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import State
-from longhaul.domain.manifest import Manifest
-from longhaul.domain.paths import DataPath
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.history import AttemptRecord
+from longhaul.core.lease import State
+from longhaul.core.places import DataPath
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.listed import engine_of
-from longhaul.settings import LeaseSettings
+from longhaul.outputs.manifest import Manifest
+from longhaul.saved import record as saved
 
 MONTHS: Final = 12
 # Times the floor: many months last little longer than the floor itself.

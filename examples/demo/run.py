@@ -18,8 +18,6 @@ from examples.demo import check, kill, scenario
 from examples.demo.flights import FetchError
 from examples.demo.show import Show, show_on
 from examples.demo.watch import DemoError, WatchedJob, Watcher
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.training import BackgroundTraining
 from longhaul.cli.local_project import local_context, make_ready
@@ -29,11 +27,13 @@ from longhaul.cli.tables.query import query
 from longhaul.cli.target import Target
 from longhaul.config.project import load_project
 from longhaul.config.settings import CONTEXT_KEY
-from longhaul.domain.lease import State
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import State
+from longhaul.core.settings import LeaseSettings
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client, child_environment
 from longhaul.operations.tables import TableReader
-from longhaul.settings import LeaseSettings
+from longhaul.saved.store import S3SavedWork
 
 STACK = "Longhaul"
 FOLDER = Path(__file__).resolve().parent

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from examples.demo.flights import Spoiled, months, spoil
-from longhaul.domain.lease import job_key
-from longhaul.domain.tables import TablePath
+from longhaul.core.lease import job_key
+from longhaul.core.places import TablePath
 
 FLIGHTS = TablePath("longhaul", "flights")
 """To which the months add their rows, and which the join reads."""

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import Lease, State
-from longhaul.ports import Clock, Leases
-from longhaul.trees import Trees
+from longhaul.core.history import AttemptRecord
+from longhaul.core.lease import Lease, State
+from longhaul.core.ports import Clock, Leases
+from longhaul.pipelines.trees import Trees
 
 POLL_S = 0.5
 

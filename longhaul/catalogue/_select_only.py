@@ -25,8 +25,8 @@ from longhaul.catalogue._sql_functions import (
     TABLE_FUNCTIONS,
     TYPE_ARGUMENT,
 )
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.request import name_of
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.request import name_of
 
 _PLANS: Final = frozenset(
     {

@@ -26,7 +26,7 @@ from longhaul.catalogue._text_files import (
     sent_name,
     whole_texts,
 )
-from longhaul.domain.tables import column_of
+from longhaul.core.places import column_of
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
 from longhaul.runner.io.text_options import READ_CSV

@@ -18,8 +18,8 @@ from longhaul.config.settings import NetworkSettings, Settings
 from longhaul.config.sizes import Size, Sizes, TinySize
 from longhaul.config.stages import AdvancedStageDeployment, StageDeployment
 from longhaul.config.trigger import Trigger
+from longhaul.core.settings import FollowOnSettings, LeaseSettings, RequestLimits
 from longhaul.engines.emr_serverless.settings import EmrSettings
-from longhaul.settings import FollowOnSettings, LeaseSettings, RequestLimits
 
 if TYPE_CHECKING:
     from longhaul.cdk.construct import Longhaul

@@ -2,7 +2,7 @@
 
 Metrics come late, those of a queue that wakes by up to 15 minutes. So every alarm looks back over
 half an hour or more, longer than any value may be late. Where a condition must last before people
-are called, the sweeper measures how long it has lasted (`longhaul.sweep`), so one late value says
+are called, the sweeper measures how long it has lasted (`longhaul.core.sweep`), so one late value says
 as much as an unbroken row of values. A late value can delay an alarm by as much; it cannot prevent
 an alarm, and it cannot cause a false one. (A day's sum of wasted work may be wrong by the values
 that are late: a hundredth of a day's.)
@@ -29,7 +29,7 @@ from longhaul.cdk.queues import RETENTION, StageQueues
 from longhaul.config.metric_alarm import watched
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment, pascal
-from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
+from longhaul.core.metrics import NoticeMetric, StageMetric, SweeperMetric
 
 # Half an hour: three periods that a value may be late, one for the value itself, two to spare.
 PERIODS: Final = 6

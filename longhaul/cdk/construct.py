@@ -41,7 +41,7 @@ from longhaul.config.settings import Settings
 from longhaul.config.sources import sources
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
 from longhaul.config.version import version
-from longhaul.domain.lease import JOINED_PREFIX, REQUESTS_PREFIX, stage_folders
+from longhaul.core.lease import JOINED_PREFIX, REQUESTS_PREFIX, stage_folders
 from longhaul.engines.aws_lambda.construct import LambdaJobs
 from longhaul.engines.emr_serverless.construct import EmrServerless
 from longhaul.engines.fargate.construct import SparkRuntime

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from longhaul.cdk.nag import acknowledge
 from longhaul.config.settings import Settings
-from longhaul.domain.paths import INTERNAL_PREFIX
+from longhaul.core.places import INTERNAL_PREFIX
 
 WORK_PREFIX: Final = f"{INTERNAL_PREFIX}work/"
 

@@ -14,9 +14,9 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.known import Made, as_json, known, variables_of
 from longhaul.config.settings import CONTEXT_KEY, Settings
 from longhaul.config.stages import queue_prefix
+from longhaul.core.settings import EmrApplication, RuntimeSettings
 from longhaul.engines.emr_serverless.construct import EmrServerless
 from longhaul.engines.fargate.construct import SparkRuntime
-from longhaul.settings import EmrApplication, RuntimeSettings
 
 # Lambda allows 4 KiB for all variables of a function; Powertools' variables take the rest.
 ROOM_FOR_SETTINGS: Final = 4096 - 128

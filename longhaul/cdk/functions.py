@@ -13,7 +13,7 @@ from longhaul.cdk import layer
 from longhaul.cdk.log_group import LogGroup
 from longhaul.cdk.nag import acknowledge
 from longhaul.config.settings import Settings
-from longhaul.settings import VARIABLE
+from longhaul.core.settings import VARIABLE
 
 ARCHITECTURE: Final = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
 # And GovCloud's. Lambda stops no chain there, and may refuse the setting. As of September 2025:

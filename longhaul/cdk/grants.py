@@ -12,12 +12,12 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import IConstruct
 
-from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS, OPEN
 from longhaul.cdk.nag import acknowledge_wildcards
 from longhaul.cdk.queues import StageQueues
-from longhaul.domain.lease import stage_folders
-from longhaul.domain.paths import TABLES_PREFIX
-from longhaul.domain.secret_refs import SecretRef
+from longhaul.core.lease import stage_folders
+from longhaul.core.places import TABLES_PREFIX
+from longhaul.core.secret_refs import SecretRef
+from longhaul.core.store.table import NAMED_BY_TASKS, OPEN
 
 # Why some resources need a wildcard.
 WHY_ANY_KEY: Final = "Keys are the producers' to choose; whole buckets are what the settings open."

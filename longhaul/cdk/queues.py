@@ -13,8 +13,8 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from longhaul.cdk.nag import acknowledge
-from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES
-from longhaul.settings import QUEUE_VISIBILITY_S
+from longhaul.core.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES
+from longhaul.core.settings import QUEUE_VISIBILITY_S
 
 # Longer than the dispatcher's timeout (75 s), with room for its response to reach the mapping.
 VISIBILITY = Duration.seconds(QUEUE_VISIBILITY_S)

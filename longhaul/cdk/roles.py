@@ -10,7 +10,7 @@ from constructs import Construct
 from longhaul.cdk.nag import acknowledge
 from longhaul.config.settings import Settings
 from longhaul.config.stages import pascal
-from longhaul.settings import StageSettings
+from longhaul.core.settings import StageSettings
 
 _LONGEST: Final = 64
 _LONGEST_REGION: Final = 14

@@ -2,7 +2,7 @@
 
 S3's event has the key as it is, and EventBridge does not escape the texts that it puts into a
 template: a key with a quotation mark could change the request. So whole JSON objects of the event
-go into the body, and `longhaul.domain.request` puts the path where it belongs.
+go into the body, and `longhaul.core.request` puts the path where it belongs.
 
 Sources: "Amazon EventBridge input transformation", "Comparison operators for use in event patterns"
 (EventBridge User Guide); "EventBridge event message structure" (S3 User Guide).

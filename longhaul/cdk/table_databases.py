@@ -13,7 +13,7 @@ from longhaul.cdk import grants
 from longhaul.cdk.data_bucket import DataBucket
 from longhaul.config.rights import DATA_BUCKET, tables_below
 from longhaul.config.settings import Settings, database_name
-from longhaul.domain.paths import TABLES_PREFIX
+from longhaul.core.places import TABLES_PREFIX
 
 # An overwrite needs the snapshot that it began with, and a job runs for 7 days at most.
 _SNAPSHOT_DAYS: Final = 7

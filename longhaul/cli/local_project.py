@@ -17,9 +17,9 @@ from longhaul.config.project_file import LOCAL
 from longhaul.config.requirements import install
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
+from longhaul.core.settings import StageSettings
 from longhaul.local.http_services import LOOPBACK
 from longhaul.local.running import REGION
-from longhaul.settings import StageSettings
 
 _BUNDLED: Final[dict[str, object]] = {"aws:cdk:bundling-stacks": ["**"]}
 # Where a secret is: here is another account and region.

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from botocore import exceptions as aws
 
-from longhaul.adapters.errors import code_of, is_denied, is_throttle, message_of
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import default_work_dir
 from longhaul.config.errors import SettingsError
-from longhaul.domain.errors import InvalidRequestError, LonghaulError
+from longhaul.core.aws_errors import code_of, is_denied, is_throttle, message_of
+from longhaul.core.errors import InvalidRequestError, LonghaulError
 from longhaul.operations.errors import (
     AmbiguousJobError,
     NoSuchJobError,

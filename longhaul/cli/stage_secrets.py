@@ -11,11 +11,11 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 from pydantic import TypeAdapter
 
-from longhaul.adapters.errors import code_of
 from longhaul.cli.target import Target
-from longhaul.domain.secret_refs import SecretRef
+from longhaul.core.aws_errors import code_of
+from longhaul.core.secret_refs import SecretRef
+from longhaul.core.settings import JOB_VARIABLES, JobVariables
 from longhaul.engines.fargate.ends import CONTAINER
-from longhaul.settings import JOB_VARIABLES, JobVariables
 
 _VARIABLES: Final = TypeAdapter(dict[str, JobVariables])
 _NOT_THERE: Final = "ResourceNotFoundException"

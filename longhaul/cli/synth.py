@@ -19,7 +19,7 @@ from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources, work_dir
 from longhaul.config.version import version as own_version
-from longhaul.settings import Architecture
+from longhaul.core.settings import Architecture
 
 DEFAULT_WORK_DIR = work_dir()
 APP: Final = "longhaul.cdk.app"

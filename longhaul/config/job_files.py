@@ -9,7 +9,7 @@ from typing import Final
 
 from longhaul.config.errors import SettingsError
 from longhaul.config.project import BUILT_IN, PACKAGE, Project
-from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
+from longhaul.core.job_kinds import JobKind, SignatureError, kind_of
 
 # Top-level statements that only name things.
 _NAMING: Final = (

@@ -12,8 +12,7 @@ from longhaul.config.rights import absolute, input_prefixes
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment
-from longhaul.domain.pipeline import Pipeline
-from longhaul.settings import (
+from longhaul.core.settings import (
     AdvancedStageSettings,
     EmrApplication,
     JobVariables,
@@ -24,6 +23,7 @@ from longhaul.settings import (
     TaskSettings,
     TaskSize,
 )
+from longhaul.pipelines.pipeline import Pipeline
 
 BUCKET: Final = EXAMPLES[DATA_BUCKET]
 """In the place of the data bucket, where nothing is deployed."""
@@ -115,6 +115,6 @@ def variables_of(stages: Iterable[StageDeployment]) -> dict[str, JobVariables]:
 
 
 def as_json(variables: Mapping[str, JobVariables]) -> str:
-    """The value of the tasks' variable `longhaul.settings.JOB_VARIABLES`."""
+    """The value of the tasks' variable `longhaul.core.settings.JOB_VARIABLES`."""
     content = {name: each.model_dump(exclude_defaults=True) for name, each in variables.items()}
     return json.dumps(content, separators=(",", ":"))

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, NamedTuple, cast
 
 from pydantic import AfterValidator
 
-from longhaul.domain.results import METRIC_RULE, metric_problem
+from longhaul.core.results import METRIC_RULE, metric_problem
 
 Comparison = Literal[">", ">=", "<", "<="]
 

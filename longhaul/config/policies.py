@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from longhaul.settings import Model
+from longhaul.core.settings import Model
 
 # What the CDK has in the place of a name that CloudFormation will give.
 TO_COME: Final = r"\$\{Token\[[^\]]+\]\}"

@@ -6,7 +6,7 @@ from typing import Final
 
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment
-from longhaul.domain.paths import TABLES_PREFIX
+from longhaul.core.places import TABLES_PREFIX
 
 DATA_BUCKET: Final = ""
 """The prefix that is the whole data bucket."""

@@ -21,14 +21,14 @@ from longhaul.config.metric_alarm import watched
 from longhaul.config.rights import bucket_in
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
-from longhaul.domain.beat import MAX_VISIBILITY_S, visibility_s
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.follow_ons import with_output
-from longhaul.domain.pipeline import Pipeline
-from longhaul.domain.policy import parse_request
-from longhaul.domain.secret_refs import SecretRef
-from longhaul.domain.tables import place_of
-from longhaul.settings import RuntimeSettings, SizeName, Stage
+from longhaul.core.beat import MAX_VISIBILITY_S, visibility_s
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.places import place_of
+from longhaul.core.policy import parse_request
+from longhaul.core.secret_refs import SecretRef
+from longhaul.core.settings import RuntimeSettings, SizeName, Stage
+from longhaul.pipelines.follow_ons import with_output
+from longhaul.pipelines.pipeline import Pipeline
 
 _StageRule = Callable[[StageDeployment, Settings], Iterable[Case]]
 

@@ -11,8 +11,8 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue, field_validator
 
-from longhaul.domain.attributes import FIRST_SENT
-from longhaul.settings import Model
+from longhaul.core.attributes import FIRST_SENT
+from longhaul.core.settings import Model
 
 DATA_BUCKET: Final = "<data-bucket>"
 SCHEDULED_TIME: Final = "<aws.scheduler.scheduled-time>"

@@ -14,8 +14,15 @@ from pydantic import Field
 from longhaul.config.policies import TO_COME, PolicyName
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
+from longhaul.core.settings import (
+    DATABASE_NAME,
+    TABLE_NAME,
+    Architecture,
+    LeaseSettings,
+    Model,
+    Prefix,
+)
 from longhaul.engines.emr_serverless.settings import EmrSettings
-from longhaul.settings import DATABASE_NAME, TABLE_NAME, Architecture, LeaseSettings, Model, Prefix
 
 CONTEXT_KEY: Final = "longhaul"
 """The key of the CDK context that holds the settings."""

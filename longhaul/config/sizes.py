@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, model_validator
 
+from longhaul.core.settings import Model, SizeName
 from longhaul.engines.aws_lambda.ends import MIB_PER_VCPU
-from longhaul.settings import Model, SizeName
 
 FARGATE_MEMORY_MIB: Mapping[int, Sequence[int]] = {
     256: (512, 1024, 2048),

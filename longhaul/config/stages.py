@@ -9,7 +9,7 @@ from longhaul.config.policies import PolicyName, RoleArn, Statement
 from longhaul.config.schedule import Schedule
 from longhaul.config.trigger import Trigger
 from longhaul.config.variables import MAX_VARIABLES, SecretArn, VariableName, VariableValue
-from longhaul.settings import AdvancedStageSettings, StageSettings
+from longhaul.core.settings import AdvancedStageSettings, StageSettings
 
 
 class AdvancedStageDeployment(AdvancedStageSettings):

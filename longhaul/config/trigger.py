@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field, JsonValue, field_validator
 
 from longhaul.config.schedule import DATA_BUCKET
-from longhaul.domain.request import OBJECT
-from longhaul.settings import Model
+from longhaul.core.request import OBJECT
+from longhaul.core.settings import Model
 
 
 class Trigger(Model):

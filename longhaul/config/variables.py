@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from longhaul.domain.secret_refs import SecretRef
+from longhaul.core.secret_refs import SecretRef
 
 # The task definition has room for more; a function's environment for fewer, which synth looks at.
 MAX_VARIABLES: Final = 50

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from longhaul.domain.lease import Lease
-from longhaul.domain.verdict import Verdict
+from longhaul.core.lease import Lease
+from longhaul.core.verdict import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from longhaul.domain.backfill import Backfill
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.pipeline import Pipeline
-from longhaul.domain.tables import is_table
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.lease import Lease, State, shown_state
+from longhaul.core.places import is_table
+from longhaul.core.ports import Backfills, Clock
+from longhaul.core.settings import Stage
 from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.submit import Document, Problem, Submission, Submitter, Unsent
 from longhaul.operations.wait import Awaited, Standing, Waiter
-from longhaul.ports import Backfills, Clock
-from longhaul.settings import Stage
+from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.pipeline import Pipeline
 
 MAX_VALUES: Final = 10_000
 MAX_ITEM: Final = 390_000

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from longhaul.domain import transitions
-from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import Lease, State, job_key
-from longhaul.domain.outcome import cancel_waiting
-from longhaul.ports import Leases
+from longhaul.core import transitions
+from longhaul.core.errors import LeaseChangedError
+from longhaul.core.lease import Lease, State, job_key
+from longhaul.core.ports import Leases
+from longhaul.core.settlement import cancel_waiting
 
 if TYPE_CHECKING:
-    from longhaul.finish import Finisher
+    from longhaul.core.finish import Finisher
 
 
 @dataclass(frozen=True)

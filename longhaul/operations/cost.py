@@ -13,10 +13,10 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from longhaul.domain.history import AttemptRecord
+from longhaul.core.history import AttemptRecord
+from longhaul.core.settings import Architecture, Model, RuntimeSettings, TaskSize
 from longhaul.engines.aws_lambda.ends import SIZE
 from longhaul.operations.timeline import outcome
-from longhaul.settings import Architecture, Model, RuntimeSettings, TaskSize
 
 USUAL: Final = Path(__file__).with_name("prices.json")
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain.message import Message
+from longhaul.core.message import Message
+from longhaul.core.ports import Clock, JobQueue
+from longhaul.core.settings import Stage
 from longhaul.operations.letter import DeadLetter, explanation_of, redriven
-from longhaul.ports import Clock, JobQueue
-from longhaul.settings import Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

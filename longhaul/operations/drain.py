@@ -9,11 +9,11 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.settings import Stage
 from longhaul.operations.errors import is_gone
 from longhaul.operations.stack import Stack
 from longhaul.operations.stage_counts import StageCounts
-from longhaul.settings import Stage
 
 AT_REST: Final = (None, "STOPPED", "CREATED", "TERMINATED")
 """States of an application of EMR Serverless that can be deleted; None where there is none."""

@@ -1,7 +1,7 @@
 """What an operation can raise. Each message says what to do.
 
 LonghaulError
-├── InvalidRequestError       (longhaul.domain.errors) a request can never run: nothing was sent
+├── InvalidRequestError       (longhaul.core.errors) a request can never run: nothing was sent
 ├── NoSuchStackError          there is none of that name where AWS was asked
 │   └── ForeignStackError     it is not Longhaul's, or its deployment did not end well
 ├── OtherVersionError         another version of Longhaul deployed the stack
@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Final
 from botocore.exceptions import ClientError
 from pydantic import JsonValue
 
-from longhaul.adapters.errors import code_of
-from longhaul.domain.errors import LonghaulError
+from longhaul.core.aws_errors import code_of
+from longhaul.core.errors import LonghaulError
 
 if TYPE_CHECKING:
     from longhaul.operations.view import JobStatus

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of
-from longhaul.domain.errors import InvalidRequestError, UnreadableRowError
-from longhaul.domain.lease import Lease, OpenKind, State, job_key
-from longhaul.domain.request import read_request
+from longhaul.core.aws_errors import code_of
+from longhaul.core.errors import InvalidRequestError, UnreadableRowError
+from longhaul.core.lease import Lease, OpenKind, State, job_key
+from longhaul.core.ports import Clock, LeaseIndex, Leases, Requests
+from longhaul.core.request import read_request
 from longhaul.operations.view import request_record
-from longhaul.ports import Clock, LeaseIndex, Leases, Requests
 
 _PAGE = 100
 LONG_AGO: Final = datetime.fromtimestamp(0, UTC)

@@ -6,14 +6,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from longhaul.domain import attributes
-from longhaul.domain.dead_letter import Reason
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.message import Message, id_in
-from longhaul.domain.poison import INTERNAL_ERROR
-from longhaul.domain.removed_stage import STAGE_REMOVED
-from longhaul.domain.request import JobRequest, read_request, sent_again
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import attributes
+from longhaul.core.dead_letter import Reason
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.message import Message, id_in
+from longhaul.core.request import JobRequest, read_request, sent_again
+from longhaul.core.settlement import INTERNAL_ERROR, STAGE_REMOVED
+from longhaul.core.verdict import OutcomeClass
 
 UNEXPLAINED = "unexplained"
 CLASSES = frozenset(OutcomeClass) - {OutcomeClass.SUCCEEDED} | {

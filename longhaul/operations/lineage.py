@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of, is_denied
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.errors import InvalidRequestError, LonghaulError
-from longhaul.domain.manifest import Manifest
-from longhaul.domain.paths import DataPath
-from longhaul.domain.provenance import MAX_ORIGINS, InputRead, Origin, Writer, origin_in
-from longhaul.domain.request import DATA, with_bucket
-from longhaul.domain.tables import TablePath, is_table
+from longhaul.core.aws_errors import code_of, is_denied
+from longhaul.core.errors import InvalidRequestError, LonghaulError
+from longhaul.core.places import DataPath, TablePath, is_table
+from longhaul.core.request import DATA, with_bucket
+from longhaul.outputs.lineage import MAX_ORIGINS, InputRead, Origin, Writer, origin_in
+from longhaul.outputs.manifest import Manifest
+from longhaul.outputs.publisher import read_manifest
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -230,7 +229,7 @@ def _back_to_overwrite(
 ) -> "Iterator[tuple[Snapshot, Mapping[str, str]]]":
     """The snapshots whose rows may be in the latest one, as far as they are known; newest first."""
     # It takes a third of a second, which other data does not need.
-    from longhaul.adapters.iceberg.history import MODE, summary_of  # noqa: PLC0415
+    from longhaul.outputs.iceberg.history import MODE, summary_of  # noqa: PLC0415
 
     at: Snapshot | None = latest
     seen = set[int]()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from longhaul.domain.history import AttemptRecord, log_stream
+from longhaul.core.history import AttemptRecord, log_stream
 from longhaul.engines.aws_lambda.ends import LAMBDA, request_id
 from longhaul.engines.listed import engine_of
 from longhaul.operations.errors import is_gone

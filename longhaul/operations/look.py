@@ -7,14 +7,13 @@ from itertools import islice
 from multiprocessing.pool import ThreadPool
 from typing import TYPE_CHECKING, Final
 
-from longhaul.domain.job_state import shown_state
-from longhaul.domain.labels import Names
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.pace import SlotUse
+from longhaul.core.lease import Lease, State, shown_state
+from longhaul.core.pace import SlotUse
+from longhaul.core.request import Names
+from longhaul.core.settings import Stage
 from longhaul.operations.find import Ages
 from longhaul.operations.stage_counts import StageCounts
 from longhaul.operations.view import JobStatus, job_status
-from longhaul.settings import Stage
 
 if TYPE_CHECKING:
     from longhaul.operations.stack import Stack

@@ -6,15 +6,15 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from longhaul.domain.backfill import Backfill
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import Lease, State, job_key
-from longhaul.domain.request import JOB_ID_RULE, parse_job_id
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.lease import Lease, State, job_key
+from longhaul.core.request import JOB_ID_RULE, parse_job_id
 from longhaul.operations.errors import AmbiguousJobError, NoSuchJobError
 from longhaul.operations.find import Ages
 from longhaul.operations.view import name_of
 from longhaul.operations.wait import Awaited
-from longhaul.trees import TreeJob
+from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.trees import TreeJob
 
 if TYPE_CHECKING:
     from longhaul.operations.stack import Stack

@@ -7,17 +7,17 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from longhaul.domain import attributes
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import Lease, Owed, State, job_key
-from longhaul.domain.message import Again, Message, size_problem
-from longhaul.domain.policy import parse_request
-from longhaul.domain.request import sent_again
+from longhaul.core import attributes
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.lease import Lease, Owed, State, job_key
+from longhaul.core.message import Again, Message, size_problem
+from longhaul.core.policy import parse_request
+from longhaul.core.request import sent_again
+from longhaul.core.settings import Stage
 from longhaul.operations.errors import NotRetriableError, NotSentError, UnsentRequest
 from longhaul.operations.submit import WHOLE, Submission
 from longhaul.operations.wait import Awaited
-from longhaul.settings import Stage
-from longhaul.trees import Trees
+from longhaul.pipelines.trees import Trees
 from longhaul.wiring import Wiring
 
 _WHY_NOT: Final = {

@@ -7,11 +7,10 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Final
 
-from longhaul.domain.backfill import backfill_of
-from longhaul.domain.job_state import ENDED, QUEUED, shown_state
-from longhaul.domain.lease import Lease
-from longhaul.settings import Stage
-from longhaul.trees import WAITS, TreeJob, led_to
+from longhaul.core.lease import ENDED, QUEUED, Lease, shown_state
+from longhaul.core.settings import Stage
+from longhaul.pipelines.backfill import backfill_of
+from longhaul.pipelines.trees import WAITS, TreeJob, led_to
 
 ORDER: Final = (
     "DEAD",

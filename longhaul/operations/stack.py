@@ -11,8 +11,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, NoRegionError
 from pydantic import ValidationError
 
-from longhaul.adapters.dynamodb.reads import BATCH_GET
-from longhaul.adapters.errors import code_of
+from longhaul.core.aws_errors import code_of
+from longhaul.core.settings import VARIABLE, RuntimeSettings, Stage, UnknownStageError
+from longhaul.core.store.reads import BATCH_GET
 from longhaul.operations.backfill import Backfiller
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice
@@ -30,8 +31,7 @@ from longhaul.operations.stage_counts import StageCounter
 from longhaul.operations.submit import Submitter
 from longhaul.operations.tree import TreeCanceller
 from longhaul.operations.wait import Waiter
-from longhaul.settings import VARIABLE, RuntimeSettings, Stage, UnknownStageError
-from longhaul.trees import Trees
+from longhaul.pipelines.trees import Trees
 from longhaul.wiring import Wiring
 
 DESCRIPTION: Final = "Longhaul: "

@@ -14,12 +14,12 @@ from random import Random
 from threading import Event
 from typing import Any, Final, NamedTuple
 
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.message import Message, in_batches, size_problem
-from longhaul.domain.policy import check_start, parse_request
-from longhaul.domain.request import JobRequest
-from longhaul.ports import Clock, JobQueue
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.message import Message, in_batches, size_problem
+from longhaul.core.policy import check_start, parse_request
+from longhaul.core.ports import Clock, JobQueue
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import RuntimeSettings, Stage
 
 _TRIES: Final = 5
 _BACK_OFF_S: Final = 0.5

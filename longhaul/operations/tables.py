@@ -8,11 +8,11 @@ from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from longhaul.adapters.iceberg.catalog import OccupiedError, Tables
-from longhaul.adapters.iceberg.history import TOKEN, summary_of
-from longhaul.domain.provenance import JOB
-from longhaul.domain.tables import SCHEME, TablePath
+from longhaul.core.places import SCHEME, TablePath
 from longhaul.operations.errors import NoSuchTableError
+from longhaul.outputs.iceberg.catalog import OccupiedError, Tables
+from longhaul.outputs.iceberg.history import TOKEN, summary_of
+from longhaul.outputs.lineage import JOB
 
 
 class TableReader:

@@ -12,10 +12,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
-from longhaul.domain.history import AttemptRecord, latest
-from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.history import AttemptRecord, latest
+from longhaul.core.lease import Lease, State, shown_state
+from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.runs import ORDER
 from longhaul.operations.view import name_of
 

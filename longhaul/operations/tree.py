@@ -5,16 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from longhaul.domain.backfill import Backfill
-from longhaul.domain.job_state import QUEUED, UNREADABLE, shown_state
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.pace import SlotUse
-from longhaul.domain.pipeline import Pipeline
-from longhaul.domain.waiting import Wait, wait_for_slot
+from longhaul.core.lease import QUEUED, UNREADABLE, Lease, State, shown_state
+from longhaul.core.pace import SlotUse, Wait, wait_for_slot
+from longhaul.core.ports import Backfills
+from longhaul.core.settings import Stage
 from longhaul.operations.view import JobStatus, job_status
-from longhaul.ports import Backfills
-from longhaul.settings import Stage
-from longhaul.trees import WAITS, TreeJob, Trees
+from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.pipeline import Pipeline
+from longhaul.pipelines.trees import WAITS, TreeJob, Trees
 
 if TYPE_CHECKING:
     from longhaul.operations.cancel import Canceller

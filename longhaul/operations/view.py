@@ -6,16 +6,14 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, overload
 
-from longhaul.domain.history import AttemptRecord, log_stream
-from longhaul.domain.job_state import ENDED, JobState, shown_state
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.pace import SlotUse
-from longhaul.domain.request import JobRequest
-from longhaul.domain.results import NOTHING, Results
-from longhaul.domain.saved import waits_for_next
-from longhaul.domain.waiting import wait_of
-from longhaul.ports import Executions
-from longhaul.settings import RuntimeSettings
+from longhaul.core.history import AttemptRecord, log_stream
+from longhaul.core.lease import ENDED, JobState, Lease, Owed, State, shown_state
+from longhaul.core.pace import SlotUse, wait_of
+from longhaul.core.ports import Executions
+from longhaul.core.request import JobRequest
+from longhaul.core.results import NOTHING, Results
+from longhaul.core.settings import RuntimeSettings
+from longhaul.saved.record import waits_for_next
 
 _NONE: Final[Mapping[str, SlotUse]] = MappingProxyType({})
 

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from longhaul.domain.job_state import QUEUED
-from longhaul.domain.lease import Lease, State, job_key
+from longhaul.core.lease import QUEUED, Lease, State, job_key
+from longhaul.core.ports import Clock, Leases
 from longhaul.operations.submit import Problem, Submission
 from longhaul.operations.view import JobStatus
-from longhaul.ports import Clock, Leases
 
 _MIN_PERIOD_S = 1.0
 # A call reads a hundred rows. At this pace reading takes only a fraction of the period.

@@ -18,30 +18,27 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.adapters.errors import is_denied, needed_by_each_job
-from longhaul.adapters.saved_work import S3SavedWork
-from longhaul.domain import transitions
-from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.errors import LeaseChangedError, NotDeletedError
-from longhaul.domain.follow_ons import with_stored
-from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.lease import (
+from longhaul.core import transitions
+from longhaul.core.aws_errors import is_denied, needed_by_each_job
+from longhaul.core.durations import parse_duration_s
+from longhaul.core.errors import LeaseChangedError, NotDeletedError
+from longhaul.core.job_kinds import JobKind
+from longhaul.core.lease import (
     AttemptId,
     CommittedOutput,
     Lease,
     RecordedResult,
     emitted_ref,
 )
-from longhaul.domain.masking import NO_MASK, Mask
-from longhaul.domain.paths import DataPath
-from longhaul.domain.policy import require_file_readable
-from longhaul.domain.provenance import origin
-from longhaul.domain.request import JobRequest, read_request
-from longhaul.domain.results import Results, kept_value, results
-from longhaul.domain.saved import TableRead, Work, job_prefix
-from longhaul.domain.tables import input_of
-from longhaul.domain.verdict import ExitCode, OutcomeClass
-from longhaul.ports import Background, Clock, Leases, Publisher, Requests, SecretValues
+from longhaul.core.places import DataPath, input_of
+from longhaul.core.policy import require_file_readable
+from longhaul.core.ports import Background, Clock, Leases, Publisher, Requests, SecretValues
+from longhaul.core.request import JobRequest, read_request
+from longhaul.core.results import Results, kept_value, results
+from longhaul.core.settings import JobVariables, RuntimeSettings, Stage
+from longhaul.core.verdict import ExitCode, OutcomeClass
+from longhaul.outputs.lineage import origin
+from longhaul.pipelines.follow_ons import with_stored
 from longhaul.runner import failures, json_logs
 from longhaul.runner.effort import Effort
 from longhaul.runner.emitting import Emitter
@@ -55,6 +52,7 @@ from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import require_closed, require_written
 from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
+from longhaul.runner.masking import NO_MASK, Mask
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
@@ -68,13 +66,14 @@ from longhaul.runner.stopping import (
 )
 from longhaul.runner.task import Task
 from longhaul.runner.variables import give_to_process, read_variables
-from longhaul.settings import JobVariables, RuntimeSettings, Stage
+from longhaul.saved.record import TableRead, Work, job_prefix
+from longhaul.saved.store import S3SavedWork
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from pyspark.sql import SparkSession
 
-    from longhaul.adapters.iceberg.catalog import Tables
+    from longhaul.outputs.iceberg.catalog import Tables
     from longhaul.runner.io.table_inputs import TablePlanner
 
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.

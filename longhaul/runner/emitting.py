@@ -4,15 +4,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from longhaul.domain.errors import InvalidRequestError, PermanentJobError
-from longhaul.domain.follow_ons import body_at_most, groups_of, with_output
-from longhaul.domain.footprint import MAX_FOOTPRINT, footprint
-from longhaul.domain.lease import Lease
-from longhaul.domain.lineage import MAX_GROUP, Group, fan_out_problem
-from longhaul.domain.message import Message, size_problem
-from longhaul.domain.policy import parse_request
+from longhaul.core.descent import MAX_GROUP, Group, fan_out_problem
+from longhaul.core.errors import InvalidRequestError, PermanentJobError
+from longhaul.core.lease import Lease
+from longhaul.core.message import Message, size_problem
+from longhaul.core.objects import MAX_FOOTPRINT, footprint
+from longhaul.core.policy import parse_request
+from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.job import Request
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.pipelines.follow_ons import body_at_most, groups_of, with_output
 
 _OURS = ("job_id", "lineage")
 

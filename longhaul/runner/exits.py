@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.verdict import ExitCode
 from longhaul.job import PermanentJobError
 from longhaul.runner.stopping import end_process
 

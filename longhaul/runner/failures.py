@@ -10,12 +10,12 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-from longhaul.adapters.errors import code_of
-from longhaul.domain.errors import DeniedError, LeaseChangedError, PermanentError
-from longhaul.domain.masking import NO_MASK, Mask
-from longhaul.domain.verdict import ExitCode, OutcomeClass, searchable, shorten
+from longhaul.core.aws_errors import code_of
+from longhaul.core.errors import DeniedError, LeaseChangedError, PermanentError
+from longhaul.core.verdict import ExitCode, OutcomeClass, searchable, shorten
 from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.io.written import NoOutputError
+from longhaul.runner.masking import NO_MASK, Mask
 from longhaul.runner.stopping import Stop, StopReason
 
 

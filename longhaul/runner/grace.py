@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
-from longhaul.ports import Background, Clock
+from longhaul.core.ports import Background, Clock
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
 

@@ -4,21 +4,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from longhaul.domain.manifest import Manifest
-from longhaul.domain.paths import DataPath, is_glob
-from longhaul.domain.provenance import (
+from longhaul.core.places import DataPath, InputPath, TableInput, is_glob
+from longhaul.core.results import Results, read_results
+from longhaul.job import Parent
+from longhaul.outputs.lineage import (
     InputRead,
     Writer,
     few_writers,
     origin_in,
     results_in,
 )
-from longhaul.domain.results import Results, read_results
-from longhaul.domain.saved import Work
-from longhaul.domain.tables import InputPath, TableInput
-from longhaul.job import Parent
+from longhaul.outputs.manifest import Manifest
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staged import StagedInput
+from longhaul.saved.record import Work
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from longhaul.domain.job_kinds import JobKind, kind_of
+from longhaul.core.job_kinds import JobKind, kind_of
 
 _CATALOGUE: Final = "longhaul.catalogue"
 JOBS_VARIABLE: Final = "LONGHAUL_JOBS"

@@ -8,7 +8,7 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
-from longhaul.domain.lease import AttemptId
+from longhaul.core.lease import AttemptId
 from longhaul.runner.traces import trace
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

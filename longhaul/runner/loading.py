@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from botocore.exceptions import ClientError
 from pydantic import BaseModel, JsonValue, PydanticUserError, ValidationError
 
-from longhaul.adapters.errors import code_of
-from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
-from longhaul.domain.paths import DataPath
-from longhaul.domain.request import name_of
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.aws_errors import code_of
+from longhaul.core.job_kinds import JobKind, SignatureError, kind_of
+from longhaul.core.places import DataPath
+from longhaul.core.request import name_of
+from longhaul.core.verdict import OutcomeClass
 from longhaul.job import Params, PermanentJobError
 from longhaul.runner.code_digest import code_digest
 from longhaul.runner.exits import heeding_exits

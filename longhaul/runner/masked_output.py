@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from selectors import EVENT_READ, DefaultSelector
 from typing import Final
 
-from longhaul.domain.masking import Mask
+from longhaul.runner.masking import Mask
 
 # A line that does not end is written after so much of it, but for what may be half a secret.
 _MAX_LINE: Final = 65_536

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from longhaul.domain.job_kinds import JobKind
+from longhaul.core.job_kinds import JobKind
 from longhaul.runner.plain.python import run_plain
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from longhaul.ports import Background
+from longhaul.core.ports import Background
 from longhaul.runner.job_file import may_need_no_spark
 from longhaul.runner.spark.gateway import LateGateway
 from longhaul.runner.stopping import Stop

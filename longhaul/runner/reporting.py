@@ -13,16 +13,16 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.domain import transitions
-from longhaul.domain.beat import longest_report_wait_s, report_wait_s
-from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.masking import NO_MASK, Mask
-from longhaul.ports import Background, Clock, Leases, Timer
+from longhaul.core import transitions
+from longhaul.core.beat import longest_report_wait_s, report_wait_s
+from longhaul.core.errors import LeaseChangedError
+from longhaul.core.lease import AttemptId
+from longhaul.core.ports import Background, Clock, Leases, Timer
+from longhaul.core.settings import LeaseSettings
 from longhaul.runner.effort import Effort
+from longhaul.runner.masking import NO_MASK, Mask
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason
-from longhaul.settings import LeaseSettings
 
 logger = logging.getLogger(__name__)
 

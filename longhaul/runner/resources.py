@@ -6,7 +6,7 @@ from typing import Final
 
 import psutil
 
-from longhaul.memory import heap_mib
+from longhaul.core.memory import heap_mib
 
 _MIB: Final = 1024 * 1024
 

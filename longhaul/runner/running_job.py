@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from longhaul.adapters.background import Threads
-from longhaul.domain.manifest import MAIN
-from longhaul.domain.paths import has_controls
-from longhaul.domain.results import MAX_METRICS, metric_problem
-from longhaul.domain.saved import CHECKPOINTS, SavedDataset
+from longhaul.core.background import Threads
+from longhaul.core.places import has_controls
+from longhaul.core.ports import Timer
+from longhaul.core.results import MAX_METRICS, metric_problem
 from longhaul.job import Format, Parent, PermanentJobError, Request
-from longhaul.ports import Timer
+from longhaul.outputs.manifest import MAIN
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.frames import frame_of
 from longhaul.runner.io.frame import Frame, WriteOptions
@@ -40,6 +39,7 @@ from longhaul.runner.io.written import (
     require_few,
     title_of,
 )
+from longhaul.saved.record import CHECKPOINTS, SavedDataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader

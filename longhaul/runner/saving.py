@@ -1,7 +1,7 @@
 """What an attempt stores for the next one, and what it takes over from those before it.
 
 Objects first, under names of this attempt; then a record that names all that counts; then one
-write, fenced, that makes the record the one that counts. See `longhaul.domain.saved`.
+write, fenced, that makes the record the one that counts. See `longhaul.saved.record`.
 """
 
 import json
@@ -22,16 +22,19 @@ from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
-from longhaul.adapters.saved_work import S3SavedWork
-from longhaul.domain import transitions
-from longhaul.domain.errors import (
+from longhaul.core import transitions
+from longhaul.core.errors import (
     LeaseChangedError,
     LonghaulError,
     NotDeletedError,
     PermanentJobError,
 )
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.saved import (
+from longhaul.core.lease import AttemptId
+from longhaul.core.ports import Clock, Leases
+from longhaul.runner.io.saved_files import JobFolder, Objects, SavedFiles
+from longhaul.runner.reporting import Progress
+from longhaul.runner.stopping import Stop, StopReason
+from longhaul.saved.record import (
     CHECKPOINTS,
     CODE,
     MAX_FOLDER_FILES,
@@ -49,10 +52,7 @@ from longhaul.domain.saved import (
     record_ref,
     why_not,
 )
-from longhaul.ports import Clock, Leases
-from longhaul.runner.io.saved_files import JobFolder, Objects, SavedFiles
-from longhaul.runner.reporting import Progress
-from longhaul.runner.stopping import Stop, StopReason
+from longhaul.saved.store import S3SavedWork
 
 _LOOK_AGAIN_S: Final = 0.05
 # Longer than boto3 goes on trying: eight times a minute, for the data, the record and the row.
@@ -120,7 +120,7 @@ class LeaseRecords:
         return None if self._begun_from is None else self._store.load(self._begun_from)
 
     def pinned(self, work: Work, files: Callable[[], Mapping[str, str]]) -> Mapping[str, TableRead]:
-        """The versions in which the attempt reads tables (`longhaul.domain.saved.pinned`)."""
+        """The versions in which the attempt reads tables (`longhaul.saved.record.pinned`)."""
         try:
             record = self.load()
         except UnusableRecordError:

@@ -25,8 +25,8 @@ from typing import Any, Final, TypeVar
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from longhaul.domain.manifest import MAIN
 from longhaul.job import Params, PermanentJobError
+from longhaul.outputs.manifest import MAIN
 from longhaul.runner.exits import heeding_exits
 from longhaul.runner.io.staged import local_path
 from longhaul.runner.io.written import Dataset, Folder, S3Folder

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import psutil
 
-from longhaul.domain.errors import LonghaulError
+from longhaul.core.errors import LonghaulError
 from longhaul.runner import masked_output
 
 if TYPE_CHECKING:
-    from longhaul.ports import Background
+    from longhaul.core.ports import Background
 
 # A stopped attempt has this long to unwind by itself before its process is ended; always well
 # within ECS's stop timeout, of which half at least is for what the job stores at its end.

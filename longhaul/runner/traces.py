@@ -7,7 +7,7 @@ from traceback import StackSummary, extract_tb
 from typing import Final
 
 import longhaul
-from longhaul.domain.errors import causes_of
+from longhaul.core.errors import causes_of
 
 _OWN: Final = f"{Path(longhaul.__file__).parent}{os.sep}"
 _CATALOGUE: Final = f"{_OWN}catalogue{os.sep}"

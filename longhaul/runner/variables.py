@@ -3,12 +3,12 @@
 import os
 from collections.abc import Mapping
 
-from longhaul.domain.errors import SecretUnreadableError
-from longhaul.domain.masking import NO_MASK, Mask
-from longhaul.domain.secret_refs import SecretRef
-from longhaul.ports import SecretValues
+from longhaul.core.errors import SecretUnreadableError
+from longhaul.core.ports import SecretValues
+from longhaul.core.secret_refs import SecretRef
+from longhaul.core.settings import JobVariables
 from longhaul.runner import masked_output
-from longhaul.settings import JobVariables
+from longhaul.runner.masking import NO_MASK, Mask
 
 
 def read_variables(own: JobVariables, values: SecretValues) -> tuple[dict[str, str], Mask]:

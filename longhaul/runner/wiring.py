@@ -13,16 +13,16 @@ import boto3
 import psutil
 from botocore.config import Config
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.lazy_tables import publisher_of, tables_of
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.adapters.s3 import S3Requests
-from longhaul.adapters.secret_values import AwsSecretValues
-from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.lease import AttemptId
+from longhaul.core.clients import SystemClock
+from longhaul.core.job_kinds import JobKind
+from longhaul.core.lease import AttemptId
+from longhaul.core.ports import Background, Clock
+from longhaul.core.requests import S3Requests
+from longhaul.core.settings import RuntimeSettings, job_variables, runtime_settings
+from longhaul.core.store.leases import DynamoLeases
 from longhaul.engines.emr_serverless.ends import reference
-from longhaul.ports import Background, Clock
+from longhaul.outputs.lazy_tables import publisher_of, tables_of
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, FindJob, Spark
 from longhaul.runner.effort import Effort, ProcessTree
@@ -30,16 +30,16 @@ from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
 from longhaul.runner.loading import find_job
 from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.secret_values import AwsSecretValues
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
-from longhaul.settings import RuntimeSettings, job_variables, runtime_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mypy_boto3_s3 import S3Client
 
-    from longhaul.adapters.iceberg.catalog import Tables
+    from longhaul.outputs.iceberg.catalog import Tables
     from longhaul.runner.spark.gateway import LateGateway
 
 # Transfers use up to this many connections at once; the retries cover S3's and DynamoDB's

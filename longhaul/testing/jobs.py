@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.domain.claim import new_run
-from longhaul.domain.lease import AttemptId, job_key
-from longhaul.domain.message import JobMessage, Message
-from longhaul.domain.paths import DataPath
-from longhaul.domain.request import JobRequest
-from longhaul.domain.results import kept_value
-from longhaul.domain.saved import Record, SavedFile, Work
+from longhaul.core.claim import new_run
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import AttemptId, job_key
+from longhaul.core.message import JobMessage, Message
+from longhaul.core.places import DataPath
+from longhaul.core.request import JobRequest
+from longhaul.core.results import kept_value
+from longhaul.core.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
 from longhaul.job import Params, Parent
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.listing import InputListing
@@ -32,7 +32,7 @@ from longhaul.runner.reporting import Progress
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import Saving
 from longhaul.runner.stopping import Stop
-from longhaul.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
+from longhaul.saved.record import Record, SavedFile, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable

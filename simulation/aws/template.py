@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from longhaul.cdk.definition import rights_states
-from longhaul.settings import VARIABLE, RuntimeSettings, StageSettings
+from longhaul.core.settings import VARIABLE, RuntimeSettings, StageSettings
 from simulation.aws.service import ACCOUNT, REGION
 
 _ROOT = Path(__file__).resolve().parents[2]

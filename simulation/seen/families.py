@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from longhaul.domain.lease import AttemptId, emitted_ref
+from longhaul.core.lease import AttemptId, emitted_ref
 from simulation.seen.sightings import Sent
 from simulation.worlds.stages import JOINS, SHAPES
 

@@ -7,8 +7,8 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain import attributes
-from longhaul.domain.lease import AttemptId
+from longhaul.core import attributes
+from longhaul.core.lease import AttemptId
 from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import Host

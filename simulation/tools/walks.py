@@ -28,9 +28,9 @@ from functions import dispatcher, settle
 from longhaul.cli.entry import main as longhaul
 from longhaul.cli.place import Place
 from longhaul.config.version import version
-from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput, Lease
-from longhaul.settings import VARIABLE, runtime_settings
+from longhaul.core import transitions
+from longhaul.core.lease import CommittedOutput, Lease
+from longhaul.core.settings import VARIABLE, runtime_settings
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.domain.backfill import Backfill
-from longhaul.domain.errors import LonghaulError
-from longhaul.domain.lease import Lease, job_key, key_hash
-from longhaul.domain.message import Message
-from longhaul.domain.request import read_request
+from longhaul.core.errors import LonghaulError
+from longhaul.core.lease import Lease, job_key, key_hash
+from longhaul.core.message import Message
+from longhaul.core.request import read_request
 from longhaul.operations.backfill import Backfiller, Planned
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.rerun import Rerunner, why_not
 from longhaul.operations.submit import Sent, Submission, SubmitReport, Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
 from longhaul.operations.wait import Awaited, Waiter
-from longhaul.trees import Trees
+from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.trees import Trees
 from longhaul.wiring import wiring
 from simulation.aws.emr_serverless.job_runs import WAITING
 from simulation.aws.platform.drivers import attempt_of

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from functions import dispatcher
-from longhaul.domain.pace import MAX_HIDDEN
+from longhaul.core.pace import MAX_HIDDEN
 from longhaul.wiring import Wiring
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.mapping import items_to_keep, record_of

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from longhaul.adapters.dynamodb.table import TTL
+from longhaul.core.store.table import TTL
 from simulation.worlds.plan import Act, Job
 from simulation.worlds.randomness import unit
 

@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from longhaul.domain.request import MAX_TIMEOUT_S
+from longhaul.core.request import MAX_TIMEOUT_S
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.randomness import unit
 

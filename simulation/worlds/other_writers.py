@@ -13,8 +13,8 @@ from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.typedef import Record
 
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.domain.tables import TablePath
+from longhaul.core.places import TablePath
+from longhaul.outputs.iceberg.catalog import Tables
 from simulation.seen.table_files import key_of, live_entries
 
 if TYPE_CHECKING:

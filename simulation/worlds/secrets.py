@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from longhaul.settings import JobVariables
+from longhaul.core.settings import JobVariables
 from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan
 from simulation.worlds.swarm import Swarm
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from longhaul.domain.request import MAX_TIMEOUT_S
-from longhaul.settings import Stage
+from longhaul.core.request import MAX_TIMEOUT_S
+from longhaul.core.settings import Stage
 from simulation.worlds.notified import TARGETS
 from simulation.worlds.plan import Job, Plan
 

@@ -5,9 +5,9 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from longhaul.adapters.dynamodb.index import DynamoIndex
-from longhaul.domain.tables import TablePath
-from longhaul.settings import RuntimeSettings
+from longhaul.core.places import TablePath
+from longhaul.core.settings import RuntimeSettings
+from longhaul.core.store.index import DynamoIndex
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.client import Launches

@@ -18,7 +18,7 @@ from longhaul.cdk import (
     Trigger,
     roles,
 )
-from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
+from longhaul.core.metrics import NoticeMetric, StageMetric, SweeperMetric
 from tests.cdk.synthesis import NO_COPIES, readable
 
 # isort: split

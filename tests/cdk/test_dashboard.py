@@ -2,7 +2,7 @@
 
 import json
 
-from longhaul.metrics import StageMetric, SweeperMetric
+from longhaul.core.metrics import StageMetric, SweeperMetric
 from tests.cdk.synthesis import Synthesis
 
 Name = tuple[str, str, str, str]

@@ -12,9 +12,9 @@ from urllib.parse import unquote
 import pytest
 
 from longhaul.config.errors import SettingsError
-from longhaul.domain.lease import AttemptId
+from longhaul.core.lease import AttemptId
+from longhaul.core.settings import VARIABLE, RuntimeSettings
 from longhaul.engines.emr_serverless.ends import attempt_of, name_of
-from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import engine_files
 from tests.patience import DEADLINE_S
@@ -109,7 +109,7 @@ def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of
     assert {
         "longhaul/runner/attempt.py",
         "longhaul/catalogue/sql.py",
-        "longhaul/settings.py",
+        "longhaul/core/settings.py",
     } <= code
     others = {file for file in code if not re.fullmatch(r"longhaul/(?!engines).*\.py", file)}
     assert others == engine_files("core")

@@ -7,7 +7,7 @@ from aws_cdk.aws_lambda import RecursiveLoop
 
 from longhaul.cdk.deployed import ROOM_FOR_SETTINGS
 from longhaul.cdk.functions import allowed_loop
-from longhaul.settings import RequestLimits, RuntimeSettings
+from longhaul.core.settings import RequestLimits, RuntimeSettings
 from tests.cdk.conftest import SIGNING
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.cdk.test_locking import pins
@@ -42,7 +42,7 @@ def test_functions_run_in_the_vpc_and_are_signed_where_the_settings_say_so(
 def test_the_code_asset_holds_only_what_functions_import(usual: Synthesis) -> None:
     files = usual.asset_files("functions/dispatcher.py")
 
-    assert {"functions/sweeper.py", "longhaul/settings.py", "longhaul/domain/lease.py"} <= files
+    assert {"functions/sweeper.py", "longhaul/core/settings.py", "longhaul/core/lease.py"} <= files
     core = r"longhaul/(domain/.*|adapters/.*|[a-z_]+)\.py"
     others = {file for file in files if not re.fullmatch(rf"functions/.*\.py|{core}", file)}
     # Neither what makes the stack nor what begins in a task: a change of it leaves functions alone.

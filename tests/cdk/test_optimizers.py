@@ -1,6 +1,6 @@
 """Glue's optimizers, of the tables that the settings name."""
 
-from longhaul.domain.tables import TablePath
+from longhaul.core.places import TablePath
 from tests.cdk.conftest import KEY
 from tests.cdk.synthesis import Synthesis
 

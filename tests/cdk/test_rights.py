@@ -8,10 +8,10 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.errors import SettingsError
-from longhaul.domain.lease import AttemptId, emitted_ref, job_key, request_ref
-from longhaul.domain.pending import pending_ref
-from longhaul.domain.saved import job_prefix
+from longhaul.core.lease import AttemptId, emitted_ref, job_key, request_ref
 from longhaul.local.iam.judge import Judge
+from longhaul.outputs.pending import pending_ref
+from longhaul.saved.record import job_prefix
 from tests.cdk.roles import Roles, Use
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.projects import checked

@@ -16,8 +16,8 @@ from pydantic import JsonValue
 from longhaul.config.errors import SettingsError
 from longhaul.config.rules import MAX_QUEUE_PREFIX, problems
 from longhaul.config.settings import Settings
-from longhaul.domain.policy import parse_request
-from longhaul.settings import PathPolicy
+from longhaul.core.policy import parse_request
+from longhaul.core.settings import PathPolicy
 from tests.builders import settings, stage
 from tests.cdk.synthesis import Synthesis
 from tests.layers import ROOT

@@ -10,7 +10,7 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.rules import LEAST_BEAT_CEILING_S
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_MEMORY_MIB
-from longhaul.domain.beat import interval_s
+from longhaul.core.beat import interval_s
 from tests.projects import checked
 
 SMALL = {"cpu": 1024, "memory_mib": 4096}

@@ -7,7 +7,7 @@ import pytest
 
 from longhaul.config import settings_page
 from longhaul.config.errors import SettingsError
-from longhaul.settings import LeaseSettings
+from longhaul.core.settings import LeaseSettings
 from tests.projects import checked
 
 

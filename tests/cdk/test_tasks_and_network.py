@@ -42,8 +42,8 @@ def test_the_image_is_built_from_the_jobs_code_alone(usual: Synthesis) -> None:
 
     assert {
         "longhaul/runner/__init__.py",
-        "longhaul/settings.py",
-        "longhaul/domain/lease.py",
+        "longhaul/core/settings.py",
+        "longhaul/core/lease.py",
         "longhaul/runner/requirements.lock",
     } <= files
     others = {file for file in files if not re.fullmatch(r"longhaul/(?!engines).*\.py", file)}

@@ -7,8 +7,8 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.errors import SettingsError
+from longhaul.core.settings import VARIABLE, RuntimeSettings
 from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S
-from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.synthesis import Synthesis
 from tests.cdk.test_grants import TABLE, WRITES_OBJECTS
 from tests.cdk.test_locking import pins

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from longhaul.config.errors import SettingsError
 from longhaul.config.rules import problems
 from longhaul.config.settings import Settings
-from longhaul.domain.request import CreatedObject
+from longhaul.core.request import CreatedObject
 from longhaul.local.event_driver import matches, transformed
 from tests.cdk.synthesis import Synthesis
 from tests.layers import ROOT

@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.errors import SettingsError
-from longhaul.settings import JOB_VARIABLES
+from longhaul.core.settings import JOB_VARIABLES
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.projects import checked
 from tests.synthesized import once

@@ -11,22 +11,21 @@ import boto3
 import pytest
 from typer.testing import CliRunner, Result
 
-from longhaul.adapters.dynamodb.reads import BATCH_GET
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
 from longhaul.config import project_file
 from longhaul.config.version import version
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, new_run, next_attempt, refused
-from longhaul.domain.classify import with_task
-from longhaul.domain.dead_letter import Reason, dead_letter
-from longhaul.domain.lease import Lease, Owed, Receive, State
-from longhaul.domain.message import Message
-from longhaul.domain.request import JobRequest
-from longhaul.domain.settlement import after_verdict
-from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
-from longhaul.settings import VARIABLE, RuntimeSettings, Stage
+from longhaul.core import transitions
+from longhaul.core.claim import Claim, new_run, next_attempt, refused
+from longhaul.core.dead_letter import Reason, dead_letter
+from longhaul.core.lease import Lease, Owed, Receive, State
+from longhaul.core.message import Message
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import VARIABLE, RuntimeSettings, Stage
+from longhaul.core.settlement import after_verdict, with_task
+from longhaul.core.store.reads import BATCH_GET
+from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.wiring import Wiring
 from simulation.aws.account import (
     FakeCloudWatch,

@@ -8,10 +8,10 @@ import pytest
 from longhaul.cli.acceptance.cases import CASES, ON_EMR, TABLE, Case, body, cases_of, stage_for
 from longhaul.cli.acceptance.run import Result, Trial, judged
 from longhaul.cli.errors import CommandError
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import State
-from longhaul.domain.policy import parse_request
-from longhaul.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings, Stage
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.lease import State
+from longhaul.core.policy import parse_request
+from longhaul.core.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings, Stage
 from tests.builders import BUCKET, NOW, running, settings, stage
 
 EMR = EmrApplication(

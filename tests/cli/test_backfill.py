@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease
-from longhaul.domain.request import read_request
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.lease import Lease
+from longhaul.core.request import read_request
+from longhaul.core.verdict import OutcomeClass
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import BUCKET, OUTPUT, QUEUE_URL, stage
 from tests.cli.conftest import World

@@ -3,13 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Owed, State
-from longhaul.domain.outcome import cancel_waiting
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.lease import Owed, State
+from longhaul.core.settlement import cancel_waiting
+from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.rerun import Rerunner
-from longhaul.trees import Trees
+from longhaul.pipelines.trees import Trees
 from tests.builders import changed, stage
 from tests.cli.conftest import World
 

@@ -10,7 +10,7 @@ from longhaul.cli.checks.finding import Finding, Level, ok, problem
 from longhaul.cli.checks.listed import of_deployment
 from longhaul.cli.checks.plan import plan_for, plan_of
 from longhaul.cli.commands.deploy import make_service_role, with_qualifier
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.builders import stage
 from tests.cli.conftest import Session, World
 from tests.projects import checked

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.lease import Lease
+from longhaul.core.settings import TaskSettings, TaskSize
+from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.cost import USUAL
-from longhaul.settings import TaskSettings, TaskSize
 from tests.cli.conftest import World
 
 TASKS = TaskSettings(

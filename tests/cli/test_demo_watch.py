@@ -6,8 +6,8 @@ import pytest
 
 from examples.demo.run import Killed, recovery
 from examples.demo.watch import DemoError, Watcher
-from longhaul.domain.verdict import OutcomeClass
-from longhaul.trees import Trees
+from longhaul.core.verdict import OutcomeClass
+from longhaul.pipelines.trees import Trees
 from tests.cli.conftest import World
 from tests.cli.page.scenes import started, works
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain import attributes
-from longhaul.domain.attributes import text
-from longhaul.domain.message import Message
+from longhaul.core import attributes
+from longhaul.core.attributes import text
+from longhaul.core.message import Message
 from longhaul.operations.letter import explanation_of
 from simulation.aws.service import Call, Proceed
 from simulation.aws.sqs.batch import EntryFault

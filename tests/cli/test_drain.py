@@ -8,9 +8,9 @@ from botocore.exceptions import NoCredentialsError
 
 from longhaul.cli import cdk
 from longhaul.cli.target import Target
-from longhaul.domain import transitions
-from longhaul.domain.lease import Owed, State
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.lease import Owed, State
+from longhaul.core.verdict import OutcomeClass
 from tests.builders import QUEUE_URL
 from tests.cli.conftest import World
 

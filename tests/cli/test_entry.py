@@ -138,7 +138,7 @@ def test_a_wrong_option_and_a_completion_import_nothing_slow() -> None:
 def working(modules: set[str]) -> set[str]:
     """What of these only a command that runs needs."""
     slow = {"boto3", "botocore", "moto", "pyspark", "pandas", "aws_cdk", "duckdb", "pyiceberg"}
-    return modules & (slow | {"longhaul.settings", "longhaul.wiring", "longhaul.domain.lease"})
+    return modules & (slow | {"longhaul.core.settings", "longhaul.wiring", "longhaul.core.lease"})
 
 
 def test_status_imports_no_more_than_it_needs() -> None:

@@ -3,9 +3,9 @@
 import json
 from datetime import timedelta
 
-from longhaul.domain import transitions
-from longhaul.domain.saved import record_ref
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.verdict import OutcomeClass
+from longhaul.saved.record import record_ref
 from tests.cli.conftest import World
 
 

@@ -11,17 +11,17 @@ import pytest
 from moto import mock_aws
 from typer.testing import CliRunner, Result
 
-from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import Manifest, ManifestFile, PendingOutput, merged
-from longhaul.domain.provenance import JOB, InputRead, Origin, Writer, marks, origin
-from longhaul.domain.tables import TablePath
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import TablePath
+from longhaul.core.settings import Mode, PathPolicy
 from longhaul.operations.lineage import MAX_PLACES, Known, Wanted, upstream
-from longhaul.settings import Mode, PathPolicy
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.lineage import JOB, InputRead, Origin, Writer, marks, origin
+from longhaul.outputs.manifest import Manifest, ManifestFile, PendingOutput, merged
 from tests.builders import BUCKET, settings
 from tests.cli.test_tasks_page import LINES, words
 

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.lease import Lease
+from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.aws_lambda.ends import reference
 from tests.cli.conftest import World
 

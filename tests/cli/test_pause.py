@@ -7,7 +7,7 @@ import pytest
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import slots
 from longhaul.cli.target import Target
-from longhaul.domain.errors import NoFreeSlotError
+from longhaul.core.errors import NoFreeSlotError
 from tests.cli.conftest import World
 
 

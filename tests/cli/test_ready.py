@@ -9,7 +9,7 @@ from rich.console import Console
 
 from longhaul.cli.local.ready import say_ready
 from longhaul.cli.terminal.output import Output
-from longhaul.settings import PathPolicy
+from longhaul.core.settings import PathPolicy
 from tests.builders import settings, stage
 
 SETTINGS = settings(

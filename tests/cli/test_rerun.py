@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease
-from longhaul.domain.lineage import Lineage
-from longhaul.domain.message import Message
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.descent import Lineage
+from longhaul.core.lease import Lease
+from longhaul.core.message import Message
+from longhaul.core.verdict import OutcomeClass
 from tests.builders import BODY, BUCKET, OUTPUT, stage
 from tests.cli.conftest import World
 

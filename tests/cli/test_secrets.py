@@ -10,8 +10,8 @@ from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import secrets
 from longhaul.cli.local_project import _local_stage
 from longhaul.cli.target import Target
-from longhaul.domain.secret_refs import SecretRef
-from longhaul.settings import JOB_VARIABLES
+from longhaul.core.secret_refs import SecretRef
+from longhaul.core.settings import JOB_VARIABLES
 from simulation.aws.service import Call, Proceed, client_error
 from tests.cli.conftest import PLACE, World
 

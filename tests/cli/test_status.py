@@ -6,12 +6,12 @@ import pytest
 
 from longhaul.cli.page.listing import BoardReader
 from longhaul.cli.target import Target
-from longhaul.domain import transitions
-from longhaul.domain.lease import Owed, State
-from longhaul.domain.lineage import Lineage, child_id
-from longhaul.domain.message import Message
-from longhaul.domain.saved import record_ref
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.descent import Lineage, child_id
+from longhaul.core.lease import Owed, State
+from longhaul.core.message import Message
+from longhaul.core.verdict import OutcomeClass
+from longhaul.saved.record import record_ref
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage
 from tests.cli.conftest import World
 

@@ -7,8 +7,8 @@ import pytest
 import typer.main
 
 from longhaul.cli.cli import app
-from longhaul.domain.request import JobRequest
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.request import JobRequest
+from longhaul.core.verdict import OutcomeClass
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import QUEUE_URL, body
 from tests.cli.conftest import PLACE, World

@@ -21,8 +21,8 @@ from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
+from longhaul.core.settings import PathPolicy
 from longhaul.local.credentials import aws_client
-from longhaul.settings import PathPolicy
 from tests.builders import BUCKET, settings
 from tests.cli.test_tasks_page import LINES, words
 

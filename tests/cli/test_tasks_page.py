@@ -15,10 +15,10 @@ import pytest
 import typer.main
 
 from longhaul.cli.cli import app
-from longhaul.domain.lease import job_key
-from longhaul.domain.lineage import Lineage
-from longhaul.domain.request import read_request
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.descent import Lineage
+from longhaul.core.lease import job_key
+from longhaul.core.request import read_request
+from longhaul.core.verdict import OutcomeClass
 from tests.builders import BUCKET
 from tests.cli.conftest import World
 from tests.cli.page.scenes import member_id, three_stages, tree

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from xml.etree import ElementTree as ET
 
 from longhaul.cli.display.timeline_html import CSS, timeline_html
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.lineage import Group, Lineage
+from longhaul.core.descent import Group, Lineage
+from longhaul.core.lease import Lease, State
 from longhaul.operations.timeline import Lane, lane, together
 from tests.builders import NOW, record, running
 from tests.cli.page.conftest import Elements

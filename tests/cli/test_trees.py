@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from longhaul.adapters.dynamodb.item import lease_key
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.lineage import Lineage, child_id
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.descent import Lineage, child_id
+from longhaul.core.lease import Lease, State
+from longhaul.core.store.item import lease_key
+from longhaul.core.verdict import OutcomeClass
 from tests.builders import BUCKET, OUTPUT, stage
 from tests.cli.conftest import World
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from longhaul.cli.acceptance.cases import CASES
-from longhaul.domain.lease import job_key
+from longhaul.core.lease import job_key
 from longhaul.wiring import Wiring
 from tests.cli.conftest import World
 

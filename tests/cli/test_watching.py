@@ -9,7 +9,7 @@ import pytest
 
 from longhaul.cli.local.watching import Watch
 from longhaul.config.project import Project
-from longhaul.settings import VARIABLE
+from longhaul.core.settings import VARIABLE
 from tests.projects import make_project
 
 pytestmark = pytest.mark.usefixtures("no_project")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.index import DynamoIndex
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.dynamodb.slots import DynamoSlots
-from longhaul.adapters.dynamodb.table import creation
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim
-from longhaul.domain.lease import Lease
-from longhaul.ports import Clock
+from longhaul.core import transitions
+from longhaul.core.claim import Claim
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import Lease
+from longhaul.core.ports import Clock
+from longhaul.core.store.index import DynamoIndex
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.slots import DynamoSlots
+from longhaul.core.store.table import creation
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.builders import running

@@ -11,20 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.iceberg.commits import TablePublisher
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.provenance import Origin
-from longhaul.domain.results import Results
-from longhaul.domain.tables import PartitionBy, TablePath
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import PartitionBy, TablePath
+from longhaul.core.results import Results
+from longhaul.core.settings import Mode
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.iceberg.commits import TablePublisher
+from longhaul.outputs.lineage import Origin
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_destination import TableDestination
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, TableLayout
 from longhaul.runner.stopping import Stop
-from longhaul.settings import Mode
 
 BUCKET, DATABASE = "data", "lake"
 PATH = TablePath(DATABASE, "flights")

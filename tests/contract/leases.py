@@ -2,10 +2,10 @@
 
 import random
 
-from longhaul.domain.lease import Lease
-from longhaul.domain.settlement import after_verdict
-from longhaul.domain.verdict import OutcomeClass, Verdict
-from longhaul.settings import LeaseSettings
+from longhaul.core.lease import Lease
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import after_verdict
+from longhaul.core.verdict import OutcomeClass, Verdict
 from tests.builders import NOW, changed, stage
 
 NUMBERS = LeaseSettings()

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.adapters.dynamodb.backfills import DynamoBackfills
-from longhaul.adapters.dynamodb.index import DynamoIndex
-from longhaul.domain.backfill import Backfill
-from longhaul.domain.tree_end import TreeWatch, told, waiting
+from longhaul.core.store.index import DynamoIndex
+from longhaul.core.tree_end import TreeWatch, told, waiting
 from longhaul.operations.backfill import MAX_VALUES
+from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.backfills import DynamoBackfills
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW
 from tests.contract.conftest import Aws

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from longhaul.adapters.background import Threads
-from longhaul.domain.errors import TimeUpError
-from longhaul.ports import Background, Timer
+from longhaul.core.background import Threads
+from longhaul.core.errors import TimeUpError
+from longhaul.core.ports import Background, Timer
 from simulation.aws.clock import VirtualClock
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import Host

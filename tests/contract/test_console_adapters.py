@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.sqs import SqsQueue
-from longhaul.domain.dead_letter import Reason, dead_letter
-from longhaul.domain.message import Message
+from longhaul.core.dead_letter import Reason, dead_letter
+from longhaul.core.message import Message
+from longhaul.core.queue import SqsQueue
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.letter import redriven
 from longhaul.operations.logs import LogCursor, LogReader, LogStream

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.adapters.stepfunctions import SfnExecutions
+from longhaul.core.executions import SfnExecutions
 from simulation.aws.cloud import FakeAws
 from tests.contract.conftest import Aws
 

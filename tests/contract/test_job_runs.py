@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from moto.backends import get_backend
 
-from longhaul.adapters.tasks import AllTasks
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.verdict import StoppedTask
+from longhaul.core.lease import AttemptId
+from longhaul.core.ports import RunningTask
+from longhaul.core.verdict import StoppedTask
 from longhaul.engines.emr_serverless.ends import name_of, reference
 from longhaul.engines.emr_serverless.tasks import EmrJobRuns
+from longhaul.engines.tasks import AllTasks
 from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
 from longhaul.local.moto_repairs import emr_job_runs
 from longhaul.local.moto_repairs.patching import Patches
-from longhaul.ports import RunningTask
 from tests.contract.moto_account import moto_account
 
 ROLE = "arn:aws:iam::123456789012:role/job"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.dynamodb.joins import DynamoJoins
-from longhaul.domain.follow_ons import Join, JoinStanding, Replaced
-from longhaul.domain.lineage import Lineage
+from longhaul.core.descent import Lineage
+from longhaul.pipelines.follow_ons import Join, JoinStanding, Replaced
+from longhaul.pipelines.joins import DynamoJoins
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.errors import unavailable

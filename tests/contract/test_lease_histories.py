@@ -4,14 +4,14 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.domain import transitions
-from longhaul.domain.beat import BEATS_KEPT
-from longhaul.domain.claim import Claim, cancelled_before_claim, next_attempt
-from longhaul.domain.history import KEPT
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.outcome import reopened
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.beat import BEATS_KEPT
+from longhaul.core.claim import Claim, cancelled_before_claim, next_attempt
+from longhaul.core.history import KEPT
+from longhaul.core.lease import Lease, State
+from longhaul.core.settlement import reopened
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.verdict import OutcomeClass
 from simulation.aws.cloud import FakeAws
 from tests.builders import NOW, OUTPUT, message, running, stage
 from tests.contract.conftest import Aws, create_leases_table

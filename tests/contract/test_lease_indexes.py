@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.adapters.dynamodb.index import DynamoIndex
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim
-from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.tree_end import TreeWatch, told
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.claim import Claim
+from longhaul.core.errors import LeaseChangedError
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.store.index import DynamoIndex
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.tree_end import TreeWatch, told
+from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
 from tests.builders import NOW, changed, running, stage
 from tests.contract.conftest import Aws
@@ -125,7 +125,7 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
 def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
     leases: DynamoLeases, index: DynamoIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longhaul.adapters.dynamodb.index._PAGE", 2)
+    monkeypatch.setattr("longhaul.core.store.index._PAGE", 2)
     ends = []
     for n in range(5):
         lease = running(key=f"main#job-{n}")

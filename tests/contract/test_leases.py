@@ -6,16 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.adapters.dynamodb.item import TERMINAL_TTL, lease_key
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.dynamodb.slots import DynamoSlots
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, next_attempt
-from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
-from longhaul.domain.lease import AttemptId, Lease, Owed, RecordedResult, State
-from longhaul.domain.outcome import reopened
-from longhaul.domain.pace import Pace, SlotUse
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.claim import Claim, next_attempt
+from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
+from longhaul.core.lease import AttemptId, Lease, Owed, RecordedResult, State
+from longhaul.core.pace import Pace, SlotUse
+from longhaul.core.settlement import reopened
+from longhaul.core.store.item import TERMINAL_TTL, lease_key
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.slots import DynamoSlots
+from longhaul.core.verdict import OutcomeClass
 from tests.builders import NOW, OUTPUT, changed, message, running, stage
 from tests.contract.conftest import Aws
 from tests.contract.leases import NUMBERS, STAGE, after, other

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from longhaul.adapters.dynamodb.index import DynamoIndex
-from longhaul.adapters.dynamodb.item import lease_key
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.dynamodb.slots import DynamoSlots
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim
-from longhaul.domain.lease import CommittedOutput, Lease
+from longhaul.core import transitions
+from longhaul.core.claim import Claim
+from longhaul.core.lease import CommittedOutput, Lease
+from longhaul.core.store.index import DynamoIndex
+from longhaul.core.store.item import lease_key
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.slots import DynamoSlots
 from simulation.aws.cloud import FakeAws
 from simulation.aws.errors import lost_answer
 from simulation.aws.service import Answer, Call, Proceed

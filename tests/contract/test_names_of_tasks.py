@@ -7,10 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.dynamodb.table import INDEXES, NAMED_BY_TASKS, TTL
-from longhaul.domain import transitions
-from longhaul.domain.lease import AttemptId, CommittedOutput, RecordedResult
+from longhaul.core import transitions
+from longhaul.core.lease import AttemptId, CommittedOutput, RecordedResult
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.table import INDEXES, NAMED_BY_TASKS, TTL
 from tests.builders import NOW
 
 ATTEMPT = AttemptId("main#a", 1, 1)

@@ -8,10 +8,10 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from longhaul.adapters.notices import AwsNotices, NotTakenError, queue_url_of
-from longhaul.domain.errors import NoticeRefusedError
-from longhaul.domain.lease import State
-from longhaul.domain.notice import Notice, ended
+from longhaul.core.errors import NoticeRefusedError
+from longhaul.core.lease import State
+from longhaul.notices.notice import Notice, ended
+from longhaul.notices.targets import AwsNotices, NotTakenError, queue_url_of
 from tests.builders import running
 from tests.contract.conftest import Aws
 from tests.contract.moto_account import REGION, client, moto_account

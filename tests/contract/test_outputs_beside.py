@@ -8,23 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.iceberg.commits import TablePublisher
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.errors import TornOutputError, UploadsGoneError, VoidCommitError
-from longhaul.domain.lease import AttemptId, CommittedOutput, NamedOutput
-from longhaul.domain.manifest import PendingOutput
-from longhaul.domain.paths import DataPath
-from longhaul.domain.pending import pending_ref
-from longhaul.domain.tables import TablePath
+from longhaul.core.clients import SystemClock
+from longhaul.core.errors import TornOutputError, UploadsGoneError, VoidCommitError
+from longhaul.core.lease import AttemptId, CommittedOutput, NamedOutput
+from longhaul.core.places import DataPath, TablePath
+from longhaul.core.settings import Mode
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.iceberg.commits import TablePublisher
+from longhaul.outputs.manifest import PendingOutput
+from longhaul.outputs.pending import pending_ref
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.destinations import PrefixDestination
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_destination import TableDestination
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
-from longhaul.settings import Mode
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.contract.lake import BUCKET, COLUMNS, PATH, Lake

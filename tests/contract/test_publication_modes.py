@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.errors import PermanentJobError, VoidCommitError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MANIFEST
-from longhaul.domain.paths import DataPath
-from longhaul.domain.request import Mode
+from longhaul.core.errors import PermanentJobError, VoidCommitError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import DataPath
+from longhaul.core.request import Mode
+from longhaul.outputs.manifest import MANIFEST
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
@@ -209,7 +209,7 @@ def test_append_that_would_make_more_files_than_an_output_may_have_is_refused(
 def test_an_output_whose_list_no_function_could_read_is_refused_before_its_commit(
     s3: Any, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longhaul.domain.footprint.MAX_FOOTPRINT", 3_000)
+    monkeypatch.setattr("longhaul.core.objects.MAX_FOOTPRINT", 3_000)
     with pytest.raises(PermanentJobError, match=r"a list of 3 files .* fewer and larger files"):
         writer.write(s3, "first", ROWS)
 
@@ -220,7 +220,7 @@ def test_success_file_that_is_longer_than_any_manifest_is_not_read(
     writer.write(s3, "first", OLD)
     manifest, etag = read_manifest(s3, BUCKET, PREFIX)
     assert manifest is not None
-    monkeypatch.setattr("longhaul.adapters.publisher.MAX_BYTES", 100)
+    monkeypatch.setattr("longhaul.outputs.publisher.MAX_BYTES", 100)
     assert read_manifest(s3, BUCKET, PREFIX) == (None, etag)
 
 

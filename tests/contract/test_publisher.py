@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.errors import TimeUpError, UploadsGoneError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MANIFEST, PendingOutput, Upload
-from longhaul.domain.pending import pending_ref
+from longhaul.core.errors import TimeUpError, UploadsGoneError
+from longhaul.core.lease import AttemptId
+from longhaul.outputs.manifest import MANIFEST, PendingOutput, Upload
+from longhaul.outputs.pending import pending_ref
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop

@@ -15,10 +15,10 @@ def test_a_publisher_needs_no_pyarrow() -> None:
     publishing = """
 import sys
 sys.modules["pyarrow"] = None  # an import of it raises
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.iceberg.commits import TablePublisher
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.tables import ColumnStatistics, PartitionBy, PendingTable, TableFile
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.iceberg.commits import TablePublisher
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import ColumnStatistics, PartitionBy, PendingTable, TableFile
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from simulation.aws.cloud import FakeAws

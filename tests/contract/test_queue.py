@@ -2,9 +2,9 @@
 
 import pytest
 
-from longhaul.adapters.sqs import SendError, SqsQueue
-from longhaul.domain.message import Message
-from longhaul.ports import Depth
+from longhaul.core.message import Message
+from longhaul.core.ports import Depth
+from longhaul.core.queue import SendError, SqsQueue
 from simulation.aws.cloud import FakeAws
 from simulation.aws.sqs.batch import Entry, EntryFault
 from simulation.aws.sqs.receipts import Stale

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MANIFEST
-from longhaul.domain.pending import pending_ref
+from longhaul.core.lease import AttemptId
+from longhaul.outputs.manifest import MANIFEST
+from longhaul.outputs.pending import pending_ref
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.domain.lease import AttemptId
+from longhaul.core.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import name_of
 from longhaul.engines.emr_serverless.tasks import EmrJobRuns
 from simulation.aws.cloud import FakeAws

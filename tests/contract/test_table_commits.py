@@ -28,24 +28,24 @@ from pyiceberg.types import (
     StructType,
 )
 
-from longhaul.adapters.iceberg.catalog import OccupiedError, Tables
-from longhaul.adapters.iceberg.columns import evolve, with_ids
-from longhaul.adapters.iceberg.commits import (
-    TablePublisher,
-    commit_once,
-    conflict_wait_s,
-)
-from longhaul.adapters.iceberg.old_specs import schema_of
-from longhaul.domain.errors import TimeUpError, TornOutputError, VoidCommitError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import Switch
-from longhaul.domain.tables import (
+from longhaul.core.errors import TimeUpError, TornOutputError, VoidCommitError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import (
     ColumnStatistics,
     PartitionBy,
     PendingTable,
     TableFile,
     TablePath,
 )
+from longhaul.outputs.iceberg.catalog import OccupiedError, Tables
+from longhaul.outputs.iceberg.columns import evolve, with_ids
+from longhaul.outputs.iceberg.commits import (
+    TablePublisher,
+    commit_once,
+    conflict_wait_s,
+)
+from longhaul.outputs.iceberg.old_specs import schema_of
+from longhaul.outputs.manifest import Switch
 from simulation.aws.cloud import FakeAws
 from tests.contract.lake import Glue
 

@@ -12,15 +12,15 @@ from botocore.exceptions import ClientError
 from moto.core.botocore_stubber import BotocoreStubber
 from pyiceberg.manifest import ManifestEntryStatus
 
-from longhaul.adapters.iceberg.file_io import BotoFileIO
-from longhaul.adapters.iceberg.history import summary_of
-from longhaul.domain.errors import PermanentJobError, TooLargeError, VoidCommitError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.provenance import InputRead, origin, origin_in, results_in
-from longhaul.domain.tables import TablePath
+from longhaul.core.errors import PermanentJobError, TooLargeError, VoidCommitError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import TablePath
+from longhaul.core.settings import PathPolicy
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
-from longhaul.settings import PathPolicy
+from longhaul.outputs.iceberg.file_io import BotoFileIO
+from longhaul.outputs.iceberg.history import summary_of
+from longhaul.outputs.lineage import InputRead, origin, origin_in, results_in
 from longhaul.wiring import Wiring
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.domain.classify import classify
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.verdict import OutcomeClass, StoppedTask
+from longhaul.core.lease import AttemptId
+from longhaul.core.settlement import classify
+from longhaul.core.verdict import OutcomeClass, StoppedTask
 from longhaul.engines.fargate.tasks import EcsTasks
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
-from longhaul.adapters.dynamodb.troubles import DynamoTroubles
-from longhaul.adapters.errors import is_raised_again
-from longhaul.adapters.sqs import SendError
-from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnreadableRowError
-from longhaul.domain.poison import MAX_ERRORS
-from longhaul.settings import UnknownStageError
+from longhaul.core.aws_errors import is_raised_again
+from longhaul.core.errors import InvalidRequestError, LeaseChangedError, UnreadableRowError
+from longhaul.core.queue import SendError
+from longhaul.core.settings import UnknownStageError
+from longhaul.core.settlement import MAX_ERRORS
+from longhaul.core.store.troubles import DynamoTroubles
 from simulation.aws.service import client_error
 from tests.builders import NOW
 from tests.contract.conftest import Aws

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from longhaul.adapters.dynamodb.untold import DynamoUntold
-from longhaul.domain.notice import Notice, Untold
+from longhaul.notices.notice import Notice, Untold
+from longhaul.notices.untold import DynamoUntold
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW
 from tests.contract.conftest import Aws

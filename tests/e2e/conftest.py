@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from examples.demo import kill
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.cli.local.aws import embedded_aws, roles_judge
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.manifest import Manifest
-from longhaul.domain.tables import TablePath
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import Lease, State
+from longhaul.core.places import TablePath
+from longhaul.core.store.leases import DynamoLeases
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.manifest import Manifest
 from tests.layers import ROOT
 from tests.local.support import eventually
 from tests.synthesized import local_profile

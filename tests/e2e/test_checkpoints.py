@@ -10,9 +10,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from longhaul.domain.lease import State
-from longhaul.domain.manifest import Manifest
-from longhaul.domain.saved import PREFIX
+from longhaul.core.lease import State
+from longhaul.outputs.manifest import Manifest
+from longhaul.saved.record import PREFIX
 from tests.e2e.conftest import Stack
 
 pytestmark = pytest.mark.slow

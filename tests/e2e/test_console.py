@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.e2e.conftest import Stack
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import Lease, State
+from longhaul.core.lease import Lease, State
 from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, Stack
 from tests.e2e.tripwire import Tripwire

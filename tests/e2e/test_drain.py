@@ -2,7 +2,7 @@
 
 import pytest
 
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.e2e.conftest import Stack
 
 pytestmark = pytest.mark.slow  # waits for a drained stack to come to rest

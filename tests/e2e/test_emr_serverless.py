@@ -5,7 +5,7 @@ from signal import SIGKILL
 
 import pytest
 
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from longhaul.engines.emr_serverless.ends import name_of
 from tests.e2e.conftest import Stack
 

@@ -15,11 +15,11 @@ import boto3
 import psutil
 import pytest
 
-from longhaul.adapters.publisher import read_manifest
 from longhaul.client import Client, JobDeadError, SubmittedJob
-from longhaul.domain.lease import State
-from longhaul.domain.request import CreatedObject
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.lease import State
+from longhaul.core.request import CreatedObject
+from longhaul.core.verdict import ExitCode
+from longhaul.outputs.publisher import read_manifest
 from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL, Stack
 from tests.e2e.rules import queue_of_rule

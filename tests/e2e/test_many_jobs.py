@@ -17,7 +17,7 @@ from moto.dynamodb.models import dynamodb_backends
 from longhaul.cli.local.aws import embedded_aws, roles_judge
 from longhaul.cli.synth import PROFILE, synth
 from longhaul.config.settings import CONTEXT_KEY
-from longhaul.domain.lease import Lease, State
+from longhaul.core.lease import Lease, State
 from tests.e2e.conftest import STAND_IN, Stack, impatient
 from tests.e2e.tripwire import Trap, Tripwire
 

@@ -5,7 +5,7 @@ from functools import partial
 import psutil
 import pytest
 
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.e2e.conftest import Stack
 from tests.local.support import eventually
 

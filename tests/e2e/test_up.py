@@ -14,9 +14,9 @@ import pytest
 
 from longhaul.cli.local.address import AddressError, check_address
 from longhaul.cli.place import locate
+from longhaul.core.settings import VARIABLE, RuntimeSettings
 from longhaul.local.credentials import aws_client
 from longhaul.local.work_dir import occupied
-from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL
 from tests.layers import ROOT
 from tests.local.support import eventually

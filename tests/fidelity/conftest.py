@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longhaul.adapters.clock import SystemClock
+from longhaul.core.clients import SystemClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.contract.conftest import Aws

@@ -9,7 +9,7 @@ from moto.core.config import default_user_config
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
-from longhaul.adapters.clock import SystemClock
+from longhaul.core.clients import SystemClock
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs.patching import Patches

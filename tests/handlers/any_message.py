@@ -11,8 +11,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from longhaul.domain import attributes
-from longhaul.domain.request import JobRequest
+from longhaul.core import attributes
+from longhaul.core.request import JobRequest
 from tests.builders import BODY, BUCKET
 
 # The characters of a message, as SendMessage documents them.

@@ -19,11 +19,11 @@ import boto3
 import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim
-from longhaul.domain.follow_ons import with_joins
-from longhaul.domain.lease import Lease
-from longhaul.settings import VARIABLE, LeaseSettings, RuntimeSettings, Stage, runtime_settings
+from longhaul.core import transitions
+from longhaul.core.claim import Claim
+from longhaul.core.lease import Lease
+from longhaul.core.settings import VARIABLE, LeaseSettings, RuntimeSettings, Stage, runtime_settings
+from longhaul.pipelines.follow_ons import with_joins
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws

@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput, Lease
-from longhaul.domain.provenance import InputRead, origin
+from longhaul.core import transitions
+from longhaul.core.lease import CommittedOutput, Lease
+from longhaul.core.settings import Stage
 from longhaul.operations.cancel import Canceller
+from longhaul.outputs.lineage import InputRead, origin
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
-from longhaul.settings import Stage
 from simulation.aws.service import Answer, Call, Gate, Proceed
 from tests import builders
 from tests.builders import BUCKET

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.message import Message
+from longhaul.core.lease import Lease, State
+from longhaul.core.message import Message
 from longhaul.operations.errors import NotRetriableError
 from tests.builders import body
 from tests.handlers.conftest import Context, Stack, deployed

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from longhaul.announcing import Announcer
-from longhaul.domain.backfill import Backfill
-from longhaul.domain.lease import Lease
-from longhaul.domain.message import Message
-from longhaul.domain.notice import Notice
-from longhaul.domain.request import read_request
+from longhaul.core.lease import Lease
+from longhaul.core.message import Message
+from longhaul.core.request import read_request
+from longhaul.notices.announcer import Announcer
+from longhaul.notices.notice import Notice
 from longhaul.operations.backfill import Backfiller, Course, Planned
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
@@ -21,6 +20,7 @@ from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.submit import Submission, Submitter
 from longhaul.operations.tree import TreeCanceller, unwell
 from longhaul.operations.wait import Awaited, Waiter
+from longhaul.pipelines.backfill import Backfill
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import body
 from tests.builders import stage as stage_of

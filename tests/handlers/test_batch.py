@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain.lease import AttemptId, Lease, State
+from longhaul.core.lease import AttemptId, Lease, State
+from longhaul.outputs.publisher import S3Publisher
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.handlers.conftest import Stack, out
 from tests.handlers.life import Kill, Life

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput, ExecutionInput, State
+from longhaul.core import transitions
+from longhaul.core.lease import CommittedOutput, ExecutionInput, State
 from simulation.aws.clock import START, VirtualClock
 from simulation.aws.stepfunctions.client import Execution
 from tests.builders import BUCKET

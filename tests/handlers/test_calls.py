@@ -11,8 +11,8 @@ import pytest
 from functions.dispatcher import lambda_handler as dispatcher
 from functions.heartbeat import lambda_handler as heartbeat
 from functions.settle import lambda_handler as settle
-from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput
+from longhaul.core import transitions
+from longhaul.core.lease import CommittedOutput
 from simulation.aws.cloud import FakeAws
 from tests.events import event
 from tests.handlers.conftest import Context, Stack

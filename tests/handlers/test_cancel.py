@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import Lease, State
+from longhaul.core.lease import Lease, State
 from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.adapters.background import Threads
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.core.background import Threads
+from longhaul.core.lease import Lease, Owed, State
 from tests.handlers.conftest import deployed, forget_runtimes
 from tests.handlers.life import Kill, Life
 

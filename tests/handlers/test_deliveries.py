@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, State
+from longhaul.core import transitions
+from longhaul.core.lease import Lease, State
 from simulation.aws.service import Answer, Call, Proceed
 from simulation.aws.sqs.receipts import Policy, Stale
 from tests.builders import changed

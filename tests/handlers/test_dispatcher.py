@@ -7,10 +7,10 @@ import pytest
 
 from functions.dispatcher import lambda_handler
 from longhaul.config.schedule import SCHEDULED_TIME, Schedule
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.request import read_request
-from longhaul.domain.transitions import Change
+from longhaul.core import transitions
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.request import read_request
+from longhaul.core.transitions import Change
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
@@ -156,7 +156,7 @@ def test_message_that_fails_is_kept_and_delays_no_other(
             raise TimeoutError
         return write(self, change)
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", failing)
+    monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.apply", failing)
     assert len(dispatch("mixed-batch", context)) == 2
     assert [json.loads(each)["job_id"] for each in stack.executions()] == ["flights-2013-03"]
 

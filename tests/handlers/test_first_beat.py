@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain import beat
-from longhaul.settings import LeaseSettings
+from longhaul.core import beat
+from longhaul.core.settings import LeaseSettings
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
 

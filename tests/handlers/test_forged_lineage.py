@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, RecordedResult, joined_ref
-from longhaul.domain.lineage import MAX_FAMILY, Group, Lineage, child_id
+from longhaul.core import transitions
+from longhaul.core.descent import MAX_FAMILY, Group, Lineage, child_id
+from longhaul.core.lease import Lease, RecordedResult, joined_ref
 from tests.builders import BUCKET, body
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.manifest import Manifest, PendingOutput
-from longhaul.domain.pending import goes_elsewhere, pending_ref
+from longhaul.core import transitions
+from longhaul.core.lease import CommittedOutput, State
+from longhaul.outputs.manifest import Manifest, PendingOutput
+from longhaul.outputs.pending import goes_elsewhere, pending_ref
 from tests.builders import BUCKET
 from tests.handlers.conftest import Context, Stack
 from tests.handlers.life import Life

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from functions import settle
-from longhaul.domain.lease import Lease
-from longhaul.domain.manifest import Manifest, PendingOutput
-from longhaul.domain.pending import pending_ref
+from longhaul.core.lease import Lease
+from longhaul.outputs.manifest import Manifest, PendingOutput
+from longhaul.outputs.pending import pending_ref
 from tests.builders import BUCKET, body, stage
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from functions.heartbeat import lambda_handler
-from longhaul.domain import transitions
-from longhaul.domain.lease import State
+from longhaul.core import transitions
+from longhaul.core.lease import State
 from tests.builders import message
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
@@ -131,7 +131,7 @@ def test_beat_that_overwrites_the_back_off_of_a_settle_restores_it(
             stack.parts.leases.apply(transitions.settle(lease, after))
         return answer
 
-    monkeypatch.setattr("longhaul.adapters.sqs.SqsQueue.set_visibility", settle_meanwhile)
+    monkeypatch.setattr("longhaul.core.queue.SqsQueue.set_visibility", settle_meanwhile)
     assert beat(context)["next"] == "end"
     assert asked[0] == 79
     assert asked[1:] == restored

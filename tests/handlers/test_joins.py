@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from functions import sweeper
-from longhaul.adapters.dynamodb.item import lease_key, to_item
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.settings import Stage
+from longhaul.core.store.item import lease_key, to_item
 from longhaul.operations.cancel import Canceller
-from longhaul.settings import Stage
 from tests.builders import body, stage
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed
@@ -266,7 +266,7 @@ def test_correction_of_a_cancelled_member_that_never_comes_is_refused(
 def test_join_with_too_many_inputs_is_dead_lettered_and_never_starts(
     pipeline: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longhaul.domain.follow_ons.MAX_GROUP", 1)
+    monkeypatch.setattr("longhaul.pipelines.follow_ons.MAX_GROUP", 1)
     begun(pipeline, context, emitting(2))
 
     run_all(pipeline, "clean", context)

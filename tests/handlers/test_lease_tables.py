@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.core import transitions
+from longhaul.core.lease import Lease, Owed, State
 from tests.builders import changed
 from tests.handlers.conftest import Stack
 from tests.handlers.life import Life

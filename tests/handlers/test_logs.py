@@ -13,7 +13,7 @@ import pytest
 
 from functions.dispatcher import lambda_handler as dispatcher
 from functions.dispatcher import logger as functions_logger
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.handlers.conftest import Context, Stack
 from tests.handlers.life import Life
 

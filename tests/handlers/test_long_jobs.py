@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.core import transitions
+from longhaul.core.lease import Lease, Owed, State
 from simulation.aws.service import Answer, Call, Proceed
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Kill, Life

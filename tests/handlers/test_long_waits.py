@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from longhaul.domain.lease import joined_ref
-from longhaul.settings import Stage
+from longhaul.core.lease import joined_ref
+from longhaul.core.settings import Stage
 from tests.builders import BUCKET
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, run_all

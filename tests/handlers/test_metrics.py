@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim
-from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.saved import record_ref
-from longhaul.metrics import StageMetric, SweeperMetric
+from longhaul.core import transitions
+from longhaul.core.claim import Claim
+from longhaul.core.lease import CommittedOutput, State
+from longhaul.core.metrics import StageMetric, SweeperMetric
+from longhaul.saved.record import record_ref
 from tests.builders import BUCKET, body, changed
 from tests.emf import metrics_in
 from tests.events import event
@@ -312,7 +312,7 @@ def test_unreachable_queue_loses_the_metrics_of_its_stage_and_not_the_sweep(
     def unreachable(*_: object) -> int:
         raise TimeoutError
 
-    monkeypatch.setattr("longhaul.adapters.sqs.SqsQueue.depth", unreachable)
+    monkeypatch.setattr("longhaul.core.queue.SqsQueue.depth", unreachable)
     stack.claim(lease_expires_at=stack.parts.clock.now() - timedelta(minutes=10))
     sweep(context)
     assert metrics.new() == {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import State
-from longhaul.settings import VARIABLE, PathPolicy, RequestLimits
+from longhaul.core.lease import State
+from longhaul.core.settings import VARIABLE, PathPolicy, RequestLimits
 from tests.builders import BUCKET, body
 from tests.handlers.conftest import Stack, forget_runtimes
 from tests.handlers.life import Life

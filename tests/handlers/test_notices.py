@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from longhaul.adapters.notices import AwsNotices
-from longhaul.announcing import REFUSED_FOR, UNREACHED_FOR
-from longhaul.domain.lease import Owed, State
-from longhaul.metrics import NoticeMetric
+from longhaul.core.lease import Owed, State
+from longhaul.core.metrics import NoticeMetric
+from longhaul.notices.announcer import REFUSED_FOR, UNREACHED_FOR
+from longhaul.notices.targets import AwsNotices
 from longhaul.operations.wait import Awaited, Waiter
 from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
@@ -152,7 +152,7 @@ def test_a_duplicate_is_not_told(life: Life) -> None:
 def test_a_join_with_too_many_inputs_is_told_to_its_own_stage(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longhaul.domain.follow_ons.MAX_GROUP", 1)
+    monkeypatch.setattr("longhaul.pipelines.follow_ons.MAX_GROUP", 1)
     main, clean, delays = STAGES
     with deployed(check=True, stages=(main, clean, replace_notify(delays))) as stack:
         stack.aws.sns.create_topic(Name="ended")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from functions import dispatcher
-from longhaul.adapters.sqs import SqsQueue
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.ports import Visibility
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.ports import Visibility
+from longhaul.core.queue import SqsQueue
 from tests.handlers.conftest import Context, Stack
 from tests.handlers.life import Kill, Life
 

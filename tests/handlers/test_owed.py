@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from functions import sweeper
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
-from longhaul.domain.poison import MAX_ERRORS
-from longhaul.metrics import SweeperMetric
+from longhaul.core import transitions
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
+from longhaul.core.metrics import SweeperMetric
+from longhaul.core.settlement import MAX_ERRORS
 from longhaul.operations.submit import WHOLE, Document, submissions
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.publisher import PendingOutput, Upload
-from longhaul.domain import transitions
-from longhaul.domain.lease import AttemptId, Lease, State
-from longhaul.domain.pending import pending_ref
+from longhaul.core import transitions
+from longhaul.core.lease import AttemptId, Lease, State
+from longhaul.outputs.pending import pending_ref
+from longhaul.outputs.publisher import PendingOutput, Upload
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import BUCKET

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import State
-from longhaul.domain.policy import MAX_PLANNED
-from longhaul.metrics import StageMetric
+from longhaul.core.lease import State
+from longhaul.core.metrics import StageMetric
+from longhaul.core.policy import MAX_PLANNED
 from tests.emf import metrics_in
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Kill, Life

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.poison import MAX_ERRORS
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.errors import lost_answer, throttle, unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.builders import BUCKET, body

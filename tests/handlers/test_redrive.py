@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests import builders
 from tests.handlers.conftest import Stack
 from tests.handlers.life import Life

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
 from tests.handlers.test_notices import TOPIC, told

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain.lease import State
-from longhaul.settings import VARIABLE
+from longhaul.core.lease import State
+from longhaul.core.settings import VARIABLE
 from tests.builders import stage
 from tests.handlers.conftest import deployed, forget_runtimes
 from tests.handlers.life import Life
@@ -89,7 +89,7 @@ def test_sweep_without_the_list_of_stages_repairs_those_that_are_deployed(
     def unreachable(*_: object) -> None:
         raise TimeoutError
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.index.DynamoIndex.stages", unreachable)
+    monkeypatch.setattr("longhaul.core.store.index.DynamoIndex.stages", unreachable)
     life.send(JOB)
     life.deliver()
     life.close(life.row(JOB), "ABORTED")

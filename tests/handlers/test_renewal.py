@@ -6,7 +6,7 @@ Neither the job nor the message is lost or doubled.
 from typing import Any
 
 from functions.dispatcher import lambda_handler as dispatcher
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, out
 

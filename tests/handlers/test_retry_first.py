@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from longhaul.adapters.dynamodb.item import attempt_key
-from longhaul.adapters.dynamodb.slots import slots_key
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
+from longhaul.core.store.item import attempt_key
+from longhaul.core.store.slots import slots_key
 from tests.builders import changed
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, forget_runtimes

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from functions.dispatcher import logger as functions_logger
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.builders import BODY, BUCKET
 from tests.handlers.any_message import JSON, TEXT, message_attribute
 from tests.handlers.conftest import Stack, deployed
@@ -121,7 +121,7 @@ def test_an_error_is_logged_with_its_class_and_frames_and_without_its_text(
     def put(*_: Any) -> None:
         raise QuotingError(SECRET) from cause
 
-    monkeypatch.setattr("longhaul.adapters.s3.S3Requests.put", put)
+    monkeypatch.setattr("longhaul.core.requests.S3Requests.put", put)
     log.clear()
     life.send(f"fails-{type(cause).__name__}")
     life.deliver()

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from functions.settle import lambda_handler
-from longhaul.domain import transitions
-from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult, State
-from longhaul.domain.pending import pending_ref
-from longhaul.domain.transitions import Change
+from longhaul.core import transitions
+from longhaul.core.errors import LeaseChangedError
+from longhaul.core.lease import CommittedOutput, Lease, RecordedResult, State
+from longhaul.core.transitions import Change
+from longhaul.outputs.pending import pending_ref
 from tests.builders import BUCKET
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
@@ -247,7 +247,7 @@ def test_commit_between_read_and_write_wins(
             leases.report(transitions.mark_published(row.id, row.attempt.claimed_at))
         return write(leases, change)
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", commit_meanwhile)
+    monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.apply", commit_meanwhile)
     assert settle("exit-1", context) == "SUCCEEDED"
     assert calls == ["RELEASED", "SUCCEEDED"]
 
@@ -267,7 +267,7 @@ def test_output_that_its_runner_published_during_settle_is_valid_without_its_lis
         stack.aws.s3.delete_object(Bucket=BUCKET, Key=pending_ref(row.id))  # as the sweeper does
         return after
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", published_meanwhile)
+    monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.apply", published_meanwhile)
     assert settle("timed-out", context) == "SUCCEEDED"
     assert stack.row().is_finished
     assert stack.messages() == (0, 0)
@@ -281,7 +281,7 @@ def test_settle_raises_when_the_row_keeps_changing(
     def changed(*_: Any) -> None:
         raise LeaseChangedError(stack.row())
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", changed)
+    monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.apply", changed)
     with pytest.raises(RuntimeError, match="keeps changing"):
         settle("exit-1", context)
 

@@ -10,14 +10,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from functions import dispatcher, settle, sweeper
-from longhaul.adapters.publisher import Manifest, PendingOutput
-from longhaul.adapters.sqs import SendError
-from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref
-from longhaul.domain.message import Message
-from longhaul.domain.pending import pending_ref
+from longhaul.core import transitions
+from longhaul.core.lease import CommittedOutput, Lease, Owed, State, emitted_ref
+from longhaul.core.message import Message
+from longhaul.core.queue import SendError
+from longhaul.core.settings import Stage
 from longhaul.operations.cancel import Canceller
-from longhaul.settings import Stage
+from longhaul.outputs.pending import pending_ref
+from longhaul.outputs.publisher import Manifest, PendingOutput
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call
 from tests.builders import BUCKET, body, changed, stage

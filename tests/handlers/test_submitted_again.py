@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain.lease import Lease, State
+from longhaul.core.lease import Lease, State
 from simulation.aws.ecs.tasks import Task
 from tests.handlers.conftest import Stack, deployed
 from tests.handlers.life import Life

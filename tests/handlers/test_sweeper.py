@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from functions.sweeper import lambda_handler
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim
-from longhaul.domain.lease import Lease, State
-from longhaul.ports import RunningTask
+from longhaul.core import transitions
+from longhaul.core.claim import Claim
+from longhaul.core.lease import Lease, State
+from longhaul.core.ports import RunningTask
 from tests.builders import changed
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
@@ -61,7 +61,7 @@ def test_event_of_a_release_does_not_set_the_back_off_again(
     )
     given: list[int] = []
     monkeypatch.setattr(
-        "longhaul.adapters.sqs.SqsQueue.set_visibility", lambda *asked: given.append(asked[-1])
+        "longhaul.core.queue.SqsQueue.set_visibility", lambda *asked: given.append(asked[-1])
     )
 
     assert sweep(context, "released") == {"outcome": "RELEASED"}
@@ -87,7 +87,7 @@ def test_row_that_fails_does_not_block_the_others(
             raise TimeoutError
         return status(self, name)
 
-    monkeypatch.setattr("longhaul.adapters.stepfunctions.SfnExecutions.status", failing)
+    monkeypatch.setattr("longhaul.core.executions.SfnExecutions.status", failing)
     report = sweep(context)
     assert (report["looked_at"], report["started"], report["failed"]) == (2, 1, 1)
 

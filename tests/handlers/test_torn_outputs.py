@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain.errors import TornOutputError
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.poison import MAX_ERRORS
+from longhaul.core.errors import TornOutputError
+from longhaul.core.lease import Lease, State
+from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import BUCKET
 from tests.handlers.conftest import Stack

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from functions import settle, sweeper
-from longhaul.announcing import Announcer
-from longhaul.domain.lease import Lease
-from longhaul.domain.notice import Notice
+from longhaul.core.lease import Lease
+from longhaul.core.settings import Stage
+from longhaul.notices.announcer import Announcer
+from longhaul.notices.notice import Notice
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.tree import TreeCanceller
-from longhaul.settings import Stage
 from simulation.aws.service import ACCOUNT, REGION
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed

@@ -5,15 +5,14 @@ import json
 import pytest
 
 from functions import settle
-from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.request import read_request
+from longhaul.core.lease import Lease, State, shown_state
+from longhaul.core.request import read_request
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.rerun import Rerunner, why_not
 from longhaul.operations.tree import TreeCanceller, progress, unwell
 from longhaul.operations.view import cancelled_as, is_stopped
 from longhaul.operations.wait import Awaited, conflicts
-from longhaul.trees import TreeJob, Trees
+from longhaul.pipelines.trees import TreeJob, Trees
 from tests.builders import body
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed

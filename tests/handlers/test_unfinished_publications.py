@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.publication import LOOK_AGAIN_AFTER
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.outputs.publication import LOOK_AGAIN_AFTER
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.builders import BUCKET
 from tests.handlers.conftest import Stack

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from longhaul.adapters.dynamodb.item import key_of
-from longhaul.domain import transitions
-from longhaul.domain.errors import UnreadableRowError
-from longhaul.domain.lease import RecordedResult, State
-from longhaul.domain.lineage import Group, Lineage
-from longhaul.domain.transitions import Change, Clause
+from longhaul.core import transitions
+from longhaul.core.descent import Group, Lineage
+from longhaul.core.errors import UnreadableRowError
+from longhaul.core.lease import RecordedResult, State
+from longhaul.core.store.item import key_of
+from longhaul.core.transitions import Change, Clause
 from tests.builders import BUCKET, body, changed, stage
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.publication import LOOK_AGAIN_AFTER
+from longhaul.core import transitions
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.outputs.publication import LOOK_AGAIN_AFTER
 from simulation.aws.s3.completion import AT_ONCE, Completion, Meanwhile
 from simulation.aws.service import Answer, Call, Proceed
 from tests.emf import metrics_in

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from longhaul.adapters.secret_values import AwsSecretValues
 from longhaul.cli import stage_secrets
-from longhaul.domain.errors import SecretUnreadableError
-from longhaul.domain.secret_refs import SecretRef
+from longhaul.core.errors import SecretUnreadableError
+from longhaul.core.secret_refs import SecretRef
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.state.store import FOLDER, Store
+from longhaul.runner.secret_values import AwsSecretValues
 from tests.local.support import REGION
 
 if TYPE_CHECKING:

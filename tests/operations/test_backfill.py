@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain.errors import InvalidRequestError
+from longhaul.core.errors import InvalidRequestError
 from longhaul.operations.backfill import MAX_VALUES, Value, documents, over
 
 

@@ -14,8 +14,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError
 
-from longhaul.adapters.dynamodb.reads import BATCH_GET
-from longhaul.adapters.dynamodb.table import creation
 from longhaul.client import (
     AmbiguousJobError,
     Client,
@@ -36,13 +34,15 @@ from longhaul.client import (
     SubmittedJob,
     WaitTimeoutError,
 )
-from longhaul.domain import transitions
-from longhaul.domain.lease import CommittedOutput, Lease, NamedOutput
-from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.request import JobRequest, parse_job_id
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.lease import CommittedOutput, Lease, NamedOutput
+from longhaul.core.request import JobRequest, parse_job_id
+from longhaul.core.settings import VARIABLE
+from longhaul.core.store.reads import BATCH_GET
+from longhaul.core.store.table import creation
+from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.wait import Standing
-from longhaul.settings import VARIABLE
+from longhaul.outputs.manifest import Manifest, ManifestFile
 from longhaul.wiring import Wiring
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import State
+from longhaul.core.history import AttemptRecord
+from longhaul.core.lease import State
+from longhaul.core.settings import TaskSettings, TaskSize
 from longhaul.operations.cost import USUAL, AttemptCost, Prices, cost_of, money, sums
-from longhaul.settings import TaskSettings, TaskSize
 from tests.builders import NOW, changed, record, settings
 from tests.simulation.conformance.in_simulation import play
 from tests.simulation.conformance.scripts import END, End, Script, beat

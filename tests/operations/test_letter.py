@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.dead_letter import Reason
-from longhaul.domain.message import Message
+from longhaul.core.dead_letter import Reason
+from longhaul.core.message import Message
 from longhaul.operations.letter import DeadLetter
 from tests.builders import NOW
 

@@ -10,10 +10,10 @@ import pytest
 
 import longhaul.client
 from longhaul.client import Client, LonghaulError
-from longhaul.domain import transitions
-from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.policy import parse_request
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.policy import parse_request
+from longhaul.core.verdict import OutcomeClass
+from longhaul.outputs.manifest import Manifest, ManifestFile
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL
 from tests.cli.conftest import World
 from tests.layers import ROOT

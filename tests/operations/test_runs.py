@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from longhaul.domain.lineage import Lineage
+from longhaul.core.descent import Lineage
 from longhaul.operations.runs import runs
 from tests.builders import running
 

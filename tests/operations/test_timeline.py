@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import State
+from longhaul.core.history import AttemptRecord
+from longhaul.core.lease import State
 from longhaul.operations.timeline import Lane, lane, outcome, span
 from tests.builders import NOW, changed, planned, record, running
 

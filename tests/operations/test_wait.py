@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import Lease, State
+from longhaul.core.lease import Lease, State
 from longhaul.operations.wait import Awaited, Standing, standing
 from tests.builders import NOW, running
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from botocore.config import Config
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.dynamodb.slots import DynamoSlots
-from longhaul.adapters.dynamodb.table import creation
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim
-from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.claim import Claim
+from longhaul.core.clients import SystemClock
+from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
+from longhaul.core.lease import Lease, State
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.slots import DynamoSlots
+from longhaul.core.store.table import creation
+from longhaul.core.verdict import OutcomeClass
 from tests.builders import NOW, changed, running, stage
 from tests.contract.leases import after, other
 from tests.oracles.engines import Account, Oracles

@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from longhaul.domain.job_kinds import JobKind
+from longhaul.core.job_kinds import JobKind
 from longhaul.job import Job
 from longhaul.runner.spark.sample import SparkSample
 

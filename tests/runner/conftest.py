@@ -16,21 +16,22 @@ from moto import mock_aws
 from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
-from longhaul.adapters.background import Threads
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.dynamodb.table import creation
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.adapters.s3 import S3Requests
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim
-from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.lease import Lease
-from longhaul.domain.message import Message
-from longhaul.domain.request import JobRequest
+from longhaul.core import transitions
+from longhaul.core.background import Threads
+from longhaul.core.claim import Claim
+from longhaul.core.clients import SystemClock
+from longhaul.core.job_kinds import JobKind
+from longhaul.core.lease import Lease
+from longhaul.core.message import Message
+from longhaul.core.request import JobRequest
+from longhaul.core.requests import S3Requests
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.table import creation
 from longhaul.local.moto_repairs import dynamodb_atomic, glue_versions
 from longhaul.local.moto_repairs.patching import Patches
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.effort import ProcessTree
 from longhaul.runner.io.work_area import DiskArea
@@ -40,7 +41,6 @@ from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
-from longhaul.settings import LeaseSettings
 from longhaul.testing import MakeJob
 from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage

@@ -12,19 +12,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, next_attempt
-from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.lease import State
-from longhaul.domain.settlement import after_verdict
-from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
+from longhaul.core import transitions
+from longhaul.core.claim import Claim, next_attempt
+from longhaul.core.job_kinds import JobKind
+from longhaul.core.lease import State
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import after_verdict
+from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.job import Job, Params
 from longhaul.runner.attempt import AttemptRunner, Spark
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import FoundJob, LoadedJob, Run
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.stopping import Stop
-from longhaul.settings import LeaseSettings
 from tests.builders import stage
 
 if TYPE_CHECKING:

@@ -15,18 +15,18 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.iceberg.commits import TablePublisher
-from longhaul.adapters.publisher import S3Publisher
 from longhaul.cli.tables.query import query
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.request import Mode
-from longhaul.domain.tables import TableInput, TablePath
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import TableInput, TablePath
+from longhaul.core.request import Mode
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.operations.tables import TableReader
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.iceberg.commits import TablePublisher
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_destination import TableDestination

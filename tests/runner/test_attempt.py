@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.transitions import Report
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import AttemptId
+from longhaul.core.transitions import Report
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Job
+from longhaul.outputs.manifest import Manifest, ManifestFile
+from longhaul.outputs.publisher import read_manifest
 from tests.builders import BUCKET, settings
 from tests.runner.attempts import CSV, OUTPUT, NoSpark, write_one_row
 from tests.runner.conftest import Cloud, MakeAttempt

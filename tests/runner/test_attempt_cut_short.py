@@ -12,13 +12,13 @@ from botocore.exceptions import ClientError
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain import transitions
-from longhaul.domain.lease import AttemptId, State
-from longhaul.domain.transitions import Report
-from longhaul.domain.verdict import ExitCode, OutcomeClass, by_exit_code
+from longhaul.core import transitions
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import AttemptId, State
+from longhaul.core.transitions import Report
+from longhaul.core.verdict import ExitCode, OutcomeClass, by_exit_code
 from longhaul.job import Job
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner import attempt as attempt_module
 from longhaul.runner.stopping import Stop, StopReason
 from tests.builders import BUCKET

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MANIFEST, Manifest, ManifestFile
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.lease import AttemptId
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Job
+from longhaul.outputs.manifest import MANIFEST, Manifest, ManifestFile
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.stopping import Stop

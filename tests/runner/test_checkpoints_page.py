@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, next_attempt
-from longhaul.domain.request import read_request
-from longhaul.domain.settlement import after_verdict
-from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
+from longhaul.core import transitions
+from longhaul.core.claim import Claim, next_attempt
+from longhaul.core.request import read_request
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import after_verdict
+from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
+from longhaul.outputs.publisher import read_manifest
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.running_job import RunningJob
-from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
 from tests.runner.conftest import Cloud, MakeAttempt

@@ -13,23 +13,23 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.lazy_tables import publisher_of
-from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
 from longhaul.config.stages import StageDeployment
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.policy import parse_request
-from longhaul.domain.results import Results
-from longhaul.domain.tables import TablePath
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.clients import SystemClock
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.places import TablePath
+from longhaul.core.policy import parse_request
+from longhaul.core.results import Results
+from longhaul.core.settings import LeaseSettings, PathPolicy, RuntimeSettings
+from longhaul.core.verdict import ExitCode
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.lazy_tables import publisher_of
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.attempt import Spark
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.stopping import Stop
-from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
 from tests.runner.conftest import Cloud, MakeAttempt

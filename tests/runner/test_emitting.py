@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from longhaul.config.known import known
-from longhaul.domain.lineage import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
-from longhaul.domain.message import MAX_JOB_BYTES
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.descent import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
+from longhaul.core.message import MAX_JOB_BYTES
+from longhaul.core.settings import VARIABLE
+from longhaul.core.verdict import OutcomeClass
 from longhaul.runner import failures
 from longhaul.runner.emitting import MAX_EMITTED_BYTES, EmitError, Emitter
-from longhaul.settings import VARIABLE
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET, running, settings, stage
 from tests.projects import make_project

@@ -6,11 +6,11 @@ import pytest
 from botocore.exceptions import NoCredentialsError, ReadTimeoutError
 from py4j.protocol import Py4JNetworkError
 
-from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, PermanentJobError
-from longhaul.domain.masking import Mask
-from longhaul.domain.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass
+from longhaul.core.errors import InvalidRequestError, LeaseChangedError, PermanentJobError
+from longhaul.core.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass
 from longhaul.runner import failures
 from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.masking import Mask
 from longhaul.runner.spark.deaths import may_be_jvm_death
 from longhaul.runner.spark.local import cause_of_death
 from longhaul.runner.stopping import Stop, StopReason

@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-from longhaul.domain.lease import Lease
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.lease import Lease
+from longhaul.core.settings import VARIABLE, LeaseSettings
+from longhaul.core.verdict import ExitCode
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.wiring import REPORTING
-from longhaul.settings import VARIABLE, LeaseSettings
 from tests.builders import BUCKET, settings
 from tests.layers import DEMO_JOBS
 from tests.patience import DEADLINE_S

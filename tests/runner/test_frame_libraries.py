@@ -12,13 +12,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.lazy_tables import publisher_of
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.tables import TablePath
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.clients import SystemClock
+from longhaul.core.places import TablePath
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.lazy_tables import publisher_of
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.frames import frame_of
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, Params, PermanentJobError
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.work_area import DiskArea

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.lease import AttemptId
+from longhaul.core.lease import AttemptId
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
@@ -35,11 +35,11 @@ from botocore.client import BaseClient
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.domain import transitions
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain.lease import AttemptId
+from longhaul.core.clients import SystemClock
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core import transitions
+from longhaul.outputs.publisher import S3Publisher
+from longhaul.core.lease import AttemptId
 
 bucket, prefix, key, attempt, folder, operation, left, moment = sys.argv[1:]
 left, stock = int(left), BaseClient._make_api_call

@@ -15,6 +15,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
+from longhaul.core.settings import VARIABLE, runtime_settings
 from longhaul.engines.aws_lambda import runner
 from longhaul.engines.aws_lambda.ends import CLOCK_RIGHT_WITHIN, ends_by
 from longhaul.engines.aws_lambda.runner import (
@@ -23,7 +24,6 @@ from longhaul.engines.aws_lambda.runner import (
     NotCleanError,
     adopt_orphans,
 )
-from longhaul.settings import VARIABLE, runtime_settings
 from tests.builders import settings
 
 # It has wheels for Linux alone.

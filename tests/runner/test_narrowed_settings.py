@@ -2,8 +2,8 @@
 
 import pytest
 
-from longhaul.domain.verdict import ExitCode
-from longhaul.settings import PathPolicy
+from longhaul.core.settings import PathPolicy
+from longhaul.core.verdict import ExitCode
 from tests.builders import BUCKET, settings
 from tests.runner.attempts import CSV
 from tests.runner.conftest import Cloud, MakeAttempt

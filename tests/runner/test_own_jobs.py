@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.lease import RecordedResult
-from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.paths import DataPath
-from longhaul.domain.provenance import Writer
-from longhaul.domain.results import Results, read_results
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.lease import RecordedResult
+from longhaul.core.places import DataPath
+from longhaul.core.results import Results, read_results
+from longhaul.core.settings import LeaseSettings, PathPolicy
+from longhaul.core.verdict import ExitCode
+from longhaul.outputs.lineage import Writer
+from longhaul.outputs.manifest import Manifest, ManifestFile
+from longhaul.outputs.publisher import read_manifest
 from longhaul.runner.io.listing import InputListing, staged_at
 from longhaul.runner.loading import MAX_CODE_BYTES
-from longhaul.settings import LeaseSettings, PathPolicy
 from tests.builders import BUCKET, settings
 from tests.patience import DEADLINE_S
 from tests.runner.conftest import Cloud, MakeAttempt

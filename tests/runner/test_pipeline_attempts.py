@@ -4,10 +4,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from longhaul.adapters.s3 import S3Requests
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.requests import S3Requests
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Job
-from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, settings, stage
 from tests.runner.attempts import write_one_row
 from tests.runner.conftest import Cloud, MakeAttempt

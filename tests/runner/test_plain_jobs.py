@@ -16,16 +16,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from longhaul.adapters.background import Threads
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.lazy_tables import publisher_of
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.tables import TablePath
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.background import Threads
+from longhaul.core.clients import SystemClock
+from longhaul.core.job_kinds import JobKind
+from longhaul.core.places import TablePath
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.lazy_tables import publisher_of
+from longhaul.outputs.manifest import Manifest, ManifestFile
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.plain import python

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from longhaul.catalogue import probe
-from longhaul.domain.errors import PermanentJobError
+from longhaul.core.errors import PermanentJobError
 from longhaul.runner.loading import find_job
 from longhaul.testing import MakeJob
 

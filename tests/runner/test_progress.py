@@ -24,10 +24,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from longhaul.adapters.background import Threads
-from longhaul.adapters.clock import SystemClock
-from longhaul.domain.beat import Kill, beaten, decide_beat
-from longhaul.domain.transitions import Report
+from longhaul.core.background import Threads
+from longhaul.core.beat import Kill, beaten, decide_beat
+from longhaul.core.clients import SystemClock
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.transitions import Report
 from longhaul.runner.effort import Effort, ProcessTree
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.resources import Resources, resources
@@ -35,7 +36,6 @@ from longhaul.runner.spark import progress as progress_module
 from longhaul.runner.spark.progress import SparkWatch
 from longhaul.runner.spark.sample import SparkSample, StageCount
 from longhaul.runner.stopping import Stop
-from longhaul.settings import LeaseSettings
 from tests.builders import running
 from tests.forks import exit_code, fork
 from tests.patience import DEADLINE_S

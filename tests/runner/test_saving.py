@@ -14,21 +14,21 @@ from botocore.exceptions import ClientError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from longhaul.adapters.background import Threads
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.adapters.saved_work import S3SavedWork
-from longhaul.domain.lease import AttemptId, Lease, State
-from longhaul.domain.saved import PREFIX, Record, decide_saved, record_ref
-from longhaul.domain.verdict import ExitCode, OutcomeClass
+from longhaul.core.background import Threads
+from longhaul.core.clients import SystemClock
+from longhaul.core.lease import AttemptId, Lease, State
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.verdict import ExitCode, OutcomeClass
 from longhaul.job import Job, PermanentJobError
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.code_digest import code_digest
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.saving import LeaseRecords
 from longhaul.runner.script import ScriptParams, run_script
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s
-from longhaul.settings import LeaseSettings
+from longhaul.saved.record import PREFIX, Record, decide_saved, record_ref
+from longhaul.saved.store import S3SavedWork
 from tests.builders import BUCKET, settings
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import (
@@ -44,7 +44,7 @@ from tests.runner.job_attempts import (
 )
 
 if TYPE_CHECKING:
-    from longhaul.ports import Leases
+    from longhaul.core.ports import Leases
 
 
 @dataclass
@@ -324,7 +324,7 @@ def test_a_record_that_no_attempt_could_read_is_refused(
     store, record = S3SavedWork(cloud.s3, BUCKET), Record(fingerprint="f", spark="3", code="c")
     store.put("first", record)
     assert store.load("first") == record
-    monkeypatch.setattr("longhaul.domain.footprint.MAX_FOOTPRINT", 100)
+    monkeypatch.setattr("longhaul.core.objects.MAX_FOOTPRINT", 100)
     assert store.load("first") is None
     with pytest.raises(PermanentJobError, match="too many files"):
         store.put("second", record)

@@ -8,13 +8,13 @@ import pytest
 from pyiceberg.types import LongType
 from pyspark.sql import DataFrame, SparkSession
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.lazy_tables import publisher_of
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.tables import TablePath
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.clients import SystemClock
+from longhaul.core.places import TablePath
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Job
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.lazy_tables import publisher_of
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from tests.builders import BUCKET
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import Attempts, DiesError, computed, times

@@ -8,9 +8,9 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from longhaul.adapters.secret_values import AwsSecretValues
-from longhaul.domain.errors import SecretUnreadableError
-from longhaul.domain.secret_refs import SecretRef
+from longhaul.core.errors import SecretUnreadableError
+from longhaul.core.secret_refs import SecretRef
+from longhaul.runner.secret_values import AwsSecretValues
 from tests.runner.conftest import Cloud
 
 PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/shop/token"

@@ -19,7 +19,7 @@ from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import ClientError, CredentialRetrievalError
 
 from benchmarks.small_objects import Listed, stager_of
-from longhaul.domain.paths import DataPath
+from longhaul.core.places import DataPath
 from longhaul.runner.io import small_objects, staging
 from longhaul.runner.io.listing import InputListing, Source, digest_of
 from longhaul.runner.io.small_objects import Placed, SmallObjects, address_of

@@ -16,7 +16,7 @@ from longhaul.catalogue import _select_only, sql
 from longhaul.catalogue._select_only import require_select, restricted_session
 from longhaul.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
 from longhaul.catalogue.sql import Params
-from longhaul.domain.errors import PermanentJobError
+from longhaul.core.errors import PermanentJobError
 from tests.local.support import eventually
 from tests.runner.sql_corpus import CALL, CALLS, HARMLESS, PLACES, hostile
 

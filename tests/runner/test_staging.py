@@ -17,10 +17,11 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 from pydantic import ValidationError
 
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.paths import parse_input
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import parse_input
+from longhaul.core.settings import PathPolicy
+from longhaul.outputs.manifest import Manifest, ManifestFile
 from longhaul.runner.io import staging
 from longhaul.runner.io.listing import InputListing, NoInputError, UnnamedFileError
 from longhaul.runner.io.small_objects import SmallObjects
@@ -28,7 +29,6 @@ from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
-from longhaul.settings import PathPolicy
 
 BUCKET = "data"
 POLICY = PathPolicy(data_bucket=BUCKET, input_buckets=("landing",), allow_file=True)

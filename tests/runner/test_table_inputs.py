@@ -39,14 +39,15 @@ from pyiceberg.types import (
 )
 from pyspark.sql import SparkSession
 
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.policy import require_file_readable
-from longhaul.domain.provenance import JOB, marks, origin
-from longhaul.domain.tables import TablePath, input_of
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import TablePath, input_of
+from longhaul.core.policy import require_file_readable
+from longhaul.core.settings import PathPolicy
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.lineage import JOB, marks, origin
 from longhaul.runner.inputs import Inputs
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staged import StagedInput
@@ -54,7 +55,6 @@ from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.transfer import InputChangingError, VanishedError
 from longhaul.runner.stopping import Stop
-from longhaul.settings import PathPolicy
 from tests.builders import BUCKET, settings, stage
 from tests.runner.row_deletes import delete_rows
 

@@ -14,19 +14,19 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call it
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.iceberg.columns import evolve
-from longhaul.adapters.lazy_tables import publisher_of
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.tables import PartitionBy, TablePath
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.clients import SystemClock
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.places import PartitionBy, TablePath
+from longhaul.core.settings import RequestLimits
+from longhaul.core.verdict import ExitCode
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.iceberg.columns import evolve
+from longhaul.outputs.lazy_tables import publisher_of
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.splitting import split
-from longhaul.settings import RequestLimits
 from tests.builders import BUCKET, settings, stage
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.row_deletes import delete_rows

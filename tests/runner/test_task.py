@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.verdict import ExitCode
 from longhaul.engines.fargate import runner
 from longhaul.runner import task
 from longhaul.runner.stopping import Stop, StopReason

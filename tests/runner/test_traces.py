@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.verdict import ExitCode
 from longhaul.runner import json_logs
 from longhaul.runner.spark.session import build_session
 from longhaul.runner.stopping import StopRequestedError

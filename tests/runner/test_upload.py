@@ -14,11 +14,11 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import PendingOutput
-from longhaul.domain.pending import pending_ref
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId
+from longhaul.outputs.manifest import PendingOutput
+from longhaul.outputs.pending import pending_ref
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from longhaul.domain.errors import SecretUnreadableError
-from longhaul.domain.secret_refs import SecretRef
-from longhaul.domain.verdict import ExitCode, OutcomeClass
+from longhaul.core.errors import SecretUnreadableError
+from longhaul.core.secret_refs import SecretRef
+from longhaul.core.settings import JobVariables
+from longhaul.core.verdict import ExitCode, OutcomeClass
 from longhaul.job import Job
 from longhaul.runner import json_logs, masked_output
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.gateway import LateGateway
-from longhaul.settings import JobVariables
 from tests.runner.conftest import Cloud, MakeAttempt
 
 ARN = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
@@ -146,7 +146,7 @@ def test_a_secret_that_cannot_be_read_ends_the_attempt_before_the_job_with_its_n
 # A process whose job prints in every way, and ends in one.
 PRINTS = """
 import ctypes, logging, os, subprocess, sys, threading, time
-from longhaul.domain.masking import Mask
+from longhaul.runner.masking import Mask
 from longhaul.runner import json_logs, stopping
 from longhaul.runner.variables import give_to_process
 
@@ -206,7 +206,7 @@ def test_nothing_that_a_process_or_its_children_print_has_a_secret_or_is_lost(en
 # A line above all that is read at once, and one with a pause within the secret.
 SLOW = """
 import os, time
-from longhaul.domain.masking import Mask
+from longhaul.runner.masking import Mask
 from longhaul.runner.variables import give_to_process
 
 give_to_process({}, Mask({"A": "hunter22 correct horse"}))

@@ -15,9 +15,9 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
+from longhaul.outputs.publisher import read_manifest
 from longhaul.runner.attempt import Spark
 from longhaul.runner.io.written import S3Folder
 from longhaul.runner.on_demand import SparkOnDemand

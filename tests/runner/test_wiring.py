@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 import boto3
 import pytest
 
-from longhaul.adapters.background import Threads
-from longhaul.domain.lease import AttemptId
+from longhaul.core.background import Threads
+from longhaul.core.lease import AttemptId
+from longhaul.core.settings import PathPolicy
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.stopping import Stop
 from longhaul.runner.wiring import put_together, s3_client, tables_from
-from longhaul.settings import PathPolicy
 from tests import builders
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId, folder_name
-from longhaul.domain.manifest import Manifest, ManifestFile, Upload
-from longhaul.domain.paths import DataPath
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId, folder_name
+from longhaul.core.places import DataPath
+from longhaul.outputs.manifest import Manifest, ManifestFile, Upload
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.cluster_staging import reads_alike
 from longhaul.runner.io.listing import InputListing, Source
 from longhaul.runner.io.staged import StagedInput

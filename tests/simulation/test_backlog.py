@@ -2,7 +2,7 @@
 
 import pytest
 
-from longhaul.settings import LeaseSettings
+from longhaul.core.settings import LeaseSettings
 from simulation.aws.sqs.queues import MAX_IN_FLIGHT
 from simulation.worlds.backlog import Backlog
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from longhaul.domain.tables import TablePath
+from longhaul.core.places import TablePath
 from simulation.aws.platform.hosts import Host, raise_error
 from simulation.seen.lake import TableChange
 from simulation.tools.checking import all_hold

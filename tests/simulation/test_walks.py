@@ -36,21 +36,21 @@ def test_a_file_that_was_left_and_is_reached_again_is_a_return() -> None:
             0,
             "functions/dispatcher.py",
             [
-                "longhaul/dispatch.py",
-                "longhaul/adapters/dynamodb/leases.py",
-                "longhaul/domain/claim.py",
-                "longhaul/adapters/stepfunctions.py",
+                "longhaul/core/dispatch.py",
+                "longhaul/core/store/leases.py",
+                "longhaul/core/claim.py",
+                "longhaul/core/executions.py",
             ],
         ),
         (
             1,
             "functions/settle.py",
-            ["longhaul/settle.py", "longhaul/finish.py", "longhaul/adapters/sqs.py"],
+            ["longhaul/core/settle.py", "longhaul/core/finish.py", "longhaul/core/queue.py"],
         ),
         (
             2,
             "longhaul/cli/entry.py",
-            ["longhaul/cli/commands/status.py", "longhaul/adapters/dynamodb/leases.py"],
+            ["longhaul/cli/commands/status.py", "longhaul/core/store/leases.py"],
         ),
     ],
 )

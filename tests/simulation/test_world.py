@@ -11,8 +11,8 @@ from weakref import ref
 
 import pytest
 
-from longhaul import dispatch
-from longhaul.domain.claim import Duplicate, Probe
+from longhaul.core import dispatch
+from longhaul.core.claim import Duplicate, Probe
 from simulation.tools.replay import report
 from simulation.tools.shrink import Shrinker
 from simulation.tools.soak import Progress

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from longhaul.domain.lease import State
+from longhaul.core.lease import State
 from tests.e2e.conftest import Stack
 from tests.layers import ROOT, engine_files
 from tests.slow.containers import (

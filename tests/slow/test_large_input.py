@@ -27,7 +27,7 @@ import boto3
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.stopping import Stop
-from longhaul.domain.paths import DataPath
+from longhaul.core.places import DataPath
 s3 = boto3.client("s3", endpoint_url=sys.argv[1])
 stager = Stager(
     s3, InputListing(s3, "data"), Path(sys.argv[2]), Stop(),

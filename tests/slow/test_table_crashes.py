@@ -19,20 +19,20 @@ import pytest
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg import commits
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.iceberg.commits import TablePublisher
-from longhaul.adapters.publisher import S3Publisher
 from longhaul.cli.tables.query import query
-from longhaul.domain.errors import UploadsGoneError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.request import Mode
-from longhaul.domain.tables import TablePath
+from longhaul.core.clients import SystemClock
+from longhaul.core.errors import UploadsGoneError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import TablePath
+from longhaul.core.request import Mode
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue_versions, s3_uploads
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.operations.tables import TableReader
+from longhaul.outputs.iceberg import commits
+from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.iceberg.commits import TablePublisher
+from longhaul.outputs.publisher import S3Publisher
 from tests.contract.lake import BUCKET, DATABASE, Lake, at_once
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from longhaul.domain.errors import PermanentJobError
+from longhaul.core.errors import PermanentJobError
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.plain import files, types
 from longhaul.runner.plain.frames import ArrowFrame

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.domain import attributes
-from longhaul.domain.attributes import text, theirs_of, with_ours
+from longhaul.core import attributes
+from longhaul.core.attributes import text, theirs_of, with_ours
 
 OURS = {attributes.JOB_ID: "january", attributes.RENEWS: "m-1", attributes.FIRST_SENT: "1"}
 

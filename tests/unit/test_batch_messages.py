@@ -7,12 +7,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.batch import Batch, Messages
-from longhaul.domain.message import JobMessage
-from longhaul.domain.pace import MAX_HIDDEN, Pace, Room, deferrals_s
-from longhaul.metrics import StageMetric
-from longhaul.ports import Depth
-from longhaul.settings import LeaseSettings
+from longhaul.core.batch import Batch, Messages
+from longhaul.core.message import JobMessage
+from longhaul.core.metrics import StageMetric
+from longhaul.core.pace import MAX_HIDDEN, Pace, Room, deferrals_s
+from longhaul.core.ports import Depth
+from longhaul.core.settings import LeaseSettings
 from tests.builders import NOW, message, stage
 from tests.unit.use_cases import alone
 

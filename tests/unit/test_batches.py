@@ -2,7 +2,7 @@
 
 import pytest
 
-from longhaul.domain.message import MAX_BATCH, MAX_BATCH_BYTES, in_batches
+from longhaul.core.message import MAX_BATCH, MAX_BATCH_BYTES, in_batches
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from longhaul.domain.beat import (
+from longhaul.core.beat import (
     BEATS_KEPT,
     Beat,
     End,
@@ -19,8 +19,8 @@ from longhaul.domain.beat import (
     report_overdue_s,
     report_wait_s,
 )
-from longhaul.domain.lease import Lease
-from longhaul.settings import LeaseSettings
+from longhaul.core.lease import Lease
+from longhaul.core.settings import LeaseSettings
 from tests.builders import NOW, changed, running
 
 ATTEMPT = running().id

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.claim import (
+from longhaul.core.claim import (
     Cancelled,
     CancelWaiting,
     Claim,
@@ -19,11 +19,11 @@ from longhaul.domain.claim import (
     adopted,
     decide_claim,
 )
-from longhaul.domain.lease import DeadRun, Lease, Owed, State
-from longhaul.domain.lineage import Lineage
-from longhaul.domain.message import JobMessage
-from longhaul.domain.request import JobRequest
-from longhaul.settings import LeaseSettings
+from longhaul.core.descent import Lineage
+from longhaul.core.lease import DeadRun, Lease, Owed, State
+from longhaul.core.message import JobMessage
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import LeaseSettings
 from tests.builders import BODY, NOW, changed, message, running, stage
 
 LATER = NOW + timedelta(minutes=10)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.claim import (
+from longhaul.core.claim import (
     Claim,
     Duplicate,
     Postpone,
@@ -20,13 +20,13 @@ from longhaul.domain.claim import (
     next_attempt,
     seen,
 )
-from longhaul.domain.dead_letter import reason_of
-from longhaul.domain.lease import Lease, Receive, State
-from longhaul.domain.lineage import Lineage
-from longhaul.domain.request import JobRequest
-from longhaul.domain.settlement import after_verdict
-from longhaul.domain.verdict import OutcomeClass, Verdict
-from longhaul.settings import LeaseSettings
+from longhaul.core.dead_letter import reason_of
+from longhaul.core.descent import Lineage
+from longhaul.core.lease import Lease, Receive, State
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import after_verdict
+from longhaul.core.verdict import OutcomeClass, Verdict
 from tests.builders import BODY, NOW, changed, message, running, stage
 
 TIMING = LeaseSettings()

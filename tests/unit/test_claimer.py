@@ -7,16 +7,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.batch import Batch, Guard
-from longhaul.claiming import Claimer
-from longhaul.dispatch import Dispatcher
-from longhaul.domain.claim import Claim, new_run, next_attempt
-from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.message import JobMessage
-from longhaul.domain.pace import Room
-from longhaul.ports import Rows
-from longhaul.settings import LeaseSettings
+from longhaul.core.batch import Batch, Guard
+from longhaul.core.claim import Claim, new_run, next_attempt
+from longhaul.core.dispatch import Dispatcher
+from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
+from longhaul.core.lease import Lease, State
+from longhaul.core.message import JobMessage
+from longhaul.core.pace import Room
+from longhaul.core.ports import Rows
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.slots import Claimer
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, changed, message, running, stage
 from tests.unit.use_cases import alone

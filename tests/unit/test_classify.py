@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.classify import classify
-from longhaul.domain.lease import Lease, RecordedResult
-from longhaul.domain.verdict import Evidence, OutcomeClass
+from longhaul.core.lease import Lease, RecordedResult
+from longhaul.core.settlement import classify
+from longhaul.core.verdict import Evidence, OutcomeClass
 from longhaul.runner.reporting import Phase
 from tests.builders import NOW, OUTPUT, changed, running
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from longhaul.adapters.clock import SystemClock
+from longhaul.core.clients import SystemClock
 
 
 def test_the_time_is_aware_utc_in_whole_milliseconds_as_rows_keep_it() -> None:

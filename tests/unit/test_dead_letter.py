@@ -2,8 +2,8 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from longhaul.domain.dead_letter import Reason, dead_letter, reason_of, refusal
-from longhaul.domain.message import Message
+from longhaul.core.dead_letter import Reason, dead_letter, reason_of, refusal
+from longhaul.core.message import Message
 from tests.builders import NOW, changed, running
 
 REASON = Reason(

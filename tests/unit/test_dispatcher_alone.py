@@ -8,13 +8,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.adapters.background import Threads
-from longhaul.batch import Batch, Guard
-from longhaul.dispatch import Dispatcher
-from longhaul.domain.claim import CancelWaiting, Claim, Finish
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.message import Delivery, Message
-from longhaul.ports import Rows
+from longhaul.core.background import Threads
+from longhaul.core.batch import Batch, Guard
+from longhaul.core.claim import CancelWaiting, Claim, Finish
+from longhaul.core.dispatch import Dispatcher
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.message import Delivery, Message
+from longhaul.core.ports import Rows
 from tests.builders import NOW, message, running, stage
 from tests.unit.use_cases import alone
 
@@ -44,10 +44,10 @@ def decided(found: Dispatcher, decision: object) -> list[str]:
     decisions = iter([decision])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "longhaul.dispatch.decide_claim",
+            "longhaul.core.dispatch.decide_claim",
             lambda row, *_: next(decisions, None) if row else None,
         )
-        patch.setattr("longhaul.dispatch.read", lambda *_: message())
+        patch.setattr("longhaul.core.dispatch.read", lambda *_: message())
         return found.dispatch(stage(), [delivery("{}")])
 
 
@@ -118,8 +118,8 @@ def test_nothing_slow_begins_when_the_batch_is_over(ends_at: datetime, *, is_don
     finisher.finish.return_value = replace(ENDED, owed=())
     found = dispatcher(ENDED, finisher=finisher)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.dispatch.read", lambda *_: message())
-        patch.setattr("longhaul.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
+        patch.setattr("longhaul.core.dispatch.read", lambda *_: message())
+        patch.setattr("longhaul.core.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
         found.dispatch(stage(), [delivery("{}")], ends_at)
     assert finisher.finish.called is is_done
 
@@ -142,8 +142,8 @@ def test_of_jobs_that_ended_one_at_a_time_is_finished() -> None:
     sent = [replace(message(), message_id=f"m-{n}", key=f"main#{n}") for n in range(4)]
     messages = iter(sent)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.dispatch.read", lambda *_: next(messages))
-        patch.setattr("longhaul.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
+        patch.setattr("longhaul.core.dispatch.read", lambda *_: next(messages))
+        patch.setattr("longhaul.core.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
         deliveries = [replace(delivery("{}"), message_id=each.message_id) for each in sent]
         assert found.dispatch(stage(), deliveries) == []
     assert (finisher.finish.call_count, most) == (4, 1)
@@ -165,7 +165,7 @@ def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:
 
     claimer.first.side_effect = first
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.dispatch.read", lambda *_: message())
-        patch.setattr("longhaul.dispatch.decide_claim", lambda *_: next(decisions))
+        patch.setattr("longhaul.core.dispatch.read", lambda *_: message())
+        patch.setattr("longhaul.core.dispatch.decide_claim", lambda *_: next(decisions))
         found.dispatch(stage(), [delivery("{}")])
     assert rooms[1:] == [slots.room.return_value]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.domain.durations import format_duration, parse_duration_s
+from longhaul.core.durations import format_duration, parse_duration_s
 
 
 @pytest.mark.parametrize(

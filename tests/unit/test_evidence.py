@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.classify import classify
-from longhaul.domain.lease import RecordedResult
-from longhaul.domain.verdict import Evidence, OutcomeClass
+from longhaul.core.lease import RecordedResult
+from longhaul.core.settlement import classify
+from longhaul.core.verdict import Evidence, OutcomeClass
 from longhaul.engines.fargate.tasks import _evidence_of
 from tests.builders import NOW, changed, running
 

@@ -7,13 +7,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.domain.errors import LeaseChangedError, VoidCommitError
-from longhaul.domain.follow_ons import FollowOn
-from longhaul.domain.lease import CommittedOutput, Lease, Owed, State
-from longhaul.domain.message import Message
-from longhaul.domain.results import Results
-from longhaul.finish import Finisher
-from longhaul.metrics import dimension
+from longhaul.core.errors import LeaseChangedError, VoidCommitError
+from longhaul.core.finish import Finisher
+from longhaul.core.lease import CommittedOutput, Lease, Owed, State
+from longhaul.core.message import Message
+from longhaul.core.metrics import dimension
+from longhaul.core.results import Results
+from longhaul.pipelines.follow_ons import FollowOn
 from tests.builders import NOW, changed, running, stage
 from tests.unit.use_cases import alone
 
@@ -134,7 +134,7 @@ def test_a_job_whose_output_or_follow_ons_can_never_be_is_dead(owed: Owed) -> No
     found = finisher(giving_up=giving_up, publication=publication, requests=requests)
     following = Mock(side_effect=ValueError)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.finish.follow_ons", following)
+        patch.setattr("longhaul.core.finish.follow_ons", following)
         assert found.finish(row) is dead
 
 
@@ -145,7 +145,7 @@ def follow(queue: Mock, row: Lease, **parts: Any) -> None:
     requests = Mock()
     requests.get.return_value = Message("{}", {}, "a-group")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.finish.follow_ons", given)
+        patch.setattr("longhaul.core.finish.follow_ons", given)
         finisher(queue=queue, requests=requests, **parts).finish(row)
 
 

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.follow_ons import (
+from longhaul.core.descent import MAX_GROUP, Group, Lineage, child_id
+from longhaul.core.lease import CommittedOutput, Lease
+from longhaul.core.policy import parse_request
+from longhaul.core.request import read_request
+from longhaul.core.settings import FollowOnSettings, RuntimeSettings
+from longhaul.pipelines.follow_ons import (
     FollowOn,
     Join,
     body_at_most,
@@ -15,11 +20,6 @@ from longhaul.domain.follow_ons import (
     with_output,
     with_stored,
 )
-from longhaul.domain.lease import CommittedOutput, Lease
-from longhaul.domain.lineage import MAX_GROUP, Group, Lineage, child_id
-from longhaul.domain.policy import parse_request
-from longhaul.domain.request import read_request
-from longhaul.settings import FollowOnSettings, RuntimeSettings
 from tests.builders import BUCKET, changed, running, settings, stage
 
 STAGES = (

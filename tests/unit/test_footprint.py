@@ -5,15 +5,15 @@ import tracemalloc
 
 import pytest
 
-from longhaul.domain.footprint import (
+from longhaul.core.lease import AttemptId
+from longhaul.core.objects import (
     MAX_BYTES,
     MAX_DECODED_BYTES,
     MAX_FOOTPRINT,
     footprint,
     is_readable,
 )
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import (
+from longhaul.outputs.manifest import (
     MAX_FILES,
     Manifest,
     ManifestFile,

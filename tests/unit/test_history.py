@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.domain import history
-from longhaul.domain.claim import cancelled_before_claim
-from longhaul.domain.history import KEPT, ended, latest, log_stream, remembered
-from longhaul.domain.lease import AttemptId, State
+from longhaul.core import history
+from longhaul.core.claim import cancelled_before_claim
+from longhaul.core.history import KEPT, ended, latest, log_stream, remembered
+from longhaul.core.lease import AttemptId, State
 from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.emr_serverless.ends import (
     attempt_of,

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from longhaul.domain.job_kinds import JobKind, SignatureError, kind_of
+from longhaul.core.job_kinds import JobKind, SignatureError, kind_of
 
 
 def kind(text: str) -> JobKind:

@@ -7,9 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import Lease, State
-from longhaul.heartbeat import Heartbeat
+from longhaul.core.errors import LeaseChangedError
+from longhaul.core.heartbeat import Heartbeat
+from longhaul.core.lease import Lease, State
 from tests.builders import NOW, changed, running
 from tests.unit.use_cases import alone
 

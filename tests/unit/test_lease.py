@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.claim import cancelled_before_claim, next_attempt
-from longhaul.domain.lease import (
+from longhaul.core.claim import cancelled_before_claim, next_attempt
+from longhaul.core.descent import Lineage
+from longhaul.core.lease import (
     Attempt,
     AttemptId,
     CommittedOutput,
@@ -26,11 +27,9 @@ from longhaul.domain.lease import (
     request_ref,
     with_handle,
 )
-from longhaul.domain.lineage import Lineage
-from longhaul.domain.outcome import reopened
-from longhaul.domain.settlement import after_verdict
-from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
-from longhaul.settings import LeaseSettings
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import after_verdict, reopened
+from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
 from tests.builders import NOW, changed, planned, running, stage
 
 LATER = NOW + timedelta(hours=1)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.beat import Beat, End, Extend, HandOver, Kill, decide_beat
-from longhaul.domain.claim import (
+from longhaul.core.beat import Beat, End, Extend, HandOver, Kill, decide_beat
+from longhaul.core.claim import (
     Cancelled,
     CancelWaiting,
     Claim,
@@ -24,12 +24,12 @@ from longhaul.domain.claim import (
     cancelled_before_claim,
     decide_claim,
 )
-from longhaul.domain.lease import CommittedOutput, DeadRun, Lease, Owed, State
-from longhaul.domain.lineage import Lineage
-from longhaul.domain.message import Again, JobMessage
-from longhaul.domain.pending import decide_pending
-from longhaul.domain.request import JobRequest
-from longhaul.settings import LeaseSettings
+from longhaul.core.descent import Lineage
+from longhaul.core.lease import CommittedOutput, DeadRun, Lease, Owed, State
+from longhaul.core.message import Again, JobMessage
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import LeaseSettings
+from longhaul.outputs.pending import decide_pending
 from tests.builders import BODY, NOW, changed, message, running, stage
 from tests.lease_page import table
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from longhaul.domain.lease import CommittedOutput, Lease, State, job_key, joined_ref
-from longhaul.domain.lineage import (
+from longhaul.core.descent import (
     MAX_DEPTH,
     MAX_FAMILY,
     Group,
@@ -16,7 +15,8 @@ from longhaul.domain.lineage import (
     fan_out_problem,
     is_child_id,
 )
-from longhaul.domain.lineage_proof import is_child, is_noted
+from longhaul.core.lease import CommittedOutput, Lease, State, job_key, joined_ref
+from longhaul.pipelines.descent_check import is_child, is_noted
 from tests.builders import changed, running, stage
 
 CLEAN = stage(name="clean")

@@ -5,8 +5,8 @@ import logging
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.log_format import LogFormat
-from longhaul.domain.errors import LonghaulError
+from longhaul.core.errors import LonghaulError
+from longhaul.core.log_format import LogFormat
 
 SECRET = "the value of a message"
 

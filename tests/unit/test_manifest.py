@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from longhaul.domain.footprint import MAX_BYTES
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import (
+from longhaul.core.lease import AttemptId
+from longhaul.core.objects import MAX_BYTES
+from longhaul.core.request import Mode
+from longhaul.outputs.manifest import (
     MAIN,
     MANIFEST,
     MAX_FILES,
@@ -22,7 +23,6 @@ from longhaul.domain.manifest import (
     decide_switch,
     merged,
 )
-from longhaul.domain.request import Mode
 
 FOREIGN = '"etag-of-another-tool"'
 OURS = '"etag"'

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.domain.masking import LEAST, Mask
+from longhaul.runner.masking import LEAST, Mask
 
 PASSWORD = 'p"4s/s w0rd+é'
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n9w0BAQEFAASCBKcwggSj\n"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain import attributes
-from longhaul.domain.attributes import text
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.message import (
+from longhaul.core import attributes
+from longhaul.core.attributes import text
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.message import (
     MAX_DEAD_LETTER_BYTES,
     MAX_JOB_BYTES,
     Delivery,
@@ -24,7 +24,7 @@ from longhaul.domain.message import (
     size_problem,
     weight_of,
 )
-from longhaul.settings import LeaseSettings
+from longhaul.core.settings import LeaseSettings
 from tests.builders import NOW, body, message, stage
 
 TIMING = LeaseSettings()

@@ -5,9 +5,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.batch import Batch, Guard
-from longhaul.domain.dead_letter import Reason
-from longhaul.domain.lease import Lease, State
+from longhaul.core.batch import Batch, Guard
+from longhaul.core.dead_letter import Reason
+from longhaul.core.lease import Lease, State
 from tests.builders import message, running, stage
 from tests.unit.use_cases import alone
 

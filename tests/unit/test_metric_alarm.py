@@ -2,9 +2,9 @@
 
 import pytest
 
-from longhaul.adapters.emf import EmfMetrics
 from longhaul.config.metric_alarm import Watched, watched
 from longhaul.config.stages import StageDeployment
+from longhaul.core.emf import EmfMetrics
 from tests.emf import Datum, metrics_in
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain import notice
-from longhaul.domain.backfill import Backfill
-from longhaul.domain.dead_letter import refusal
-from longhaul.domain.lease import CommittedOutput, NamedOutput, State, key_hash
-from longhaul.domain.results import Results
-from longhaul.domain.tree_end import TreeEnd, Unwell
+from longhaul.core.dead_letter import refusal
+from longhaul.core.lease import CommittedOutput, NamedOutput, State, key_hash
+from longhaul.core.results import Results
+from longhaul.core.tree_end import TreeEnd, Unwell
+from longhaul.notices import notice
+from longhaul.pipelines.backfill import Backfill
 from tests.builders import NOW, running
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, NamedOutput, State
-from longhaul.domain.openlineage import PRODUCER, Place, run_events
-from longhaul.domain.provenance import InputRead, Origin, Writer, origin, requested
-from longhaul.domain.results import Results
+from longhaul.core.lease import AttemptId, CommittedOutput, Lease, NamedOutput, State
+from longhaul.core.results import Results
+from longhaul.notices.openlineage import PRODUCER, Place, run_events
+from longhaul.outputs.lineage import InputRead, Origin, Writer, origin, requested
 from tests.builders import NOW, running
 
 PLACE = Place.of("arn:aws:states:eu-central-1:123456789012:stateMachine:Longhaul", "Longhaul")

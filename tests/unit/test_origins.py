@@ -1,7 +1,7 @@
 """Which outputs of jobs an input was, as the manifests that were followed say."""
 
-from longhaul.domain.manifest import Manifest
-from longhaul.domain.tables import InputPath, input_of
+from longhaul.core.places import InputPath, input_of
+from longhaul.outputs.manifest import Manifest
 from longhaul.runner.inputs import Inputs
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staged import StagedInput

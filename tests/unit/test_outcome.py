@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from longhaul.domain.lease import Owed, State
-from longhaul.domain.outcome import cancel_waiting, noted_gone, struck
+from longhaul.core.lease import Owed, State
+from longhaul.core.settlement import cancel_waiting, noted_gone, struck
 from tests.builders import NOW, OUTPUT, running
 
 

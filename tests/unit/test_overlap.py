@@ -1,11 +1,11 @@
-"""Where an output must not go: `longhaul.domain.overlap`, as the policy applies it."""
+"""Where an output must not go: `longhaul.core.policy`, as the policy applies it."""
 
 import pytest
 
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.policy import check_policy
-from longhaul.domain.request import JobRequest
-from longhaul.settings import PathPolicy
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.policy import check_policy
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import PathPolicy
 from tests.builders import BODY, BUCKET, settings
 
 S3 = f"s3://{BUCKET}/"

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from longhaul.domain.pace import UNPACED, Pace, Room, StartRate, deferrals_s
-from longhaul.settings import LeaseSettings
+from longhaul.core.pace import UNPACED, Pace, Room, StartRate, deferrals_s
+from longhaul.core.settings import LeaseSettings
 from tests.builders import NOW
 
 TIMING = LeaseSettings()

@@ -146,6 +146,6 @@ def test_every_pattern_that_a_module_compiles_is_tried() -> None:
     found = {str(each.id).partition(":")[0] for each in patterns()}
     assert {
         "longhaul/runner/failures.py",
-        "longhaul/domain/verdict.py",
-        "longhaul/domain/masking.py",
+        "longhaul/core/verdict.py",
+        "longhaul/runner/masking.py",
     } <= found

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.domain.lease import AttemptId, State, job_key
-from longhaul.domain.manifest import PendingOutput
-from longhaul.domain.pending import attempt_of, decide_pending, is_own, pending_ref
-from longhaul.domain.tables import PendingTable
-from longhaul.settings import LeaseSettings
+from longhaul.core.lease import AttemptId, State, job_key
+from longhaul.core.places import PendingTable
+from longhaul.core.settings import LeaseSettings
+from longhaul.outputs.manifest import PendingOutput
+from longhaul.outputs.pending import attempt_of, decide_pending, is_own, pending_ref
 from tests.builders import NOW, changed, running
 
 KEYS = st.builds(

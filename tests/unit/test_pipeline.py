@@ -10,13 +10,13 @@ from pydantic import ValidationError
 from longhaul.config.rules import problems
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment
-from longhaul.domain.follow_ons import follow_ons, groups_behind, joined, replaced, with_joins
-from longhaul.domain.lease import CommittedOutput, Lease, State
-from longhaul.domain.lineage import Lineage
-from longhaul.domain.lineage_proof import is_child, is_noted
-from longhaul.domain.pipeline import Pipeline
-from longhaul.domain.request import read_request
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.core.descent import Lineage
+from longhaul.core.lease import CommittedOutput, Lease, State
+from longhaul.core.request import read_request
+from longhaul.core.settings import RuntimeSettings, Stage
+from longhaul.pipelines.descent_check import is_child, is_noted
+from longhaul.pipelines.follow_ons import follow_ons, groups_behind, joined, replaced, with_joins
+from longhaul.pipelines.pipeline import Pipeline
 from tests.builders import changed, running, settings, stage
 
 BY_DATE = (

@@ -2,8 +2,11 @@
 
 import pytest
 
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import (
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import DataPath, has_controls, parse_input, parse_job, parse_output
+from longhaul.core.request import name_of
+from longhaul.core.settings import PathPolicy
+from longhaul.outputs.manifest import (
     MAIN,
     Manifest,
     ManifestFile,
@@ -12,10 +15,7 @@ from longhaul.domain.manifest import (
     is_of_earlier_run,
     merged,
 )
-from longhaul.domain.manifest import carries_token as has_token
-from longhaul.domain.paths import DataPath, has_controls, parse_input, parse_job, parse_output
-from longhaul.domain.request import name_of
-from longhaul.settings import PathPolicy
+from longhaul.outputs.manifest import carries_token as has_token
 
 POLICY = PathPolicy(
     data_bucket="data", input_buckets=("landing",), output_buckets=("lake",), allow_file=True
@@ -61,7 +61,7 @@ def test_files_of_tables_are_no_input(key: str) -> None:
 
 def test_a_plain_path_costs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compile each of a message's 5,000 inputs would take seconds of the dispatcher."""
-    monkeypatch.delattr("longhaul.domain.paths.translate")
+    monkeypatch.delattr("longhaul.core.places.translate")
     monkeypatch.delattr("fnmatch.translate")
     policy = POLICY.model_copy(update={"table_databases": ("db",)})
     assert parse_input("s3://data/tables-of/x", policy).key == "tables-of/x"

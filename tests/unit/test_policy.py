@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.policy import parse_request
-from longhaul.settings import PathPolicy, RequestLimits, RuntimeSettings
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.policy import parse_request
+from longhaul.core.settings import PathPolicy, RequestLimits, RuntimeSettings
 from tests.builders import BUCKET, body, settings, stage
 
 CODE = "s3://their-code/production/"

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import Manifest, ManifestFile, PendingOutput, merged
-from longhaul.domain.provenance import (
+from longhaul.core.lease import AttemptId
+from longhaul.core.settings import Mode
+from longhaul.outputs.lineage import (
     ATTEMPT,
     INPUTS,
     JOB,
@@ -25,7 +25,7 @@ from longhaul.domain.provenance import (
     origin_in,
     results_in,
 )
-from longhaul.settings import Mode
+from longhaul.outputs.manifest import Manifest, ManifestFile, PendingOutput, merged
 
 AT = datetime(2026, 10, 7, 5, tzinfo=UTC)
 RUN_AT = 1767323045000

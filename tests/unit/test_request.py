@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.policy import parse_request
-from longhaul.domain.request import JobRequest, parse_job_id, read_request, sent_again
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.policy import parse_request
+from longhaul.core.request import JobRequest, parse_job_id, read_request, sent_again
+from longhaul.core.settings import EmrApplication, PathPolicy
 from longhaul.operations.submit import new_ids
-from longhaul.settings import EmrApplication, PathPolicy
 from tests.builders import BUCKET, NOW, body, settings, stage
 
 

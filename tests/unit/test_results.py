@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.adapters.dynamodb import item as items
-from longhaul.domain.history import latest
-from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.outcome import reopened
-from longhaul.domain.results import (
+from longhaul.core.history import latest
+from longhaul.core.lease import CommittedOutput, State
+from longhaul.core.results import (
     MAX_DATASETS,
     MAX_METRICS,
     MAX_RESULT_BYTES,
@@ -23,8 +21,10 @@ from longhaul.domain.results import (
     read_results,
     results,
 )
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import reopened
+from longhaul.core.store import item as items
 from longhaul.operations.view import results_record
-from longhaul.settings import LeaseSettings
 from tests.builders import NOW, running
 
 FOUND = Results({"days": [1, 2]}, None, {".": 1_200, "daily": 31}, {"bad_rows": 12, "share": 0.25})

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.domain.claim import cancelled_before_claim, new_run
-from longhaul.domain.dead_letter import reason_of
-from longhaul.domain.paths import DataPath
-from longhaul.domain.request import JobRequest
-from longhaul.domain.verdict import MAX_ERROR_CHARS, shorten
-from longhaul.settings import LeaseSettings
+from longhaul.core.claim import cancelled_before_claim, new_run
+from longhaul.core.dead_letter import reason_of
+from longhaul.core.places import DataPath
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.verdict import MAX_ERROR_CHARS, shorten
 from tests.builders import BODY, NOW, changed, message, running, stage
 
 GRACE = timedelta(seconds=60)

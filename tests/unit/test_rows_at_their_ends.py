@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.claim import Claim, claim_without_message
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.poison import IN_A_ROW, MAX_ERRORS, explained, given_up
-from longhaul.domain.removed_stage import ended, without_retry
-from longhaul.domain.verdict import OutcomeClass, Verdict
-from longhaul.settings import LeaseSettings
+from longhaul.core.claim import Claim, claim_without_message
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import IN_A_ROW, MAX_ERRORS, ended, explained, given_up, without_retry
+from longhaul.core.verdict import OutcomeClass, Verdict
 from tests.builders import NOW, changed, planned, running
 
 TIMING = LeaseSettings()

@@ -11,12 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from longhaul.domain.claim import Claim, decide_claim, new_run, next_attempt
-from longhaul.domain.dead_letter import Reason
-from longhaul.domain.lease import AttemptId, Lease, Owed, State, job_key
-from longhaul.domain.message import Message
-from longhaul.domain.request import JobRequest, read_request
-from longhaul.domain.saved import (
+from longhaul.core.claim import Claim, decide_claim, new_run, next_attempt
+from longhaul.core.dead_letter import Reason
+from longhaul.core.lease import AttemptId, Lease, Owed, State, job_key
+from longhaul.core.message import Message
+from longhaul.core.request import JobRequest, read_request
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import MAX_RESUMPTIONS, after_verdict
+from longhaul.core.verdict import OutcomeClass, Verdict
+from longhaul.operations.letter import DeadLetter, redriven
+from longhaul.saved.record import (
     CHECKPOINTS,
     KEPT_FOR_REDRIVE,
     FolderFile,
@@ -35,10 +39,6 @@ from longhaul.domain.saved import (
     record_ref,
     why_not,
 )
-from longhaul.domain.settlement import MAX_RESUMPTIONS, after_verdict
-from longhaul.domain.verdict import OutcomeClass, Verdict
-from longhaul.operations.letter import DeadLetter, redriven
-from longhaul.settings import LeaseSettings
 from tests.builders import BODY, NOW, changed, message, running, stage
 
 KEYS = st.builds(

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain import transitions
-from longhaul.domain.claim import new_run, next_attempt
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.saved import decide_saved
-from longhaul.domain.settlement import MAX_RESUMPTIONS, after_verdict
-from longhaul.domain.transitions import Clause
-from longhaul.domain.verdict import OutcomeClass, Verdict
+from longhaul.core import transitions
+from longhaul.core.claim import new_run, next_attempt
+from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import MAX_RESUMPTIONS, after_verdict
+from longhaul.core.transitions import Clause
+from longhaul.core.verdict import OutcomeClass, Verdict
 from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S, SIZE
-from longhaul.settings import LeaseSettings
+from longhaul.saved.record import decide_saved
 from tests.builders import NOW, changed, message, running, stage
 from tests.lease_page import table
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.cdk_context import read
-from longhaul.domain.secret_refs import SecretRef
+from longhaul.core.secret_refs import SecretRef
 
 SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:shop/db-AbCd12"
 PARAMETER = "arn:aws:ssm:eu-central-1:123456789012:parameter/shop/db/password"

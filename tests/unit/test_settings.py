@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from longhaul.settings import VARIABLE, RuntimeSettings, runtime_settings
+from longhaul.core.settings import VARIABLE, RuntimeSettings, runtime_settings
 from tests.builders import settings
 
 SETTINGS: Final = settings()

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.lease import Lease, Owed, RecordedResult, State
-from longhaul.domain.lineage import Group, Lineage
-from longhaul.domain.settlement import Settlement, decide_settle, why_stop
-from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask
-from longhaul.settings import RequestLimits, RuntimeSettings, TaskSettings, TaskSize
+from longhaul.core.descent import Group, Lineage
+from longhaul.core.lease import Lease, Owed, RecordedResult, State
+from longhaul.core.settings import RequestLimits, RuntimeSettings, TaskSettings, TaskSize
+from longhaul.core.settlement import Settlement, decide_settle, why_stop
+from longhaul.core.verdict import Evidence, OutcomeClass, StoppedTask
 from tests.builders import NOW, OUTPUT, changed, running, settings, stage
 from tests.layers import ROOT
 from tests.lease_page import table

@@ -6,9 +6,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.verdict import Evidence
-from longhaul.settle import Settler
+from longhaul.core.lease import Lease, State
+from longhaul.core.settle import Settler
+from longhaul.core.verdict import Evidence
 from tests.builders import NOW, running
 from tests.unit.use_cases import alone
 

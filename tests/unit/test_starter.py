@@ -5,12 +5,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.batch import Batch, Closed
-from longhaul.domain.claim import Claim
-from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.pace import Pace
-from longhaul.starting import Starter
+from longhaul.core.batch import Batch, Closed, Starter
+from longhaul.core.claim import Claim
+from longhaul.core.errors import LeaseChangedError
+from longhaul.core.lease import Lease, State
+from longhaul.core.pace import Pace
 from tests.builders import NOW, changed, message, running, stage
 from tests.unit.use_cases import alone
 

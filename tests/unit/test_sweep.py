@@ -8,13 +8,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import AttemptId, Lease, Owed, State
-from longhaul.domain.message import Message, renewal
-from longhaul.metrics import StageMetric
-from longhaul.ports import Depth, Rows, RunningTask
-from longhaul.settings import LeaseSettings
-from longhaul.sweep import Sweeper, SweepReport
+from longhaul.core.errors import LeaseChangedError
+from longhaul.core.lease import AttemptId, Lease, Owed, State
+from longhaul.core.message import Message, renewal
+from longhaul.core.metrics import StageMetric
+from longhaul.core.ports import Depth, Rows, RunningTask
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.sweep import Sweeper, SweepReport
 from tests.builders import NOW, changed, running, stage
 from tests.unit.use_cases import alone
 

@@ -18,8 +18,8 @@ from pyiceberg.table.delete_file_index import PATH_FIELD_ID
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.typedef import Record
 
-from longhaul.adapters.iceberg.catalog import OccupiedError
-from longhaul.adapters.iceberg.history import (
+from longhaul.outputs.iceberg.catalog import OccupiedError
+from longhaul.outputs.iceberg.history import (
     MODE,
     PUBLISHED,
     TOKEN,

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.manifest import PendingOutput
-from longhaul.domain.paths import DataPath, parse_output
-from longhaul.domain.policy import parse_request
-from longhaul.domain.tables import (
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.places import (
     MAX_STATISTICS,
     ColumnStatistics,
+    DataPath,
     PartitionBy,
     PendingTable,
     TableFile,
@@ -19,11 +17,14 @@ from longhaul.domain.tables import (
     TablePath,
     column_of,
     input_of,
+    parse_output,
     parse_table,
     parse_table_input,
     place_of,
 )
-from longhaul.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings
+from longhaul.core.policy import parse_request
+from longhaul.core.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings
+from longhaul.outputs.manifest import PendingOutput
 from tests.builders import BUCKET, body, settings, stage
 
 FLIGHTS = TablePath("longhaul", "flights")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.domain.labels import tag_value
+from longhaul.core.request import tag_value
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,15 @@ from typing import Any
 import botocore.session
 import pytest
 
-from longhaul.adapters.tasks import AllTasks
-from longhaul.domain.claim import new_run
-from longhaul.domain.classify import classify as classify_evidence
-from longhaul.domain.classify import with_task
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import AttemptId, Lease
-from longhaul.domain.policy import parse_request
-from longhaul.domain.request import read_request
-from longhaul.domain.settlement import after_verdict, without_tiny
-from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
+from longhaul.core.claim import new_run
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.lease import AttemptId, Lease
+from longhaul.core.policy import parse_request
+from longhaul.core.request import read_request
+from longhaul.core.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
+from longhaul.core.settlement import after_verdict, with_task, without_tiny
+from longhaul.core.settlement import classify as classify_evidence
+from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.engines.aws_lambda.ends import (
     LAMBDA,
     MAX_RUN_S,
@@ -30,7 +29,7 @@ from longhaul.engines.aws_lambda.ends import (
     request_id,
 )
 from longhaul.engines.aws_lambda.tasks import Invocations
-from longhaul.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
+from longhaul.engines.tasks import AllTasks
 from tests.builders import NOW, body, changed, message, settings, stage
 
 TINY = TaskSize(cpu=1741, memory_mib=3008, disk_gib=8)

@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from longhaul.adapters.dynamodb.item import deserialize, serialize
+from longhaul.core.store.item import deserialize, serialize
 
 VALUES = ["", "ü", 0, 7, -3, 10**37, True, None, ["a", 1], {"a": {"b": 2}}, {1, 2}, {"x"}]
 

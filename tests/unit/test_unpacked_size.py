@@ -11,10 +11,10 @@ from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.serializers import FromInputFile
 
-from longhaul.adapters.iceberg.file_io import BotoFileIO
-from longhaul.adapters.iceberg.unpacked_size import MAX_BYTES, require_small
-from longhaul.domain.errors import TooLargeError
-from longhaul.domain.manifest import MAX_FILES
+from longhaul.core.errors import TooLargeError
+from longhaul.outputs.iceberg.file_io import BotoFileIO
+from longhaul.outputs.iceberg.unpacked_size import MAX_BYTES, require_small
+from longhaul.outputs.manifest import MAX_FILES
 
 AVRO, JSON, GZIPPED = "s3://b/m.avro", "s3://b/v1.metadata.json", "s3://b/v1.gz.metadata.json"
 
@@ -105,7 +105,7 @@ def test_pyiceberg_gets_no_file_that_is_too_large_unpacked() -> None:
 
 
 def test_a_file_that_is_too_large_as_it_is_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longhaul.adapters.iceberg.file_io.MAX_BYTES", 10)
+    monkeypatch.setattr("longhaul.outputs.iceberg.file_io.MAX_BYTES", 10)
     s3 = S3(b"x" * 11)
     files = BotoFileIO(s3)  # type: ignore[arg-type]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.classify import classify, with_task
-from longhaul.domain.lease import CommittedOutput, RecordedResult
-from longhaul.domain.verdict import (
+from longhaul.core.lease import CommittedOutput, RecordedResult
+from longhaul.core.settlement import classify, with_task
+from longhaul.core.verdict import (
     MAX_ERROR_CHARS,
     Evidence,
     OutcomeClass,

@@ -8,11 +8,10 @@ from unittest.mock import Mock
 import pytest
 
 from longhaul.cli.display.job import page_of, row_of, why_of
-from longhaul.domain.lease import Lease, State
-from longhaul.domain.pace import SlotUse
-from longhaul.domain.waiting import Wait, wait_of
+from longhaul.core.lease import Lease, State
+from longhaul.core.pace import SlotUse, Wait, wait_of
+from longhaul.core.settings import LeaseSettings
 from longhaul.operations.view import JobStatus, job_status
-from longhaul.settings import LeaseSettings
 from tests.builders import NOW, planned, running, settings
 
 FREE, FULL = SlotUse(running=3, slots=4), SlotUse(running=4, slots=4)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.domain import backoff, beat
-from longhaul.settings import SQS_VISIBILITY_CAP_S, LeaseSettings
+from longhaul.core import backoff, beat
+from longhaul.core.settings import SQS_VISIBILITY_CAP_S, LeaseSettings
 
 NUMBERS = LeaseSettings()
 

@@ -7,10 +7,10 @@ from enum import Enum, auto
 from typing import Final
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.policy import parse_request
-from longhaul.domain.tables import TablePath
-from longhaul.settings import EngineName, RuntimeSettings, Stage
+from longhaul.core.errors import InvalidRequestError
+from longhaul.core.places import TablePath
+from longhaul.core.policy import parse_request
+from longhaul.core.settings import EngineName, RuntimeSettings, Stage
 
 PROBE: Final = "probe"
 """The job of the catalogue that ends as its parameters say."""

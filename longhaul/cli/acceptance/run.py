@@ -8,17 +8,15 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of
 from longhaul.cli.acceptance.cases import Case, Disturbance, body, cases_of, output_of
 from longhaul.cli.display.text import counted
 from longhaul.cli.target import Target
-from longhaul.domain.job_state import shown_state
-from longhaul.domain.lease import Lease, State, job_key
-from longhaul.domain.message import Message
-from longhaul.domain.paths import DataPath
-from longhaul.domain.tables import TablePath, place_of
+from longhaul.core.aws_errors import code_of
+from longhaul.core.lease import Lease, State, job_key, shown_state
+from longhaul.core.message import Message
+from longhaul.core.places import DataPath, TablePath, place_of
+from longhaul.core.settings import Stage
 from longhaul.operations.dead_letters import Which
-from longhaul.settings import Stage
 
 _LOOK_S: Final = 1.0
 _REASON: Final = "longhaul verify"

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of
 from longhaul.cli.checks.finding import Finding, ok, problem, warning
 from longhaul.cli.checks.plan import Plan
 from longhaul.cli.errors import CommandError
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import signals_ignored, stop_signals
-from longhaul.ports import Clock
+from longhaul.core.aws_errors import code_of
+from longhaul.core.ports import Clock
 
 # The checks of a change set take seconds, its hooks may take minutes.
 _LOOKS: Final = 200

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of
 from longhaul.cli.checks.finding import Finding, ok, problem, warning
 from longhaul.cli.checks.plan import Plan
 from longhaul.cli.errors import CommandError
 from longhaul.cli.synth import ARCHITECTURES
 from longhaul.cli.target import Target
-from longhaul.settings import Architecture, Stage
+from longhaul.core.aws_errors import code_of
+from longhaul.core.settings import Architecture, Stage
 
 # As Docker writes them.
 _PLATFORMS: Final[dict[Architecture, str]] = {"arm64": "linux/arm64", "x86_64": "linux/amd64"}

@@ -27,8 +27,8 @@ from longhaul.cli.terminal.requests import request_fields
 
 if TYPE_CHECKING:
     from longhaul.cli.target import Target
+    from longhaul.core.settings import Stage
     from longhaul.operations.backfill import Planned
-    from longhaul.settings import Stage
 
 
 _MAX_SHOWN = 20
@@ -186,9 +186,9 @@ def _plan(
 
 def _wrong_name(target: "Target", stage: "Stage", name: str, planned: "list[Planned]") -> list[str]:
     """Why a backfill of these jobs cannot have that name."""
-    from longhaul.domain.backfill import Backfill
     from longhaul.operations.backfill import MAX_ITEM, size_with
     from longhaul.operations.named import find_at
+    from longhaul.pipelines.backfill import Backfill
 
     key = f"{stage.name}#{name}"
     known = target.parts.backfills.find_backfills([key]).get(key)

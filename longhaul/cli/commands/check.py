@@ -92,10 +92,10 @@ def _findings(out: Output, target: "Target", context: Sequence[str]) -> Iterator
 
 
 def _of_change_set(out: Output, target: "Target", context: Sequence[str]) -> Iterator[Finding]:
-    from longhaul.adapters.clock import SystemClock
     from longhaul.cli.checks.change_set import asked
     from longhaul.cli.checks.listed import of_deployment
     from longhaul.cli.checks.plan import given_settings, plan_of
+    from longhaul.core.clients import SystemClock
 
     plan = plan_of(given_settings(context), target.place.profile)
     out.say_where(plan.target)

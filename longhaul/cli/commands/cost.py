@@ -10,7 +10,7 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption
 from longhaul.cli.terminal.output import Output
-from longhaul.domain.durations import format_duration
+from longhaul.core.durations import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from longhaul.cli.target import Target
     from longhaul.operations.logs import LogCursor, LogEvent, LogStream
     from longhaul.operations.named import Work
-    from longhaul.trees import TreeJob
+    from longhaul.pipelines.trees import TreeJob
 
 
 _PERIOD_S = 1.0
@@ -132,7 +132,7 @@ def _await(out: Output, target: "Target", job: str, stage: str | None) -> "Work"
 
 def _follow(out: Output, target: "Target", work: "Work", *, only: bool) -> None:
     """Print attempt after attempt, from those that run, until the job's tree has ended."""
-    from longhaul.domain.history import latest
+    from longhaul.core.history import latest
     from longhaul.operations.logs import GRACE, LogCursor
     from longhaul.operations.named import find_at
     from longhaul.operations.tree import progress

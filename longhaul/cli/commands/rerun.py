@@ -180,7 +180,7 @@ def _rerun_jobs(
     Raises:
         CommandError: one that is named cannot; none was sent.
     """
-    from longhaul.domain.errors import InvalidRequestError
+    from longhaul.core.errors import InvalidRequestError
     from longhaul.operations.errors import NotRetriableError
 
     planned, refused, left_out = list["Rerun"](), list[str](), list[str]()

@@ -46,7 +46,7 @@ def run_tests(
     """
     from longhaul.cli.local_project import make_ready, python_environment
     from longhaul.config.known import known
-    from longhaul.settings import VARIABLE
+    from longhaul.core.settings import VARIABLE
 
     project = chosen()
     if project is None:

@@ -75,7 +75,7 @@ def slots(
 
     Example: longhaul stage slots main 3
     """
-    from longhaul.settings import MAX_SLOTS
+    from longhaul.core.settings import MAX_SLOTS
 
     if count > MAX_SLOTS:
         raise CommandError(f"a stage has at most {MAX_SLOTS:,} slots", ExitStatus.USAGE)

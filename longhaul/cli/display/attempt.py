@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from longhaul.cli.display.text import age, moment_text
-from longhaul.domain.history import AttemptRecord
+from longhaul.core.history import AttemptRecord
 
 COLUMNS = ("attempt", "outcome", "began", "waited", "ran", "beats", "size", "got to", "why")
 

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from longhaul.cli.display.text import age
+from longhaul.core.settings import Stage
 from longhaul.operations.letter import DeadLetter
 from longhaul.operations.view import iso
-from longhaul.settings import Stage
 
 COLUMNS = ("message", "job", "label", "stage", "class", "age", "attempts", "why")
 SHOWN = ("job", "stage", "class", "age", "attempts", "message", "why")

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from longhaul.cli.display.text import age, moment_text, size_text
-from longhaul.domain.durations import format_duration
+from longhaul.core.durations import format_duration
 from longhaul.operations.view import JobStatus
 
 COLUMNS: Final = ("id", "label", "state", "stage", "attempt", "age", "progress", "why")

@@ -1,9 +1,9 @@
 """The slots and the dead letters of a stage in words, for the terminal and the page."""
 
 from longhaul.cli.display.text import counted, moment_text
-from longhaul.domain.pace import SlotUse
+from longhaul.core.pace import SlotUse
+from longhaul.core.settings import Stage
 from longhaul.operations.stage_counts import StageCounts
-from longhaul.settings import Stage
 
 
 def slots_of(use: SlotUse, stage: Stage) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain.durations import format_duration
+from longhaul.core.durations import format_duration
 
 if TYPE_CHECKING:
     from longhaul.operations.logs import LogEvent

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 
 from longhaul.cli.display.text import counted, moment_text, printable
-from longhaul.domain.durations import format_duration
+from longhaul.core.durations import format_duration
 from longhaul.operations.timeline import Lane, Segment, SegmentKind, outcome, span
 
 CSS = (Path(__file__).parent / "timeline.css").read_text()

@@ -9,7 +9,7 @@ from itertools import groupby
 from longhaul.cli.display.job import row_of, wait_of
 from longhaul.operations.runs import ORDER
 from longhaul.operations.view import JobStatus
-from longhaul.trees import TreeJob
+from longhaul.pipelines.trees import TreeJob
 
 
 @dataclass(frozen=True)

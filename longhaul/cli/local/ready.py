@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from longhaul.cli.terminal.output import Output
-from longhaul.settings import RuntimeSettings
+from longhaul.core.settings import RuntimeSettings
 
 _NEXT: Final = (
     "longhaul submit --job sql --param 'query=SELECT 1 AS one' --output data:one/ --wait",

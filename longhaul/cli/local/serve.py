@@ -20,12 +20,12 @@ from longhaul.cli.project import DEFAULT_STACK, default_work_dir
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import ends_within, stop_signals
 from longhaul.config.project import Project
+from longhaul.core.settings import VARIABLE, RuntimeSettings
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.private_files import write_private
 from longhaul.local.running import announce, withdraw
 from longhaul.local.state.store import FOLDER, StateError, Store, begin_anew
-from longhaul.settings import VARIABLE, RuntimeSettings
 
 # A task has two minutes at most to end, as on ECS.
 _STOP_WITHIN_S: Final = 180.0

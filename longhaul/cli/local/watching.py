@@ -11,7 +11,7 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
 from longhaul.config.project import Project, load_project
 from longhaul.config.project_file import LOCAL
-from longhaul.settings import VARIABLE
+from longhaul.core.settings import VARIABLE
 
 _PERIOD_S: Final = 1.0
 

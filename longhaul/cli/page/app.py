@@ -21,12 +21,12 @@ from longhaul.cli.page.listing import MAX_JOBS, WINDOWS, BoardReader, Listing, l
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
 from longhaul.cli.sentences import AWS_OR_OURS, OURS, sentence
 from longhaul.cli.target import Target
+from longhaul.core.settings import Stage
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.look import STATES, status_of
 from longhaul.operations.named import checked_id, find_work
 from longhaul.operations.rerun import possible
 from longhaul.operations.view import name_of
-from longhaul.settings import Stage
 
 MAX_LETTERS = 100
 """The most dead letters that are shown at once."""

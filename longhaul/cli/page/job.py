@@ -14,7 +14,7 @@ from longhaul.operations.named import Work, find_at
 from longhaul.operations.runs import columns, run_of
 from longhaul.operations.timeline import Lane, lanes_of
 from longhaul.operations.tree import statuses, uses_for
-from longhaul.trees import TreeJob
+from longhaul.pipelines.trees import TreeJob
 
 LINES: Final = 200
 """The most lines of the log that are shown. `longhaul logs` has all of them."""

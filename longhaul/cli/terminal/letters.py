@@ -10,9 +10,9 @@ from longhaul.cli.display.text import counted, printable
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import Output
+from longhaul.core.settings import Stage
 from longhaul.operations.dead_letters import Handling, Which
 from longhaul.operations.letter import CLASSES, DeadLetter
-from longhaul.settings import Stage
 
 Act = Callable[[Stage, Which], Handling]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from longhaul.domain.durations import parse_duration_s
+from longhaul.core.durations import parse_duration_s
 
 WHERE = "Where"
 

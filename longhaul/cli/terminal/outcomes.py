@@ -18,7 +18,7 @@ from longhaul.operations.look import status_of
 from longhaul.operations.tree import progress, statuses
 from longhaul.operations.view import JobStatus, as_json
 from longhaul.operations.wait import Awaited, Standing, unclaimed
-from longhaul.trees import TreeJob
+from longhaul.pipelines.trees import TreeJob
 
 _MAX_LINES = 15
 _TREE_PERIOD_S = 2.0

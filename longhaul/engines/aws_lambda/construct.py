@@ -19,10 +19,10 @@ from longhaul.cdk.roles import job_roles, stage_id
 from longhaul.config.known import as_json, variables_of
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import TinySize
+from longhaul.core.settings import JOB_VARIABLES, VARIABLE
 from longhaul.engines.aws_lambda.ends import LAMBDA, MAX_RUN_S
 from longhaul.engines.aws_lambda.states import lambda_states
 from longhaul.engines.states import JobStates
-from longhaul.settings import JOB_VARIABLES, VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,8 +24,8 @@ from uuid import uuid4
 
 import psutil
 
-from longhaul.adapters.background import Threads
-from longhaul.domain.lease import AttemptId
+from longhaul.core.background import Threads
+from longhaul.core.lease import AttemptId
 from longhaul.engines.aws_lambda.ends import MIB_PER_VCPU, ended, reference
 from longhaul.runner import json_logs
 from longhaul.runner.one_machine import carry_out

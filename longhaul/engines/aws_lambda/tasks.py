@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.verdict import StoppedTask
+from longhaul.core.lease import AttemptId
+from longhaul.core.ports import RunningTask
+from longhaul.core.verdict import StoppedTask
 from longhaul.engines.aws_lambda.ends import ends_by
-from longhaul.ports import RunningTask
 
 
 class Invocations:

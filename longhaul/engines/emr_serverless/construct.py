@@ -24,11 +24,11 @@ from longhaul.config.known import as_json, variables_of
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import Size
+from longhaul.core.memory import heap_mib
 from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
 from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.engines.emr_serverless.states import EmrJobRun, emr_states
 from longhaul.engines.states import JobStates
-from longhaul.memory import heap_mib
 
 # As `longhaul.engines.fargate.construct.SYNC_RULE`.
 SYNC_RULE: Final = "StepFunctionsGetEventsForEMRServerlessJobRule"

@@ -7,8 +7,8 @@ choose.
 import re
 from typing import Any
 
-from longhaul.domain.lease import AttemptId, Lease
-from longhaul.domain.verdict import (
+from longhaul.core.lease import AttemptId, Lease
+from longhaul.core.verdict import (
     OutcomeClass,
     Verdict,
     by_exit_code,

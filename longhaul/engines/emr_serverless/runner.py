@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
-from longhaul.adapters.background import Threads
+from longhaul.core.background import Threads
+from longhaul.core.settings import JOB_VARIABLES, VARIABLE
 from longhaul.runner.stopping import Stop, exit_with, stop_on_sigterm
 from longhaul.runner.wiring import cluster_attempt
-from longhaul.settings import JOB_VARIABLES, VARIABLE
 
 
 def main(settings: str, variables: str = "{}") -> int:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from longhaul.config.errors import Case
 from longhaul.config.sizes import Sizes
-from longhaul.settings import Model
+from longhaul.core.settings import Model
 
 CPU: Final = (1024, 2048, 4096, 8192, 16_384)
 """CPU units that EMR Serverless sells. Memory and disk are sold with them as on Fargate."""

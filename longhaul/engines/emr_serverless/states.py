@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from longhaul.domain.request import MAX_TIMEOUT_S
+from longhaul.core.request import MAX_TIMEOUT_S
+from longhaul.core.settings import SizeName
 from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
 from longhaul.engines.states import JobStates, run_job, when
-from longhaul.settings import SizeName
 
 # A last resort if nothing else ends the job run: what a job may take at most. It is also the most
 # that EMR Serverless takes (7 days): with more, StartJobRun refuses each job. Its default is 12

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.verdict import StoppedTask
+from longhaul.core.aws_errors import code_of
+from longhaul.core.lease import AttemptId
+from longhaul.core.ports import RunningTask
+from longhaul.core.verdict import StoppedTask
 from longhaul.engines.emr_serverless.ends import attempt_of, name_of, reference
-from longhaul.ports import RunningTask
 
 # States of a job run that runs, or will run.
 _ALIVE: Final = ("SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING")

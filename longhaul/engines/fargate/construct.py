@@ -18,10 +18,10 @@ from longhaul.config.known import as_json, variables_of
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB, Size
+from longhaul.core.settings import JOB_VARIABLES, VARIABLE, SizeName
 from longhaul.engines.fargate.ends import CONTAINER, FARGATE
 from longhaul.engines.fargate.states import fargate_states
 from longhaul.engines.states import JobStates
-from longhaul.settings import JOB_VARIABLES, VARIABLE, SizeName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

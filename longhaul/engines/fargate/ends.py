@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from longhaul.domain.lease import Lease
-from longhaul.domain.verdict import (
+from longhaul.core.lease import Lease
+from longhaul.core.verdict import (
     OutcomeClass,
     Verdict,
     by_exit_code,

@@ -8,8 +8,8 @@ job, LONGHAUL_SETTINGS holds the settings, and ECS's metadata endpoint describes
 
 import logging
 
-from longhaul.adapters.background import Threads
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.background import Threads
+from longhaul.core.verdict import ExitCode
 from longhaul.runner.one_machine import carry_out
 from longhaul.runner.stopping import Stop, exit_with, stop_on_sigterm
 from longhaul.runner.task import this_task

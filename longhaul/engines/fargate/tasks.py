@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of, message_of
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.verdict import Evidence, StoppedTask
+from longhaul.core.aws_errors import code_of, message_of
+from longhaul.core.lease import AttemptId
+from longhaul.core.ports import RunningTask
+from longhaul.core.verdict import Evidence, StoppedTask
 from longhaul.engines.fargate.ends import job_container
-from longhaul.ports import RunningTask
 
 if TYPE_CHECKING:
     from mypy_boto3_ecs import ECSClient

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.paths import DataPath
-from longhaul.domain.tables import InputPath
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.places import DataPath, InputPath
 from longhaul.runner.io.listing import (
     InputListing,
     Source,

@@ -7,24 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import Manifest
-from longhaul.domain.paths import DataPath
-from longhaul.domain.policy import require_writable
-from longhaul.domain.request import JobRequest
-from longhaul.domain.tables import TableInput, TablePath, is_table
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import DataPath, TableInput, TablePath, is_table
+from longhaul.core.policy import require_writable
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import Mode, Stage
+from longhaul.outputs.manifest import Manifest
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.uploader import Uploader, UploadPlan, require_same_way
 from longhaul.runner.io.written import Dataset, field_of
-from longhaul.settings import Mode, Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from longhaul.adapters.iceberg.catalog import Tables
+    from longhaul.outputs.iceberg.catalog import Tables
     from longhaul.runner.io.table_destination import TableDestination
 
 

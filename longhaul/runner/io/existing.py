@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MANIFEST, Manifest
-from longhaul.domain.paths import DataPath
+from longhaul.core.aws_errors import code_of
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import DataPath
+from longhaul.core.settings import Mode
+from longhaul.outputs.manifest import MANIFEST, Manifest
+from longhaul.outputs.publisher import read_manifest
 from longhaul.runner.io.listing import is_foreign
-from longhaul.settings import Mode
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

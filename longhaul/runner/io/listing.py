@@ -14,19 +14,25 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.errors import code_of
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.errors import LonghaulError, PermanentJobError
-from longhaul.domain.manifest import MAIN, MANIFEST, Manifest, carries_token
-from longhaul.domain.paths import INTERNAL_PREFIX, DataPath, may_meet_ours
-from longhaul.domain.tables import InputPath, TableInput, TablePath
+from longhaul.core.aws_errors import code_of
+from longhaul.core.errors import LonghaulError, PermanentJobError
+from longhaul.core.places import (
+    INTERNAL_PREFIX,
+    DataPath,
+    InputPath,
+    TableInput,
+    TablePath,
+    may_meet_ours,
+)
+from longhaul.outputs.manifest import MAIN, MANIFEST, Manifest, carries_token
+from longhaul.outputs.publisher import read_manifest
 from longhaul.runner.io.staged import StagedInput, extension_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from longhaul.domain.saved import TableRead
     from longhaul.runner.io.table_inputs import PlannedTable, TablePlanner
+    from longhaul.saved.record import TableRead
 
 _GLOB = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"[^=/]+=[^/]*")

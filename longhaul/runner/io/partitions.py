@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.tables import PartitionBy
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.places import PartitionBy
 
 # What Spark escapes in a folder's name.
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from boto3.s3.transfer import TransferConfig
 
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.manifest import relative
-from longhaul.domain.saved import MAX_FOLDER_FILES, FolderFile, SavedFile
-from longhaul.ports import Background
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.ports import Background
+from longhaul.outputs.manifest import relative
 from longhaul.runner.io.listing import is_hidden
 from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.io.written import (
@@ -30,6 +29,7 @@ from longhaul.runner.io.written import (
     regular_files,
     stored_files,
 )
+from longhaul.saved.record import MAX_FOLDER_FILES, FolderFile, SavedFile
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

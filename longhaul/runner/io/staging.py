@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from longhaul.domain.errors import LonghaulError, PermanentJobError
-from longhaul.domain.tables import InputPath
+from longhaul.core.errors import LonghaulError, PermanentJobError
+from longhaul.core.places import InputPath
+from longhaul.core.settings import SizeName
 from longhaul.runner.io.listing import InputListing, Source, find, parted, staged_at
 from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
 from longhaul.runner.io.staged import StagedInput, staged_folder, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.stopping import Stop
-from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -22,7 +22,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from longhaul.domain.errors import PermanentJobError
+from longhaul.core.errors import PermanentJobError
 
 _PLAIN: Final[dict[str, IcebergType]] = {
     "boolean": BooleanType(),

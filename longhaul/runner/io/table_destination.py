@@ -8,23 +8,23 @@ from typing import Any
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from longhaul.adapters.iceberg.catalog import OccupiedError, Tables, partition_of
-from longhaul.adapters.iceberg.columns import evolve, with_ids
-from longhaul.adapters.iceberg.commits import TableChange
-from longhaul.adapters.iceberg.history import BASE, ChangedError, ReplacedError, require_one_spec
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MAIN, PendingOutput
-from longhaul.domain.paths import TABLES_PREFIX
-from longhaul.domain.saved import TableRead
-from longhaul.domain.tables import (
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import (
     MAX_STATISTICS,
+    TABLES_PREFIX,
     PartitionBy,
     PendingTable,
     TableInput,
     TablePath,
     data_folder,
 )
+from longhaul.core.settings import Mode
+from longhaul.outputs.iceberg.catalog import OccupiedError, Tables, partition_of
+from longhaul.outputs.iceberg.columns import evolve, with_ids
+from longhaul.outputs.iceberg.commits import TableChange
+from longhaul.outputs.iceberg.history import BASE, ChangedError, ReplacedError, require_one_spec
+from longhaul.outputs.manifest import MAIN, PendingOutput
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_columns import columns_of
@@ -32,7 +32,7 @@ from longhaul.runner.io.table_files import describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.io.uploader import Uploader, UploadPlan
 from longhaul.runner.io.written import Dataset, LocalFile, TableLayout, content_version
-from longhaul.settings import Mode
+from longhaul.saved.record import TableRead
 
 
 class TableDestination:

@@ -24,9 +24,9 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from longhaul.adapters.iceberg.footers import statistics_of
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.tables import ColumnStatistics, PartitionBy, TableFile
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.places import ColumnStatistics, PartitionBy, TableFile
+from longhaul.outputs.iceberg.footers import statistics_of
 from longhaul.runner.io.field_ids import write_ids
 
 if TYPE_CHECKING:

@@ -45,16 +45,15 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DecimalType, FloatType, IcebergType, IntegerType, LongType
 from pyparsing import ParseException
 
-from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables
-from longhaul.adapters.iceberg.history import summary_of, written_by
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.paths import DataPath
-from longhaul.domain.saved import TableRead
-from longhaul.domain.tables import TableInput, TablePath
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.places import DataPath, TableInput, TablePath
+from longhaul.outputs.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables
+from longhaul.outputs.iceberg.history import summary_of, written_by
 from longhaul.runner.io.listing import NoInputError, Source
 from longhaul.runner.io.table_destination import version_of
 from longhaul.runner.io.table_projection import UnreadableError, spark_columns
 from longhaul.runner.io.transfer import VanishedError
+from longhaul.saved.record import TableRead
 
 _ALL: Final = AlwaysTrue()
 # Hadoop's names for S3, which other writers leave in the metadata.

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
-from longhaul.domain.errors import PermanentJobError
+from longhaul.core.errors import PermanentJobError
 from longhaul.runner.io.listing import Source
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.table_inputs import PlannedFile, PlannedTable

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from longhaul.domain.manifest import MAX_TYPED, is_typed
+from longhaul.outputs.manifest import MAX_TYPED, is_typed
 from longhaul.runner.io.frame import WriteOptions
 
 # All digits that Spark has. Offsets have seconds where a job's own zone had such in the past.

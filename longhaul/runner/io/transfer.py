@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError, ResponseStreamingError
 from s3transfer.exceptions import RetriesExceededError, S3DownloadFailedError
 from s3transfer.subscribers import BaseSubscriber
 
-from longhaul.adapters.errors import code_of
-from longhaul.domain.errors import LonghaulError, PermanentJobError
+from longhaul.core.aws_errors import code_of
+from longhaul.core.errors import LonghaulError, PermanentJobError
 from longhaul.runner.io.listing import NoInputError, Source
 from longhaul.runner.stopping import Stop
 

@@ -8,12 +8,17 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
 
-from longhaul.adapters.background import Threads
-from longhaul.adapters.publisher import read_manifest
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.footprint import MAX_BYTES, is_readable
-from longhaul.domain.lease import AttemptId, CommittedOutput, NamedOutput
-from longhaul.domain.manifest import (
+from longhaul.core.background import Threads
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId, CommittedOutput, NamedOutput
+from longhaul.core.objects import MAX_BYTES, is_readable
+from longhaul.core.places import DataPath
+from longhaul.core.ports import Background
+from longhaul.core.results import NOTHING, Results
+from longhaul.core.settings import Mode
+from longhaul.job import Format
+from longhaul.outputs.lineage import Origin
+from longhaul.outputs.manifest import (
     Manifest,
     ManifestFile,
     Part,
@@ -22,19 +27,14 @@ from longhaul.domain.manifest import (
     is_of_earlier_run,
     relative,
 )
-from longhaul.domain.paths import DataPath
-from longhaul.domain.pending import pending_ref
-from longhaul.domain.provenance import Origin
-from longhaul.domain.results import NOTHING, Results
-from longhaul.job import Format
-from longhaul.ports import Background
+from longhaul.outputs.pending import pending_ref
+from longhaul.outputs.publisher import read_manifest
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.listing import partition_columns, partitions_of
 from longhaul.runner.io.partitions import escaped
 from longhaul.runner.io.staged import extension_of, parted_text
 from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
 from longhaul.runner.stopping import Stop
-from longhaul.settings import Mode
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

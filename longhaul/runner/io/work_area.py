@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from longhaul.adapters.objects import delete_keys
-from longhaul.domain.lease import AttemptId, folder_name
-from longhaul.domain.paths import DataPath
-from longhaul.domain.tables import InputPath
+from longhaul.core.lease import AttemptId, folder_name
+from longhaul.core.objects import delete_keys
+from longhaul.core.places import DataPath, InputPath
+from longhaul.core.settings import SizeName
 from longhaul.runner.io.cluster_staging import ClusterStager
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.saved_files import BucketFiles, DiskFiles, S3Objects, SavedFiles
@@ -21,7 +21,6 @@ from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.written import Folder, S3Folder
 from longhaul.runner.stopping import Stop
-from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -15,12 +15,12 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from longhaul.domain.errors import PermanentError, PermanentJobError
-from longhaul.domain.manifest import MAIN, MAX_FILES, Part, Upload
-from longhaul.domain.results import OF_OUTPUTS
-from longhaul.domain.saved import SavedFile
-from longhaul.domain.tables import PartitionBy
+from longhaul.core.errors import PermanentError, PermanentJobError
+from longhaul.core.places import PartitionBy
+from longhaul.core.results import OF_OUTPUTS
+from longhaul.outputs.manifest import MAIN, MAX_FILES, Part, Upload
 from longhaul.runner.io.listing import is_hidden
+from longhaul.saved.record import SavedFile
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -92,7 +92,7 @@ class Dataset:
     rows: int | None = None
     layout: TableLayout | None = None
     without_null: frozenset[str] = frozenset()
-    # Of a part that is stored (`domain.saved`): its files, below the folder. No list is needed.
+    # Of a part that is stored (`saved.record`): its files, below the folder. No list is needed.
     stored: tuple[SavedFile, ...] | None = None
     # Of columns that are texts in its files, or names of folders.
     types: Mapping[str, str] = field(default_factory=dict, hash=False)

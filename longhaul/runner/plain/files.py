@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from longhaul.domain.errors import PermanentJobError
+from longhaul.core.errors import PermanentJobError
 
 _MIB: Final = 1024 * 1024
 # Of all files that are open: a row group for each small batch would make files that read slowly.

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.tables import PartitionBy
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.places import PartitionBy
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.partitions import OF_NULL, escaped, partition_of_nulls, require_columns
 from longhaul.runner.io.written import Folder, TableLayout

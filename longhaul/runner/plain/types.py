@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from longhaul.domain.errors import PermanentJobError
+from longhaul.core.errors import PermanentJobError
 
 _MAX_DIGITS: Final = 38
 _MAX_TEXT: Final = 2**31 - 1

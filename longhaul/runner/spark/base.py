@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyspark
 from pyspark.sql import SparkSession
 
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.job_kinds import JobKind
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.job_kinds import JobKind
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.deaths import may_be_jvm_death
 from longhaul.runner.spark.progress import SparkWatch

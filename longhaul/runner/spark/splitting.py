@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 from pyspark.sql.types import TimestampType
 
-from longhaul.domain.tables import PartitionBy
+from longhaul.core.places import PartitionBy
 
 
 def split(df: DataFrame, partition_by: Iterable[PartitionBy]) -> DataFrameWriter:

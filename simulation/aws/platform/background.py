@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from greenlet import getcurrent
 
-from longhaul.domain.errors import TimeUpError
+from longhaul.core.errors import TimeUpError
 from simulation.aws.platform.hosts import Host, here, raise_error
 
 if TYPE_CHECKING:

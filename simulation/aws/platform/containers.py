@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from longhaul.domain.lease import AttemptId
+from longhaul.core.lease import AttemptId
 from simulation.aws.ecs.client import Failure, FakeEcs
 from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.job_process import JobProcess, Surroundings

@@ -10,7 +10,7 @@ from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain.lease import AttemptId
+from longhaul.core.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import reference
 from longhaul.runner.io.work_area import BucketArea
 from longhaul.runner.io.written import Folder, S3Folder

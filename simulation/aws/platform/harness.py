@@ -11,13 +11,13 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger
 
-import longhaul.adapters.emf
-import longhaul.domain.saved
-import longhaul.log_context
+import longhaul.core.emf
+import longhaul.core.logs
 import longhaul.runner.emitting
+import longhaul.saved.record
 import longhaul.wiring
-from longhaul.domain.lineage import MAX_GROUP
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.descent import MAX_GROUP
+from longhaul.core.verdict import ExitCode
 from longhaul.runner.attempt import AttemptRunner
 from simulation.aws.platform import job_function
 from simulation.aws.platform.background import HostBackground
@@ -47,9 +47,9 @@ def installed(world: World) -> Iterator[None]:
         # An attempt records what its job raises. Mistakes of the code must be seen instead.
         (AttemptRunner, "_fail", _failed(world)),
         # Metrics go to stdout.
-        (longhaul.adapters.emf, "EmfMetrics", lambda _: _metrics(world)),
+        (longhaul.core.emf, "EmfMetrics", lambda _: _metrics(world)),
         # No line is written, so none needs the names of its job.
-        (longhaul.log_context, "logger", _QUIET),
+        (longhaul.core.logs, "logger", _QUIET),
         # What is caught and logged is seen all the same.
         (Logger, "exception", _logged(world)),
         (logging.Logger, "exception", _logged(world)),
@@ -57,8 +57,8 @@ def installed(world: World) -> Iterator[None]:
     if world.plan.kept_s:
         kept = timedelta(seconds=world.plan.kept_s)
         replacements += (
-            (longhaul.domain.saved, "KEPT_FOR_REDRIVE", kept),
-            (longhaul.domain.saved, "_REMOVED_AFTER", kept + timedelta(hours=1)),
+            (longhaul.saved.record, "KEPT_FOR_REDRIVE", kept),
+            (longhaul.saved.record, "_REMOVED_AFTER", kept + timedelta(hours=1)),
         )
     if world.tiny is not None:
         replacements += job_function.replacements(clock.now)

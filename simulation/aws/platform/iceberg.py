@@ -15,7 +15,7 @@ from pyiceberg import manifest
 from pyiceberg.schema import Schema
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from longhaul.domain.tables import PartitionBy, TableFile
+from longhaul.core.places import PartitionBy, TableFile
 from longhaul.runner.io import table_destination
 
 ROWS = 3  # in each file

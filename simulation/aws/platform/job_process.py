@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 from botocore.exceptions import NoRegionError
 from greenlet import GreenletExit
 
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.masking import Mask
+from longhaul.core.lease import AttemptId
+from longhaul.core.settings import RuntimeSettings
 from longhaul.runner.io.work_area import BucketArea
 from longhaul.runner.io.written import Folder
-from longhaul.settings import RuntimeSettings
+from longhaul.runner.masking import Mask
 from simulation.aws.platform.hosts import Host, raise_error
 from simulation.aws.platform.parts import MARKER
 from simulation.aws.platform.runner import Runner

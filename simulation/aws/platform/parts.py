@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from longhaul.domain.manifest import MAIN
-from longhaul.domain.saved import CHECKPOINTS, SavedDataset
+from longhaul.outputs.manifest import MAIN
 from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.written import Folder, TableLayout
 from longhaul.runner.running_job import RunningJob
+from longhaul.saved.record import CHECKPOINTS, SavedDataset
 
 if TYPE_CHECKING:
     from simulation.aws.platform.job_process import JobProcess

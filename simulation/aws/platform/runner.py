@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from greenlet import getcurrent
 
-from longhaul.domain.beat import longest_report_wait_s
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.lease import Lease
-from longhaul.domain.manifest import MAIN
-from longhaul.domain.paths import DataPath
-from longhaul.domain.tables import InputPath
-from longhaul.domain.transitions import Report
-from longhaul.domain.verdict import ExitCode
+from longhaul.core.beat import longest_report_wait_s
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.job_kinds import JobKind
+from longhaul.core.lease import Lease
+from longhaul.core.places import DataPath, InputPath
+from longhaul.core.ports import Leases, Publisher
+from longhaul.core.settings import RuntimeSettings
+from longhaul.core.transitions import Report
+from longhaul.core.verdict import ExitCode
 from longhaul.job import Params
-from longhaul.ports import Leases, Publisher
+from longhaul.outputs.manifest import MAIN
 from longhaul.runner.effort import Effort
 from longhaul.runner.io.listing import InputListing, Source, UnnamedFileError, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
@@ -39,7 +39,6 @@ from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm
 from longhaul.runner.task import Task
 from longhaul.runner.wiring import put_together, s3_client, tables_from
-from longhaul.settings import RuntimeSettings
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock, here, wait_for_good
 from simulation.aws.platform.parts import COLUMNS, WorkInParts

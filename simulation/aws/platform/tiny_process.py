@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from greenlet import getcurrent
 
-from longhaul.domain.lease import AttemptId
+from longhaul.core.lease import AttemptId
 from simulation.aws.platform.invocations import failed
 from simulation.aws.platform.job_process import JobProcess
 from simulation.worlds.plan import Ending

@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, get_args
 
-from longhaul.domain.verdict import ExitCode
-from longhaul.settings import SizeName
+from longhaul.core.settings import SizeName
+from longhaul.core.verdict import ExitCode
 from simulation.seen.invariants.table import invariant
 from simulation.seen.sightings import Token
 

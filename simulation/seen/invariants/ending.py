@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain.history import KEPT
+from longhaul.core.history import KEPT
 from simulation.seen.invariants.table import invariant
 from simulation.worlds.endings import OWN_FAULTS
 from simulation.worlds.stages import is_too_many

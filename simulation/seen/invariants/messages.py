@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain.lineage import is_child_id
+from longhaul.core.descent import is_child_id
 from simulation.seen.invariants.table import invariant
 
 if TYPE_CHECKING:

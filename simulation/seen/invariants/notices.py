@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain.lease import AttemptId, key_hash
+from longhaul.core.lease import AttemptId, key_hash
 from simulation.seen.invariants.table import invariant
 from simulation.worlds.results import kept
 

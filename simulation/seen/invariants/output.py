@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from longhaul.domain.lease import AttemptId
+from longhaul.core.lease import AttemptId
 from longhaul.job import Parent
 from simulation.seen.invariants.table import invariant
 from simulation.worlds.results import MARK, kept, mark

@@ -4,10 +4,10 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
-_TRANSITIONS: Final = "longhaul/domain/transitions.py"
-_SLOTS: Final = "longhaul/adapters/dynamodb/slots.py"
-_STARTING: Final = "longhaul/starting.py"
+_LEASES: Final = "longhaul/core/store/leases.py"
+_TRANSITIONS: Final = "longhaul/core/transitions.py"
+_SLOTS: Final = "longhaul/core/store/slots.py"
+_STARTING: Final = "longhaul/core/batch.py"
 
 FENCE: Final = (
     Mutant(
@@ -36,7 +36,7 @@ FENCE: Final = (
     ),
     Mutant(
         "the execution name lacks the attempt",
-        "longhaul/domain/lease.py",
+        "longhaul/core/lease.py",
         "        return self.token\n",
         '        return f"{self.key_hash}-{self.run}"\n',
     ),

@@ -4,15 +4,15 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_CLAIM: Final = "longhaul/domain/claim.py"
-_FINISH: Final = "longhaul/finish.py"
-_FOLLOW_ONS: Final = "longhaul/domain/follow_ons.py"
-_JOINS: Final = "longhaul/adapters/dynamodb/joins.py"
+_CLAIM: Final = "longhaul/core/claim.py"
+_FINISH: Final = "longhaul/core/finish.py"
+_FOLLOW_ONS: Final = "longhaul/pipelines/follow_ons.py"
+_JOINS: Final = "longhaul/pipelines/joins.py"
 
 FOLLOW_ONS: Final = (
     Mutant(
         "a repeated follow-on gets another job id",
-        "longhaul/domain/lineage.py",
+        "longhaul/core/descent.py",
         'hashlib.sha256(f"{parent}\\n{n}".encode())',
         'hashlib.sha256(__import__("os").urandom(20))',
     ),
@@ -36,7 +36,7 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "the opener of a join is the stage before it",
-        "longhaul/domain/pipeline.py",
+        "longhaul/pipelines/pipeline.py",
         "return splits[0] if splits else self.collected(join)",
         "return self.collected(join)",
     ),
@@ -54,19 +54,19 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "a place beyond the group is in it",
-        "longhaul/domain/lineage_proof.py",
+        "longhaul/pipelines/descent_check.py",
         "return (lineage, job_id) == (true, made)",
         "return job_id == made",
         also=Mutant(
             "and any place counts",
-            "longhaul/domain/lineage_proof.py",
+            "longhaul/pipelines/descent_check.py",
             "if n >= size:",
             "if n > size:",
         ),
     ),
     Mutant(
         "a join may start before its members have arrived",
-        "longhaul/lineage_check.py",
+        "longhaul/pipelines/descent_check.py",
         "if stored is None:\n    raise InvalidRequestError([_FORGED])",
         "if stored is None:\n    return request",
     ),

@@ -4,10 +4,10 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_BEAT: Final = "longhaul/domain/beat.py"
-_CLAIM: Final = "longhaul/domain/claim.py"
-_DISPATCH: Final = "longhaul/dispatch.py"
-_TRANSITIONS: Final = "longhaul/domain/transitions.py"
+_BEAT: Final = "longhaul/core/beat.py"
+_CLAIM: Final = "longhaul/core/claim.py"
+_DISPATCH: Final = "longhaul/core/dispatch.py"
+_TRANSITIONS: Final = "longhaul/core/transitions.py"
 
 MESSAGES: Final = (
     Mutant(
@@ -42,7 +42,7 @@ MESSAGES: Final = (
     ),
     Mutant(
         "a late beat overrides the back-off",
-        "longhaul/heartbeat.py",
+        "longhaul/core/heartbeat.py",
         "            self._undo(lease, handle, error.current)\n",
         "",
     ),
@@ -54,13 +54,13 @@ MESSAGES: Final = (
     ),
     Mutant(
         "a worn-out message is deleted without a copy",
-        "longhaul/batch.py",
+        "longhaul/core/batch.py",
         "            self.context.queue.send(batch.stage.queue_url, copy)\n",
         "",
     ),
     Mutant(
         "an outage counts as an error of the message",
-        "longhaul/adapters/errors.py",
+        "longhaul/core/aws_errors.py",
         "    if isinstance(error, ClientError):\n        return is_refused(error)",
         "    if isinstance(error, ClientError):\n        return True",
     ),

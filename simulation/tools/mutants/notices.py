@@ -4,9 +4,9 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_ANNOUNCING: Final = "longhaul/announcing.py"
-_FINISH: Final = "longhaul/finish.py"
-_TREE_ENDS: Final = "longhaul/tree_ends.py"
+_ANNOUNCING: Final = "longhaul/notices/announcer.py"
+_FINISH: Final = "longhaul/core/finish.py"
+_TREE_ENDS: Final = "longhaul/pipelines/tree_ends.py"
 
 NOTICES: Final = (
     Mutant(

@@ -4,14 +4,14 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_BEAT: Final = "longhaul/domain/beat.py"
-_OUTCOME: Final = "longhaul/domain/outcome.py"
-_SETTLEMENT: Final = "longhaul/domain/settlement.py"
-_SETTLE: Final = "longhaul/settle.py"
-_SLOTS: Final = "longhaul/adapters/dynamodb/slots.py"
-_STARTING: Final = "longhaul/starting.py"
-_SWEEP: Final = "longhaul/sweep.py"
-_CLASSIFY: Final = "longhaul/domain/classify.py"
+_BEAT: Final = "longhaul/core/beat.py"
+_OUTCOME: Final = "longhaul/core/settlement.py"
+_SETTLEMENT: Final = "longhaul/core/settlement.py"
+_SETTLE: Final = "longhaul/core/settle.py"
+_SLOTS: Final = "longhaul/core/store/slots.py"
+_STARTING: Final = "longhaul/core/batch.py"
+_SWEEP: Final = "longhaul/core/sweep.py"
+_CLASSIFY: Final = "longhaul/core/settlement.py"
 
 OUTCOME: Final = (
     Mutant(

@@ -4,10 +4,10 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_FINISH: Final = "longhaul/finish.py"
-_TRANSITIONS: Final = "longhaul/domain/transitions.py"
-_PUBLICATION: Final = "longhaul/publication.py"
-_PUBLISHER: Final = "longhaul/adapters/publisher.py"
+_FINISH: Final = "longhaul/core/finish.py"
+_TRANSITIONS: Final = "longhaul/core/transitions.py"
+_PUBLICATION: Final = "longhaul/outputs/publication.py"
+_PUBLISHER: Final = "longhaul/outputs/publisher.py"
 
 OUTPUT: Final = (
     Mutant(
@@ -18,7 +18,7 @@ OUTPUT: Final = (
     ),
     Mutant(
         "an append drops the existing files",
-        "longhaul/domain/manifest.py",
+        "longhaul/outputs/manifest.py",
         "kept = [file for file in current.files if file.path not in gone] if current else []",
         "kept: list[ManifestFile] = []",
     ),
@@ -55,7 +55,7 @@ OUTPUT: Final = (
     ),
     Mutant(
         "the list of an unpublished output is struck off",
-        "longhaul/domain/pending.py",
+        "longhaul/outputs/pending.py",
         'return "strike off" if row.attempt.published_at else "keep"',
         'return "strike off"',
     ),

@@ -4,7 +4,7 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_CLAIM: Final = "longhaul/domain/claim.py"
+_CLAIM: Final = "longhaul/core/claim.py"
 
 RARE: Final = (
     Mutant(
@@ -17,7 +17,7 @@ RARE: Final = (
     ),
     Mutant(
         "a message is never renewed for its age",
-        "longhaul/domain/message.py",
+        "longhaul/core/message.py",
         "(now - self.sent_at).total_seconds() >= timing.renew_age_s",
         "False",
     ),

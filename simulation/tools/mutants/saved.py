@@ -5,7 +5,7 @@ from typing import Final
 from simulation.tools.mutants.mutant import Mutant
 
 _SAVING: Final = "longhaul/runner/saving.py"
-_SAVED: Final = "longhaul/domain/saved.py"
+_SAVED: Final = "longhaul/saved/record.py"
 
 SAVED: Final = (
     Mutant(
@@ -31,12 +31,12 @@ SAVED: Final = (
     ),
     Mutant(
         "what was stored is never removed",
-        "longhaul/sweep.py",
+        "longhaul/core/sweep.py",
         'decide_saved(row, self.context.clock.now()) == "remove"',
         'decide_saved(row, self.context.clock.now()) == "never"',
         also=Mutant(
             "nor by who finishes the job",
-            "longhaul/finish.py",
+            "longhaul/core/finish.py",
             "            self.context.saved.remove(lease.id)",
             "            pass",
         ),

@@ -4,8 +4,8 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_COMMITS: Final = "longhaul/adapters/iceberg/commits.py"
-_HISTORY: Final = "longhaul/adapters/iceberg/history.py"
+_COMMITS: Final = "longhaul/outputs/iceberg/commits.py"
+_HISTORY: Final = "longhaul/outputs/iceberg/history.py"
 
 TABLES: Final = (
     Mutant(

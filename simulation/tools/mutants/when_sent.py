@@ -4,9 +4,9 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_CLAIM: Final = "longhaul/domain/claim.py"
-_LEASE: Final = "longhaul/domain/lease.py"
-_TRANSITIONS: Final = "longhaul/domain/transitions.py"
+_CLAIM: Final = "longhaul/core/claim.py"
+_LEASE: Final = "longhaul/core/lease.py"
+_TRANSITIONS: Final = "longhaul/core/transitions.py"
 
 WHEN_SENT: Final = (
     Mutant(
@@ -55,19 +55,19 @@ WHEN_SENT: Final = (
     ),
     Mutant(
         "nothing notes that a released job's message was seen",
-        "longhaul/claiming.py",
+        "longhaul/core/slots.py",
         "self.context.leases.apply(transitions.note_seen(row, now))",
         "pass",
         also=Mutant(
             "nor does a sweep",
-            "longhaul/sweep.py",
+            "longhaul/core/sweep.py",
             "noted = self.context.leases.apply(transitions.note_seen(lease, now))",
             "noted = transitions.note_seen(lease, now).after",
         ),
     ),
     Mutant(
         "a refusal ends what was sent before it under the same id",
-        "longhaul/domain/lease.py",
+        "longhaul/core/lease.py",
         "if self.is_refused:\n    return True",
         "",
     ),

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from longhaul.domain import beat, transitions
-from longhaul.domain.lease import CommittedOutput, Lease, State
-from longhaul.domain.lineage import Group, Lineage, child_id
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import beat, transitions
+from longhaul.core.descent import Group, Lineage, child_id
+from longhaul.core.lease import CommittedOutput, Lease, State
+from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from longhaul.operations.cancel import Canceller
 from tests.builders import OUTPUT, stage

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.verdict import OutcomeClass
 from tests.builders import BODY, BUCKET
 from tests.cli.conftest import World
 from tests.cli.page.conftest import Elements, Visitor, offered, words

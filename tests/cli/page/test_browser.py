@@ -11,8 +11,8 @@ import pytest
 
 from longhaul.cli.page.serve import serving
 from longhaul.cli.target import Target
-from longhaul.domain import transitions
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.verdict import OutcomeClass
 from tests.chromium import CONTRAST, MARKS, chromium, playwright
 from tests.cli.conftest import World
 from tests.cli.page.scenes import (

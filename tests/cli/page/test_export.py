@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.verdict import OutcomeClass
 from tests.cli.conftest import World
 from tests.cli.page.conftest import Elements, words
 from tests.cli.page.scenes import multitude

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from longhaul.domain import attributes
-from longhaul.domain.attributes import text
-from longhaul.domain.message import Message
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import attributes
+from longhaul.core.attributes import text
+from longhaul.core.message import Message
+from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from tests.builders import DEAD_LETTER_QUEUE_URL
 from tests.cli.conftest import World

@@ -5,9 +5,9 @@ import re
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from longhaul.domain.lineage import Lineage
-from longhaul.domain.message import Message
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core.descent import Lineage
+from longhaul.core.message import Message
+from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from simulation.aws.service import Answer, Call, Proceed
 from tests.cli.conftest import World

@@ -6,9 +6,9 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from longhaul.cli.page import app, listing
-from longhaul.domain import transitions
-from longhaul.domain.lease import State
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.core import transitions
+from longhaul.core.lease import State
+from longhaul.core.verdict import OutcomeClass
 from simulation.aws.service import Answer, Call, Proceed
 from tests.cli.conftest import World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, offered, words

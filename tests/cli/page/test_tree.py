@@ -5,7 +5,7 @@ import re
 import pytest
 
 from longhaul.operations.runs import columns
-from longhaul.trees import TreeJob
+from longhaul.pipelines.trees import TreeJob
 from tests.builders import stage
 from tests.cli.conftest import World
 from tests.cli.page.conftest import Elements, Visitor, words

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.request import MAX_TIMEOUT_S
+from longhaul.core.request import MAX_TIMEOUT_S
 from simulation.aws.stepfunctions.integration import Done
 from simulation.aws.template import deployed
 from tests.simulation.interpreter.small_machines import RUN_TASK, Call, World, failing

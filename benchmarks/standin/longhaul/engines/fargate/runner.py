@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import timed_work
-from longhaul.adapters.background import Threads
-from longhaul.domain.job_kinds import JobKind
+from longhaul.core.background import Threads
+from longhaul.core.job_kinds import JobKind
+from longhaul.core.settings import runtime_settings
 from longhaul.job import Params
 from longhaul.runner.effort import Effort
 from longhaul.runner.io.work_area import DiskArea
@@ -19,7 +20,6 @@ from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
-from longhaul.settings import runtime_settings
 
 
 class WithoutSpark:

@@ -24,14 +24,15 @@ from uuid import uuid4
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.background import Threads
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.errors import code_of
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.job_kinds import JobKind
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.paths import DataPath
+from longhaul.core.aws_errors import code_of
+from longhaul.core.background import Threads
+from longhaul.core.clients import SystemClock
+from longhaul.core.errors import PermanentJobError
+from longhaul.core.job_kinds import JobKind
+from longhaul.core.lease import AttemptId
+from longhaul.core.places import DataPath
+from longhaul.core.settings import runtime_settings
+from longhaul.core.store.leases import DynamoLeases
 from longhaul.job import Params
 from longhaul.local.credentials import aws_client
 from longhaul.runner.effort import Effort
@@ -43,7 +44,6 @@ from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
-from longhaul.settings import runtime_settings
 
 _LOOKS_EVERY_S = 0.05
 _SCHEMA = {

@@ -1,0 +1,122 @@
+"""Give up a job on which our own code keeps failing: it becomes a dead letter.
+
+A job that raises the same error each time would circle unseen: its message comes back, or a sweep
+repairs its row again. So errors are counted where they are caught, and the last one ends the job.
+
+End a job that is refused before it has a row: it is dead, as every other dead job.
+
+What waits for it would wait for ever without a row: it would look queued.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from aws_lambda_powertools import Logger
+
+from longhaul.core import attributes, transitions
+from longhaul.core.claim import refused
+from longhaul.core.context import Context
+from longhaul.core.dead_letter import Reason, dead_letter
+from longhaul.core.errors import LeaseChangedError
+from longhaul.core.lease import Lease, Receive, State
+from longhaul.core.message import Message
+from longhaul.core.request import JobRequest
+from longhaul.core.settings import Stage
+from longhaul.core.settlement import given_up
+
+logger = Logger(child=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivingUp:
+    context: Context
+
+    def is_due(self, key: str, place: str, error: Exception) -> bool:
+        """Count an error of a job; whether the job is to be given up."""
+        return self.context.troubles.is_hopeless(key, place, error, self.context.clock.now())
+
+    def end(self, lease: Lease, error: Exception) -> Lease:
+        """Make the row DEAD, with a dead letter owed; returns the row that `finish` then does.
+
+        A row that changed meanwhile is left alone: something else went on with the job.
+        """
+        after = given_up(lease, error, self.context.leases.aws_time())
+        try:
+            if lease.state is State.RUNNING:
+                self.context.leases.apply(transitions.settle(lease, after))
+            else:
+                self.context.leases.apply(transitions.end_waiting(lease, after))
+        except LeaseChangedError as changed:
+            return changed.current or lease
+        logger.error("job given up", extra={"lease": lease.key, "error": type(error).__name__})
+        return after
+
+    def end_if_due(self, lease: Lease, place: str, error: Exception) -> Lease:
+        """`end` a job that has not ended, if that is due; `finish` counts for one that has."""
+        if lease.state.is_terminal or not self.is_due(lease.key, place, error):
+            return lease
+        return self.end(lease, error)
+
+    def send(self, queue_url: str, content: Callable[[], Message], reason: Reason) -> None:
+        """Send as much of a dead letter as there is, and as SQS takes.
+
+        Raises the errors of AWS's side: then nothing was sent, and the whole may be later.
+        """
+        bare = {"job_id": reason.key.partition("#")[2]} if reason.key else {}
+        explanation = Message(json.dumps(bare), {})
+        parts = (content, lambda: _with_id_alone(content()), lambda: explanation)
+        for part in parts:
+            try:
+                self.context.queue.send(queue_url, dead_letter(part(), reason))
+            except Exception as error:
+                if part is parts[-1] or not self.context.troubles.counts(error):
+                    raise
+                logger.exception("dead letter not sent whole", extra={"lease": reason.key})
+            else:
+                return
+
+
+def _with_id_alone(content: Message) -> Message:
+    """The content without attributes but the one that a redrive needs."""
+    kept = {k: v for k, v in content.attributes.items() if k == attributes.JOB_ID}
+    return replace(content, attributes=kept)
+
+
+def refuse(
+    context: Context,
+    stage: Stage,
+    content: Message,
+    reason: Reason,
+    receive: Receive,
+    *,
+    request: JobRequest | None = None,
+    row: Lease | None = None,
+) -> Lease | None:
+    """Write the row of a refused job; returns it, for `finish`.
+
+    Args:
+        context: What the use cases share.
+        stage: The stage of the job.
+        content: The message.
+        reason: Why it is refused, with the key of its job.
+        receive: Of the message; one without an id of what was never sent.
+        request: What it asks for; None if it is no request.
+        row: The row that the job has: that of an earlier refusal, or None.
+
+    Returns:
+        None where another row has the key: that stays as it is.
+    """
+    key = reason.key
+    if key is None or (row is not None and not (row.is_refused and row.is_finished)):
+        return None
+    dead = refused(row, reason, key, stage.name, receive, request, context.clock.now())
+    context.requests.put(dead.request_ref, content)
+    try:
+        return context.leases.apply(transitions.refuse(row, dead))
+    except LeaseChangedError as error:
+        other = error.current
+        if other is None or not other.is_refused:
+            return None
+        # Of this very message: a function has died before all was done.
+        return other if other.receive.is_of(receive.chain) else None

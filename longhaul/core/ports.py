@@ -1,0 +1,501 @@
+"""What the use cases need from the world.
+
+`longhaul.adapters` implements these with boto3. The simulation's fakes stand behind the same
+adapters, and obey the same contract tests as AWS's own.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol, TypeVar
+
+from longhaul.core.descent import Lineage
+from longhaul.core.errors import UnreadableRowError
+from longhaul.core.history import AttemptRecord
+from longhaul.core.lease import (
+    AttemptId,
+    Lease,
+    OpenKind,
+    State,
+)
+from longhaul.core.message import Message
+from longhaul.core.metrics import Metric
+from longhaul.core.pace import Room, SlotUse
+from longhaul.core.secret_refs import SecretRef
+from longhaul.core.settings import Stage
+from longhaul.core.transitions import Change, Report
+from longhaul.core.tree_end import TreeWatch
+from longhaul.core.verdict import StoppedTask
+from longhaul.notices.notice import Notice, Untold
+from longhaul.outputs.lineage import Origin
+from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.follow_ons import Complete, Emitted, JoinStanding, Replaced
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """Aware UTC."""
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class Timer(Protocol):
+    def cancel(self, *, wait_s: float = 0) -> None:
+        """Begin no more calls, and wait up to `wait_s` for one that has begun."""
+
+
+class Background(Protocol):
+    """Work beside the caller's own."""
+
+    def after(self, seconds: float, do: Callable[[], None]) -> Timer:
+        """Call `do` once, in `seconds`."""
+
+    def every(self, period_s: float, do: Callable[[], None]) -> Timer:
+        """Call `do` again and again, `period_s` after the call before has returned.
+
+        The first call comes after one period; an error ends the calls.
+        """
+
+    def run_all(
+        self, tasks: Sequence[Callable[[], T]], *, at_once: int, within_s: float | None = None
+    ) -> list[T]:
+        """Run all tasks, at most `at_once` at a time, and return what they return, in order.
+
+        The first error is raised once the tasks that have begun are over; no more are begun.
+        After `within_s` TimeUpError is raised, and the tasks that have begun go on by themselves.
+        """
+
+
+class SecretValues(Protocol):
+    """Secrets of Secrets Manager, and parameters of SSM."""
+
+    def read_secret(self, ref: SecretRef) -> str:
+        """What a setting of a stage names, as it is now.
+
+        Raises:
+            SecretUnreadableError: it is denied or not there, until people mend that. The text
+                says which; it has nothing of the value.
+        """
+
+
+class Rows(Mapping[str, Lease]):
+    """Rows by key: those that this version can read.
+
+    Iteration passes over the others, whose keys are in `unreadable`. A lookup of one of them, by
+    `get` too, raises UnreadableRowError: it must not be taken for absent.
+    """
+
+    def __init__(
+        self, readable: Mapping[str, Lease], unreadable: AbstractSet[str] = frozenset()
+    ) -> None:
+        self._readable = readable
+        self.unreadable = unreadable
+
+    def __getitem__(self, key: str) -> Lease:
+        if key in self.unreadable:
+            raise UnreadableRowError(key)
+        return self._readable[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readable)
+
+    def __len__(self) -> int:
+        return len(self._readable)
+
+
+class Leases(Protocol):
+    """The rows."""
+
+    def load(self, key: str) -> Lease | None:
+        """Raises UnreadableRowError for a row of another version."""
+
+    def load_many(self, keys: Iterable[str]) -> Rows:
+        """The rows that exist, by key; strongly consistent."""
+
+    def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Rows, Room]:
+        """`load_many` and `Slots.room` in one call."""
+
+    def history(self, rows: Iterable[Lease]) -> Mapping[str, Sequence[AttemptRecord]]:
+        """The known attempts of each job, by its key and in their order.
+
+        Those that another version wrote in a form of its own are left out.
+        """
+
+    def apply(self, change: Change) -> Lease:
+        """One conditional write of a row that was read; returns the row after it.
+
+        Raises:
+            LeaseChangedError: the row does not meet a clause; with the row that won.
+            NoFreeSlotError: the stage is full. Nothing is written.
+        """
+
+    def report(self, report: Report) -> Lease:
+        """One conditional write by the attempt that owns the lease; returns the row after it.
+
+        Raises LeaseChangedError like `write`.
+        """
+
+    def keep(self, key: str, now: datetime) -> None:
+        """Let an ended row live for as long as one whose job ended now; nothing for other rows."""
+
+    def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
+        """Cancel what was sent up to now, by AWS's clock, or up to the time of another cancel.
+
+        A job that runs or waits is marked, also before its first claim. A job that has ended, or
+        has committed its output, stays as it is, and a message that waits to run it again is
+        covered.
+        """
+
+    def cancel_tree(self, root: str) -> None:
+        """Cancel what was sent up to now of the tree of a root, by AWS's clock."""
+
+    def aws_time(self) -> datetime:
+        """Now, by the clock of the service that answered `load` last: right within two seconds.
+
+        SQS's times of sending can be compared with it, which a host's own clock is no match for.
+        """
+
+
+class Slots(Protocol):
+    """How many jobs of a stage may run at once. Claims and settles change the number in use."""
+
+    def free(self, stage: Stage, now: datetime) -> int:
+        """Slots free a moment ago, under the effective limit.
+
+        Each calm minute raises that limit by a half.
+        """
+
+    def room(self, stage: Stage, now: datetime) -> Room:
+        """The free slots, and how soon others become free."""
+
+    def use(self, stage: Stage) -> SlotUse:
+        """The stage's slots a moment ago."""
+
+    def pause(self, stage: Stage, now: datetime) -> None:
+        """From now on no job of the stage is claimed; repeatable."""
+
+    def resume(self, stage: Stage, now: datetime) -> None:
+        """From now on let jobs be claimed again; repeatable."""
+
+    def set_slots(self, stage: Stage, slots: int) -> None:
+        """Let so many jobs run, whatever is deployed, at once and without a limit that adapted.
+
+        The deployed number: the deployment decides again.
+        """
+
+    def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
+        """Seconds for which messages have waited although slots were free.
+
+        As far as these calls saw it; a claim, or a call that finds otherwise, ends it.
+        """
+
+    def slow_down(self, stage: Stage, now: datetime) -> None:
+        """AWS throttled a start: let fewer jobs start in a second, for some seconds."""
+
+    def lower_limit(self, stage: Stage, now: datetime) -> None:
+        """AWS refused a task: halve the stage's effective limit, at most once a minute."""
+
+    def note_planned(self, stage: Stage, planned: int) -> None:
+        """So many jobs of the stage are to begin later: their messages wait for no slot."""
+
+
+class Joins(Protocol):
+    def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:
+        """Put what a job led to in its place among those for which a join waits; repeatable.
+
+        What the join gets, once nothing is left to wait for, else None. A later run of a job
+        replaces the earlier one, and all that descends from it; the join starts again then. A job
+        that the join does not wait for changes nothing: a deploy has changed what leads there, or
+        a later run has replaced the one that it descends from.
+        """
+
+    def noted_lineage(self, join_key: str) -> Lineage | None:
+        """The lineage of a join's job, without `inputs_ref`, as noted with the opener's success.
+
+        None: the opener has not succeeded.
+        """
+
+    def standings(self, join_keys: Iterable[str]) -> Mapping[str, JoinStanding]:
+        """How joins stand, by key; strongly consistent. Not of those whose opener has not ended."""
+
+
+class Troubles(Protocol):
+    def counts(self, error: Exception) -> bool:
+        """Whether the same work would raise it again; never for errors of AWS's side."""
+
+    def is_hopeless(self, key: str, place: str, error: Exception, now: datetime) -> bool:
+        """Count an error at a place of a job's life, if it `counts`; whether it was the last."""
+
+
+class Backfills(Protocol):
+    """Which jobs each backfill has sent."""
+
+    def note_begun(
+        self,
+        key: str,
+        left: Iterable[str],
+        now: datetime,
+        began_at: datetime,
+        stale: Mapping[str, datetime] = ...,
+    ) -> bool:
+        """Note what a command will send, before it does: values, one at least; repeatable.
+
+        `stale`: what is known of those of them that were sent again before, which goes.
+
+        It joins what other commands have left, but not what a cancel has ended. False, with nothing
+        noted, if the backfill was cancelled since the command began.
+        """
+
+    def note_sent(
+        self,
+        key: str,
+        values: Iterable[str],
+        now: datetime,
+        again: Mapping[str, datetime] = ...,
+        *,
+        watches: bool = False,
+    ) -> None:
+        """Note the values of jobs that were sent, one at least; repeatable.
+
+        Args:
+            key: Of the backfill.
+            values: Those of its jobs' ids.
+            now: The time.
+            again: When those of them were sent that had ended before.
+            watches: Whether its end is to be told, once more where it was.
+        """
+
+    def watch_again(self, key: str, job: str, now: datetime) -> None:
+        """Have the end of a backfill told again, if it has sent the job of that key."""
+
+    def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:
+        """Note what a look at a watched backfill has found.
+
+        False, with nothing noted, if it may have ended again since, or its end was told.
+        """
+
+    def note_cancel(self, key: str, now: datetime) -> None:
+        """Let commands that have begun send no more jobs of the backfill."""
+
+    def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
+        """The backfills of these keys (`stage#NAME`), by key; strongly consistent."""
+
+
+class LeaseIndex(Protocol):
+    """Keys of rows, through the table's indexes: a little late, so the rows must be read."""
+
+    def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
+        """Keys of rows that run, wait for their next attempt, or have ended and owe something."""
+
+    def watched_keys(self, stage: str) -> Iterator[str]:
+        """Keys of rows of roots whose tree's end is still to be told."""
+
+    def watched_backfills(self, stage: str) -> Iterator[str]:
+        """Keys of the backfills whose end is still to be told."""
+
+    def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
+        """The names of all stages that this was ever called with: also those removed since."""
+
+    def ended_keys(
+        self, stage: str, state: State, until: datetime, since: datetime, keys: int = ...
+    ) -> Iterator[tuple[datetime, str]]:
+        """End and key of the rows that ended in that state, the latest first.
+
+        `keys`: on a page, each a call, of which AWS gives some thousands at most.
+        """
+
+
+@dataclass(frozen=True)
+class Depth:
+    """About how many messages a queue holds: `visible`, and `hidden` by a receive."""
+
+    visible: int
+    hidden: int
+
+
+Visibility = Literal["set", "not_held", "beyond_limit"]
+"""What became of a new visibility timeout.
+
+`not_held`: this handle no longer holds the message, look at the row. `beyond_limit`: 12 h are up.
+"""
+
+
+@dataclass(frozen=True)
+class SendResult:
+    """What became of one message: its id, or why it was refused.
+
+    `again`: trying again may help. `is_refused`: SQS will never take this message.
+    """
+
+    message_id: str | None = None
+    reason: str = ""
+    again: bool = False
+    is_refused: bool = False
+
+
+class JobQueue(Protocol):
+    def set_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> Visibility: ...
+
+    def set_visibility_many(self, queue_url: str, seconds_by_handle: Mapping[str, int]) -> None:
+        """The same for many, in batches.
+
+        A handle that no longer holds its message is passed over.
+        """
+
+    def delete(self, queue_url: str, receipt_handle: str) -> bool:
+        """False when the handle no longer holds the message."""
+
+    def send(self, queue_url: str, message: Message) -> None: ...
+
+    def depth(self, queue_url: str) -> Depth:
+        """About how many messages are in the queue."""
+
+    def send_many(
+        self, queue_url: str, messages: Iterable[Message]
+    ) -> Sequence[tuple[Message, str]]:
+        """Send all, in batches; returns those that SQS will never take, each with the reason.
+
+        Raises when SQS does not take some for now: those before may have been sent.
+        """
+
+    def send_batch(self, queue_url: str, messages: Sequence[Message]) -> Sequence[SendResult]:
+        """What became of each, in order; at most ten, of 1 MiB together."""
+
+
+class Notices(Protocol):
+    def send(self, target: str, notice: Notice) -> None:
+        """Send to the bus, topic or queue of this ARN; repeatable.
+
+        Raises NoticeRefusedError when it will not be taken until people change something.
+        """
+
+
+class UntoldNotices(Protocol):
+    """What a stage owes to the target of its notices. Nothing else waits for it."""
+
+    def owe(self, stage: str, notice: Notice, now: datetime) -> None:
+        """Note a notice that could not be sent."""
+
+    def owed(self, stage: str) -> Iterator[Untold]:
+        """Those of a stage, in another order each time; a little late."""
+
+    def strike(self, untold: Untold) -> None:
+        """It was sent, or is lost."""
+
+
+class Metrics(Protocol):
+    def put(self, values: Mapping[Metric, float], **dimensions: str) -> None:
+        """Record these values, of now, under these dimensions. At least one of each."""
+
+    def put_of_job(self, values: Mapping[str, float], *, stage: str, job: str) -> None:
+        """Record what a job has measured, by names of its own. `job`: see `metrics.dimension`."""
+
+
+class Executions(Protocol):
+    def ensure_started(self, name: str, execution_input: str) -> str | None:
+        """Start the execution unless it runs already.
+
+        None = it runs (or starts now); else the status in which it closed, such as `ABORTED`.
+        """
+
+    def arn(self, name: str) -> str: ...
+
+    def status(self, name: str) -> str | None:
+        """`RUNNING`, `SUCCEEDED`, `FAILED`, `TIMED_OUT`, `ABORTED`; None: no such execution."""
+
+
+@dataclass(frozen=True)
+class RunningTask:
+    """A task of ours, and the attempt that its environment names."""
+
+    arn: str
+    attempt: AttemptId
+
+
+class Tasks(Protocol):
+    def running(self) -> Iterator[RunningTask]:
+        """The tasks that run or start now."""
+
+    def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:
+        """Stop a task if it is of that attempt; no error when it stops, or has stopped already.
+
+        A task may write any `task_arn` into its row: one of another attempt counts as gone.
+        """
+
+
+class Requests(Protocol):
+    """Requests of jobs, and what jobs emitted, beside their rows."""
+
+    def put(self, ref: str, request: Message) -> None:
+        """Store under `ref`; repeatable."""
+
+    def get(self, ref: str) -> Message: ...
+
+    def get_stored(self, ref: str) -> Message | None:
+        """None when nothing is stored there any more."""
+
+    def put_emitted(self, ref: str, emitted: Emitted) -> None:
+        """Store the requests that an attempt emitted, before its commit names them."""
+
+    def get_emitted(self, ref: str) -> Emitted: ...
+
+    def put_inputs(self, ref: str, inputs: Mapping[str, str]) -> None:
+        """Store the inputs of a join."""
+
+    def get_inputs(self, ref: str) -> Mapping[str, str] | None:
+        """None when nothing is stored there."""
+
+
+class SavedWork(Protocol):
+    """What jobs have stored for their next attempt (`saved.record`), in the data bucket."""
+
+    def jobs(self) -> Iterator[str]:
+        """The keys of the jobs that have stored something."""
+
+    def remove(self, until: AttemptId) -> None:
+        """Remove what the attempt and those before it have stored; repeatable."""
+
+
+class Publisher(Protocol):
+    def publish(
+        self,
+        attempt: AttemptId,
+        until: datetime | None = None,
+        *,
+        looks_only: bool = False,
+        just_committed: bool = False,
+        places: Collection[str] | None = None,
+    ) -> None:
+        """Make a committed output visible; repeatable by anyone.
+
+        `looks_only`: do so if all uploads are completed, and complete none. `just_committed`:
+        nobody has completed any of them before. `places`: where alone
+        outputs may be, as the job's request has them; None where that is not known.
+
+        Raises:
+            TimeUpError: it was not done `until` then; what was done stays.
+            UploadsGoneError: uploads are neither pending nor completed.
+            VoidCommitError: another output is in its way.
+        """
+
+    def discard(self, attempt: AttemptId) -> None:
+        """Remove what an attempt without a commit left, or one whose commit is void; repeatable.
+
+        Its pending uploads are aborted, and those that were completed deleted.
+
+        Its pending list (`outputs.pending`) names the uploads: the runner writes it once all are
+        created and before the first part is sent. Without a list there is nothing to do; the
+        bucket's lifecycle rule removes what a crash in between leaves.
+        """
+
+    def origin(self, attempt: AttemptId) -> Origin | None:
+        """What an attempt that has committed had read; None: it is not known any more."""
+
+    def listed(self) -> Iterator[AttemptId]:
+        """The attempts that have a pending list."""
+
+    def strike_off(self, attempts: Iterable[AttemptId]) -> None:
+        """Remove the pending lists of attempts that have nothing pending."""

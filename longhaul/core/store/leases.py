@@ -1,0 +1,227 @@
+"""The leases: a transition (`core.transitions`) is one conditional write here, or refused."""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from longhaul.core import transitions
+from longhaul.core.claim import cancelled, cancelled_before_claim
+from longhaul.core.errors import LeaseChangedError, UnreadableRowError
+from longhaul.core.history import AttemptRecord, history, remembered
+from longhaul.core.lease import Lease, State
+from longhaul.core.pace import Room
+from longhaul.core.ports import Clock, Rows
+from longhaul.core.settings import Stage
+from longhaul.core.store import item as items
+from longhaul.core.store.item import mine, serialize, update_expression
+from longhaul.core.store.reads import BATCH_GET, Reads, rows_of
+from longhaul.core.store.slots import DynamoSlots, slots_key
+from longhaul.core.store.table import TTL
+from longhaul.core.store.writes import TRIES, ConditionalWrites, condition, own_write
+from longhaul.core.transitions import Change, Clause, Report, Requires
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_CLAUSES: Final[Mapping[Clause, str]] = {
+    Clause.ABSENT: "attribute_not_exists(#key)",
+    Clause.RUNNING: "#state = :running",
+    Clause.SAME_STATE: "#state = :state",
+    Clause.MINE: "run = :run AND attempt = :attempt",
+    Clause.FIRST_TASK: "(attribute_not_exists(task_arn) OR task_arn = :task_arn)",
+    Clause.UNCOMMITTED: "attribute_not_exists(#output)",
+    Clause.UNPUBLISHED: "attribute_not_exists(published_at)",
+    Clause.NOT_GONE: "attribute_not_exists(gone_at)",
+    Clause.SAME_LOOK: "gone_at = :gone_at",
+    Clause.NOT_CANCELLED: "attribute_not_exists(cancel_requested_at)",
+    Clause.NEVER_CANCELLED: "attribute_not_exists(cancelled_at)",
+    Clause.SAME_CANCEL: "cancelled_at = :cancelled_at",
+    Clause.NEWER_RECEIVE: "receive_count < :receive_count",
+    Clause.SAME_HANDLE: "receipt_handle = :receipt_handle",
+    Clause.SAME_MESSAGE: "message_id = :message_id",
+    Clause.NEVER_SEEN: "attribute_not_exists(seen_at)",
+    Clause.SAME_SEEN: "seen_at = :seen_at",
+    Clause.NEVER_SAVED: "attribute_not_exists(saved_ref)",
+    Clause.SAME_SAVED: "saved_ref = :saved_ref",
+    Clause.NEVER_WATCHED: "attribute_not_exists(tree)",
+    Clause.SAME_TREE: "tree = :tree",
+    Clause.SAME_OWED: "owed = :owed",
+}
+_COMPARED: Final[Mapping[Clause, str]] = {
+    Clause.SAME_STATE: "state",
+    Clause.FIRST_TASK: "task_arn",
+    Clause.SAME_LOOK: "gone_at",
+    Clause.SAME_CANCEL: "cancelled_at",
+    Clause.NEWER_RECEIVE: "receive_count",
+    Clause.SAME_HANDLE: "receipt_handle",
+    Clause.SAME_MESSAGE: "message_id",
+    Clause.SAME_SEEN: "seen_at",
+    Clause.SAME_SAVED: "saved_ref",
+    Clause.SAME_TREE: "tree",
+    Clause.SAME_OWED: "owed",
+}
+"""The attribute that a clause compares; its value's placeholder has the same name."""
+
+_EARLIER_TTL = "#ttl < :ttl"  # without one the row does not expire
+
+
+class DynamoLeases:
+    """`ports.Leases`."""
+
+    def __init__(
+        self,
+        client: "DynamoDBClient",
+        table: str,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        most: int = BATCH_GET,
+    ) -> None:
+        """`most`: how many rows an answer of DynamoDB may have."""
+        self._table = table
+        self._reads = Reads(client, table, clock, rng, most)
+        self._writes = ConditionalWrites(client, table, clock, rng)
+        self._slots = DynamoSlots(client, table, clock, rng)
+
+    def load(self, key: str) -> Lease | None:
+        return self._reads.lease(key)
+
+    def aws_time(self) -> datetime:
+        return self._reads.aws_time()
+
+    def load_many(self, keys: Iterable[str]) -> Rows:
+        return rows_of(self._reads.many(items.lease_key(key) for key in dict.fromkeys(keys)))
+
+    def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Rows, Room]:
+        wanted = [items.lease_key(key) for key in dict.fromkeys(keys)]
+        slots = slots_key(stage.name)
+        found = {items.key_of(item): item for item in self._reads.many([*wanted, slots])}
+        room = self._slots.room_in(stage, found.pop(items.key_of(slots), {}), now)
+        return rows_of(found.values()), room
+
+    def history(self, rows: Iterable[Lease]) -> Mapping[str, Sequence[AttemptRecord]]:
+        """The row's attempt says which items there may be, so a hundred of them are one call."""
+        wanted = {row.key: row for row in rows}
+        kept: dict[str, list[AttemptRecord]] = {key: [] for key in wanted}
+        keys = (items.attempt_key(key, n) for key, row in wanted.items() for n in remembered(row))
+        for item in self._reads.many(keys):
+            with suppress(UnreadableRowError):
+                kept[items.key_of(item)].append(items.record_from(item))
+        return {key: history(row, kept[key]) for key, row in wanted.items()}
+
+    def apply(self, change: Change) -> Lease:
+        try:
+            self._change(change)
+        except LeaseChangedError as error:
+            return own_write(error, change.is_own)
+        return change.after
+
+    def report(self, report: Report) -> Lease:
+        update = update_expression(
+            items.attributes(report.sets),
+            [report.clears] if report.clears else [],
+            add={report.counts: 1} if report.counts else None,
+        )
+        request = self._request(report.attempt.key, update, *_condition(report.requires))
+        try:
+            return items.from_item(self._writes.update(request, returns="ALL_NEW"))
+        except LeaseChangedError as error:
+            return own_write(error, report.is_own)
+
+    def keep(self, key: str, now: datetime) -> None:
+        ttl = items.expiry(now)
+        update = update_expression({TTL: ttl})
+        request = self._request(key, update, [_EARLIER_TTL], {":ttl": ttl})
+        with suppress(LeaseChangedError):  # unfinished, gone, or it lives as long anyway
+            self._writes.update(request)
+
+    def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
+        """Of a job that has not been claimed yet, the mark is left for its claim to find."""
+        for _ in range(TRIES):
+            row = self.load(key)
+            now = at or self.aws_time()
+            try:
+                if row is None:
+                    after = cancelled_before_claim(key, stage, now)
+                    self.apply(transitions.mark_before_claim(after))
+                else:
+                    after = cancelled(row, now)
+                    if after != row:  # DynamoDB refuses an update that changes nothing
+                        self.apply(transitions.cancel(row, after))
+            except LeaseChangedError:
+                continue  # it was claimed, settled or marked meanwhile
+            return after
+        raise LeaseChangedError(row)
+
+    def cancel_tree(self, root: str) -> None:
+        for _ in range(TRIES):
+            row = self.load(root)
+            now = self.aws_time()
+            # Nothing is left of it; or DynamoDB would refuse an update that changes nothing.
+            if row is None or row.tree_cancelled_at == now:
+                return
+            with suppress(LeaseChangedError):  # it was claimed or settled meanwhile
+                self.apply(transitions.cancel_tree(row, now))
+                return
+        raise LeaseChangedError(row)
+
+    def _change(self, change: Change) -> None:
+        """Make the row `after`, and with it what is to be written in the same transaction."""
+        others = []
+        if change.takes_slot is not None:
+            others.append(self._slots.taken(*change.takes_slot))
+        if change.gives_slot_back:
+            others.append(self._slots.given_back(change.after.stage))
+        if change.record is not None:
+            record = items.record_item(change.record)
+            others.append({"Put": {"TableName": self._table, "Item": record}})
+        clauses, values = _condition(change.requires)
+        if change.before is None or change.is_whole:
+            put = {
+                "TableName": self._table,
+                "Item": items.to_item(change.after),
+                **condition(clauses, {}, values),
+            }
+            if others:
+                self._writes.transact({"Put": put}, *others)
+            else:
+                self._writes.put(put)
+            return
+        # It touches only what differs: a mark or a progress report written meanwhile stays.
+        update = update_expression(*items.changes(change.before, change.after))
+        request = self._request(change.after.key, update, clauses, values)
+        if others:
+            self._writes.transact({"Update": request}, *others)
+        else:
+            self._writes.update(request)
+
+    def _request(
+        self,
+        key: str,
+        update: Mapping[str, Any],
+        clauses: Iterable[str],
+        values: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        names = update["ExpressionAttributeNames"]
+        values = update["ExpressionAttributeValues"] | values
+        return {
+            "TableName": self._table,
+            "Key": items.lease_key(key),
+            "UpdateExpression": update["UpdateExpression"],
+            **condition(clauses, names, values),
+        }
+
+
+def _condition(requires: Requires) -> tuple[list[str], dict[str, Any]]:
+    """The clauses and the values that they compare."""
+    values: dict[str, Any] = {}
+    for clause, value in requires.items():
+        if clause is Clause.RUNNING:
+            values[":running"] = serialize(State.RUNNING.value)
+        elif clause is Clause.MINE:
+            values |= mine(value)
+        elif name := _COMPARED.get(clause):
+            values[f":{name}"] = items.attributes({name: value})[name]
+    return [_CLAUSES[clause] for clause in requires], values

@@ -1,0 +1,95 @@
+"""Make a committed output visible, or find that it never can be.
+
+Uploads that are neither pending nor completed may be gone for good, or S3 is completing them for a
+publisher that died: that may take minutes, and no answer of S3 tells the two apart. So they are
+looked at twice, half an hour apart, and no function completes an upload in between. What is still
+gone then makes the commit void.
+
+    looked   gone: note it        in place? publish        renew the note, complete what is
+    ───────────┴──────────────────────┴─────────────────────┬─ missing: still gone? void ───►
+               0                                            30 min
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from aws_lambda_powertools import Logger
+
+from longhaul.core import transitions
+from longhaul.core.context import Context
+from longhaul.core.errors import UploadsGoneError, VoidCommitError
+from longhaul.core.lease import Lease, State
+from longhaul.core.metrics import Metric, StageMetric
+from longhaul.core.settlement import reopened
+
+logger = Logger(child=True)
+
+LOOK_AGAIN_AFTER = timedelta(minutes=30)
+"""S3 says "several minutes" of a completion; and clocks differ by up to two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication:
+    """Publishes what ended rows owe, in any function."""
+
+    context: Context
+
+    def publish(self, lease: Lease, until: datetime | None) -> None:
+        """Publish the row's committed output; repeatable.
+
+        Raises:
+            UnfinishedError: it is still owed.
+            VoidCommitError: it can never become visible.
+            LeaseChangedError: another function goes on with it.
+        """
+        gone_at = lease.attempt.gone_at
+        if lease.attempt.output is None:
+            raise AssertionError(f"{lease.key} owes a publish without a commit")
+        now = self.context.clock.now()
+        rests = gone_at is not None and now - gone_at < LOOK_AGAIN_AFTER
+        if gone_at is not None and not rests:
+            # Before the first completion: if this publisher dies, S3 may be at work again.
+            lease = self.context.leases.apply(transitions.note_gone(lease, now))
+        try:
+            places = lease.places.values()
+            self.context.publisher.publish(lease.id, until, looks_only=rests, places=places)
+        except UploadsGoneError as error:
+            if gone_at is None:
+                self.context.leases.apply(transitions.note_gone(lease, self.context.clock.now()))
+                logger.warning("uploads of a committed output are gone", extra={"lease": lease.key})
+            elif not rests:
+                raise VoidCommitError(str(error)) from error
+            raise
+
+    def reopen(self, lease: Lease) -> Lease:
+        """Let the job of a void commit run again, or be dead when that was too often.
+
+        Raises:
+            LeaseChangedError: it was published after all, or another function came first.
+        """
+        after = reopened(
+            lease, self.context.timing, self.context.leases.aws_time(), self.context.rng
+        )
+        after = self.context.leases.apply(transitions.reopen(lease, after))
+        logger.warning(
+            "a committed output is void", extra={"lease": lease.key, "state": after.state.value}
+        )
+        self.context.metrics.put(_measured(lease, after), stage=lease.stage)
+        return after
+
+    def discard(self, lease: Lease) -> None:
+        """Remove what the row's attempt left."""
+        self.context.publisher.discard(lease.id)
+
+
+def _measured(before: Lease, after: Lease) -> dict[Metric, float]:
+    """What a void commit counts as. It counted as a success when it was settled: that is undone."""
+    work_s = (before.ended_at - before.attempt.claimed_at).total_seconds()
+    values: dict[Metric, float] = {
+        StageMetric.SUCCEEDED: -1,
+        StageMetric.INTERRUPTED: 1,
+        StageMetric.WASTED: 2 * (work_s - min(before.kept_s, work_s)),
+    }
+    if after.state is State.DEAD:
+        values[StageMetric.DEAD_LETTERED] = 1
+    return values

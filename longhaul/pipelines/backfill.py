@@ -1,0 +1,79 @@
+"""A backfill: many requests that differ in one value, and are one thing to people. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from longhaul.core.lease import Lease, job_key
+from longhaul.core.tree_end import TreeWatch
+
+BACKFILL: Final = "BACKFILL"
+"""Why a backfill is in the index of what is unfinished: its end is still to be told."""
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """What is known of a backfill.
+
+    Attributes:
+        key: `stage#NAME`, as a job of that id would have it.
+        values: The parts of its jobs' ids behind the name, of those that were sent, in order.
+        left: The same of those that commands have still to send, also interrupted ones.
+        again: When a job was sent again that had ended; until its end is told.
+        began_at: When a command last began to send.
+        cancelled_at: When somebody cancelled it last.
+        watch: Whether its end is still to be told; None where that was never asked for.
+    """
+
+    key: str
+    values: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    again: Mapping[str, datetime] = field(default_factory=dict)
+    began_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    watch: TreeWatch | None = None
+
+    def is_cancelled_since(self, began_at: datetime | None) -> bool:
+        """Whether somebody has cancelled it since a command began."""
+        return self.cancelled_at is not None and (began_at is None or self.cancelled_at >= began_at)
+
+    @property
+    def unsent(self) -> int:
+        """How many jobs are still to be sent, or were when it was cancelled."""
+        return len(self.left)
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether jobs of it are still to come: also where its command was interrupted."""
+        return bool(self.left) and not self.is_cancelled_since(self.began_at)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether its end is still to be told."""
+        return self.watch is not None and self.watch.is_due
+
+    @property
+    def stage(self) -> str:
+        return self.key.partition("#")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.partition("#")[2]
+
+    def job_keys(self) -> Iterator[str]:
+        return (f"{self.key}/{value}" for value in self.values)
+
+
+def backfill_of(row: Lease) -> str | None:
+    """Key of the backfill that a job belongs to, as the id of its root and its tag say."""
+    key = may_be_of(row.root)
+    is_named = key is not None and row.tags.get("backfill") == key.partition("#")[2]
+    return key if is_named else None
+
+
+def may_be_of(key: str) -> str | None:
+    """Key of the backfill that may have sent the job of a key; other ids have a slash, too."""
+    stage, _, job_id = key.partition("#")
+    name = job_id.rpartition("/")[0]
+    return job_key(stage, name) if name else None

@@ -1,0 +1,216 @@
+"""Tell that a tree, or all of a backfill, has ended: a root's stage with `tree_ended`.
+
+The row of a root is watched from its success on, and a backfill from its first job on. Each sweep
+looks at what is watched, tells of what has ended, and ends the watch. A job that ends a second time
+begins it again before its own end is done, so that no look takes the first end for the second.
+docs/reference/events.md says what that promises, decision 0027 why it is done so.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from aws_lambda_powertools import Logger
+
+from longhaul.core import transitions
+from longhaul.core.context import Context
+from longhaul.core.errors import ContendedError, LeaseChangedError
+from longhaul.core.lease import Lease, State
+from longhaul.core.settings import Stage
+from longhaul.core.tree_end import (
+    MAX_UNWELL,
+    TreeEnd,
+    TreeWatch,
+    Unwell,
+    begun,
+    told,
+    waiting,
+)
+from longhaul.notices.announcer import Announcer
+from longhaul.pipelines.backfill import Backfill, may_be_of
+from longhaul.pipelines.trees import Look, TreeJob, Trees
+
+logger = Logger(child=True)
+
+_PAGE: Final = 100
+_BACKFILLS: Final = 10
+"""Read at a time: one has 10,000 jobs at most, whose ids are in its item."""
+_TRIES: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeEnds:
+    context: Context
+    announcer: Announcer
+
+    def begins_watch(self, lease: Lease) -> bool:
+        """Whether a job whose last act is struck off is the root of a tree to be told of."""
+        stage = self.context.settings.stage_or_removed(lease.stage)
+        return stage.tells_trees and lease.may_begin_tree
+
+    def ends_again(self, lease: Lease) -> None:
+        """Before the last act of a job: watch its tree and its backfill again that may be told.
+
+        Not for a job that ends for the first time: until then it is queued or runs, and its tree
+        has not ended.
+
+        Raises:
+            ContendedError: other jobs of the tree ended at the same moment, again and again.
+        """
+        backfill = may_be_of(lease.root)
+        if lease.lineage is None and backfill is None:
+            return
+        stage = self.context.settings.stage_or_removed(lease.root.partition("#")[0])
+        if not stage.tells_trees:
+            return
+        if not lease.may_have_ended_before:
+            return
+        if backfill is not None:
+            self.context.backfills.watch_again(backfill, lease.root, self.context.clock.now())
+        if lease.lineage is not None:
+            self._watch_root_again(lease.root)
+
+    def _watch_root_again(self, key: str) -> None:
+        """Not while the root owes something: its own end begins the watch."""
+        root = self.context.leases.load(key)
+        for _ in range(_TRIES):
+            if root is None or not root.is_finished:
+                return
+            try:
+                self.context.leases.apply(transitions.watch(root, begun(root.tree)))
+            except LeaseChangedError as error:
+                root = error.current
+            else:
+                return
+        raise ContendedError("other jobs of its tree end at the same moment")
+
+    def watched(self, stage: Stage) -> Iterator[tuple[Lease | Backfill, bool]]:
+        """The stage's watched roots and backfills; and whether a look at the tree is worthwhile.
+
+        It is not while the job that the last look met goes on: a row for each tree is read then.
+        Nor while a backfill has jobs to send.
+        """
+        for page in self._watched(stage.name):
+            yield from self._with_worth(page)
+
+    def _watched(self, stage: str) -> Iterator[Sequence[Lease | Backfill]]:
+        keys = self.context.index.watched_keys(stage)
+        while page := list(islice(keys, _PAGE)):
+            rows = self.context.leases.load_many(page)
+            yield [row for row in rows.values() if row.is_watched]
+        keys = self.context.index.watched_backfills(stage)
+        while page := list(islice(keys, _BACKFILLS)):
+            found = self.context.backfills.find_backfills(page)
+            yield [each for each in found.values() if each.is_watched]
+
+    def _with_worth(
+        self, roots: Sequence[Lease | Backfill]
+    ) -> Iterator[tuple[Lease | Backfill, bool]]:
+        open_keys = self._open([_watch(root).waits_for for root in roots])
+        for root in roots:
+            if isinstance(root, Backfill) and root.is_sending:
+                yield root, False
+            else:
+                yield root, _watch(root).waits_for not in open_keys
+
+    def tell_end(self, root: Lease | Backfill, stage: Stage, until: datetime | None = None) -> bool:
+        """Look at what is watched, and tell of its end if it has ended; returns whether it has.
+
+        Raises:
+            TimeUpError: `until` came before all of it was looked at.
+        """
+        watch = _watch(root)
+        look = self._look(root, until)
+        if look is None:
+            return False
+        if look.open is not None:
+            if look.open != watch.waits_for:
+                self._note(root, waiting(watch, look.open))
+            return False
+        # A success whose jobs were all refused by SQS has led to none, as a root that died has.
+        if look.tree.children:
+            self._announce(root, stage, look.tree, until)
+        # Not if a job of it has ended again, or another sweep was first.
+        return self._note(root, told(watch))
+
+    def _look(self, root: Lease | Backfill, until: datetime | None) -> Look | None:
+        """None: it is not what it was."""
+        trees = self._trees()
+        if isinstance(root, Lease):
+            return trees.look_through(root, lambda: self._is_over(until))
+        look = trees.look_through_backfill(root, lambda: self._is_over(until))
+        # Its command may have noted more jobs meanwhile: then it had not ended.
+        now = self.context.backfills.find_backfills([root.key]).get(root.key)
+        return look if now == root else None
+
+    def _note(self, root: Lease | Backfill, after: TreeWatch) -> bool:
+        """Note it in what is watched; False if that has changed since it was read."""
+        if isinstance(root, Backfill):
+            return self.context.backfills.note_look(root.key, _watch(root), after)
+        try:
+            self.context.leases.apply(transitions.watch(root, after))
+        except LeaseChangedError:
+            return False
+        return True
+
+    def _announce(
+        self, root: Lease | Backfill, stage: Stage, tree: TreeJob, until: datetime | None
+    ) -> None:
+        unsent = root.unsent if isinstance(root, Backfill) else 0
+        self.announcer.tree_ended(root, _end(tree, _watch(root), unsent), stage, until)
+
+    def _open(self, keys: Sequence[str | None]) -> set[str]:
+        """Those of the jobs that have not ended, or cannot be read."""
+        jobs = [TreeJob(key, None) for key in dict.fromkeys(keys) if key is not None]
+        self._trees().read_rows(jobs)
+        return {job.key for job in jobs if job.may_go_on}
+
+    def _trees(self) -> Trees:
+        found = self.context
+        return Trees(found.settings, found.leases, found.joins)
+
+    def _is_over(self, until: datetime | None) -> bool:
+        return until is not None and self.context.clock.now() >= until
+
+
+def _watch(root: Lease | Backfill) -> TreeWatch:
+    watch = root.tree if isinstance(root, Lease) else root.watch
+    if watch is None:
+        raise ValueError(f"{root.key} is not watched")
+    return watch
+
+
+def _end(tree: TreeJob, watch: TreeWatch, unsent: int) -> TreeEnd:
+    jobs = list(tree.all())
+    unwell = (job for job in jobs if job.state in (State.DEAD, State.CANCELLED))
+    ends = [job.lease.ended_at for job in jobs if job.lease is not None]
+    return TreeEnd(
+        jobs=tree.counts(),
+        unwell=tuple(map(_unwell, islice(unwell, MAX_UNWELL))),
+        ended_at=max(ends),
+        sequence=watch.ends,
+        digest=_digest(jobs),
+        unsent=unsent,
+    )
+
+
+def _digest(jobs: Iterable[TreeJob]) -> str:
+    """Tells one end from another: each later end has a run more, or a later one."""
+    ends = hashlib.sha256()
+    for job in jobs:
+        ends.update(f"{job.key} {job.lease.run if job.lease else 0} {job.state}\n".encode())
+    return ends.hexdigest()[:16]
+
+
+def _unwell(job: TreeJob) -> Unwell:
+    row = job.lease
+    return Unwell(
+        job.stage,
+        job.job_id,
+        row.label if row else None,
+        job.state,
+        row.last_class if row else None,
+    )
