@@ -1,17 +1,17 @@
-"""The layer of each file of `longhaul/`: its folder tells it, and of an engine's file its name."""
+"""The room of each file of `longhaul/`: its folder tells it, and of an engine's file its name."""
 
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 DEMO_JOBS: Final = ROOT / "examples" / "demo" / "jobs"
-# Folders of the package that are layers of their own. All else is the core, which functions and
-# tasks share: use cases, domain, adapters.
+FEATURES: Final = ("pipelines", "outputs", "saved", "notices")
+"""What hangs on the core; functions and tasks have both."""
 FOLDERS: Final = (
+    *("core", *FEATURES),
     "catalogue",
     "cdk",
     "cli",
-    "client",
     "config",
     "local",
     "operations",
@@ -19,11 +19,11 @@ FOLDERS: Final = (
     "testing",
 )
 OF_FILE: Final = {
-    "__init__": "core.domain",
-    "engine": "core.domain",
-    "listed": "core.domain",
-    "ends": "core.domain",
-    "tasks": "core.adapters",
+    "__init__": "core",
+    "engine": "core",
+    "listed": "core",
+    "ends": "core",
+    "tasks": "core",
     "runner": "runner",
     "states": "cdk",
     "construct": "cdk",
@@ -32,10 +32,10 @@ OF_FILE: Final = {
 
 
 def layered(name: str) -> str:
-    """A dotted name below its layer; what is outside the package stays as it is.
+    """A dotted name below its room; what is outside the package stays as it is.
 
-    `longhaul.cli.cdk` is `cli.cdk`, `longhaul.core.lease` is `core.domain.lease`, and
-    `longhaul.engines.fargate.tasks` is `core.adapters.engines.fargate.tasks`.
+    `longhaul.cli.cdk` is `cli.cdk`, `longhaul.core.lease` is `core.lease`, `longhaul.wiring` is
+    `wiring`, and `longhaul.engines.fargate.tasks` is `core.engines.fargate.tasks`.
     """
     package, *parts = name.split(".")
     if package != "longhaul":
@@ -43,7 +43,7 @@ def layered(name: str) -> str:
     if parts[:1] == ["engines"]:
         files = [part for part in parts[1:3] if part in OF_FILE]
         return ".".join([OF_FILE[files[0] if files else "__init__"], *parts])
-    return ".".join(parts if parts[:1] and parts[0] in FOLDERS else ["core", *parts])
+    return ".".join(parts)
 
 
 def module(file: Path) -> str:
@@ -58,15 +58,15 @@ def python_files(folder: Path) -> list[Path]:
     return sorted(files)
 
 
-def engine_files(*layers: str) -> set[str]:
-    """The paths of the files of `longhaul/engines/` in these layers."""
-    files = (file for layer in layers for file in files_of(layer))
+def engine_files(*rooms: str) -> set[str]:
+    """The paths of the files of `longhaul/engines/` in these rooms."""
+    files = (file for room in rooms for file in files_of(room))
     engines = ROOT / "longhaul" / "engines"
     return {str(file.relative_to(ROOT)) for file in files if engines in file.parents}
 
 
-def files_of(layer: str) -> list[Path]:
-    """All Python files of a layer, such as `core.domain`, or of a package beside `longhaul`."""
-    folders = [ROOT / "longhaul", ROOT / layer.partition(".")[0]]
+def files_of(room: str) -> list[Path]:
+    """All Python files of a room, such as `core`, or of a package beside `longhaul`."""
+    folders = [ROOT / "longhaul", ROOT / room.partition(".")[0]]
     files = {file for folder in folders for file in python_files(folder)}
-    return sorted(each for each in files if f"{module(each)}.".startswith(f"{layer}."))
+    return sorted(each for each in files if f"{module(each)}.".startswith(f"{room}."))

@@ -2,10 +2,10 @@
 
 Metrics come late, those of a queue that wakes by up to 15 minutes. So every alarm looks back over
 half an hour or more, longer than any value may be late. Where a condition must last before people
-are called, the sweeper measures how long it has lasted (`longhaul.core.sweep`), so one late value says
-as much as an unbroken row of values. A late value can delay an alarm by as much; it cannot prevent
-an alarm, and it cannot cause a false one. (A day's sum of wasted work may be wrong by the values
-that are late: a hundredth of a day's.)
+are called, the sweeper measures how long it has lasted (`longhaul.core.sweep`), so one late value
+says as much as an unbroken row of values. A late value can delay an alarm by as much; it cannot
+prevent an alarm, and it cannot cause a false one. (A day's sum of wasted work may be wrong by the
+values that are late: a hundredth of a day's.)
 
 `tests/cdk/test_alarms.py` runs CloudWatch's evaluation on each of these alarms.
 """

@@ -22,11 +22,12 @@ _WITHOUT_LOOP_DETECTION: Final = {"ap-southeast-6", "mx-central-1"}
 # Of the engines: what makes the stack and what begins in a task are no part of it.
 ENGINE_CODE: Final = [
     f"!longhaul/engines/{file}.py"
-    for file in ("__init__", "engine", "listed", "*/__init__", "*/ends", "*/tasks")
+    for file in ("__init__", "engine", "listed", "tasks", "*/__init__", "*/ends", "*/tasks")
 ]
-# Of the package, what functions and jobs share: use cases, domain and adapters.
+# Of the package, what functions and jobs share: the core, and the features that hang on it.
 CORE_CODE: Final = [
-    *(f"!longhaul/{files}.py" for files in ("*", "domain/**/*", "adapters/**/*")),
+    "!longhaul/*.py",
+    *(f"!longhaul/{room}/**/*.py" for room in ("core", "pipelines", "outputs", "saved", "notices")),
     "longhaul/client.py",
     *ENGINE_CODE,
 ]

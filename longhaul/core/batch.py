@@ -1,7 +1,4 @@
-"""A batch of deliveries: what happens to its messages, and what an error of one does.
-
-Start the execution of an attempt, or find that it runs already.
-"""
+"""A batch of deliveries: what happens to its messages, how attempts start, what errors do."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
-"""The functions' boto3 clients: how long each waits, how often it tries again, and when it is made.
+"""The clock, and the functions' boto3 clients: how long each waits, and how often it tries again.
 
-Each is made at its first call, because most cold starts need two or three of them.
-
-The real clock.
+A client is made at its first call, because most cold starts need two or three of them.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Durations as people write them, `90s`, `6h`, `1h30m`, `2d`; and moments, in ISO 8601."""
+"""Durations as people write them, `90s`, `6h`, `1h30m`, `2d`; moments, in ISO 8601. Pure."""
 
 import re
 from datetime import UTC, datetime

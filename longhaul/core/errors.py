@@ -1,4 +1,4 @@
-"""What can go wrong; the type says whether trying again can help.
+"""What can go wrong; the type says whether trying again can help. Pure.
 
 LonghaulError
 ├── PermanentError                 trying again cannot help: dead-letter

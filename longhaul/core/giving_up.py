@@ -1,11 +1,10 @@
-"""Give up a job on which our own code keeps failing: it becomes a dead letter.
+"""A job that ends as a dead letter without an attempt's end: refused, or given up.
 
 A job that raises the same error each time would circle unseen: its message comes back, or a sweep
 repairs its row again. So errors are counted where they are caught, and the last one ends the job.
 
-End a job that is refused before it has a row: it is dead, as every other dead job.
-
-What waits for it would wait for ever without a row: it would look queued.
+A job that is refused before it has a row is dead as every other dead job: what waits for it would
+wait for ever without a row, and it would look queued.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What kind of job a file is, by its text: it is not imported, which would run a script."""
+"""What kind of job a file is, by its text: it is not imported, which would run a script. Pure."""
 
 import ast
 from enum import StrEnum

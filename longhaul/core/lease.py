@@ -1,4 +1,4 @@
-"""The lease: who owns a job.
+"""The lease: who owns a job. Pure.
 
 One row per job key, one attempt at a time, and a fencing token (`attempt`) that never goes down.
 
@@ -11,10 +11,8 @@ One row per job key, one attempt at a time, and a fencing token (`attempt`) that
                          │                                  new run, a rerun     │
                          └──────────────────────── claim ◄─ does after any end ──┘
 
-What a received message means for a row is in `core.claim`, what a beat does in `core.beat`,
-how an attempt ends in `core.settlement`: all pure. `core.transitions` has each write.
-
-The state of a job as people see it: that of its row, and three more. Pure.
+What a received message means for a row is in `core.claim`, what a beat does in `core.beat`, how an
+attempt ends in `core.settlement`: all pure. `core.transitions` has each write.
 """
 
 import hashlib

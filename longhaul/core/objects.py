@@ -1,7 +1,5 @@
 """Objects: reading what others can write, whose size is looked at first, and deleting many.
 
-How much memory a text of JSON takes while it is read. Pure.
-
 Functions have 1 GB, and read what tasks write. A parser makes a tree of a text before any model
 looks at it: "{}," takes three bytes, and hundreds in the tree.
 """

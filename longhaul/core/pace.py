@@ -6,10 +6,8 @@ time that a job in its stage waits, at most.
 
     likely wait = messages that wait x gap between two claims of the stage
 
-What a job waits for, and until when. Pure.
-
-In this order: its stage is paused; the time at which it is to begin; its back-off, or the end of a
-task that may still run; one of the stage's slots; its message.
+A job waits in this order: its stage is paused; the time at which it is to
+begin; its back-off, or the end of a task that may still run; one of the stage's slots; its message.
 """
 
 import random

@@ -1,8 +1,7 @@
-"""Where a request may read and write.
+"""Where a request may read and write, prefixes and tables. Pure.
 
-`s3://bucket/key` in allowed buckets, `file:` only where the settings allow it.
-
-Tables: `table://DATABASE/NAME`, an Iceberg table in the Glue catalog. Pure.
+`s3://bucket/key` in allowed buckets, `file:` only where the settings allow it, and
+`table://DATABASE/NAME`, an Iceberg table in the Glue catalog.
 
 What a publisher needs to add an attempt's files to a table is in its pending list: it reads no file
 of the output. Field ids are in the files already, as the table had, or would get them, when the

@@ -1,9 +1,7 @@
-"""What the settings of now allow a request to ask for. Pure.
+"""What the settings of now allow a request to ask for, and where an output must not go. Pure.
 
 Judged where a claim starts a run, by `longhaul submit` before it sends, by `emit`, and at synth for
 what a schedule sends: always by this one function. A run that has started is never judged again.
-
-Where an output must not go: where it would hide, replace or feed what else is there. Pure.
 """
 
 from collections.abc import Iterator, Mapping

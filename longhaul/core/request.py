@@ -1,12 +1,10 @@
-"""What people call a job: a label and tags. Pure.
-
-They name work and do not describe it: no rule reads them, and a request with other ones asks for
-the same work (`docs/internals/decisions/0022-labels-name-work.md`).
-
-The job request: the JSON body of a message, schema version 1. Pure.
+"""The job request: the JSON body of a message, schema version 1. Pure.
 
 Validation reports all problems at once, in sentences for people, and never repeats the body:
 messages may hold secrets, and the sentences go to logs and dead letters.
+
+A label and tags name work and do not describe it: no rule reads them, and a request with other ones
+asks for the same work (`docs/internals/decisions/0022-labels-name-work.md`).
 """
 
 import hashlib

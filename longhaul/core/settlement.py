@@ -1,22 +1,16 @@
-"""How an attempt ended. Pure; what follows is in `core.settlement`.
+"""How an attempt ended, and the row after it. Pure.
 
 Precedence: a committed output in the row, the runner's recorded result, our own error, what the
 engine says of the task. The row beats what Step Functions saw: an attempt that committed has
 succeeded, whatever ended its task. A runner that was told to stop does not know why; when we
 stopped it, our error says why.
 
-What becomes of a row that has no attempt any more. Pure.
+Of a stage that a deploy took out of the settings, the queues are gone with all messages. What runs
+is settled as far as a row goes. What waits for another attempt is over, because no message of it
+comes.
 
-Jobs of a stage that a deploy took out of the settings while they were there. Pure.
-
-The stage's queues are gone with all messages. What runs is settled as far as a row goes; what waits
-for another attempt is over, because no message of it comes.
-
-How an attempt is settled: the row after it, and what follows. Pure.
-
-Messages and rows on which our own code fails again and again. Pure.
-
-Such a job must not circle unseen: it becomes a dead letter of the class `internal_error`.
+A job on which our own code fails again and again must not circle unseen: it becomes a dead letter
+of the class `internal_error`.
 """
 
 import json

@@ -1,0 +1,1 @@
+"""Who is told of an end: a stage's `notify`, and OpenLineage."""

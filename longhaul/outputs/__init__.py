@@ -1,0 +1,1 @@
+"""What a job leaves: manifests, pending uploads, tables, and where data comes from."""

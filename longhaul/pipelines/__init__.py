@@ -1,0 +1,1 @@
+"""What leads on: follow-ons, descent, joins, trees and backfills."""

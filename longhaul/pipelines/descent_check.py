@@ -1,12 +1,10 @@
-"""Whether a job follows from the job that it names. Pure.
+"""Whether a job follows from the job that it names, which its parent's row proves.
 
 A sender can write a lineage as it likes. It counts only if the parent's row proves it: the parent
 succeeded, and made exactly this id, group and place. So a forged one cannot arrive at other
 people's joins. The ids can be derived by who knows the parent's run. So each success also has a
 seal, a random text that its row and its follow-ons share. A keyed digest would prove as much, and
 would need a key to keep and to rotate.
-
-Ask the parent's row whether a job follows from it.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,1 @@
+"""What a job has stored for its next attempt."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from longhaul.engines.listed import ENGINES
-from tests.layers import OF_FILE, ROOT, files_of, layered, module, python_files
+from tests.layers import FEATURES, OF_FILE, ROOT, files_of, layered, module, python_files
 
 
 def imports(file: Path) -> set[str]:
@@ -43,34 +43,73 @@ class RunTime(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-# What each layer of the package, and each package beside it, may import of the others.
+SHARED = {"core", *FEATURES}
+"""What functions and tasks share."""
+
+# What each room of the package, and each package beside it, may import of the others.
 ARROWS: dict[str, set[str]] = {
-    "core": set(),
+    "core": set(FEATURES),  # those of KNOWN alone
+    "pipelines": {"core", "notices"},
+    "outputs": {"core"},
+    "saved": {"core", "outputs"},
+    "notices": {"core", "outputs", "pipelines"},
+    "wiring": SHARED,
+    "job": SHARED,
     "local": set(),
-    "config": {"core"},
-    "cdk": {"config", "core"},
-    "runner": {"core"},
-    "catalogue": {"core", "runner"},
-    "testing": {"core", "runner"},
-    "operations": {"core"},
-    "client": {"core", "operations"},
-    "cli": {"cdk", "config", "core", "local", "operations"},
-    "functions": {"core"},
+    "config": SHARED,
+    "cdk": {"config", *SHARED},
+    "runner": {"job", *SHARED},
+    "catalogue": {"job", "runner", *SHARED},
+    "testing": {"job", "runner", *SHARED},
+    "operations": {"wiring", *SHARED},
+    "client": {"operations", *SHARED},
+    "cli": {"cdk", "config", "local", "operations", *SHARED},
+    "functions": {"wiring", *SHARED},
     "infra": {"cdk"},
-    "examples": {"cdk", "cli", "config", "core", "local", "operations", "runner"},
+    "examples": {"cdk", "cli", "config", "job", "local", "operations", "runner", *SHARED},
     "simulation": {
         "cdk.definition",
         "cli.entry",
         "cli.place",
         "config.version",
-        "core",
         "functions",
+        "job",
         "operations",
         "runner",
+        "wiring",
+        *SHARED,
     },
 }
 PACKAGES = {*ARROWS, "benchmarks", "tests"}
 ARROWS["benchmarks"] = PACKAGES - {"tests"}
+# What the core still knows of the features that hang on it: what is taken away here stays away.
+KNOWN: dict[str, set[str]] = {
+    "core.batch": {"notices.announcer", "pipelines.follow_ons"},
+    "core.claim": {"saved.record"},
+    "core.dispatch": {"pipelines.descent_check"},
+    "core.finish": {
+        "notices.announcer",
+        "outputs.publication",
+        "pipelines.follow_ons",
+        "pipelines.tree_ends",
+    },
+    "core.ports": {
+        "notices.notice",
+        "outputs.lineage",
+        "pipelines.backfill",
+        "pipelines.follow_ons",
+    },
+    "core.request": {"outputs.manifest"},
+    "core.requests": {"pipelines.follow_ons"},
+    "core.settlement": {"pipelines.follow_ons"},
+    "core.store.index": {"pipelines.backfill"},
+    "core.sweep": {
+        "notices.announcer",
+        "outputs.pending",
+        "pipelines.tree_ends",
+        "saved.record",
+    },
+}
 
 
 @pytest.mark.parametrize("package", sorted(ARROWS))
@@ -83,30 +122,48 @@ def test_package_imports_only_the_packages_below_it(package: str) -> None:
                 assert {parts[0], ".".join(parts[:2])} & allowed, f"{file} imports {name}"
 
 
-@pytest.mark.parametrize("file", files_of("core.domain"), ids=module)
-def test_domain_imports_no_aws_no_environment_and_no_outer_layer(file: Path) -> None:
-    outside = {"aws_cdk", "aws_lambda_powertools", "boto3", "botocore", "os", "time"}
+def test_the_core_knows_no_more_of_its_features() -> None:
+    known = {
+        module(file): {name for name in imports(file) if name.split(".")[0] in FEATURES}
+        for file in files_of("core")
+    }
+    modules = {module(file) for room in FEATURES for file in files_of(room)}
+    assert {name: names & modules for name, names in known.items() if names} == KNOWN
+
+
+def is_pure(file: Path) -> bool:
+    return bool(re.search(r"\bPure\b", ast.get_docstring(ast.parse(file.read_text())) or ""))
+
+
+ROOMS = [file for room in sorted(SHARED) for file in files_of(room)]
+PURE = [file for file in ROOMS if is_pure(file)]
+OUTSIDE = ("aws_cdk", "aws_lambda_powertools", "boto3", "botocore", "os", "pyiceberg", "time")
+
+
+@pytest.mark.parametrize("file", PURE, ids=module)
+def test_what_is_pure_imports_no_aws_no_environment_and_nothing_that_does(file: Path) -> None:
+    pure = {module(each) for each in PURE} | {"core.settings", "core.engines"}
+    modules = {module(each) for each in ROOMS}
     for name in imports(file):
-        assert name.partition(".")[0] not in outside
-        inner = ("core.domain", "core.settings")
-        assert name.partition(".")[0] not in PACKAGES or name.startswith(inner)
+        assert name.partition(".")[0] not in OUTSIDE
+        assert name not in modules or name in pure, f"{file} imports {name}"
+        assert name.partition(".")[0] not in PACKAGES - SHARED
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        file
-        for file in sorted((ROOT / "longhaul").glob("*.py"))
-        if file.stem not in ("client", "wiring")
-    ],
-    ids=lambda file: file.stem,
-)
-def test_use_cases_import_ports_and_no_adapters(file: Path) -> None:
-    assert not {name for name in imports(file) if name.startswith(("core.adapters", "boto"))}
+def test_every_decision_is_pure() -> None:
+    decides = re.compile(r"^def (decide|classify|check|after)_", re.MULTILINE)
+    assert not [file for file in ROOMS if decides.search(file.read_text()) and file not in PURE]
+
+
+def test_use_cases_speak_to_aws_through_ports_alone() -> None:
+    aws = {module(file) for file in ROOMS if {"boto3", "botocore.exceptions"} & imports(file)}
+    for file in ROOMS:
+        if "core.context.Context" in imports(file):
+            assert not imports(file) & aws, file
 
 
 def test_modules_of_the_core_know_each_other_in_no_circle_and_in_no_annotation() -> None:
-    files = files_of("core")
+    files = [file for room in sorted(SHARED) for file in files_of(room)]
     names = {file: module(file) for file in files}
     graph = {names[file]: imports(file) & set(names.values()) for file in files}
     assert len(list(TopologicalSorter(graph).static_order())) == len(files)
@@ -212,7 +269,7 @@ def test_functions_import_only_what_their_layer_holds() -> None:
     # The layer's packages bring these with them. `psutil` is there for drivers of jobs.
     layer = (layer - {"psutil"}) | {"botocore", "dateutil", "pydantic_core", "zstandard"}
     allowed = {*sys.stdlib_module_names, *PACKAGES, *layer}
-    for file in [*files_of("functions"), *files_of("core")]:
+    for file in [*files_of("functions"), *ROOMS]:
         for name in imports(file):
             is_for_types_alone = name.startswith(("mypy_boto3_", "pyarrow", "pyspark"))
             assert is_for_types_alone or name.partition(".")[0] in allowed, f"{file}: {name}"
