@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from longhaul.notices.announcer import Announcer
     from longhaul.notices.targets import AwsNotices
     from longhaul.notices.untold import DynamoUntold
+    from longhaul.outputs.publication import Publication
     from longhaul.outputs.publisher import S3Publisher
     from longhaul.pipelines.backfills import DynamoBackfills
     from longhaul.pipelines.joins import DynamoJoins
     from longhaul.pipelines.tree_ends import TreeEnds
+    from longhaul.saved.keeper import Keeper
 
 MOST_ROWS = 11
 """Rows in an answer to a function: of a batch of messages and its slots.
@@ -195,7 +197,6 @@ class Wiring:
     @cached_property
     def context(self) -> "Context":
         from longhaul.core.context import Context
-        from longhaul.saved.store import S3SavedWork
 
         return Context(
             settings=self.settings,
@@ -204,18 +205,12 @@ class Wiring:
             background=self.background,
             leases=self.leases,
             slots=self.slots,
-            joins=self.joins,
             index=self.index,
             troubles=self.troubles,
-            backfills=self.backfills,
             queue=self.queue,
             executions=self.executions,
             tasks=self.tasks,
             requests=self.requests,
-            publisher=self.publisher,
-            saved=S3SavedWork(self._s3, self.settings.paths.data_bucket),
-            notices=self.notices,
-            untold=self.untold,
             metrics=self.metrics,
         )
 
@@ -229,25 +224,51 @@ class Wiring:
     def announcer(self) -> "Announcer":
         from longhaul.notices.announcer import Announcer
 
-        return Announcer(context=self.context)
+        return Announcer(
+            context=self.context,
+            notices=self.notices,
+            untold=self.untold,
+            publisher=self.publisher,
+        )
 
     @cached_property
     def tree_ends(self) -> "TreeEnds":
         from longhaul.pipelines.tree_ends import TreeEnds
 
-        return TreeEnds(context=self.context, announcer=self.announcer)
+        return TreeEnds(
+            context=self.context,
+            joins=self.joins,
+            backfills=self.backfills,
+            announcer=self.announcer,
+        )
+
+    @cached_property
+    def publication(self) -> "Publication":
+        from longhaul.outputs.publication import Publication
+
+        return Publication(context=self.context, publisher=self.publisher)
+
+    @cached_property
+    def keeper(self) -> "Keeper":
+        from longhaul.saved.keeper import Keeper
+        from longhaul.saved.store import S3SavedWork
+
+        store = S3SavedWork(self._s3, self.settings.paths.data_bucket)
+        return Keeper(context=self.context, store=store)
 
     @cached_property
     def finisher(self) -> "Finisher":
         from longhaul.core.finish import Finisher
-        from longhaul.outputs.publication import Publication
+        from longhaul.pipelines.following import Following
 
         return Finisher(
             context=self.context,
-            publication=Publication(context=self.context),
+            publication=self.publication,
+            follow_ons=Following(context=self.context, joins=self.joins, giving_up=self.giving_up),
+            trees=self.tree_ends,
+            saved=self.keeper,
             announcer=self.announcer,
             giving_up=self.giving_up,
-            tree_ends=self.tree_ends,
         )
 
     @cached_property
@@ -261,16 +282,17 @@ class Wiring:
         from longhaul.core.batch import Guard, Messages, Starter
         from longhaul.core.dispatch import Dispatcher
         from longhaul.core.slots import Claimer
-        from longhaul.pipelines.descent_check import LineageCheck
+        from longhaul.pipelines.descent_check import DescentCheck
 
         context = self.context
+        descent = DescentCheck(context=context, joins=self.joins)
         messages = Messages(
             context=context,
             announcer=self.announcer,
             finisher=self.finisher,
             most_hidden=self.most_hidden,
         )
-        starter = Starter(context=context, messages=messages)
+        starter = Starter(context=context, messages=messages, descent=descent)
         guard = Guard(context=context, finisher=self.finisher, giving_up=self.giving_up)
         return Dispatcher(
             context=context,
@@ -279,7 +301,7 @@ class Wiring:
             claimer=Claimer(context=context, messages=messages, starter=starter, guard=guard),
             settler=self.settler,
             finisher=self.finisher,
-            lineage_check=LineageCheck(context=context),
+            descent=descent,
             guard=guard,
         )
 
@@ -298,8 +320,12 @@ class Wiring:
             settler=self.settler,
             finisher=self.finisher,
             giving_up=self.giving_up,
-            tree_ends=self.tree_ends,
-            announcer=self.announcer,
+            features=(
+                self.tree_ends.look_after,
+                self.announcer.look_after,
+                self.publication.look_after,
+                self.keeper.look_after,
+            ),
         )
 
 

@@ -17,16 +17,16 @@ from longhaul.core.dead_letter import Reason, dead_letter, refusal
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.finish import Finisher
 from longhaul.core.giving_up import GivingUp, refuse
+from longhaul.core.leads import with_emission, with_next
 from longhaul.core.lease import AttemptId, Lease, Receive, State, joined_ref, with_handle
 from longhaul.core.logs import about
 from longhaul.core.message import Delivery, JobMessage, Message, renewal
 from longhaul.core.metrics import Metric, StageMetric
 from longhaul.core.pace import MAX_HIDDEN, Pace, Room, deferrals_s
 from longhaul.core.request import JobRequest
+from longhaul.core.seams import Announcer, Descent
 from longhaul.core.settings import Stage
 from longhaul.core.settlement import INTERNAL_ERROR, explained
-from longhaul.notices.announcer import Announcer
-from longhaul.pipelines.follow_ons import with_emission, with_joins, with_next
 
 logger = Logger(child=True)
 
@@ -328,6 +328,7 @@ Most end within seconds, one that ignores SIGTERM after `stop_timeout_s`.
 class Starter:
     context: Context
     messages: Messages
+    descent: Descent
 
     def start(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> None:
         if self._is_task_left(claim):
@@ -356,7 +357,7 @@ class Starter:
     def _run_of(self, message: JobMessage, lease: Lease) -> Lease:
         """The row with what belongs to its run; the request is stored beside it."""
         self.context.requests.put(lease.request_ref, message.content)
-        return with_next(with_joins(lease, self.context.settings), self.context.settings)
+        return with_next(self.descent.with_joins(lease), self.context.settings)
 
     def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
         """Returns the status in which the execution has closed already; None while it runs."""

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from longhaul.core import beat
 from longhaul.core.dead_letter import Reason
@@ -25,7 +25,9 @@ from longhaul.core.request import JobRequest, tag_value
 from longhaul.core.settings import LeaseSettings, Stage
 from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import engine_for
-from longhaul.saved.record import goes_on
+
+KEPT_FOR_REDRIVE: Final = timedelta(days=14)
+"""How long what a dead job has stored waits for a redrive."""
 
 _STOPPING = timedelta(seconds=15)
 """How often a message that was sent after a cancel looks whether the cancelled run has ended.
@@ -574,4 +576,14 @@ def _started(
     visibility_s = beat.visibility_s(execution.first_wait_s, held_s, timing)
     return Attempt(
         number=number, claimed_at=now, lease_expires_at=now + timedelta(seconds=visibility_s)
+    )
+
+
+def goes_on(old: Lease, fingerprint: str, now: datetime) -> bool:
+    """Whether a new run, for work of that fingerprint, uses what the job's last run has stored."""
+    return (
+        old.saved_ref is not None
+        and old.state is State.DEAD
+        and old.fingerprint == fingerprint
+        and now - old.ended_at < KEPT_FOR_REDRIVE
     )

@@ -5,23 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from longhaul.core.ports import (
-    Backfills,
     Background,
     Clock,
     Executions,
     JobQueue,
-    Joins,
     LeaseIndex,
     Leases,
     Metrics,
-    Notices,
-    Publisher,
     Requests,
-    SavedWork,
     Slots,
     Tasks,
     Troubles,
-    UntoldNotices,
 )
 from longhaul.core.settings import LeaseSettings, RuntimeSettings
 
@@ -37,18 +31,12 @@ class Context:
     background: Background
     leases: Leases
     slots: Slots
-    joins: Joins
     index: LeaseIndex
     troubles: Troubles
-    backfills: Backfills
     queue: JobQueue
     executions: Executions
     tasks: Tasks
     requests: Requests
-    publisher: Publisher
-    saved: SavedWork
-    notices: Notices
-    untold: UntoldNotices
     metrics: Metrics
 
     @property

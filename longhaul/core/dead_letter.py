@@ -10,6 +10,9 @@ from longhaul.core.lease import Lease
 from longhaul.core.message import Message
 from longhaul.core.request import Named
 
+UNSENDABLE = "unsendable"
+"""Of a follow-on that no queue takes."""
+
 
 @dataclass(frozen=True)
 class Reason:

@@ -45,12 +45,12 @@ from longhaul.core.lease import Lease, job_key, with_handle
 from longhaul.core.logs import about
 from longhaul.core.message import Delivery, JobMessage, id_of, read, receive_of, require_room
 from longhaul.core.policy import check_policy, check_start
+from longhaul.core.seams import Descent
 from longhaul.core.settings import Stage
 from longhaul.core.settle import Settler
 from longhaul.core.settlement import cancel_waiting
 from longhaul.core.slots import Claimer
 from longhaul.core.verdict import Evidence
-from longhaul.pipelines.descent_check import LineageCheck
 
 logger = Logger(child=True)
 
@@ -77,7 +77,7 @@ class Dispatcher:
     claimer: Claimer
     settler: Settler
     finisher: Finisher
-    lineage_check: LineageCheck
+    descent: Descent
     guard: Guard
 
     def dispatch(
@@ -263,7 +263,7 @@ class Dispatcher:
             # A cancel mark made before the first claim has no lineage and no names. Take the
             # message's, so that a correction keeps its place in the join, and is called alike.
             stage = self.context.settings.stage(waiting.stage)
-            lineage = waiting.lineage or self.lineage_check.proven_lineage(covered, stage, waiting)
+            lineage = waiting.lineage or self.descent.proven_lineage(covered, stage, waiting)
             if waiting.is_mark:  # a retry sends it
                 self.context.requests.put(covered.request_ref, covered.content)
             ended = replace(
@@ -283,7 +283,7 @@ class Dispatcher:
         """
         try:
             # First: what is not proven is not of the job, whatever else is wrong with it.
-            request = self.lineage_check.proven(message, batch.stage, row)
+            request = self.descent.proven(message, batch.stage, row)
             require_room(message.content)
             check_policy(request, self.context.settings, batch.stage)
             check_start(request, self.context.clock.now(), batch.room.planned)

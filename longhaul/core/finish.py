@@ -3,53 +3,29 @@
 Settle, dispatcher and sweeper call this. Each act may be repeated, and is struck off once done.
 """
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import chain, groupby
 from math import ceil
 
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
 from longhaul.core.context import Context
-from longhaul.core.dead_letter import Reason, dead_letter, reason_of
+from longhaul.core.dead_letter import UNSENDABLE, Reason, dead_letter, reason_of
 from longhaul.core.errors import (
-    InvalidRequestError,
     LeaseChangedError,
     UnfinishedError,
     VoidCommitError,
 )
-from longhaul.core.giving_up import GivingUp, refuse
+from longhaul.core.giving_up import GivingUp
 from longhaul.core.history import log_stream
-from longhaul.core.lease import Lease, Owed, Receive, State, emitted_ref, job_key
-from longhaul.core.message import Message, follow_on
+from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.metrics import dimension
-from longhaul.core.request import read_request
-from longhaul.core.settings import Stage
+from longhaul.core.seams import Announcer, FollowOns, Publication, SavedWork, Trees
 from longhaul.core.settlement import INTERNAL_ERROR
-from longhaul.core.verdict import shorten
-from longhaul.notices.announcer import Announcer
-from longhaul.outputs.publication import Publication
-from longhaul.pipelines.follow_ons import (
-    Complete,
-    Emitted,
-    FollowOn,
-    Join,
-    follow_ons,
-    inputs_problem,
-    joined,
-    replaced,
-)
-from longhaul.pipelines.tree_ends import TreeEnds
 
 logger = Logger(child=True)
-
-UNSENDABLE = "unsendable"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +37,11 @@ class Finisher:
 
     context: Context
     publication: Publication
+    follow_ons: FollowOns
+    trees: Trees
+    saved: SavedWork
     announcer: Announcer
     giving_up: GivingUp
-    tree_ends: TreeEnds
 
     def finish(self, lease: Lease, until: datetime | None = None) -> Lease:
         """Do what is owed, in order; returns the row after it.
@@ -135,7 +113,7 @@ class Finisher:
             return self._changed(lease, error.current, until)
         wait_s = self.context.left_s(reopened.retry_at) or 0
         settled = self.settled(reopened, ceil(max(0, wait_s)), until)
-        self.publication.discard(lease)
+        self.publication.discard(lease.id)
         return settled
 
     def _changed(self, lease: Lease, current: Lease | None, until: datetime | None) -> Lease:
@@ -173,7 +151,7 @@ class Finisher:
         return is_cancelled or lease.is_cancelled_with_tree(root)
 
     def _strike(self, lease: Lease, owed: Owed, *, cut_off: bool = False) -> Lease:
-        watches_tree = owed is Owed.DELETE and self.tree_ends.begins_watch(lease)
+        watches_tree = owed is Owed.DELETE and self.trees.begins_watch(lease)
         now = self.context.clock.now()
         return self.context.leases.apply(
             transitions.strike(lease, owed, now, cut_off=cut_off, watches_tree=watches_tree)
@@ -196,7 +174,8 @@ class Finisher:
                 if lease.attempt.published_at is None:
                     self.publication.publish(lease, until)
             case Owed.FOLLOW_ONS:
-                self._follow_on(lease, until)
+                for dead in self.follow_ons.send(lease):
+                    self._finish_other(dead, until)
             case Owed.DEAD_LETTER if stage.is_removed:
                 logger.warning("no queue for a dead letter: the stage was removed")
             case Owed.DEAD_LETTER if lease.last_class in (INTERNAL_ERROR, UNSENDABLE):
@@ -207,113 +186,21 @@ class Finisher:
                 )
                 self.context.queue.send(stage.dead_letter_queue_url, letter)
             case Owed.DELETE:
-                self.tree_ends.ends_again(lease)
+                self.trees.ends_again(lease)
                 # Without a handle that holds the message, it comes again, and the dispatcher
                 # deletes it because its row has ended.
                 if lease.receive.receipt_handle is not None:
                     self.context.queue.delete(stage.queue_url, lease.receive.receipt_handle)
-                if lease.saved_ref is not None and lease.state is not State.DEAD:
-                    self._remove_saved(lease)
+                self.saved.forget(lease)
                 # Before the strike: a crash repeats it. What cannot be sent is owed apart.
                 self.announcer.ended(lease, stage, until)
 
-    def _remove_saved(self, lease: Lease) -> None:
-        """Remove what the run had stored; what is left is the sweeper's."""
+    def _finish_other(self, dead: Lease, until: datetime | None) -> None:
+        """Finish another job. Its own row owes what fails, and not that of the job in hand."""
         try:
-            self.context.saved.remove(lease.id)
-        except Exception as error:  # noqa: BLE001 - nothing waits for it
-            logger.warning("what it stored is left", extra={"error": type(error).__name__})
-
-    def _follow_on(self, lease: Lease, until: datetime | None) -> None:
-        """Send what follows a success, and start the joins that it completes.
-
-        The job's message stays until all of it is in its queues.
-        """
-        emitted, output = None, lease.attempt.output
-        if output and output.emitted is not None:
-            emitted = self.context.requests.get_emitted(emitted_ref(lease.id))
-        sent: Counter[str] = Counter()
-
-        def messages(jobs: Iterable[FollowOn]) -> Iterator[Message]:
-            group_id = self.context.requests.get(lease.request_ref).group_id
-            for job in jobs:
-                sent[job.stage] += 1
-                yield follow_on(job.body, lease.ended_at, group_id)
-
-        # Before anything is sent: a job that follows must not come to a join that does not wait
-        # for it yet.
-        started = list(self._jobs_of_complete_joins(lease, emitted, until))
-        # One stage after the other, and a batch at a time: all bodies together may be too much for
-        # a function's memory.
-        jobs_to_send = chain(follow_ons(lease, emitted, self.context.settings), started)
-        for name, jobs in groupby(jobs_to_send, key=lambda job: job.stage):
-            stage = self.context.settings.stage_or_removed(name)
-            if stage.is_removed:
-                self._dead_letter_orphans(lease, name, messages(jobs))
-                continue
-            for message, problem in self.context.queue.send_many(stage.queue_url, messages(jobs)):
-                why = shorten(f"SQS refuses this job: {problem}")
-                self._refuse(stage, message, UNSENDABLE, why, until)
-        logger.info("followed on", extra={"lease": lease.key, "jobs": dict(sent)})
-
-    def _dead_letter_orphans(self, lease: Lease, name: str, messages: Iterable[Message]) -> None:
-        """Dead-letter what the job emitted for a stage that was taken out since, in its own."""
-        stage = self.context.settings.stage_or_removed(lease.stage)
-        why = (
-            f"stage {name} was taken out: submit this request to another, without job_id and"
-            " lineage (of a join, lineage.inputs_ref names the object with its inputs)"
-        )
-        for message in messages:
-            if stage.is_removed:
-                logger.warning("no queue for a dead letter: both stages were removed")
-                continue
-            key = job_key(stage.name, json.loads(message.body)["job_id"])
-            reason = Reason(kind=UNSENDABLE, reason=why, key=key)
-            self._send_now(stage, message, reason)
-            # The stage has no queue for the letter, so the row says only that the job is dead.
-            self._refuse(self.context.settings.stage_or_removed(name), message, UNSENDABLE, why)
-
-    def _refuse(
-        self, stage: Stage, message: Message, kind: str, why: str, until: datetime | None = None
-    ) -> None:
-        """End a follow-on that can never start: it must neither stay owed nor be forgotten."""
-        key = job_key(stage.name, json.loads(message.body)["job_id"])
-        reason = Reason(kind=kind, reason=why, key=key)
-        request = None
-        with suppress(InvalidRequestError):  # of a join without all its inputs
-            request = read_request(message.body, self.context.settings.paths.data_bucket)
-        dead = refuse(self.context, stage, message, reason, Receive(""), request=request)
-        logger.error("a follow-on cannot start: dead", extra={"lease": key, "class": kind})
-        if dead is not None:
-            try:
-                self.finish(dead, until)
-            except Exception:  # its own row owes the rest, and not that of the job that led to it
-                logger.exception("a sweep goes on with this", extra={"lease": key})
-        elif not stage.is_removed:  # the row of its id is of another message
-            self._send_now(stage, message, reason)
-
-    def _send_now(self, stage: Stage, message: Message, reason: Reason) -> None:
-        self.giving_up.send(stage.dead_letter_queue_url, lambda: message, reason)
-
-    def _jobs_of_complete_joins(
-        self, lease: Lease, emitted: Emitted | None, until: datetime | None
-    ) -> Iterator[FollowOn]:
-        """The jobs of the joins that wait for nothing more."""
-        for each in replaced(lease, emitted, self.context.settings):
-            complete = self.context.joins.note_success(each, self.context.clock.now())
-            if complete is not None and (job := self._start(each.join, complete, until)):
-                yield job
-
-    def _start(self, join: Join, complete: Complete, until: datetime | None) -> FollowOn | None:
-        opener = self.context.leases.load(join.of)
-        noted = replace(join, lineage=complete.lineage)
-        found = joined(noted, complete.outputs, opener, self.context.settings)
-        self.context.requests.put_inputs(found.inputs_ref, found.inputs)
-        if problem := inputs_problem(len(found.inputs)):
-            stage = self.context.settings.stage(found.job.stage)
-            self._refuse(stage, Message(found.job.body, {}), "incomplete_join", problem, until)
-            return None
-        return found.job
+            self.finish(dead, until)
+        except Exception:
+            logger.exception("a sweep goes on with this", extra={"lease": dead.key})
 
     def _log_location(self, lease: Lease) -> str | None:
         """Group and stream of the last attempt's log, for a job run the group alone.

@@ -23,6 +23,9 @@ from longhaul.core.settings import TABLE_NAME, Mode, Model, PathPolicy
 INTERNAL_PREFIX = "longhaul/"
 """Prefix of the data bucket for requests and pending outputs; no request may name it."""
 
+MAX_BESIDE: Final = 5
+"""Outputs that a job may have beside its main one. Each is a switch more that a crash may part."""
+
 TABLES_PREFIX = "tables/"
 """Prefix of the data bucket for tables: `tables/DATABASE/NAME/`."""
 

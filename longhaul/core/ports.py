@@ -4,15 +4,15 @@
 adapters, and obey the same contract tests as AWS's own.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
-from longhaul.core.descent import Lineage
 from longhaul.core.errors import UnreadableRowError
 from longhaul.core.history import AttemptRecord
+from longhaul.core.leads import Emitted
 from longhaul.core.lease import (
     AttemptId,
     Lease,
@@ -25,12 +25,7 @@ from longhaul.core.pace import Room, SlotUse
 from longhaul.core.secret_refs import SecretRef
 from longhaul.core.settings import Stage
 from longhaul.core.transitions import Change, Report
-from longhaul.core.tree_end import TreeWatch
 from longhaul.core.verdict import StoppedTask
-from longhaul.notices.notice import Notice, Untold
-from longhaul.outputs.lineage import Origin
-from longhaul.pipelines.backfill import Backfill
-from longhaul.pipelines.follow_ons import Complete, Emitted, JoinStanding, Replaced
 
 T = TypeVar("T")
 
@@ -202,86 +197,12 @@ class Slots(Protocol):
         """So many jobs of the stage are to begin later: their messages wait for no slot."""
 
 
-class Joins(Protocol):
-    def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:
-        """Put what a job led to in its place among those for which a join waits; repeatable.
-
-        What the join gets, once nothing is left to wait for, else None. A later run of a job
-        replaces the earlier one, and all that descends from it; the join starts again then. A job
-        that the join does not wait for changes nothing: a deploy has changed what leads there, or
-        a later run has replaced the one that it descends from.
-        """
-
-    def noted_lineage(self, join_key: str) -> Lineage | None:
-        """The lineage of a join's job, without `inputs_ref`, as noted with the opener's success.
-
-        None: the opener has not succeeded.
-        """
-
-    def standings(self, join_keys: Iterable[str]) -> Mapping[str, JoinStanding]:
-        """How joins stand, by key; strongly consistent. Not of those whose opener has not ended."""
-
-
 class Troubles(Protocol):
     def counts(self, error: Exception) -> bool:
         """Whether the same work would raise it again; never for errors of AWS's side."""
 
     def is_hopeless(self, key: str, place: str, error: Exception, now: datetime) -> bool:
         """Count an error at a place of a job's life, if it `counts`; whether it was the last."""
-
-
-class Backfills(Protocol):
-    """Which jobs each backfill has sent."""
-
-    def note_begun(
-        self,
-        key: str,
-        left: Iterable[str],
-        now: datetime,
-        began_at: datetime,
-        stale: Mapping[str, datetime] = ...,
-    ) -> bool:
-        """Note what a command will send, before it does: values, one at least; repeatable.
-
-        `stale`: what is known of those of them that were sent again before, which goes.
-
-        It joins what other commands have left, but not what a cancel has ended. False, with nothing
-        noted, if the backfill was cancelled since the command began.
-        """
-
-    def note_sent(
-        self,
-        key: str,
-        values: Iterable[str],
-        now: datetime,
-        again: Mapping[str, datetime] = ...,
-        *,
-        watches: bool = False,
-    ) -> None:
-        """Note the values of jobs that were sent, one at least; repeatable.
-
-        Args:
-            key: Of the backfill.
-            values: Those of its jobs' ids.
-            now: The time.
-            again: When those of them were sent that had ended before.
-            watches: Whether its end is to be told, once more where it was.
-        """
-
-    def watch_again(self, key: str, job: str, now: datetime) -> None:
-        """Have the end of a backfill told again, if it has sent the job of that key."""
-
-    def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:
-        """Note what a look at a watched backfill has found.
-
-        False, with nothing noted, if it may have ended again since, or its end was told.
-        """
-
-    def note_cancel(self, key: str, now: datetime) -> None:
-        """Let commands that have begun send no more jobs of the backfill."""
-
-    def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
-        """The backfills of these keys (`stage#NAME`), by key; strongly consistent."""
 
 
 class LeaseIndex(Protocol):
@@ -365,27 +286,6 @@ class JobQueue(Protocol):
         """What became of each, in order; at most ten, of 1 MiB together."""
 
 
-class Notices(Protocol):
-    def send(self, target: str, notice: Notice) -> None:
-        """Send to the bus, topic or queue of this ARN; repeatable.
-
-        Raises NoticeRefusedError when it will not be taken until people change something.
-        """
-
-
-class UntoldNotices(Protocol):
-    """What a stage owes to the target of its notices. Nothing else waits for it."""
-
-    def owe(self, stage: str, notice: Notice, now: datetime) -> None:
-        """Note a notice that could not be sent."""
-
-    def owed(self, stage: str) -> Iterator[Untold]:
-        """Those of a stage, in another order each time; a little late."""
-
-    def strike(self, untold: Untold) -> None:
-        """It was sent, or is lost."""
-
-
 class Metrics(Protocol):
     def put(self, values: Mapping[Metric, float], **dimensions: str) -> None:
         """Record these values, of now, under these dimensions. At least one of each."""
@@ -447,55 +347,3 @@ class Requests(Protocol):
 
     def get_inputs(self, ref: str) -> Mapping[str, str] | None:
         """None when nothing is stored there."""
-
-
-class SavedWork(Protocol):
-    """What jobs have stored for their next attempt (`saved.record`), in the data bucket."""
-
-    def jobs(self) -> Iterator[str]:
-        """The keys of the jobs that have stored something."""
-
-    def remove(self, until: AttemptId) -> None:
-        """Remove what the attempt and those before it have stored; repeatable."""
-
-
-class Publisher(Protocol):
-    def publish(
-        self,
-        attempt: AttemptId,
-        until: datetime | None = None,
-        *,
-        looks_only: bool = False,
-        just_committed: bool = False,
-        places: Collection[str] | None = None,
-    ) -> None:
-        """Make a committed output visible; repeatable by anyone.
-
-        `looks_only`: do so if all uploads are completed, and complete none. `just_committed`:
-        nobody has completed any of them before. `places`: where alone
-        outputs may be, as the job's request has them; None where that is not known.
-
-        Raises:
-            TimeUpError: it was not done `until` then; what was done stays.
-            UploadsGoneError: uploads are neither pending nor completed.
-            VoidCommitError: another output is in its way.
-        """
-
-    def discard(self, attempt: AttemptId) -> None:
-        """Remove what an attempt without a commit left, or one whose commit is void; repeatable.
-
-        Its pending uploads are aborted, and those that were completed deleted.
-
-        Its pending list (`outputs.pending`) names the uploads: the runner writes it once all are
-        created and before the first part is sent. Without a list there is nothing to do; the
-        bucket's lifecycle rule removes what a crash in between leaves.
-        """
-
-    def origin(self, attempt: AttemptId) -> Origin | None:
-        """What an attempt that has committed had read; None: it is not known any more."""
-
-    def listed(self) -> Iterator[AttemptId]:
-        """The attempts that have a pending list."""
-
-    def strike_off(self, attempts: Iterable[AttemptId]) -> None:
-        """Remove the pending lists of attempts that have nothing pending."""

@@ -34,9 +34,8 @@ from pydantic_core import ErrorDetails
 from longhaul.core.descent import MAX_GROUP, Lineage
 from longhaul.core.durations import format_duration, parse_duration_s, parse_moment
 from longhaul.core.errors import InvalidRequestError
-from longhaul.core.places import DataPath, is_table
+from longhaul.core.places import MAX_BESIDE, DataPath, is_table
 from longhaul.core.settings import EngineName, Mode, Model, SizeName
-from longhaul.outputs.manifest import MAX_BESIDE
 
 MAX_LABEL: Final = 100
 MAX_TAGS: Final = 10

@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError
 
 from longhaul.core.aws_errors import code_of
 from longhaul.core.errors import TooLargeError
+from longhaul.core.leads import Emitted
 from longhaul.core.message import Message
 from longhaul.core.objects import MAX_DECODED_BYTES, json_of
-from longhaul.pipelines.follow_ons import Emitted
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

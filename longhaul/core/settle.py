@@ -71,7 +71,7 @@ class Settler:
             self._report(lease, settlement)
             settled = self.finisher.settled(settlement.lease, settlement.retry_in_s, until)
             if settlement.lease.attempt.output is None:
-                self.context.publisher.discard(attempt)
+                self.finisher.publication.discard(attempt)
             return _settled_as(settled)
         raise RuntimeError(f"{attempt.key} keeps changing: settled by the next try or the sweeper")
 

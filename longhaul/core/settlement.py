@@ -24,6 +24,7 @@ from typing import Any, Final, get_args
 from longhaul.core import backoff
 from longhaul.core.beat import report_overdue_s
 from longhaul.core.durations import format_duration
+from longhaul.core.leads import has_joins, with_next
 from longhaul.core.lease import ExecutionInput, Lease, Owed, State
 from longhaul.core.settings import LeaseSettings, RuntimeSettings, SizeName, Stage
 from longhaul.core.verdict import (
@@ -38,7 +39,6 @@ from longhaul.core.verdict import (
 )
 from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import ENGINES, engine_describing, engine_for, engine_of
-from longhaul.pipelines.follow_ons import has_joins, with_next
 
 # The account may not run one task of that size, however long it waits: new accounts start small.
 _ABOVE_THE_LIMIT = re.compile(r"configuration is above your limit", re.IGNORECASE)

@@ -17,7 +17,7 @@ from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
 from longhaul.core.context import Context
-from longhaul.core.errors import LeaseChangedError, UnfinishedError
+from longhaul.core.errors import LeaseChangedError
 from longhaul.core.finish import Finisher
 from longhaul.core.giving_up import GivingUp
 from longhaul.core.lease import AttemptId, ExecutionInput, Lease, OpenKind, State
@@ -34,17 +34,13 @@ from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.core.settle import Settler
 from longhaul.core.settlement import ended
 from longhaul.core.verdict import Evidence, OutcomeClass
-from longhaul.notices.announcer import Announcer
-from longhaul.outputs.pending import decide_pending
-from longhaul.pipelines.tree_ends import TreeEnds
-from longhaul.saved.record import decide_saved
 
 logger = Logger(child=True)
 
+T = TypeVar("T")
+
 _PAGE = 100
 _TURN = timedelta(seconds=60)
-_ANY = 10**16
-"""Above the run and the number of each attempt."""
 _OTHER_CHECKS = timedelta(seconds=60)
 """What is left of a sweep's time when no more is published."""
 
@@ -80,8 +76,46 @@ class SweepReport:
         return self.settled + self.started + self.finished + self.renewed + self.stopped
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep: what it has done so far, and the order in which it looks.
+
+    The order is another one each time: a row at which the function is killed, for its memory or its
+    time, would keep each sweep from the same rows behind it.
+    """
+
+    report: SweepReport
+    order: Random
+
+    def shuffled(self, found: Iterable[T]) -> list[T]:
+        """All of them, in this sweep's order."""
+        every = list(found)
+        self.order.shuffle(every)
+        return every
+
+    def pages(self, found: Iterable[T]) -> Iterator[Sequence[T]]:
+        """The same, a page after the other."""
+        shuffled = self.shuffled(found)
+        for start in range(0, len(shuffled), _PAGE):
+            yield shuffled[start : start + _PAGE]
+
+    @contextmanager
+    def guard(self, what: AttemptId | str, label: str | None = None) -> Iterator[None]:
+        """Any error in the block: the others go on, and the next sweep tries this one again."""
+        with about(what, label):
+            try:
+                yield
+            except Exception:
+                self.report.failed += 1
+                logger.exception(
+                    "could not repair this",
+                    extra={"lease": what if isinstance(what, str) else what.key},
+                )
+
+
 Check = Callable[[Lease, SweepReport], None]
-T = TypeVar("T")
+LookAfter = Callable[[Sweep], None]
+"""What a feature does in each sweep."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +124,7 @@ class Sweeper:
     settler: Settler
     finisher: Finisher
     giving_up: GivingUp
-    tree_ends: TreeEnds
-    announcer: Announcer
+    features: Sequence[LookAfter]
 
     def execution_ended(
         self, execution_input: str, status: str, error: str | None, until: datetime | None = None
@@ -110,23 +143,18 @@ class Sweeper:
     def sweep(self, until: datetime | None = None) -> SweepReport:
         """Check every unfinished row of every stage, every task, and every pending list.
 
-        Publications stop well before `until`, so that the other checks have their time. All is in
-        another order each time: a row at which the function is killed, for its memory or its time,
-        would keep each sweep from the same rows behind it.
+        Publications stop well before `until`, so that the other checks have their time.
         """
         report = SweepReport(publish_until=until and until - _OTHER_CHECKS)
         order = Random(self.context.clock.now().isoformat())  # noqa: S311 - no secret
-        parts: list[Callable[[Random, SweepReport], None]] = [
+        sweep = Sweep(report, order)
+        parts: list[LookAfter] = [
             *(partial(self._check_stage, stage) for stage in self._stages()),
-            self._tell_trees,
-            self._tell_again,
             self._stop_orphans,
-            self._clear_pending,
-            self._clear_saved,
+            *self.features,
         ]
-        order.shuffle(parts)
-        for part in parts:
-            part(order, report)
+        for part in sweep.shuffled(parts):
+            part(sweep)
         # An alarm watches these: nothing else notices a sweeper that does not run.
         self.context.metrics.put(
             {
@@ -140,19 +168,18 @@ class Sweeper:
         logger.info("swept", extra=report.counts)
         return report
 
-    def _check_stage(self, stage: Stage, order: Random, report: SweepReport) -> None:
+    def _check_stage(self, stage: Stage, sweep: Sweep) -> None:
         checks: list[tuple[OpenKind, Check]] = [
             ("RUNNING", self._check_running),
             ("RELEASED", self._check_released),
             ("OWED", self._check_owed),
         ]
-        order.shuffle(checks)
         gauges = StageGauges(self.context.settings, stage, self.context.clock.now())
-        for what, check in checks:
-            for lease in self._open(stage.name, what, order, report):
-                report.looked_at += 1
-                with self._guard(report, lease.id, lease.label):
-                    self._check(lease, check, gauges, report)
+        for what, check in sweep.shuffled(checks):
+            for lease in self._open(stage.name, what, sweep):
+                sweep.report.looked_at += 1
+                with sweep.guard(lease.id, lease.label):
+                    self._check(lease, check, gauges, sweep.report)
         if not stage.is_removed:
             self._measure(stage, gauges)
 
@@ -255,14 +282,14 @@ class Sweeper:
         turn = self.context.clock.now() + _TURN
         return min(turn, report.publish_until) if report.publish_until else turn
 
-    def _stop_orphans(self, _: Random, report: SweepReport) -> None:
+    def _stop_orphans(self, sweep: Sweep) -> None:
         """Stop tasks whose attempt no longer owns a lease: they publish nothing, and cost money."""
         tasks = self.context.tasks.running()
         while page := list(islice(tasks, _PAGE)):
             rows = self.context.leases.load_many(task.attempt.key for task in page)
             for task in page:
-                with self._guard(report, task.attempt):
-                    self._stop_unless_leased(task, rows.get(task.attempt.key), report)
+                with sweep.guard(task.attempt):
+                    self._stop_unless_leased(task, rows.get(task.attempt.key), sweep.report)
 
     def _stop_unless_leased(
         self, task: RunningTask, row: Lease | None, report: SweepReport
@@ -276,73 +303,6 @@ class Sweeper:
                 extra={"lease": task.attempt.key, "task": task.arn},
             )
 
-    def _clear_pending(self, order: Random, report: SweepReport) -> None:
-        """Abort what failed attempts left pending, and remove the lists with nothing pending.
-
-        One listing when there are none: the lists have a prefix of their own, and their names have
-        the attempt.
-        """
-        for page in _pages(self.context.publisher.listed(), order):
-            rows = self.context.leases.load_many(attempt.key for attempt in page)
-            cleared = []
-            for attempt in page:
-                with self._guard(report, attempt):
-                    if self._is_cleared(attempt, rows.get(attempt.key), report):
-                        cleared.append(attempt)
-            if cleared:
-                with self._guard(report, cleared[0]):
-                    self.context.publisher.strike_off(cleared)
-
-    def _is_cleared(self, attempt: AttemptId, row: Lease | None, report: SweepReport) -> bool:
-        decision = decide_pending(attempt, row, self.context.timing, self.context.clock.now())
-        if decision == "abort":
-            self.context.publisher.discard(attempt)
-            report.discarded += 1
-        return decision != "keep"
-
-    def _clear_saved(self, order: Random, report: SweepReport) -> None:
-        """Remove what jobs have stored for an attempt that does not come any more.
-
-        What an attempt stored that had lost its lease is there, too: no row names it.
-        """
-        for page in _pages(self.context.saved.jobs(), order):
-            rows = self.context.leases.load_many(page)
-            for key in page:
-                row = None if key in rows.unreadable else rows.get(key)
-                # Of a job without a row all that is there: none of its attempts can come back.
-                until = row.id if row else AttemptId(key, _ANY, _ANY)
-                is_known = key not in rows.unreadable
-                if is_known and decide_saved(row, self.context.clock.now()) == "remove":
-                    with self._guard(report, until):
-                        self.context.saved.remove(until)
-                        report.removed += 1
-
-    def _tell_trees(self, order: Random, report: SweepReport) -> None:
-        """Tell of the trees that have ended; the next sweep does what there is no time for."""
-        for stage in self.context.settings.stages:
-            if not stage.tells_trees:
-                continue
-            try:
-                watched = list(self.tree_ends.watched(stage))
-            except Exception:  # the other stages go on; the next sweep tries this one again
-                report.failed += 1
-                logger.exception("could not find its trees", extra={"stage": stage.name})
-                continue
-            order.shuffle(watched)
-            for root, is_worthwhile in watched:
-                if is_worthwhile:
-                    label = root.label if isinstance(root, Lease) else None
-                    with self._guard(report, root.key, label), suppress(UnfinishedError):
-                        report.trees_told += self.tree_ends.tell_end(
-                            root, stage, report.publish_until
-                        )
-
-    def _tell_again(self, _: Random, report: SweepReport) -> None:
-        """Send the notices that could not be sent when what they tell of had ended."""
-        for stage in self.context.settings.stages:
-            with self._guard(report, stage.name):
-                self.announcer.tell_again(stage, report.publish_until)
-
     def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:
             room = self.context.slots.room(stage, gauges.now)
@@ -354,42 +314,18 @@ class Sweeper:
         else:
             self.context.metrics.put(values, stage=stage.name)
 
-    @contextmanager
-    def _guard(
-        self, report: SweepReport, what: AttemptId | str, label: str | None = None
-    ) -> Iterator[None]:
-        with about(what, label):
-            try:
-                yield
-            except Exception:  # the others go on; the next sweep tries this one again
-                report.failed += 1
-                logger.exception(
-                    "could not repair this",
-                    extra={"lease": what if isinstance(what, str) else what.key},
-                )
-
-    def _open(
-        self, stage: str, what: OpenKind, order: Random, report: SweepReport
-    ) -> Iterator[Lease]:
+    def _open(self, stage: str, what: OpenKind, sweep: Sweep) -> Iterator[Lease]:
         """The rows, read strongly: the index is a little late, so some have left that state.
 
         Those that cannot be read are counted and passed over.
         """
-        for page in _pages(self.context.index.open_keys(stage, what), order):
+        for page in sweep.pages(self.context.index.open_keys(stage, what)):
             rows = self.context.leases.load_many(page)
-            report.unreadable += len(rows.unreadable)
+            sweep.report.unreadable += len(rows.unreadable)
             readable = dict(rows)
             for key in page:
                 if (lease := readable.get(key)) and lease.open_kind == what:
                     yield lease
-
-
-def _pages(found: Iterable[T], order: Random) -> Iterator[Sequence[T]]:
-    """All of them, in this sweep's order."""
-    shuffled = list(found)
-    order.shuffle(shuffled)
-    for start in range(0, len(shuffled), _PAGE):
-        yield shuffled[start : start + _PAGE]
 
 
 class StageGauges:

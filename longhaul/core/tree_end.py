@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+BACKFILL: Final = "BACKFILL"
+"""Why a backfill is in the index of what is unfinished: its end is still to be told."""
+
 MAX_UNWELL: Final = 20
 """Jobs that a notice names: of thousands that died the first ones say why."""
 

@@ -17,10 +17,13 @@ from longhaul.core.lease import Lease, State
 from longhaul.core.metrics import NoticeMetric
 from longhaul.core.request import read_request
 from longhaul.core.settings import Stage
+from longhaul.core.sweep import Sweep
 from longhaul.core.tree_end import TreeEnd
 from longhaul.notices import notice
 from longhaul.notices.openlineage import Place, run_events
+from longhaul.notices.ports import Notices, UntoldNotices
 from longhaul.outputs.lineage import origin, requested
+from longhaul.outputs.ports import Publisher
 from longhaul.pipelines.backfill import Backfill
 
 logger = Logger(child=True)
@@ -47,6 +50,9 @@ Each call takes 14 s. Where some hundred jobs end, all functions would do nothin
 @dataclass(frozen=True, kw_only=True)
 class Announcer:
     context: Context
+    notices: Notices
+    untold: UntoldNotices
+    publisher: Publisher
     hung: dict[str, datetime] = field(default_factory=dict)  # when a target did not answer, by ARN
 
     def ended(self, lease: Lease, stage: Stage, until: datetime | None = None) -> None:
@@ -97,11 +103,17 @@ class Announcer:
             now = self.context.clock.now()
             self._tell(stage, notice.refused(stage.name, reason, message_id, now), until)
 
+    def look_after(self, sweep: Sweep) -> None:
+        """Send the notices that could not be sent when what they tell of had ended."""
+        for stage in self.context.settings.stages:
+            with sweep.guard(stage.name):
+                self.tell_again(stage, sweep.report.publish_until)
+
     def tell_again(self, stage: Stage, until: datetime | None = None) -> None:
         """Send what the stage owes; what could not be sent for too long is lost."""
         if stage.notify is None:
             return
-        for untold in self.context.untold.owed(stage.name):
+        for untold in self.untold.owed(stage.name):
             if until is not None and self.context.clock.now() >= until:
                 return
             try:
@@ -114,14 +126,14 @@ class Announcer:
                     continue
                 logger.exception("a notice is lost", extra={"notice": untold.notice.body[:_SHOWN]})
                 self.context.metrics.put({NoticeMetric.LOST: 1}, stage=stage.name)
-            self.context.untold.strike(untold)
+            self.untold.strike(untold)
 
     def _tell(self, stage: Stage, told: notice.Notice, until: datetime | None) -> None:
         try:
             self._send(stage.notify or "", told, until)
         except Exception as error:  # noqa: BLE001 - a target's mistake must hold up no job
             logger.warning("not notified: tried again", extra={"id": told.id, "why": str(error)})
-            self.context.untold.owe(stage.name, told, self.context.clock.now())
+            self.untold.owe(stage.name, told, self.context.clock.now())
 
     def _run_events(self, lease: Lease) -> list[notice.Notice]:
         """The run as OpenLineage says it.
@@ -130,7 +142,7 @@ class Announcer:
         with the paths that the request names.
         """
         output = lease.attempt.output if lease.state is State.SUCCEEDED else None
-        read = self.context.publisher.origin(lease.id) if output else None
+        read = self.publisher.origin(lease.id) if output else None
         settings = self.context.settings
         if read is None:
             body = self.context.requests.get(lease.request_ref).body
@@ -154,7 +166,7 @@ class Announcer:
         if hung_at is not None and began_at - hung_at < _SPARED_FOR:
             raise NotNotifiedError("the target did not answer a moment ago")
         try:
-            self.context.notices.send(target, told)
+            self.notices.send(target, told)
         except Exception:
             ended_at = self.context.clock.now()
             if ended_at - began_at >= _HANGS:

@@ -15,13 +15,14 @@ from typing import Any, Final, Literal, NamedTuple
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.lease import Lease, State, shown_state
 from longhaul.core.places import is_table
-from longhaul.core.ports import Backfills, Clock
+from longhaul.core.ports import Clock
 from longhaul.core.settings import Stage
 from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.submit import Document, Problem, Submission, Submitter, Unsent
 from longhaul.operations.wait import Awaited, Standing, Waiter
 from longhaul.pipelines.backfill import Backfill
 from longhaul.pipelines.pipeline import Pipeline
+from longhaul.pipelines.ports import Backfills
 
 MAX_VALUES: Final = 10_000
 MAX_ITEM: Final = 390_000

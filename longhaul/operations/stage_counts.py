@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from longhaul.core.claim import KEPT_FOR_REDRIVE
 from longhaul.core.lease import State
 from longhaul.core.pace import SlotUse
 from longhaul.core.ports import Slots
 from longhaul.core.settings import Stage
-from longhaul.saved.record import KEPT_FOR_REDRIVE
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

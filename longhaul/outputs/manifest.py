@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import PendingTable, data_folder
+from longhaul.core.places import MAX_BESIDE, PendingTable, data_folder
 from longhaul.core.settings import Mode, Model
 from longhaul.outputs.lineage import MAX_ORIGINS, Origin
 
@@ -34,9 +34,6 @@ MAIN: Final = "."
 
 MAX_FILES: Final = 100_000
 """Files of an output at most: a function of 1 GB reads its manifest whole, and its list."""
-
-MAX_BESIDE: Final = 5
-"""Outputs that a job may have beside its main one. Each is a switch more that a crash may part."""
 
 # A forged size must not get into sums that the table or a float cannot hold. S3's limit is less.
 _MAX_FILE_BYTES: Final = 2**50

@@ -18,9 +18,12 @@ from aws_lambda_powertools import Logger
 from longhaul.core import transitions
 from longhaul.core.context import Context
 from longhaul.core.errors import UploadsGoneError, VoidCommitError
-from longhaul.core.lease import Lease, State
+from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.core.metrics import Metric, StageMetric
 from longhaul.core.settlement import reopened
+from longhaul.core.sweep import Sweep, SweepReport
+from longhaul.outputs.pending import decide_pending
+from longhaul.outputs.ports import Publisher
 
 logger = Logger(child=True)
 
@@ -33,6 +36,7 @@ class Publication:
     """Publishes what ended rows owe, in any function."""
 
     context: Context
+    publisher: Publisher
 
     def publish(self, lease: Lease, until: datetime | None) -> None:
         """Publish the row's committed output; repeatable.
@@ -52,7 +56,7 @@ class Publication:
             lease = self.context.leases.apply(transitions.note_gone(lease, now))
         try:
             places = lease.places.values()
-            self.context.publisher.publish(lease.id, until, looks_only=rests, places=places)
+            self.publisher.publish(lease.id, until, looks_only=rests, places=places)
         except UploadsGoneError as error:
             if gone_at is None:
                 self.context.leases.apply(transitions.note_gone(lease, self.context.clock.now()))
@@ -77,9 +81,33 @@ class Publication:
         self.context.metrics.put(_measured(lease, after), stage=lease.stage)
         return after
 
-    def discard(self, lease: Lease) -> None:
-        """Remove what the row's attempt left."""
-        self.context.publisher.discard(lease.id)
+    def discard(self, attempt: AttemptId) -> None:
+        """Remove what the attempt left."""
+        self.publisher.discard(attempt)
+
+    def look_after(self, sweep: Sweep) -> None:
+        """Abort what failed attempts left pending, and remove the lists with nothing pending.
+
+        One listing when there are none: the lists have a prefix of their own, and their names have
+        the attempt.
+        """
+        for page in sweep.pages(self.publisher.listed()):
+            rows = self.context.leases.load_many(attempt.key for attempt in page)
+            cleared = []
+            for attempt in page:
+                with sweep.guard(attempt):
+                    if self._is_cleared(attempt, rows.get(attempt.key), sweep.report):
+                        cleared.append(attempt)
+            if cleared:
+                with sweep.guard(cleared[0]):
+                    self.publisher.strike_off(cleared)
+
+    def _is_cleared(self, attempt: AttemptId, row: Lease | None, report: SweepReport) -> bool:
+        decision = decide_pending(attempt, row, self.context.timing, self.context.clock.now())
+        if decision == "abort":
+            self.publisher.discard(attempt)
+            report.discarded += 1
+        return decision != "keep"
 
 
 def _measured(before: Lease, after: Lease) -> dict[Metric, float]:

@@ -3,13 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
 
 from longhaul.core.lease import Lease, job_key
 from longhaul.core.tree_end import TreeWatch
-
-BACKFILL: Final = "BACKFILL"
-"""Why a backfill is in the index of what is unfinished: its end is still to be told."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from longhaul.core.store.item import (
 )
 from longhaul.core.store.reads import Reads
 from longhaul.core.store.table import OPEN, TTL
-from longhaul.core.tree_end import TreeWatch
-from longhaul.pipelines.backfill import BACKFILL, Backfill
+from longhaul.core.tree_end import BACKFILL, TreeWatch
+from longhaul.pipelines.backfill import Backfill
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

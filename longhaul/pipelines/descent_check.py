@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from longhaul.core.context import Context
 from longhaul.core.descent import Group, Lineage, child_id, fan_out_problem, is_child_id
 from longhaul.core.errors import InvalidRequestError, SupersededError, UnprovenError
+from longhaul.core.leads import groups_of
 from longhaul.core.lease import Lease, State, job_key, joined_ref
 from longhaul.core.message import JobMessage
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import Stage
 from longhaul.pipelines.follow_ons import (
     groups_behind,
-    groups_of,
     join_key,
     place_behind,
+    with_joins,
     with_stored,
 )
+from longhaul.pipelines.ports import Joins
 
 
 def is_child(lineage: Lineage, job_id: str, stage: Stage, parent: Lease) -> bool:
@@ -76,18 +78,13 @@ _RESERVED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineageCheck:
+class DescentCheck:
+    """`core.seams.Descent`."""
+
     context: Context
+    joins: Joins
 
     def proven(self, message: JobMessage, stage: Stage, row: Lease | None) -> JobRequest:
-        """A message's request, with the inputs of a join, if its lineage may enter the job's row.
-
-        Raises:
-            SupersededError: what led to it has run again since, and leads to it once more.
-            UnprovenError: nothing led to this job, or the id is kept for a job that follows.
-            InvalidRequestError: too many fan-outs led to it, or inputs of the join are no longer
-                known.
-        """
         request = message.request
         if request.lineage is None:
             is_child = is_child_id(message.key.partition("#")[2], stage.name)
@@ -110,11 +107,13 @@ class LineageCheck:
     def proven_lineage(
         self, message: JobMessage, stage: Stage, row: Lease | None
     ) -> Lineage | None:
-        """The lineage of a message that starts no run; None when it is not proven."""
         try:
             return self.proven(message, stage, row).lineage
         except InvalidRequestError:
             return None
+
+    def with_joins(self, lease: Lease) -> Lease:
+        return with_joins(lease, self.context.settings)
 
     def _check(self, lineage: Lineage, message: JobMessage, stage: Stage) -> None:
         job_id = message.key.partition("#")[2]
@@ -126,7 +125,7 @@ class LineageCheck:
 
     def _is_noted(self, lineage: Lineage, job_id: str, stage: Stage) -> bool:
         """Whether a join's job was noted with its opener."""
-        noted = self.context.joins.noted_lineage(join_key(stage.name, lineage.parent))
+        noted = self.joins.noted_lineage(join_key(stage.name, lineage.parent))
         if noted is None or not lineage.groups:
             return False
         _require_latest(lineage.groups[-1].run, noted.groups[-1].run)

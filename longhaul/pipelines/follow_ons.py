@@ -12,17 +12,12 @@ from typing import Any
 
 from longhaul.core.descent import MAX_GROUP, Group, Lineage, child_id
 from longhaul.core.errors import InvalidRequestError
+from longhaul.core.leads import Emitted, groups_of, has_joins, plain_next
 from longhaul.core.lease import Lease, job_key, joined_ref
 from longhaul.core.places import follow_ons_prefix
 from longhaul.core.request import JobRequest, named_after
 from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.pipelines.pipeline import Pipeline
-
-Emitted = Mapping[str, Sequence[Mapping[str, Any]]]
-"""The requests that a job emitted, by stage: a body's fields without `job_id` and `lineage`.
-
-A stage with an empty list was named on purpose: the job emitted none for it.
-"""
 
 
 @dataclass(frozen=True)
@@ -239,20 +234,10 @@ def body_at_most(
     return _follow_on(lease, target, groups, 0, request, settings).body
 
 
-def groups_of(lease: Lease) -> tuple[Group, ...]:
-    """The groups that a job is in, outermost first; what it emits is in one more."""
-    return lease.lineage.groups if lease.lineage else ()
-
-
 def groups_behind(lease: Lease) -> tuple[Group, ...]:
     """The groups of the one job that follows from this one, or of a join that belongs to it."""
     outer = groups_of(lease)
     return (*outer, place_behind(lease, 0, 1)) if has_joins(lease) else outer
-
-
-def has_joins(lease: Lease) -> bool:
-    """Whether a join belongs to the run, or to a job that it descends from."""
-    return bool(lease.opens) or any(group.opens for group in groups_of(lease))
 
 
 def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
@@ -265,27 +250,6 @@ def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
     return replace(lease, opens=tuple(name for name in found if name not in before))
 
 
-def with_next(lease: Lease, settings: RuntimeSettings) -> Lease:
-    """The row with the stages to which a success leads; as it is, if its own was taken out.
-
-    They are kept, because what was counted at a join must be what is sent: a deploy may come in
-    between.
-    """
-    stage = settings.stage_or_removed(lease.stage)
-    if stage.is_removed:
-        return lease
-    return replace(lease, leads_to=_plain_next(stage, settings))
-
-
-def with_emission(lease: Lease, stage: Stage) -> Lease:
-    """The row of an attempt that may emit to what follows its stage now.
-
-    What an attempt before it could emit to stays: its code may have been deployed later than ours.
-    """
-    before = lease.may_emit_to or ()
-    return replace(lease, may_emit_to=tuple(dict.fromkeys((*before, *stage.next))))
-
-
 def _joins_no_more(name: str, settings: RuntimeSettings) -> bool:
     """Whether a deploy made a plain stage of one that joined."""
     stage = settings.stage_or_removed(name)
@@ -295,11 +259,7 @@ def _joins_no_more(name: str, settings: RuntimeSettings) -> bool:
 def _leads_to(lease: Lease, settings: RuntimeSettings) -> tuple[str, ...]:
     if lease.leads_to is not None:
         return lease.leads_to
-    return _plain_next(settings.stage_or_removed(lease.stage), settings)
-
-
-def _plain_next(stage: Stage, settings: RuntimeSettings) -> tuple[str, ...]:
-    return tuple(name for name in stage.next if not settings.stage(name).join)
+    return plain_next(settings.stage_or_removed(lease.stage), settings)
 
 
 def seal_of(lease: Lease) -> str | None:

@@ -8,18 +8,20 @@ docs/reference/events.md says what that promises, decision 0027 why it is done s
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
 from longhaul.core.context import Context
-from longhaul.core.errors import ContendedError, LeaseChangedError
+from longhaul.core.errors import ContendedError, LeaseChangedError, UnfinishedError
 from longhaul.core.lease import Lease, State
 from longhaul.core.settings import Stage
+from longhaul.core.sweep import Sweep
 from longhaul.core.tree_end import (
     MAX_UNWELL,
     TreeEnd,
@@ -29,8 +31,8 @@ from longhaul.core.tree_end import (
     told,
     waiting,
 )
-from longhaul.notices.announcer import Announcer
 from longhaul.pipelines.backfill import Backfill, may_be_of
+from longhaul.pipelines.ports import Backfills, Joins
 from longhaul.pipelines.trees import Look, TreeJob, Trees
 
 logger = Logger(child=True)
@@ -41,10 +43,26 @@ _BACKFILLS: Final = 10
 _TRIES: Final = 8
 
 
+class TreeAnnouncer(Protocol):
+    def tree_ended(
+        self, root: Lease | Backfill, end: TreeEnd, stage: Stage, until: datetime | None = None
+    ) -> None:
+        """Tell that a tree, or a backfill, has ended; repeatable.
+
+        Args:
+            root: The row of its first job; or the backfill.
+            end: How it has ended.
+            stage: The stage of its first job.
+            until: When there is no time left to try it.
+        """
+
+
 @dataclass(frozen=True, kw_only=True)
 class TreeEnds:
     context: Context
-    announcer: Announcer
+    joins: Joins
+    backfills: Backfills
+    announcer: TreeAnnouncer
 
     def begins_watch(self, lease: Lease) -> bool:
         """Whether a job whose last act is struck off is the root of a tree to be told of."""
@@ -69,7 +87,7 @@ class TreeEnds:
         if not lease.may_have_ended_before:
             return
         if backfill is not None:
-            self.context.backfills.watch_again(backfill, lease.root, self.context.clock.now())
+            self.backfills.watch_again(backfill, lease.root, self.context.clock.now())
         if lease.lineage is not None:
             self._watch_root_again(lease.root)
 
@@ -87,6 +105,21 @@ class TreeEnds:
                 return
         raise ContendedError("other jobs of its tree end at the same moment")
 
+    def look_after(self, sweep: Sweep) -> None:
+        """Tell of the trees that have ended; the next sweep does what there is no time for."""
+        for stage in self.context.settings.stages:
+            if not stage.tells_trees:
+                continue
+            watched: list[tuple[Lease | Backfill, bool]] = []
+            with sweep.guard(stage.name):
+                watched = sweep.shuffled(self.watched(stage))
+            for root, is_worthwhile in watched:
+                if is_worthwhile:
+                    label = root.label if isinstance(root, Lease) else None
+                    with sweep.guard(root.key, label), suppress(UnfinishedError):
+                        until = sweep.report.publish_until
+                        sweep.report.trees_told += self.tell_end(root, stage, until)
+
     def watched(self, stage: Stage) -> Iterator[tuple[Lease | Backfill, bool]]:
         """The stage's watched roots and backfills; and whether a look at the tree is worthwhile.
 
@@ -103,7 +136,7 @@ class TreeEnds:
             yield [row for row in rows.values() if row.is_watched]
         keys = self.context.index.watched_backfills(stage)
         while page := list(islice(keys, _BACKFILLS)):
-            found = self.context.backfills.find_backfills(page)
+            found = self.backfills.find_backfills(page)
             yield [each for each in found.values() if each.is_watched]
 
     def _with_worth(
@@ -143,13 +176,13 @@ class TreeEnds:
             return trees.look_through(root, lambda: self._is_over(until))
         look = trees.look_through_backfill(root, lambda: self._is_over(until))
         # Its command may have noted more jobs meanwhile: then it had not ended.
-        now = self.context.backfills.find_backfills([root.key]).get(root.key)
+        now = self.backfills.find_backfills([root.key]).get(root.key)
         return look if now == root else None
 
     def _note(self, root: Lease | Backfill, after: TreeWatch) -> bool:
         """Note it in what is watched; False if that has changed since it was read."""
         if isinstance(root, Backfill):
-            return self.context.backfills.note_look(root.key, _watch(root), after)
+            return self.backfills.note_look(root.key, _watch(root), after)
         try:
             self.context.leases.apply(transitions.watch(root, after))
         except LeaseChangedError:
@@ -170,7 +203,7 @@ class TreeEnds:
 
     def _trees(self) -> Trees:
         found = self.context
-        return Trees(found.settings, found.leases, found.joins)
+        return Trees(found.settings, found.leases, self.joins)
 
     def _is_over(self, until: datetime | None) -> bool:
         return until is not None and self.context.clock.now() >= until

@@ -32,12 +32,13 @@ from longhaul.core.lease import (
 )
 from longhaul.core.places import DataPath, input_of
 from longhaul.core.policy import require_file_readable
-from longhaul.core.ports import Background, Clock, Leases, Publisher, Requests, SecretValues
+from longhaul.core.ports import Background, Clock, Leases, Requests, SecretValues
 from longhaul.core.request import JobRequest, read_request
 from longhaul.core.results import Results, kept_value, results
 from longhaul.core.settings import JobVariables, RuntimeSettings, Stage
 from longhaul.core.verdict import ExitCode, OutcomeClass
 from longhaul.outputs.lineage import origin
+from longhaul.outputs.ports import Publisher
 from longhaul.pipelines.follow_ons import with_stored
 from longhaul.runner import failures, json_logs
 from longhaul.runner.effort import Effort

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from longhaul.core.descent import MAX_GROUP, Group, fan_out_problem
 from longhaul.core.errors import InvalidRequestError, PermanentJobError
+from longhaul.core.leads import groups_of
 from longhaul.core.lease import Lease
 from longhaul.core.message import Message, size_problem
 from longhaul.core.objects import MAX_FOOTPRINT, footprint
 from longhaul.core.policy import parse_request
 from longhaul.core.settings import RuntimeSettings, Stage
 from longhaul.job import Request
-from longhaul.pipelines.follow_ons import body_at_most, groups_of, with_output
+from longhaul.pipelines.follow_ons import body_at_most, with_output
 
 _OURS = ("job_id", "lineage")
 

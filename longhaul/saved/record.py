@@ -18,6 +18,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
+from longhaul.core.claim import KEPT_FOR_REDRIVE, goes_on
 from longhaul.core.lease import AttemptId, Lease, Owed, State, folder_name, key_of_folder
 from longhaul.core.places import INTERNAL_PREFIX, PartitionBy
 from longhaul.core.settings import Model
@@ -40,9 +41,6 @@ MAX_STATE_BYTES: Final = 64 * 1024
 
 MAX_FOLDER_FILES: Final = 10_000
 """Files of a folder of a job."""
-
-KEPT_FOR_REDRIVE: Final = timedelta(days=14)
-"""How long what a dead job has stored waits for a redrive."""
 
 # Longer, so that no claim finds what is being removed.
 _REMOVED_AFTER: Final = KEPT_FOR_REDRIVE + timedelta(days=1)
@@ -246,13 +244,3 @@ def waits_for_next(row: Lease, now: datetime) -> AttemptId | None:
     """The attempt that stored what the job's next one would go on from; None: it has nothing."""
     is_needed = not row.state.is_terminal or goes_on(row, row.fingerprint, now)
     return attempt_of(row.key, row.saved_ref) if row.saved_ref and is_needed else None
-
-
-def goes_on(old: Lease, fingerprint: str, now: datetime) -> bool:
-    """Whether a new run, for work of that fingerprint, uses what the job's last run has stored."""
-    return (
-        old.saved_ref is not None
-        and old.state is State.DEAD
-        and old.fingerprint == fingerprint
-        and now - old.ended_at < KEPT_FOR_REDRIVE
-    )

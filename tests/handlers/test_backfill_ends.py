@@ -11,7 +11,6 @@ import pytest
 from longhaul.core.lease import Lease
 from longhaul.core.message import Message
 from longhaul.core.request import read_request
-from longhaul.notices.announcer import Announcer
 from longhaul.notices.notice import Notice
 from longhaul.operations.backfill import Backfiller, Course, Planned
 from longhaul.operations.cancel import Canceller
@@ -377,7 +376,7 @@ def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
                 told.append(notice)
             usual.send(target, notice)
 
-    announcer = Announcer(context=replace(stack.parts.context, notices=Meanwhile()))
+    announcer = replace(stack.parts.announcer, notices=Meanwhile())
     ends = replace(stack.parts.tree_ends, announcer=announcer)
     main = stack.settings.stage("main")
     assert not ends.tell_end(backfill(stack), main)

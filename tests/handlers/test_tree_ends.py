@@ -12,7 +12,6 @@ import pytest
 from functions import settle, sweeper
 from longhaul.core.lease import Lease
 from longhaul.core.settings import Stage
-from longhaul.notices.announcer import Announcer
 from longhaul.notices.notice import Notice
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice, Which
@@ -212,7 +211,7 @@ def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
             told.append(notice)
             usual.send(target, notice)
 
-    announcer = Announcer(context=replace(stack.parts.context, notices=Meanwhile()))
+    announcer = replace(stack.parts.announcer, notices=Meanwhile())
     ends = replace(stack.parts.tree_ends, announcer=announcer)
     for is_told in (False, True):
         row = root_of(stack, root)

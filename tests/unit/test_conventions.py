@@ -48,8 +48,8 @@ SHARED = {"core", *FEATURES}
 
 # What each room of the package, and each package beside it, may import of the others.
 ARROWS: dict[str, set[str]] = {
-    "core": set(FEATURES),  # those of KNOWN alone
-    "pipelines": {"core", "notices"},
+    "core": set(),
+    "pipelines": {"core"},
     "outputs": {"core"},
     "saved": {"core", "outputs"},
     "notices": {"core", "outputs", "pipelines"},
@@ -82,34 +82,6 @@ ARROWS: dict[str, set[str]] = {
 }
 PACKAGES = {*ARROWS, "benchmarks", "tests"}
 ARROWS["benchmarks"] = PACKAGES - {"tests"}
-# What the core still knows of the features that hang on it: what is taken away here stays away.
-KNOWN: dict[str, set[str]] = {
-    "core.batch": {"notices.announcer", "pipelines.follow_ons"},
-    "core.claim": {"saved.record"},
-    "core.dispatch": {"pipelines.descent_check"},
-    "core.finish": {
-        "notices.announcer",
-        "outputs.publication",
-        "pipelines.follow_ons",
-        "pipelines.tree_ends",
-    },
-    "core.ports": {
-        "notices.notice",
-        "outputs.lineage",
-        "pipelines.backfill",
-        "pipelines.follow_ons",
-    },
-    "core.request": {"outputs.manifest"},
-    "core.requests": {"pipelines.follow_ons"},
-    "core.settlement": {"pipelines.follow_ons"},
-    "core.store.index": {"pipelines.backfill"},
-    "core.sweep": {
-        "notices.announcer",
-        "outputs.pending",
-        "pipelines.tree_ends",
-        "saved.record",
-    },
-}
 
 
 @pytest.mark.parametrize("package", sorted(ARROWS))
@@ -120,15 +92,6 @@ def test_package_imports_only_the_packages_below_it(package: str) -> None:
             parts = name.split(".")
             if parts[0] in PACKAGES:
                 assert {parts[0], ".".join(parts[:2])} & allowed, f"{file} imports {name}"
-
-
-def test_the_core_knows_no_more_of_its_features() -> None:
-    known = {
-        module(file): {name for name in imports(file) if name.split(".")[0] in FEATURES}
-        for file in files_of("core")
-    }
-    modules = {module(file) for room in FEATURES for file in files_of(room)}
-    assert {name: names & modules for name, names in known.items() if names} == KNOWN
 
 
 def is_pure(file: Path) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from longhaul.core.claim import Claim, decide_claim, new_run, next_attempt
+from longhaul.core.claim import KEPT_FOR_REDRIVE, Claim, decide_claim, new_run, next_attempt
 from longhaul.core.dead_letter import Reason
 from longhaul.core.lease import AttemptId, Lease, Owed, State, job_key
 from longhaul.core.message import Message
@@ -22,7 +22,6 @@ from longhaul.core.verdict import OutcomeClass, Verdict
 from longhaul.operations.letter import DeadLetter, redriven
 from longhaul.saved.record import (
     CHECKPOINTS,
-    KEPT_FOR_REDRIVE,
     FolderFile,
     Record,
     SavedDataset,

@@ -18,7 +18,7 @@ from longhaul.core.store.item import (
     time_of,
 )
 from longhaul.core.store.table import ENDED, OPEN
-from longhaul.pipelines.backfill import BACKFILL
+from longhaul.core.tree_end import BACKFILL
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

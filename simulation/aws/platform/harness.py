@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger
 
+import longhaul.core.claim
 import longhaul.core.emf
 import longhaul.core.logs
 import longhaul.runner.emitting
@@ -57,7 +58,7 @@ def installed(world: World) -> Iterator[None]:
     if world.plan.kept_s:
         kept = timedelta(seconds=world.plan.kept_s)
         replacements += (
-            (longhaul.saved.record, "KEPT_FOR_REDRIVE", kept),
+            (longhaul.core.claim, "KEPT_FOR_REDRIVE", kept),
             (longhaul.saved.record, "_REMOVED_AFTER", kept + timedelta(hours=1)),
         )
     if world.tiny is not None:

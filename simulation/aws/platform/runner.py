@@ -20,12 +20,13 @@ from longhaul.core.errors import PermanentJobError
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import Lease
 from longhaul.core.places import DataPath, InputPath
-from longhaul.core.ports import Leases, Publisher
+from longhaul.core.ports import Leases
 from longhaul.core.settings import RuntimeSettings
 from longhaul.core.transitions import Report
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Params
 from longhaul.outputs.manifest import MAIN
+from longhaul.outputs.ports import Publisher
 from longhaul.runner.effort import Effort
 from longhaul.runner.io.listing import InputListing, Source, UnnamedFileError, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles

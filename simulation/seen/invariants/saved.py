@@ -5,7 +5,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from longhaul.saved.record import KEPT_FOR_REDRIVE
+from longhaul.core.claim import KEPT_FOR_REDRIVE
 from simulation.aws.platform.parts import CHECKPOINT, Piece, Restored
 from simulation.seen.invariants.table import invariant
 from simulation.seen.sightings import Token

@@ -19,7 +19,7 @@ NOTICES: Final = (
     Mutant(
         "a notice that cannot be sent is forgotten",
         _ANNOUNCING,
-        "self.context.untold.owe(stage.name, told, self.context.clock.now())",
+        "self.untold.owe(stage.name, told, self.context.clock.now())",
         "pass",
     ),
     Mutant(

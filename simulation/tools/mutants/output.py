@@ -45,7 +45,7 @@ OUTPUT: Final = (
         "a void commit's files are deleted before its row is reopened",
         _FINISH,
         "            reopened = self.publication.reopen(lease)",
-        "            self.publication.discard(lease)\n            reopened = self.publication.reopen(lease)",
+        "            self.publication.discard(lease.id)\n            reopened = self.publication.reopen(lease)",
     ),
     Mutant(
         "a published output is voided",

@@ -31,13 +31,13 @@ SAVED: Final = (
     ),
     Mutant(
         "what was stored is never removed",
-        "longhaul/core/sweep.py",
+        "longhaul/saved/keeper.py",
         'decide_saved(row, self.context.clock.now()) == "remove"',
         'decide_saved(row, self.context.clock.now()) == "never"',
         also=Mutant(
             "nor by who finishes the job",
-            "longhaul/core/finish.py",
-            "            self.context.saved.remove(lease.id)",
+            "longhaul/saved/keeper.py",
+            "            self.store.remove(lease.id)",
             "            pass",
         ),
     ),
