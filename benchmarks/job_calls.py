@@ -1,6 +1,6 @@
 """The calls of AWS for one job without trouble, by kind.
 
-    .venv/bin/python -m benchmarks.job_calls [--seconds 100 600] [--json]
+    .venv/bin/python -m benchmarks.job_calls [--seconds 100 600]
 
 Each number is a simulated world with one job that works so long and writes two small files: the
 real functions and the real runner, in virtual time. Sweeps are left out: they come every five
@@ -8,7 +8,6 @@ minutes, whatever the number of jobs.
 """
 
 import argparse
-import json
 import logging
 import sys
 from collections import Counter
@@ -57,14 +56,10 @@ def _is_report(call: Call) -> bool:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, nargs="+", default=[100, 600])
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     with Path(devnull).open("w") as nothing, redirect_stdout(nothing):  # the metrics' lines
         found = {seconds: calls_of_a_job(seconds) for seconds in options.seconds}
-    if options.json:
-        sys.stdout.write(json.dumps({f"{s:g}": dict(calls) for s, calls in found.items()}) + "\n")
-        return
     for seconds, calls in found.items():
         each = ", ".join(f"{kind} {count}" for kind, count in calls.most_common())
         sys.stdout.write(f"{seconds:>6g} s  {calls.total():>4} calls  ({each})\n")

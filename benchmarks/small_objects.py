@@ -7,19 +7,16 @@ CPU time of the server is told beside it.
 import json
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import boto3
 import psutil
-from botocore.exceptions import ClientError
 
 from benchmarks import pairs
 from benchmarks.fast_s3 import serving
@@ -27,7 +24,7 @@ from longhaul.core.places import DataPath
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_server import MotoServer
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.small_objects import Placed, SmallObjects
+from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.stopping import Stop
 
@@ -45,16 +42,12 @@ def main() -> int:
     parser = pairs.parser(__doc__, 3)
     parser.add_argument("--objects", type=int, default=10_000, help="default: 10,000")
     parser.add_argument("--kb", type=int, default=60, help="the size of each (default: 60)")
-    parser.add_argument("--listed", type=int, help="only the memory for so many objects")
     parser.add_argument("--client", choices=_CLIENTS, help="only run this one, on --endpoint")
     parser.add_argument("--endpoint", help="the S3 of --client")
     arguments = parser.parse_args()
     os.environ.update(_CREDENTIALS)
     if arguments.client:
         sys.stdout.write(json.dumps(_used(arguments.client, arguments.endpoint)) + "\n")
-        return 0
-    if arguments.listed:
-        sys.stdout.write(f"{_listed_mib(arguments.listed):.0f} MiB more\n")
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -143,58 +136,6 @@ def stager_of(s3: Any, listing: InputListing, folder: Path, small: SmallObjects 
         advance=lambda _: None,
         small=small,
     )
-
-
-def _listed_mib(objects: int) -> float:
-    """The memory that staging so many listed objects takes, all but the transfers themselves."""
-    s3 = boto3.client("s3")
-    process, most = psutil.Process(), 0.0
-
-    class Swallowed(SmallObjects):
-        def left_of(self, files: Any, **_: Any) -> Generator[Placed]:  # noqa: ANN401 - as it is
-            nonlocal most
-            for number, _placed in enumerate(files):
-                if number % 10_000 == 0:
-                    most = max(most, process.memory_info().rss)
-            yield from ()
-
-    listing = InputListing(cast("Any", Listed(objects, _PREFIX)), "data")
-    usage = shutil._ntuple_diskusage(2**50, 0, 2**50)  # noqa: SLF001 - disks are smaller
-    shutil.disk_usage = lambda path: usage  # noqa: ARG005 - the parameter's name
-    with tempfile.TemporaryDirectory() as name:
-        stager = stager_of(s3, listing, Path(name), Swallowed(s3, lambda: None))
-        before = process.memory_info().rss
-        stager.stage({"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")})
-    return max(most, process.memory_info().rss) / 2**20 - before / 2**20
-
-
-class Listed:
-    """An S3 that lists so many objects in a folder, page by page, and holds none."""
-
-    def __init__(self, objects: int, folder: str) -> None:
-        self._objects = objects
-        self._folder = folder
-
-    def get_object(self, **_: str) -> None:
-        raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
-
-    head_object = get_object
-
-    def get_paginator(self, _: str) -> "Listed":
-        return self
-
-    def paginate(self, **_: str) -> Iterator[Any]:
-        for page in range(0, self._objects, 1_000):
-            yield {
-                "Contents": [
-                    {
-                        "Key": f"{self._folder}/flights-{number:08}.csv",
-                        "Size": 60_000 + number,
-                        "ETag": f'"{number:032x}"',
-                    }
-                    for number in range(page, min(page + 1_000, self._objects))
-                ]
-            }
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import ClientError, CredentialRetrievalError
 
-from benchmarks.small_objects import Listed, stager_of
+from benchmarks.small_objects import stager_of
 from longhaul.core.places import DataPath
 from longhaul.runner.io import small_objects, staging
 from longhaul.runner.io.listing import InputListing, Source, digest_of
@@ -338,3 +338,32 @@ def test_digest_does_not_depend_on_the_order_of_the_objects() -> None:
     assert digest_of(sources) == digest_of(sources[::-1]) != digest_of(sources[:2])
     # As checkpoints of earlier versions name it.
     assert digest_of(sources) == "5fef9d324775ae65dc7f7653592f58ce"
+
+
+class Listed:
+    """An S3 that lists so many objects in a folder, page by page, and holds none."""
+
+    def __init__(self, objects: int, folder: str) -> None:
+        self._objects = objects
+        self._folder = folder
+
+    def get_object(self, **_: str) -> None:
+        raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
+
+    head_object = get_object
+
+    def get_paginator(self, _: str) -> "Listed":
+        return self
+
+    def paginate(self, **_: str) -> Iterator[Any]:
+        for page in range(0, self._objects, 1_000):
+            yield {
+                "Contents": [
+                    {
+                        "Key": f"{self._folder}/flights-{number:08}.csv",
+                        "Size": 60_000 + number,
+                        "ETag": f'"{number:032x}"',
+                    }
+                    for number in range(page, min(page + 1_000, self._objects))
+                ]
+            }
