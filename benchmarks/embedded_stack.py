@@ -20,6 +20,7 @@ from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
 from longhaul.core.clients import SystemClock
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 
@@ -70,10 +71,12 @@ def running_stack(folder: Path, slots: int) -> Iterator[Stack]:
         assembly = synth(folder / "cdk.out", profile=None, context={CONTEXT_KEY: settings})
         outputs = aws.deploy(assembly, "Longhaul")
         leases = DynamoLeases(
-            aws_client("dynamodb", endpoint=aws.endpoint, region=aws.region),
-            outputs["LeasesTableName"],
-            SystemClock(),
-            random.Random(),  # noqa: S311 - of back-offs
+            Records(
+                aws_client("dynamodb", endpoint=aws.endpoint, region=aws.region),
+                outputs["LeasesTableName"],
+                SystemClock(),
+                random.Random(),  # noqa: S311 - of back-offs
+            )
         )
         queue_url, bucket = outputs["JobsQueueUrl"], outputs["DataBucketName"]
         stack = Stack(aws, queue_url, bucket, leases, events_file)

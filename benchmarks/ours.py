@@ -21,6 +21,7 @@ from longhaul.core.request import JobRequest
 from longhaul.core.requests import S3Requests
 from longhaul.core.settings import VARIABLE, PathPolicy, RuntimeSettings, Stage
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.core.store.table import creation
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
@@ -158,5 +159,5 @@ def tasks(
         dynamodb = aws_client("dynamodb", endpoint=aws.endpoint, region=aws.region)
         s3.create_bucket(Bucket=BUCKET)
         dynamodb.create_table(**creation(_TABLE))
-        leases = DynamoLeases(dynamodb, _TABLE, SystemClock(), random.Random())  # noqa: S311 - jitter
+        leases = DynamoLeases(Records(dynamodb, _TABLE, SystemClock(), random.Random()))  # noqa: S311 - jitter
         yield TaskRunner(aws, s3, leases, resources, environment or {})

@@ -15,7 +15,6 @@ from longhaul.core.pace import MAX_HIDDEN
 from longhaul.core.settings import RuntimeSettings, runtime_settings
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
     from longhaul.core.context import Context
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from longhaul.core.settle import Settler
     from longhaul.core.store.index import DynamoIndex
     from longhaul.core.store.leases import DynamoLeases
+    from longhaul.core.store.records import Records
     from longhaul.core.store.slots import DynamoSlots
     from longhaul.core.store.troubles import DynamoTroubles
     from longhaul.core.sweep import Sweeper
@@ -72,44 +72,41 @@ class Wiring:
         self._most_rows = most_rows
 
     @cached_property
-    def _dynamodb(self) -> "DynamoDBClient":
-        client: DynamoDBClient = self._clients.client("dynamodb")
-        return client
-
-    @cached_property
     def _s3(self) -> "S3Client":
         client: S3Client = self._clients.client("s3", PUBLISHING)
         return client
 
     @cached_property
+    def records(self) -> "Records":
+        from longhaul.core.store.records import Records
+
+        client = self._clients.client("dynamodb")
+        table, most = self.settings.leases_table, self._most_rows
+        return Records(client, table, self.clock, self.rng, most=most)
+
+    @cached_property
     def leases(self) -> "DynamoLeases":
         from longhaul.core.store.leases import DynamoLeases
 
-        return DynamoLeases(
-            self._dynamodb,
-            self.settings.leases_table,
-            self.clock,
-            self.rng,
-            most=self._most_rows,
-        )
+        return DynamoLeases(self.records)
 
     @cached_property
     def slots(self) -> "DynamoSlots":
         from longhaul.core.store.slots import DynamoSlots
 
-        return DynamoSlots(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
+        return DynamoSlots(self.records)
 
     @cached_property
     def joins(self) -> "DynamoJoins":
         from longhaul.pipelines.joins import DynamoJoins
 
-        return DynamoJoins(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
+        return DynamoJoins(self.records)
 
     @cached_property
     def index(self) -> "DynamoIndex":
         from longhaul.core.store.index import DynamoIndex
 
-        return DynamoIndex(self._dynamodb, self.settings.leases_table)
+        return DynamoIndex(self.records)
 
     @cached_property
     def queue(self) -> "SqsQueue":
@@ -178,21 +175,19 @@ class Wiring:
     def troubles(self) -> "DynamoTroubles":
         from longhaul.core.store.troubles import DynamoTroubles
 
-        return DynamoTroubles(self._dynamodb, self.settings.leases_table)
+        return DynamoTroubles(self.records)
 
     @cached_property
     def untold(self) -> "DynamoUntold":
         from longhaul.notices.untold import DynamoUntold
 
-        table, most = self.settings.leases_table, self._most_rows
-        return DynamoUntold(self._dynamodb, table, self.clock, self.rng, most)
+        return DynamoUntold(self.records)
 
     @cached_property
     def backfills(self) -> "DynamoBackfills":
         from longhaul.pipelines.backfills import DynamoBackfills
 
-        table, most = self.settings.leases_table, self._most_rows
-        return DynamoBackfills(self._dynamodb, table, self.clock, self.rng, most)
+        return DynamoBackfills(self.records)
 
     @cached_property
     def context(self) -> "Context":

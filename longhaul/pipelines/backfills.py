@@ -1,15 +1,10 @@
 """Which jobs a backfill has sent: an item under the key that its name would have as a job."""
 
 import json
-import random
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
-from longhaul.core.aws_errors import code_of
-from longhaul.core.ports import Clock
 from longhaul.core.store.item import (
     Item,
     deserialize,
@@ -20,13 +15,10 @@ from longhaul.core.store.item import (
     serialized,
     time_of,
 )
-from longhaul.core.store.reads import Reads
+from longhaul.core.store.records import Records
 from longhaul.core.store.table import OPEN, TTL
 from longhaul.core.tree_end import BACKFILL, TreeWatch
 from longhaul.pipelines.backfill import Backfill
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 _ITEM: Final = "backfill"
 _NONE: Final[Mapping[str, datetime]] = {}
@@ -47,13 +39,8 @@ _WATCHES: Final = "#open = :open, told = if_not_exists(told, :zero)"
 class DynamoBackfills:
     """`ports.Backfills`."""
 
-    def __init__(
-        self, client: "DynamoDBClient", table: str, clock: Clock, rng: random.Random, most: int
-    ) -> None:
-        """`most`: how many items an answer of DynamoDB may have."""
-        self._client = client
-        self._table = table
-        self._reads = Reads(client, table, clock, rng, most)
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
     def note_begun(
         self,
@@ -130,28 +117,21 @@ class DynamoBackfills:
         condition: str | None = None,
     ) -> bool:
         """Update the item; False, with nothing changed, where the condition does not hold."""
-        given: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
-        if condition is not None:
-            given["ConditionExpression"] = condition
-        try:
-            self._client.update_item(
-                TableName=self._table,
-                Key=primary_key(key, _ITEM),
-                UpdateExpression=update,
-                ExpressionAttributeValues=values,
-                **given,
-            )
-        except ClientError as error:
-            if code_of(error) != "ConditionalCheckFailedException":
-                raise
-            return False
-        return True
+        request: dict[str, Any] = {
+            "UpdateExpression": update,
+            "ExpressionAttributeValues": values,
+            **({"ExpressionAttributeNames": names} if names else {}),
+        }
+        if condition is None:
+            self._records.update(primary_key(key, _ITEM), **request)
+            return True
+        return self._records.update_if(condition, primary_key(key, _ITEM), **request) is not None
 
     def note_cancel(self, key: str, now: datetime) -> None:
         self._update(key, "SET cancelled_at = :now", {}, serialized({":now": milliseconds(now)}))
 
     def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
-        found = self._reads.many(primary_key(key, _ITEM) for key in dict.fromkeys(keys))
+        found = self._records.many(primary_key(key, _ITEM) for key in dict.fromkeys(keys))
         return {
             key_of(item): _backfill(item)
             for item in found

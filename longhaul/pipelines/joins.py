@@ -17,16 +17,14 @@ nothing is left to wait for the join starts again, with all outputs: after anoth
 changes, which tells a later start from an earlier one.
 """
 
-import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from longhaul.core.descent import Lineage
-from longhaul.core.ports import Clock
 from longhaul.core.store.item import (
     Item,
     deserialize,
@@ -36,13 +34,9 @@ from longhaul.core.store.item import (
     serialize,
     serialized,
 )
-from longhaul.core.store.reads import BATCH_GET, Reads
+from longhaul.core.store.records import Records, has_failed
 from longhaul.core.store.table import PARTITION_KEY, SORT_KEY, TTL
-from longhaul.core.store.writes import Conflicts, has_failed
 from longhaul.pipelines.follow_ons import Complete, JoinStanding, Replaced
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 logger = Logger(child=True)
 
@@ -68,13 +62,8 @@ Path = tuple[tuple[str, int], ...]
 class DynamoJoins:
     """`ports.Joins`."""
 
-    def __init__(
-        self, client: "DynamoDBClient", table: str, clock: Clock, rng: random.Random
-    ) -> None:
-        self._client = client
-        self._table = table
-        self._conflicts = Conflicts(clock, rng)
-        self._reads = Reads(client, table, clock, rng, BATCH_GET)
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
     def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:
         """See `ports.Joins`."""
@@ -99,27 +88,24 @@ class DynamoJoins:
 
     def standings(self, join_keys: Iterable[str]) -> Mapping[str, JoinStanding]:
         """See `ports.Joins`."""
-        found = self._reads.many(primary_key(key, _WAITS) for key in join_keys)
+        found = self._records.many(primary_key(key, _WAITS) for key in join_keys)
         return {key_of(item): _standing_in(item) for item in found}
 
     def _standing(self, key: str) -> JoinStanding:
-        answer = self._client.get_item(
-            TableName=self._table, Key=primary_key(key, _WAITS), ConsistentRead=True
-        )
-        return _standing_in(answer["Item"])
+        item = self._records.get(primary_key(key, _WAITS))
+        if item is None:
+            raise AssertionError(f"{key} was noted a moment ago")
+        return _standing_in(item)
 
     def noted_lineage(self, join_key: str) -> Lineage | None:
         """See `ports.Joins`."""
-        answer = self._client.get_item(
-            TableName=self._table, Key=primary_key(join_key, _done_key(())), ConsistentRead=True
-        )
-        return _lineage_in(answer["Item"]) if "Item" in answer else None
+        item = self._records.get(primary_key(join_key, _done_key(())))
+        return None if item is None else _lineage_in(item)
 
     def _note(self, replaced: Replaced, ttl: dict[str, Any]) -> bool:
         """Write what takes the job's place, once; whether it is written, now or before."""
         new = f"{ABSENT} OR {OF_ANOTHER_RUN}"
-        reasons = self._conflicts.transact(
-            self._client,
+        reasons = self._records.transact(
             [
                 self._put(replaced, ttl, new, {"#of": "of"}, {":of": replaced.of}),
                 self._add(replaced, sum(replaced.by.values()) - 1, ttl),
@@ -153,8 +139,7 @@ class DynamoJoins:
                     return self._note(replaced, ttl)
         waits = 1 + sum(_led_to(item) - 1 for item in found.values())
         of_run = f"{SAME_RUN} AND {CLOSED}"
-        reasons = self._conflicts.transact(
-            self._client,
+        reasons = self._records.transact(
             [
                 self._put(replaced, ttl, of_run, {"#run": "run"}, {":run": run}),
                 self._add(replaced, sum(replaced.by.values()) - waits, ttl, replaces=1),
@@ -171,7 +156,7 @@ class DynamoJoins:
     ) -> Sequence[Mapping[str, Any]] | None:
         """Count nothing more below a place; the reasons when it is no longer of that run."""
         close: dict[str, Any] = {
-            "TableName": self._table,
+            "TableName": self._records.table,
             "Key": primary_key(replaced.join.key, _done_key(path)),
             "UpdateExpression": "SET closed = :closed",
         }
@@ -183,12 +168,12 @@ class DynamoJoins:
                 "ExpressionAttributeNames": names,
                 "ExpressionAttributeValues": values | closed,
             }
-            return self._conflicts.transact(self._client, [{"Update": update}])
+            return self._records.transact([{"Update": update}])
         placeholders = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
         of_run = f"{SAME_RUN} AND {CLOSED}"
         check = self._check(replaced, _done_key(replaced.path), of_run, placeholders)
         below: Any = close | {"ExpressionAttributeValues": closed}
-        return self._conflicts.transact(self._client, [check, {"Update": below}])
+        return self._records.transact([check, {"Update": below}])
 
     def _put(
         self,
@@ -209,7 +194,7 @@ class DynamoJoins:
         own = {"#key": PARTITION_KEY} if "#key" in condition else {}
         return {
             "Put": {
-                "TableName": self._table,
+                "TableName": self._records.table,
                 "Item": key | serialized(done) | {TTL: ttl},
                 "ConditionExpression": condition,
                 "ExpressionAttributeNames": {**own, **names},
@@ -224,7 +209,7 @@ class DynamoJoins:
         """Change the number of jobs for which the join waits; at first it is the opener alone."""
         return {
             "Update": {
-                "TableName": self._table,
+                "TableName": self._records.table,
                 "Key": primary_key(replaced.join.key, _WAITS),
                 "UpdateExpression": (
                     "SET #jobs = if_not_exists(#jobs, :itself) + :change, #ttl = :ttl"
@@ -260,7 +245,7 @@ class DynamoJoins:
     ) -> dict[str, Any]:
         return {
             "ConditionCheck": {
-                "TableName": self._table,
+                "TableName": self._records.table,
                 "Key": primary_key(replaced.join.key, item),
                 "ConditionExpression": condition,
                 **placeholders,
@@ -269,14 +254,8 @@ class DynamoJoins:
 
     def _items(self, join_key: str, prefix: str) -> Mapping[str, Item]:
         """By sort key, in its order."""
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            ConsistentRead=True,
-            KeyConditionExpression="#key = :key AND begins_with(#item, :prefix)",
-            ExpressionAttributeNames={"#key": PARTITION_KEY, "#item": SORT_KEY},
-            ExpressionAttributeValues=serialized({":key": join_key, ":prefix": prefix}),
-        )
-        return {deserialize(item[SORT_KEY]): item for page in pages for item in page["Items"]}
+        found = self._records.below(join_key, prefix)
+        return {deserialize(item[SORT_KEY]): item for item in found}
 
 
 def _items_that_count(path: Path, items: Mapping[str, Item]) -> Iterator[tuple[Path, Item]]:

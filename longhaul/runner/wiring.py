@@ -20,6 +20,7 @@ from longhaul.core.ports import Background, Clock
 from longhaul.core.requests import S3Requests
 from longhaul.core.settings import RuntimeSettings, job_variables, runtime_settings
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.engines.emr_serverless.ends import reference
 from longhaul.outputs.lazy_tables import publisher_of, tables_of
 from longhaul.outputs.publisher import S3Publisher
@@ -178,10 +179,12 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
 
     def leases(config: Config) -> DynamoLeases:
         return DynamoLeases(
-            _client(settings, "dynamodb", config),
-            settings.leases_table,
-            clock,
-            rng or random.Random(),  # noqa: S311 - jitter, not secrets
+            Records(
+                _client(settings, "dynamodb", config),
+                settings.leases_table,
+                clock,
+                rng or random.Random(),  # noqa: S311 - jitter, not secrets
+            )
         )
 
     return AttemptRunner(

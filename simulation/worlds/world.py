@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from longhaul.core.places import TablePath
 from longhaul.core.settings import RuntimeSettings
 from longhaul.core.store.index import DynamoIndex
+from longhaul.core.store.records import Records
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.client import Launches
@@ -232,9 +233,14 @@ class World:
         }
         aws.dynamodb.create_table(**stack.table)
         # Sweeps note which stages there are, and the stack is older than the world.
-        DynamoIndex(cast("DynamoDBClient", aws.dynamodb), self.settings.leases_table).stages(
-            self.stages
-        )
+        DynamoIndex(
+            Records(
+                cast("DynamoDBClient", aws.dynamodb),
+                self.settings.leases_table,
+                VirtualClock(),
+                random.Random(1),
+            )
+        ).stages(self.stages)
         aws.s3.create_bucket(Bucket=self.bucket)
         aws.glue.create_database(DatabaseInput={"Name": DATABASE})
         aws.ecs.create_cluster(clusterName="Longhaul")

@@ -24,7 +24,7 @@ from longhaul.core.message import Message
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.core.settlement import after_verdict, with_task
-from longhaul.core.store.reads import BATCH_GET
+from longhaul.core.store.records import BATCH_GET
 from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.wiring import Wiring
 from simulation.aws.account import (

@@ -14,6 +14,7 @@ from longhaul.core.lease import Lease
 from longhaul.core.ports import Clock
 from longhaul.core.store.index import DynamoIndex
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
 from longhaul.core.store.table import creation
 from simulation.aws.cloud import FakeAws
@@ -69,17 +70,17 @@ def table(aws: Aws) -> str:
 
 @pytest.fixture
 def leases(aws: Aws, table: str) -> DynamoLeases:
-    return DynamoLeases(aws.client("dynamodb"), table, aws.clock, random.Random(1))
+    return DynamoLeases(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
 
 
 @pytest.fixture
 def slots(aws: Aws, table: str) -> DynamoSlots:
-    return DynamoSlots(aws.client("dynamodb"), table, aws.clock, random.Random(1))
+    return DynamoSlots(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
 
 
 @pytest.fixture
 def index(aws: Aws, table: str) -> DynamoIndex:
-    return DynamoIndex(aws.client("dynamodb"), table)
+    return DynamoIndex(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.core.store.index import DynamoIndex
+from longhaul.core.store.records import Records
 from longhaul.core.tree_end import TreeWatch, told, waiting
 from longhaul.operations.backfill import MAX_VALUES
 from longhaul.pipelines.backfill import Backfill
@@ -20,7 +21,9 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture
 def backfills(aws: Aws, table: str) -> DynamoBackfills:
-    return DynamoBackfills(aws.client("dynamodb"), table, VirtualClock(), random.Random(0), 100)
+    return DynamoBackfills(
+        Records(aws.client("dynamodb"), table, VirtualClock(), random.Random(0), most=100)
+    )
 
 
 def test_what_is_sent_is_known_once_and_in_order(backfills: DynamoBackfills) -> None:
@@ -87,7 +90,7 @@ def test_the_largest_backfill_has_room(backfills: DynamoBackfills) -> None:
 def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     backfills: DynamoBackfills, aws: Aws, table: str
 ) -> None:
-    index = DynamoIndex(aws.client("dynamodb"), table)
+    index = DynamoIndex(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
 
     def watch() -> TreeWatch:
         found = backfills.find_backfills([KEY])[KEY].watch

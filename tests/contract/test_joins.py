@@ -9,6 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.core.descent import Lineage
+from longhaul.core.store.records import Records
 from longhaul.pipelines.follow_ons import Join, JoinStanding, Replaced
 from longhaul.pipelines.joins import DynamoJoins
 from simulation.aws.clock import VirtualClock
@@ -25,7 +26,7 @@ def joins(aws: Aws, table: str) -> DynamoJoins:
 
 
 def of(client: Any, table: str) -> DynamoJoins:
-    return DynamoJoins(client, table, VirtualClock(NOW), random.Random(0))
+    return DynamoJoins(Records(client, table, VirtualClock(NOW), random.Random(0)))
 
 
 JOIN = Join("delays", "months#1", Lineage(root="months#1", parent="months#1"), "clean")

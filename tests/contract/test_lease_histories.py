@@ -11,6 +11,7 @@ from longhaul.core.history import KEPT
 from longhaul.core.lease import Lease, State
 from longhaul.core.settlement import reopened
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.core.verdict import OutcomeClass
 from simulation.aws.cloud import FakeAws
 from tests.builders import NOW, OUTPUT, message, running, stage
@@ -134,7 +135,12 @@ def test_a_job_that_never_began_has_no_history(leases: DynamoLeases) -> None:
 
 def test_histories_of_a_hundred_jobs_are_read_in_one_call(fake: FakeAws) -> None:
     leases = DynamoLeases(
-        fake.client("dynamodb"), create_leases_table(fake.dynamodb), fake.clock, random.Random(1)
+        Records(
+            fake.client("dynamodb"),
+            create_leases_table(fake.dynamodb),
+            fake.clock,
+            random.Random(1),
+        )
     )
     rows = [replace(running(), key=f"main#job-{n}") for n in range(100)]
     for row in rows:

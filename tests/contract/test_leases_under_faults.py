@@ -13,6 +13,7 @@ from longhaul.core.lease import CommittedOutput, Lease
 from longhaul.core.store.index import DynamoIndex
 from longhaul.core.store.item import lease_key
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
 from simulation.aws.cloud import FakeAws
 from simulation.aws.errors import lost_answer
@@ -26,18 +27,23 @@ SLOTS = {"key": {"S": "slots#main"}, "item": {"S": "slots"}}
 
 @pytest.fixture
 def slots(fake: FakeAws) -> DynamoSlots:
-    return DynamoSlots(fake.client("dynamodb"), "leases", fake.clock, random.Random(1))
+    return DynamoSlots(Records(fake.client("dynamodb"), "leases", fake.clock, random.Random(1)))
 
 
 @pytest.fixture
 def index(fake: FakeAws) -> DynamoIndex:
-    return DynamoIndex(fake.client("dynamodb"), "leases")
+    return DynamoIndex(Records(fake.client("dynamodb"), "leases", fake.clock, random.Random(1)))
 
 
 @pytest.fixture
 def leases(fake: FakeAws) -> DynamoLeases:
     return DynamoLeases(
-        fake.client("dynamodb"), create_leases_table(fake.dynamodb), fake.clock, random.Random(1)
+        Records(
+            fake.client("dynamodb"),
+            create_leases_table(fake.dynamodb),
+            fake.clock,
+            random.Random(1),
+        )
     )
 
 

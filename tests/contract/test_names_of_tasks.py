@@ -10,6 +10,7 @@ import pytest
 from longhaul.core import transitions
 from longhaul.core.lease import AttemptId, CommittedOutput, RecordedResult
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.core.store.table import INDEXES, NAMED_BY_TASKS, TTL
 from tests.builders import NOW
 
@@ -47,7 +48,7 @@ def test_the_role_of_a_task_may_name_what_its_writes_name_and_no_more() -> None:
         client = Mock()
         client.update_item.side_effect = Sent
         with pytest.raises(Sent):
-            write(DynamoLeases(client, "leases", Mock(), Mock()))
+            write(DynamoLeases(Records(client, "leases", Mock(), Mock())))
         found |= named(client.update_item.call_args.kwargs)
 
     assert found == set(NAMED_BY_TASKS)

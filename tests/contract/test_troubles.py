@@ -1,5 +1,6 @@
 """`ports.Troubles` on DynamoDB: errors of our own code in a row."""
 
+import random
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from longhaul.core.errors import InvalidRequestError, LeaseChangedError, Unreada
 from longhaul.core.queue import SendError
 from longhaul.core.settings import UnknownStageError
 from longhaul.core.settlement import MAX_ERRORS
+from longhaul.core.store.records import Records
 from longhaul.core.store.troubles import DynamoTroubles
 from simulation.aws.service import client_error
 from tests.builders import NOW
@@ -18,7 +20,7 @@ from tests.contract.conftest import Aws
 
 @pytest.fixture
 def troubles(aws: Aws, table: str) -> DynamoTroubles:
-    return DynamoTroubles(aws.client("dynamodb"), table)
+    return DynamoTroubles(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
 
 
 def counted(troubles: DynamoTroubles, times: int, place: str = "here", minutes: int = 5) -> bool:

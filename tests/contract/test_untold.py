@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from longhaul.core.store.records import Records
 from longhaul.notices.notice import Notice, Untold
 from longhaul.notices.untold import DynamoUntold
 from simulation.aws.clock import VirtualClock
@@ -15,7 +16,9 @@ ONE, OTHER = Notice("1", "main#a", "{}"), Notice("2", "main#b", '{"job_id": "b"}
 
 @pytest.fixture
 def untold(aws: Aws, table: str) -> DynamoUntold:
-    return DynamoUntold(aws.client("dynamodb"), table, VirtualClock(), random.Random(0), 1)
+    return DynamoUntold(
+        Records(aws.client("dynamodb"), table, VirtualClock(), random.Random(0), most=1)
+    )
 
 
 def test_a_stage_owes_its_notices_until_they_are_struck_off(untold: DynamoUntold) -> None:

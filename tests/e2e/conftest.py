@@ -19,6 +19,7 @@ from longhaul.core.clients import SystemClock
 from longhaul.core.lease import Lease, State
 from longhaul.core.places import TablePath
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.outputs.iceberg.catalog import Tables
@@ -54,10 +55,12 @@ class Stack:
     @property
     def leases(self) -> DynamoLeases:
         return DynamoLeases(
-            self.client("dynamodb"),
-            self.outputs["LeasesTableName"],
-            SystemClock(),
-            random.Random(1),
+            Records(
+                self.client("dynamodb"),
+                self.outputs["LeasesTableName"],
+                SystemClock(),
+                random.Random(1),
+            )
         )
 
     def longhaul(self, *arguments: str, input: str | None = None) -> tuple[int, str, str]:  # noqa: A002 - as subprocess names it

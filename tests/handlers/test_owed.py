@@ -81,7 +81,7 @@ def test_a_follow_on_sent_twice_is_a_duplicate_of_a_job_that_has_ended(
     for each in children:
         pipeline.parts.leases.apply(transitions.settle(each, _dead(each)))
     row = pipeline.row()
-    pipeline.parts.finisher._follow_on(row, [])
+    list(pipeline.parts.finisher.follow_ons.send(row))
     assert dispatched(pipeline, CLEAN, context) == []
     assert jobs_in(pipeline, CLEAN) == []
 

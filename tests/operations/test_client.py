@@ -38,7 +38,7 @@ from longhaul.core import transitions
 from longhaul.core.lease import CommittedOutput, Lease, NamedOutput
 from longhaul.core.request import JobRequest, parse_job_id
 from longhaul.core.settings import VARIABLE
-from longhaul.core.store.reads import BATCH_GET
+from longhaul.core.store.records import BATCH_GET
 from longhaul.core.store.table import creation
 from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.wait import Standing

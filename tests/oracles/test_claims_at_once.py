@@ -15,6 +15,7 @@ from longhaul.core.clients import SystemClock
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import Lease, State
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
 from longhaul.core.store.table import creation
 from longhaul.core.verdict import OutcomeClass
@@ -33,7 +34,7 @@ def leases(account: Account) -> DynamoLeases:
     # Threads may share a client; each claim of a thread is a connection of its own.
     config = Config(max_pool_connections=CLAIMS)
     client = account.client("dynamodb", config=config)
-    return DynamoLeases(client, "leases", SystemClock(), random.Random(1))
+    return DynamoLeases(Records(client, "leases", SystemClock(), random.Random(1)))
 
 
 @pytest.fixture
@@ -46,7 +47,9 @@ def account(oracles: Oracles) -> Iterator[Account]:
 def test_claims_at_once_take_as_many_slots_as_there_are_and_settles_free_them(
     account: Account, leases: DynamoLeases
 ) -> None:
-    slots = DynamoSlots(account.client("dynamodb"), "leases", SystemClock(), random.Random(1))
+    slots = DynamoSlots(
+        Records(account.client("dynamodb"), "leases", SystemClock(), random.Random(1))
+    )
 
     def claim(n: int) -> Lease | None:
         wanted = other(running(), n)
@@ -89,7 +92,9 @@ def test_claims_of_one_job_at_once_have_one_winner(account: Account, leases: Dyn
     with ThreadPoolExecutor(CLAIMS) as pool:
         won = list(pool.map(claim, range(CLAIMS)))
     assert won.count(True) == 1
-    slots = DynamoSlots(account.client("dynamodb"), "leases", SystemClock(), random.Random(1))
+    slots = DynamoSlots(
+        Records(account.client("dynamodb"), "leases", SystemClock(), random.Random(1))
+    )
     assert slots.free(STAGE, NOW) == STAGE.slots - 1
 
 

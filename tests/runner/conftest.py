@@ -27,6 +27,7 @@ from longhaul.core.request import JobRequest
 from longhaul.core.requests import S3Requests
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.core.store.table import creation
 from longhaul.local.moto_repairs import dynamodb_atomic, glue_versions
 from longhaul.local.moto_repairs.patching import Patches
@@ -91,7 +92,9 @@ def build_cloud(endpoint: str | None = None) -> Cloud:
     )
     s3.create_bucket(Bucket=BUCKET)
     dynamodb.create_table(**creation("leases"))
-    return Cloud(s3, dynamodb, DynamoLeases(dynamodb, "leases", SystemClock(), random.Random(1)))
+    return Cloud(
+        s3, dynamodb, DynamoLeases(Records(dynamodb, "leases", SystemClock(), random.Random(1)))
+    )
 
 
 @pytest.fixture

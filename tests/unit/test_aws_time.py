@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from longhaul.core.store.reads import AwsTime
+from longhaul.core.store.records import AwsTime
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW
 

@@ -78,10 +78,10 @@ def test_a_cancelled_wait_ends_and_takes_the_message_that_it_covers(
 
 @pytest.mark.parametrize("has_place", [True, False])
 def test_a_cancelled_job_keeps_its_place_in_the_join(*, has_place: bool) -> None:
-    lineage_check, place, sent = Mock(), Mock(), Mock()
-    lineage_check.proven_lineage.return_value = sent
+    descent, place, sent = Mock(), Mock(), Mock()
+    descent.proven_lineage.return_value = sent
     waiting = running(state=State.RELEASED, lineage=place if has_place else None)
-    found = dispatcher(waiting, lineage_check=lineage_check)
+    found = dispatcher(waiting, descent=descent)
     decided(found, CancelWaiting(waiting, covers=True))
     leases: Any = found.context.leases
     assert leases.apply.call_args.args[0].after.lineage is (place if has_place else sent)

@@ -1,6 +1,5 @@
 """What is left to do when a job has ended, and who does it when two functions are at it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -13,7 +12,7 @@ from longhaul.core.lease import CommittedOutput, Lease, Owed, State
 from longhaul.core.message import Message
 from longhaul.core.metrics import dimension
 from longhaul.core.results import Results
-from longhaul.pipelines.follow_ons import FollowOn
+from longhaul.pipelines.following import Following
 from tests.builders import NOW, changed, running, stage
 from tests.unit.use_cases import alone
 
@@ -125,28 +124,16 @@ def test_a_reopening_that_lost_leaves_the_row_that_won() -> None:
 
 @pytest.mark.parametrize("owed", [Owed.PUBLISH, Owed.FOLLOW_ONS])
 def test_a_job_whose_output_or_follow_ons_can_never_be_is_dead(owed: Owed) -> None:
-    giving_up, publication, requests = Mock(), Mock(), Mock()
-    publication.publish.side_effect = requests.get.side_effect = ValueError
+    giving_up, publication = Mock(), Mock()
+    publication.publish.side_effect = ValueError
     dead = replace(ENDED, state=State.DEAD, owed=())
     giving_up.is_due.return_value = True
     giving_up.end.return_value = dead
     row = replace(ENDED, owed=(owed, Owed.DELETE))
-    found = finisher(giving_up=giving_up, publication=publication, requests=requests)
-    following = Mock(side_effect=ValueError)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.core.finish.follow_ons", following)
-        assert found.finish(row) is dead
-
-
-def follow(queue: Mock, row: Lease, **parts: Any) -> None:
-    def given(*_: Any) -> Iterator[FollowOn]:
-        yield FollowOn("main", '{"job_id": "next"}')
-
-    requests = Mock()
-    requests.get.return_value = Message("{}", {}, "a-group")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.core.finish.follow_ons", given)
-        finisher(queue=queue, requests=requests, **parts).finish(row)
+    follow_ons = Mock()
+    follow_ons.send.side_effect = ValueError
+    parts = {"giving_up": giving_up, "publication": publication, "follow_ons": follow_ons}
+    assert finisher(**parts).finish(row) is dead
 
 
 @pytest.mark.parametrize("other", [None, running(key="main#next")])
@@ -166,10 +153,15 @@ def test_a_follow_on_that_is_never_taken_is_dead_and_a_row_of_its_id_stays(
         return change.after
 
     leases.apply.side_effect = apply
-    row = replace(PUBLISHED, owed=(Owed.FOLLOW_ONS,))
-    follow(queue, row, giving_up=giving_up, leases=leases)
+    requests = Mock()
+    requests.get.return_value = Message("{}", {}, "a-group")
+    row = replace(PUBLISHED, owed=(Owed.FOLLOW_ONS,), leads_to=("main",))
+    following = alone(Following, queue=queue, requests=requests, giving_up=giving_up, leases=leases)
+    for dead in following.send(row):
+        finisher(giving_up=giving_up, leases=leases, queue=queue).finish(dead)
     ((dead, *more),) = (written,)
-    assert (dead.key, dead.state, dead.last_class) == ("main#next", State.DEAD, "unsendable")
+    assert dead.key.startswith("main#january/main/")
+    assert (dead.state, dead.last_class) == (State.DEAD, "unsendable")
     assert (more, giving_up.send.call_count) == ([], 1)
     assert giving_up.send.call_args.args[0] == stage().dead_letter_queue_url
 

@@ -19,7 +19,9 @@ PACE = Pace(NOW, 0.0)
 def starter(**parts: Any) -> Starter:
     executions = Mock()
     executions.ensure_started.return_value = None
-    return alone(Starter, **{"executions": executions, **parts})
+    descent = Mock()
+    descent.with_joins.side_effect = lambda lease: lease
+    return alone(Starter, **{"executions": executions, "descent": descent, **parts})
 
 
 def batch() -> Batch:

@@ -15,6 +15,8 @@ from longhaul.core.metrics import StageMetric
 from longhaul.core.ports import Depth, Rows, RunningTask
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.sweep import Sweeper, SweepReport
+from longhaul.outputs.publication import Publication
+from longhaul.saved.keeper import Keeper
 from tests.builders import NOW, changed, running, stage
 from tests.unit.use_cases import alone
 
@@ -25,7 +27,7 @@ LONG_AGO = NOW - timedelta(days=3)
 
 def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweeper:
     """A sweeper that sees these rows."""
-    index, leases, queue, tasks, publisher, saved, slots = (Mock() for _ in range(7))
+    index, leases, queue, tasks, slots = (Mock() for _ in range(5))
     index.stages.return_value = {"main", *removed}
     index.open_keys.side_effect = lambda stage, kind: iter(
         [row.key for row in rows if (row.stage, row.open_kind) == (stage, kind)]
@@ -38,18 +40,19 @@ def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweepe
     slots.blocked_s.return_value = 0.0
     slots.room.return_value.running = slots.room.return_value.free = 0
     tasks.running.return_value = iter(())
-    publisher.listed.return_value = iter(())
-    saved.jobs.return_value = iter(())
     given = {
         "index": index,
         "leases": leases,
         "queue": queue,
         "tasks": tasks,
-        "publisher": publisher,
-        "saved": saved,
         "slots": slots,
+        "features": (),
     }
     return alone(Sweeper, **{**given, **parts})
+
+
+def keeping(found: Sweeper, store: Mock) -> Sweeper:
+    return replace(found, features=(Keeper(context=found.context, store=store).look_after,))
 
 
 def released(**changes: Any) -> Lease:
@@ -249,7 +252,9 @@ def test_a_row_or_a_list_at_which_the_function_is_killed_does_not_end_every_swee
     publisher.listed.side_effect = lambda: iter(lists)
     stray = RunningTask("arn:stray", AttemptId("main#unknown", 1, 1))
     tasks.running.side_effect = lambda: iter([stray])
-    late = sweeper(*rows, finisher=finisher, publisher=publisher, tasks=tasks)
+    late = sweeper(*rows, finisher=finisher, tasks=tasks)
+    look_after = Publication(context=late.context, publisher=publisher).look_after
+    late = replace(late, features=(look_after,))
     for _ in range(60):
         with suppress(Killed):
             late.sweep()
@@ -267,7 +272,7 @@ def test_what_jobs_have_stored_is_removed_when_their_runs_have_ended() -> None:
     }
     saved = Mock()
     saved.jobs.side_effect = lambda: iter(["main#gone", *(each.key for each in rows.values())])
-    report = sweeper(*rows.values(), saved=saved).sweep()
+    report = keeping(sweeper(*rows.values()), saved).sweep()
     until = {call.args[0].key: call.args[0] for call in saved.remove.call_args_list}
     assert until.keys() == {"main#gone", "main#SUCCEEDED", "main#CANCELLED"}
     # A run that begins meanwhile keeps what it stores.
@@ -280,5 +285,5 @@ def test_what_an_unreadable_row_may_need_is_kept() -> None:
     leases, saved = Mock(), Mock()
     saved.jobs.return_value = iter(["main#newer"])
     leases.load_many.side_effect = lambda _: Rows({}, {"main#newer"})
-    sweeper(leases=leases, saved=saved).sweep()
+    keeping(sweeper(leases=leases), saved).sweep()
     saved.remove.assert_not_called()

@@ -6,7 +6,6 @@ They hold keys only and are a little late: the caller reads the rows.
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from longhaul.core.lease import TREE, OpenKind, State
 from longhaul.core.store.item import (
@@ -17,11 +16,9 @@ from longhaul.core.store.item import (
     serialized,
     time_of,
 )
-from longhaul.core.store.table import ENDED, OPEN
+from longhaul.core.store.records import Records
+from longhaul.core.store.table import ENDED
 from longhaul.core.tree_end import BACKFILL
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 _PAGE = 100
 _STAGES = "stages"  # no job's key, which has a #
@@ -30,9 +27,8 @@ _STAGES = "stages"  # no job's key, which has a #
 class DynamoIndex:
     """`ports.LeaseIndex`."""
 
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
         return self._open(f"{stage}#{what}")
@@ -45,13 +41,12 @@ class DynamoIndex:
 
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """A set that only grows, in an item of its own."""
-        item = self._client.update_item(
-            TableName=self._table,
-            Key=primary_key(_STAGES, _STAGES),
+        item = self._records.update(
+            primary_key(_STAGES, _STAGES),
             UpdateExpression="ADD stage_names :names",
             ExpressionAttributeValues=serialized({":names": set(deployed)}),
             ReturnValues="ALL_NEW",
-        )["Attributes"]
+        )
         names: AbstractSet[str] = deserialize(item["stage_names"])
         return names
 
@@ -59,8 +54,7 @@ class DynamoIndex:
         self, stage: str, state: State, until: datetime, since: datetime, keys: int = _PAGE
     ) -> Iterator[tuple[datetime, str]]:
         """A page at a time: a caller that wants ten keys reads a hundred at most."""
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
+        found = self._records.query(
             IndexName=ENDED.name,
             KeyConditionExpression="ended = :ended AND settled_at BETWEEN :since AND :until",
             ExpressionAttributeValues=serialized(
@@ -73,18 +67,7 @@ class DynamoIndex:
             ScanIndexForward=False,
             PaginationConfig={"PageSize": keys},
         )
-        for page in pages:
-            for item in page["Items"]:
-                yield time_of(item["settled_at"]), key_of(item)
+        return ((time_of(item["settled_at"]), key_of(item)) for item in found)
 
-    def _open(self, value: str) -> Iterator[str]:
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            IndexName=OPEN.name,
-            KeyConditionExpression="#open = :value",
-            ExpressionAttributeNames={"#open": OPEN.name},
-            ExpressionAttributeValues=serialized({":value": value}),
-        )
-        for page in pages:
-            for item in page["Items"]:
-                yield key_of(item)
+    def _open(self, why: str) -> Iterator[str]:
+        return map(key_of, self._records.open(why))

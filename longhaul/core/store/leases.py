@@ -1,29 +1,27 @@
 """The leases: a transition (`core.transitions`) is one conditional write here, or refused."""
 
-import random
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
 
 from longhaul.core import transitions
+from longhaul.core.aws_errors import code_of
 from longhaul.core.claim import cancelled, cancelled_before_claim
-from longhaul.core.errors import LeaseChangedError, UnreadableRowError
+from longhaul.core.errors import LeaseChangedError, NoFreeSlotError, UnreadableRowError
 from longhaul.core.history import AttemptRecord, history, remembered
 from longhaul.core.lease import Lease, State
 from longhaul.core.pace import Room
-from longhaul.core.ports import Clock, Rows
+from longhaul.core.ports import Rows
 from longhaul.core.settings import Stage
 from longhaul.core.store import item as items
 from longhaul.core.store.item import mine, serialize, update_expression
-from longhaul.core.store.reads import BATCH_GET, Reads, rows_of
+from longhaul.core.store.records import TRIES, Records, has_failed
 from longhaul.core.store.slots import DynamoSlots, slots_key
 from longhaul.core.store.table import TTL
-from longhaul.core.store.writes import TRIES, ConditionalWrites, condition, own_write
 from longhaul.core.transitions import Change, Clause, Report, Requires
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 _CLAUSES: Final[Mapping[Clause, str]] = {
     Clause.ABSENT: "attribute_not_exists(#key)",
@@ -67,37 +65,33 @@ _COMPARED: Final[Mapping[Clause, str]] = {
 _EARLIER_TTL = "#ttl < :ttl"  # without one the row does not expire
 
 
+# Some names are DynamoDB's own words.
+_PLACEHOLDERS = {"#key": "key", "#state": "state", "#output": "output", "#ttl": "ttl"}
+
+_TELLS_THE_WINNER: Final = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
 class DynamoLeases:
     """`ports.Leases`."""
 
-    def __init__(
-        self,
-        client: "DynamoDBClient",
-        table: str,
-        clock: Clock,
-        rng: random.Random,
-        *,
-        most: int = BATCH_GET,
-    ) -> None:
-        """`most`: how many rows an answer of DynamoDB may have."""
-        self._table = table
-        self._reads = Reads(client, table, clock, rng, most)
-        self._writes = ConditionalWrites(client, table, clock, rng)
-        self._slots = DynamoSlots(client, table, clock, rng)
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._slots = DynamoSlots(records)
 
     def load(self, key: str) -> Lease | None:
-        return self._reads.lease(key)
+        item = self._records.get(items.lease_key(key))
+        return None if item is None else items.from_item(item)
 
     def aws_time(self) -> datetime:
-        return self._reads.aws_time()
+        return self._records.aws_time()
 
     def load_many(self, keys: Iterable[str]) -> Rows:
-        return rows_of(self._reads.many(items.lease_key(key) for key in dict.fromkeys(keys)))
+        return rows_of(self._records.many(items.lease_key(key) for key in dict.fromkeys(keys)))
 
     def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Rows, Room]:
         wanted = [items.lease_key(key) for key in dict.fromkeys(keys)]
         slots = slots_key(stage.name)
-        found = {items.key_of(item): item for item in self._reads.many([*wanted, slots])}
+        found = {items.key_of(item): item for item in self._records.many([*wanted, slots])}
         room = self._slots.room_in(stage, found.pop(items.key_of(slots), {}), now)
         return rows_of(found.values()), room
 
@@ -106,7 +100,7 @@ class DynamoLeases:
         wanted = {row.key: row for row in rows}
         kept: dict[str, list[AttemptRecord]] = {key: [] for key in wanted}
         keys = (items.attempt_key(key, n) for key, row in wanted.items() for n in remembered(row))
-        for item in self._reads.many(keys):
+        for item in self._records.many(keys):
             with suppress(UnreadableRowError):
                 kept[items.key_of(item)].append(items.record_from(item))
         return {key: history(row, kept[key]) for key, row in wanted.items()}
@@ -126,7 +120,7 @@ class DynamoLeases:
         )
         request = self._request(report.attempt.key, update, *_condition(report.requires))
         try:
-            return items.from_item(self._writes.update(request, returns="ALL_NEW"))
+            return items.from_item(self._update(request, ReturnValues="ALL_NEW"))
         except LeaseChangedError as error:
             return own_write(error, report.is_own)
 
@@ -135,7 +129,7 @@ class DynamoLeases:
         update = update_expression({TTL: ttl})
         request = self._request(key, update, [_EARLIER_TTL], {":ttl": ttl})
         with suppress(LeaseChangedError):  # unfinished, gone, or it lives as long anyway
-            self._writes.update(request)
+            self._update(request)
 
     def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
         """Of a job that has not been claimed yet, the mark is left for its claim to find."""
@@ -176,26 +170,41 @@ class DynamoLeases:
             others.append(self._slots.given_back(change.after.stage))
         if change.record is not None:
             record = items.record_item(change.record)
-            others.append({"Put": {"TableName": self._table, "Item": record}})
+            others.append({"Put": {"TableName": self._records.table, "Item": record}})
         clauses, values = _condition(change.requires)
         if change.before is None or change.is_whole:
-            put = {
-                "TableName": self._table,
-                "Item": items.to_item(change.after),
-                **condition(clauses, {}, values),
-            }
+            put = {"Item": items.to_item(change.after), **condition(clauses, {}, values)}
             if others:
-                self._writes.transact({"Put": put}, *others)
+                self._transact("Put", put, others)
             else:
-                self._writes.put(put)
+                with _refused():
+                    self._records.put(put.pop("Item"), **put, **_TELLS_THE_WINNER)
             return
         # It touches only what differs: a mark or a progress report written meanwhile stays.
         update = update_expression(*items.changes(change.before, change.after))
         request = self._request(change.after.key, update, clauses, values)
         if others:
-            self._writes.transact({"Update": request}, *others)
+            self._transact("Update", request, others)
         else:
-            self._writes.update(request)
+            self._update(request)
+
+    def _update(self, request: Mapping[str, Any], **returns: Any) -> Mapping[str, Any]:  # noqa: ANN401 - UpdateItem's
+        update = {name: value for name, value in request.items() if name != "Key"}
+        with _refused():
+            return self._records.update(request["Key"], **update, **_TELLS_THE_WINNER, **returns)
+
+    def _transact(self, kind: str, row: Mapping[str, Any], others: Sequence[Any]) -> None:
+        """Write the row and the others, or nothing.
+
+        Of the others only a slots' counter has a condition: NoFreeSlotError when it fails.
+        """
+        of_row = {"TableName": self._records.table, **row, **_TELLS_THE_WINNER}
+        reasons = self._records.transact([{kind: of_row}, *others])
+        if reasons is None:
+            return
+        if has_failed(reasons[0]):
+            raise LeaseChangedError(_winner(reasons[0]))
+        raise NoFreeSlotError
 
     def _request(
         self,
@@ -207,11 +216,21 @@ class DynamoLeases:
         names = update["ExpressionAttributeNames"]
         values = update["ExpressionAttributeValues"] | values
         return {
-            "TableName": self._table,
             "Key": items.lease_key(key),
             "UpdateExpression": update["UpdateExpression"],
             **condition(clauses, names, values),
         }
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """A condition that fails in the block becomes LeaseChangedError with the row that won."""
+    try:
+        yield
+    except ClientError as error:
+        if code_of(error) != "ConditionalCheckFailedException":
+            raise
+        raise LeaseChangedError(_winner(error.response)) from error
 
 
 def _condition(requires: Requires) -> tuple[list[str], dict[str, Any]]:
@@ -225,3 +244,45 @@ def _condition(requires: Requires) -> tuple[list[str], dict[str, Any]]:
         elif name := _COMPARED.get(clause):
             values[f":{name}"] = items.attributes({name: value})[name]
     return [_CLAUSES[clause] for clause in requires], values
+
+
+def condition(
+    clauses: Iterable[str], names: Mapping[str, str], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a conditional write: DynamoDB refuses empty and unused ones."""
+    condition = " AND ".join(clauses)
+    used = {mark: name for mark, name in _PLACEHOLDERS.items() if mark in condition}
+    arguments: dict[str, Any] = {"ConditionExpression": condition}
+    if all_names := {**names, **used}:
+        arguments["ExpressionAttributeNames"] = all_names
+    if values:
+        arguments["ExpressionAttributeValues"] = values
+    return arguments
+
+
+def own_write(error: LeaseChangedError, is_ours: Callable[[Lease], bool]) -> Lease:
+    """The row that won, if this very write made it: the SDK retries after a lost answer.
+
+    Raises:
+        LeaseChangedError: another write won.
+    """
+    if error.current is None or not is_ours(error.current):
+        raise error
+    return error.current
+
+
+def _winner(response: Any) -> Lease | None:  # noqa: ANN401 - an error response, or a reason
+    item = response.get("Item")
+    return items.from_item(item) if item else None
+
+
+def rows_of(found: Iterable[Mapping[str, Any]]) -> Rows:
+    """Each item by itself: one that cannot be read leaves the others readable."""
+    readable: dict[str, Lease] = {}
+    unreadable = set()
+    for item in found:
+        try:
+            readable[items.key_of(item)] = items.from_item(item)
+        except UnreadableRowError as error:
+            unreadable.add(error.key)
+    return Rows(readable, unreadable)

@@ -7,18 +7,13 @@ which messages wait, and look at what an operator has set: a pause, and another 
 the deployed.
 """
 
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from botocore.exceptions import ClientError
-
-from longhaul.core.aws_errors import code_of
 from longhaul.core.pace import LIMIT_GROWTH, UNPACED, Pace, Room, SlotUse, StartRate
-from longhaul.core.ports import Clock
 from longhaul.core.settings import Stage
 from longhaul.core.store.item import (
     deserialize,
@@ -28,10 +23,7 @@ from longhaul.core.store.item import (
     time_of,
     update_expression,
 )
-from longhaul.core.store.writes import Conflicts
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
+from longhaul.core.store.records import Records
 
 NOT_PAUSED = "attribute_not_exists(paused_at)"
 # The operator's number, and without one the deployed.
@@ -49,12 +41,8 @@ CALM = timedelta(seconds=60)
 class DynamoSlots:
     """`ports.Slots`."""
 
-    def __init__(
-        self, client: "DynamoDBClient", table: str, clock: Clock, rng: random.Random
-    ) -> None:
-        self._client = client
-        self._table = table
-        self._conflicts = Conflicts(clock, rng)
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
     def free(self, stage: Stage, now: datetime) -> int:
         return self.room(stage, now).free
@@ -165,7 +153,7 @@ class DynamoSlots:
 
     def _change(self, stage: str, by: int) -> dict[str, Any]:
         return {
-            "TableName": self._table,
+            "TableName": self._records.table,
             "Key": slots_key(stage),
             "UpdateExpression": "ADD running :by",
             "ExpressionAttributeValues": serialized({":by": by}),
@@ -173,9 +161,7 @@ class DynamoSlots:
 
     def _item(self, stage: Stage) -> Mapping[str, Any]:
         # Strongly: a dispatcher that reads of a slot that is taken tries to claim it again.
-        return self._client.get_item(
-            TableName=self._table, Key=slots_key(stage.name), ConsistentRead=True
-        ).get("Item", {})
+        return self._records.get(slots_key(stage.name)) or {}
 
     def _blocked_since(self, stage: Stage, now: datetime) -> float:
         answer = self._update(
@@ -184,7 +170,7 @@ class DynamoSlots:
             ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
             ReturnValues="ALL_NEW",
         )
-        return max(0.0, (now - time_of(answer["Attributes"]["blocked_since"])).total_seconds())
+        return max(0.0, (now - time_of(answer["blocked_since"])).total_seconds())
 
     def _raise_limit(self, stage: Stage, limit: int, changed_at: Any, now: datetime) -> int:  # noqa: ANN401 - a typed value
         unchanged, raised = "limit_changed_at = :seen", ceil(limit * LIMIT_GROWTH)
@@ -201,22 +187,12 @@ class DynamoSlots:
         update["ExpressionAttributeValues"] |= values
         return self._update_if(condition, stage, **update)
 
-    def _update_if(self, condition: str, stage: Stage, **request: Any) -> bool:  # noqa: ANN401 - UpdateItem's
-        """Whether the condition held; another function may have been first."""
-        try:
-            self._update(stage, ConditionExpression=condition, **request)
-        except ClientError as error:
-            if code_of(error) != "ConditionalCheckFailedException":
-                raise
-            return False
-        return True
-
     def _update(self, stage: Stage, **request: Any) -> Mapping[str, Any]:  # noqa: ANN401 - UpdateItem's
-        """One write; every claim and every settle is a transaction on the same item."""
-        key = slots_key(stage.name)
-        return self._conflicts.outlast(
-            lambda: self._client.update_item(TableName=self._table, Key=key, **request)
-        )
+        return self._records.update(slots_key(stage.name), **request)
+
+    def _update_if(self, condition: str, stage: Stage, **request: Any) -> bool:  # noqa: ANN401 - as above
+        """Whether the condition held; another function may have been first."""
+        return self._records.update_if(condition, slots_key(stage.name), **request) is not None
 
 
 def slots_key(stage: str) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """Errors of our own code, counted: an item for each job and place, beside the job's row."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.core.aws_errors import code_of, is_raised_again
+from longhaul.core.aws_errors import is_raised_again
 from longhaul.core.settlement import IN_A_ROW, MAX_ERRORS
 from longhaul.core.store.item import (
     deserialize,
@@ -14,10 +13,8 @@ from longhaul.core.store.item import (
     primary_key,
     serialize,
 )
+from longhaul.core.store.records import Records
 from longhaul.core.store.table import TTL
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
 
 _TROUBLE = "trouble#"
 
@@ -25,9 +22,8 @@ _TROUBLE = "trouble#"
 class DynamoTroubles:
     """`ports.Troubles`."""
 
-    def __init__(self, client: "DynamoDBClient", table: str) -> None:
-        self._client = client
-        self._table = table
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
     def counts(self, error: Exception) -> bool:
         return is_raised_again(error)
@@ -45,21 +41,16 @@ class DynamoTroubles:
         item_key = primary_key(key, f"{_TROUBLE}{place}")
         values = {":now": serialize(milliseconds(now)), ":ttl": expiry(now)}
         values |= {":one": serialize(1), ":since": serialize(milliseconds(now - IN_A_ROW))}
-        try:
-            answer = self._client.update_item(
-                TableName=self._table,
-                Key=item_key,
-                UpdateExpression="SET failed_at = :now, #ttl = :ttl ADD tally :one",
-                ConditionExpression="failed_at >= :since",
-                ExpressionAttributeNames={"#ttl": TTL},
-                ExpressionAttributeValues=values,
-                ReturnValues="ALL_NEW",
-            )
-        except ClientError as refused:
-            if code_of(refused) != "ConditionalCheckFailedException":
-                raise
-            first = {"failed_at": values[":now"], "tally": serialize(1), TTL: expiry(now)}
-            first["error_name"] = serialize(error)
-            self._client.put_item(TableName=self._table, Item=item_key | first)
-            return 1
-        return int(deserialize(answer["Attributes"]["tally"]))
+        in_a_row = self._records.update_if(
+            "failed_at >= :since",
+            item_key,
+            UpdateExpression="SET failed_at = :now, #ttl = :ttl ADD tally :one",
+            ExpressionAttributeNames={"#ttl": TTL},
+            ExpressionAttributeValues=values,
+            ReturnValues="ALL_NEW",
+        )
+        if in_a_row is not None:
+            return int(deserialize(in_a_row["tally"]))
+        first = {"failed_at": values[":now"], "tally": serialize(1), TTL: expiry(now)}
+        self._records.put(item_key | first | {"error_name": serialize(error)})
+        return 1

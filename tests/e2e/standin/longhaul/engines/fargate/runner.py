@@ -33,6 +33,7 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.places import DataPath
 from longhaul.core.settings import runtime_settings
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.job import Params
 from longhaul.local.credentials import aws_client
 from longhaul.runner.effort import Effort
@@ -84,7 +85,7 @@ def overseer(table: str) -> DynamoLeases:
     """The rows, for what a task's role may not read: the plan is the test's, not the task's."""
     endpoint, region = os.environ["AWS_ENDPOINT_URL"], os.environ["AWS_REGION"]
     client = aws_client("dynamodb", endpoint=endpoint, region=region)
-    return DynamoLeases(client, table, SystemClock(), random.Random(1))
+    return DynamoLeases(Records(client, table, SystemClock(), random.Random(1)))
 
 
 def begun_before(leases: Any, attempt: AttemptId) -> int:

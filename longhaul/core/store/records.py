@@ -1,0 +1,185 @@
+"""The items of the leases table, whatever they are: read strongly, and written under a condition.
+
+A conflict with another transaction is over in milliseconds, and tried again with jitter. AWS's time
+is heard from the answers. What an item has is its feature's: a row, a stage's slots, a join, a
+backfill, an error that is counted, a notice that is owed.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from botocore.exceptions import ClientError
+
+from longhaul.core.aws_errors import code_of, retrying
+from longhaul.core.ports import Clock
+from longhaul.core.store.item import Item, serialized
+from longhaul.core.store.table import OPEN, PARTITION_KEY, SORT_KEY
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+T = TypeVar("T")
+
+BATCH_GET = 100
+"""DynamoDB's maximum of keys in a call."""
+
+TRIES = 8
+
+# A `Date` is in whole seconds, and the answer took some time to come.
+_RIGHT_WITHIN = timedelta(seconds=2)
+
+
+class AwsTime:
+    """A host's clock, set right by the `Date` of the answers that it is shown.
+
+    When a message was sent is told by SQS. A cancel or the end of a run is compared with that, so
+    it must not be told by a laptop's clock.
+
+    A clock that agrees with the answer is left alone: it is the finer one. One that does not is set
+    to the answer's full second, so that it is rather behind than ahead: what was sent in the second
+    of a cancel counts as sent after it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset = timedelta()
+
+    def heard(self, answer: Mapping[str, Any]) -> None:
+        """Note the time in an answer that has just come; one without a `Date` changes nothing."""
+        date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if date is not None:
+            said, here = parsedate_to_datetime(date), self._clock.now()
+            is_right = said <= here < said + _RIGHT_WITHIN
+            self._offset = timedelta() if is_right else said - here
+
+    def now(self) -> datetime:
+        return self._clock.now() + self._offset
+
+
+class Records:
+    def __init__(
+        self,
+        client: "DynamoDBClient",
+        table: str,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        most: int = BATCH_GET,
+    ) -> None:
+        """`most`: how many items an answer of DynamoDB may have, `BATCH_GET` at most."""
+        self.table = table
+        self.rng = rng
+        self._most = most
+        self._client = client
+        self._clock = clock
+        self._aws_time = AwsTime(clock)
+
+    def aws_time(self) -> datetime:
+        return self._aws_time.now()
+
+    def get(self, key: Mapping[str, Any]) -> Item | None:
+        answer = self._client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
+        self._aws_time.heard(answer)
+        return answer.get("Item")
+
+    def many(self, keys: Iterable[dict[str, Any]]) -> Iterator[Item]:
+        """The items that exist, in no order, `most` in each call.
+
+        Keys that DynamoDB leaves unprocessed are requested again.
+        """
+        wanted = list(keys)
+        while wanted:
+            batch, wanted = wanted[: self._most], wanted[self._most :]
+            answer = self._client.batch_get_item(
+                RequestItems={self.table: {"Keys": batch, "ConsistentRead": True}}
+            )
+            self._aws_time.heard(answer)
+            left = answer.get("UnprocessedKeys", {}).get(self.table)
+            found = answer["Responses"].pop(self.table, [])
+            while found:
+                yield found.pop(0)
+            if left:
+                wanted = [dict(key) for key in left["Keys"]] + wanted
+                self._clock.sleep(self.rng.uniform(0.05, 0.2))
+
+    def below(self, key: str, prefix: str) -> Iterator[Item]:
+        """The items of a partition whose sort keys begin so, in their order."""
+        return self.query(
+            KeyConditionExpression="#key = :key AND begins_with(#item, :prefix)",
+            ExpressionAttributeNames={"#key": PARTITION_KEY, "#item": SORT_KEY},
+            ExpressionAttributeValues=serialized({":key": key, ":prefix": prefix}),
+            ConsistentRead=True,
+        )
+
+    def open(self, why: str) -> Iterator[Item]:
+        """The keys of what is in the index of what is left to do: a little late."""
+        return self.query(
+            IndexName=OPEN.name,
+            KeyConditionExpression="#open = :why",
+            ExpressionAttributeNames={"#open": OPEN.name},
+            ExpressionAttributeValues=serialized({":why": why}),
+        )
+
+    def query(self, **request: Any) -> Iterator[Item]:  # noqa: ANN401 - Query's
+        pages = self._client.get_paginator("query").paginate(TableName=self.table, **request)
+        return (item for page in pages for item in page["Items"])
+
+    def put(self, item: Mapping[str, Any], **request: Any) -> None:  # noqa: ANN401 - PutItem's
+        self._outlast(lambda: self._client.put_item(TableName=self.table, Item=item, **request))
+
+    def update(self, key: Mapping[str, Any], **request: Any) -> Item:  # noqa: ANN401 - UpdateItem's
+        """One update; returns the attributes that were asked for."""
+        answer = self._outlast(
+            lambda: self._client.update_item(TableName=self.table, Key=key, **request)
+        )
+        return answer.get("Attributes", {})
+
+    def update_if(self, condition: str, key: Mapping[str, Any], **request: Any) -> Item | None:  # noqa: ANN401 - as above
+        """The same under a condition; None, with nothing changed, where it does not hold."""
+        try:
+            return self.update(key, ConditionExpression=condition, **request)
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return None
+
+    def transact(self, items: Sequence[Any]) -> Sequence[Mapping[str, Any]] | None:
+        """Write all items or none; the reasons, one for each, when a condition has failed."""
+        for is_last in self._tries():
+            try:
+                self._client.transact_write_items(TransactItems=items)
+            except ClientError as error:
+                if code_of(error) != "TransactionCanceledException":
+                    raise
+                reasons: Sequence[Mapping[str, Any]] = error.response["CancellationReasons"]
+                if any(map(has_failed, reasons)):
+                    return reasons
+                if is_last:
+                    raise
+            else:
+                return None
+        raise AssertionError("the last try returns or raises")
+
+    def _outlast(self, write: Callable[[], T]) -> T:
+        """What the write of a single item returns; its other errors are raised as they are."""
+        for is_last in self._tries():
+            try:
+                return write()
+            except ClientError as error:
+                if code_of(error) != "TransactionConflictException" or is_last:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _tries(self) -> Iterator[bool]:
+        """One round for each try, with full jitter; yields whether it is the last one."""
+        return retrying(
+            TRIES, self._clock.sleep, lambda n: self.rng.uniform(0, 0.05 * 2 ** (n - 1))
+        )
+
+
+def has_failed(reason: Mapping[str, Any]) -> bool:
+    """Whether a part of a cancelled transaction has a condition that does not hold."""
+    return reason.get("Code") == "ConditionalCheckFailed"
