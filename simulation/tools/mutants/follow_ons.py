@@ -5,7 +5,7 @@ from typing import Final
 from simulation.tools.mutants.mutant import Mutant
 
 _CLAIM: Final = "longhaul/core/claim.py"
-_FINISH: Final = "longhaul/core/finish.py"
+_FOLLOWING: Final = "longhaul/pipelines/following.py"
 _FOLLOW_ONS: Final = "longhaul/pipelines/follow_ons.py"
 _JOINS: Final = "longhaul/pipelines/joins.py"
 
@@ -18,7 +18,7 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "the emitted requests are ignored",
-        _FINISH,
+        _FOLLOWING,
         "if output and output.emitted is not None:",
         "if False:",
     ),

@@ -5,13 +5,11 @@ from typing import Final
 from simulation.tools.mutants.mutant import Mutant
 
 _BEAT: Final = "longhaul/core/beat.py"
-_OUTCOME: Final = "longhaul/core/settlement.py"
 _SETTLEMENT: Final = "longhaul/core/settlement.py"
 _SETTLE: Final = "longhaul/core/settle.py"
 _SLOTS: Final = "longhaul/core/store/slots.py"
 _STARTING: Final = "longhaul/core/batch.py"
 _SWEEP: Final = "longhaul/core/sweep.py"
-_CLASSIFY: Final = "longhaul/core/settlement.py"
 
 OUTCOME: Final = (
     Mutant(
@@ -22,13 +20,13 @@ OUTCOME: Final = (
     ),
     Mutant(
         "no dead letter is sent",
-        _OUTCOME,
-        "owed=(Owed.DEAD_LETTER, Owed.DELETE)",
-        "owed=(Owed.DELETE,)",
+        _SETTLEMENT,
+        "replace(row, state=State.DEAD, owed=(Owed.DEAD_LETTER, Owed.DELETE))",
+        "replace(row, state=State.DEAD, owed=(Owed.DELETE,))",
     ),
     Mutant(
         "settle ignores a committed output",
-        _CLASSIFY,
+        _SETTLEMENT,
         "    if attempt.output is not None:\n        return Verdict(",
         "    if attempt.output is None and False:\n        return Verdict(",
     ),
@@ -64,15 +62,15 @@ OUTCOME: Final = (
     ),
     Mutant(
         "an attempt without a task counts as an interruption",
-        _CLASSIFY,
+        _SETTLEMENT,
         "return Verdict(OutcomeClass.NOT_PLACED, words)",
         "return Verdict(OutcomeClass.INTERRUPTED, words)",
     ),
     Mutant(
         "a task that is cut off from the network has stalled",
-        _CLASSIFY,
-        "if own is OutcomeClass.STALLED and _is_cut_off(lease):",
-        "if own is OutcomeClass.STALLED and _is_cut_off(lease) and lease.stage == '':",
+        _SETTLEMENT,
+        "if own is OutcomeClass.STALLED and _fell_silent(lease):",
+        "if own is OutcomeClass.STALLED and _fell_silent(lease) and lease.stage == '':",
     ),
     Mutant(
         "a task that never starts is waited for",
