@@ -57,7 +57,7 @@ def call(self, name, arguments):
 
 BaseClient._make_api_call = call
 s3, clock = boto3.client("s3"), SystemClock()
-leases = DynamoLeases(boto3.client("dynamodb"), "leases", clock, random.Random(1))
+leases = DynamoLeases(Records(boto3.client("dynamodb"), "leases", clock, random.Random(1)))
 id_ = AttemptId(key, leases.load(key).run, int(attempt))
 uploader = Uploader(s3, bucket, Stop(), begin=lambda _: None, advance=lambda _: None)
 output = uploader.send(uploader.plan(id_, f"s3://{bucket}/{prefix}", [Dataset(".", Path(folder))]))
