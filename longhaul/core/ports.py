@@ -1,6 +1,6 @@
 """What the use cases need from the world.
 
-`longhaul.adapters` implements these with boto3. The simulation's fakes stand behind the same
+Adapters implement these with boto3. The simulation's fakes stand behind the same
 adapters, and obey the same contract tests as AWS's own.
 """
 

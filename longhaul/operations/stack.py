@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from longhaul.core.aws_errors import code_of
 from longhaul.core.settings import VARIABLE, RuntimeSettings, Stage, UnknownStageError
+from longhaul.core.store.records import BATCH_GET
 from longhaul.operations.backfill import Backfiller
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.dead_letters import DeadLetterOffice
-from longhaul.core.store.records import BATCH_GET
 from longhaul.operations.errors import (
     ForeignStackError,
     NoSuchStackError,

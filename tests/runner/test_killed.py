@@ -37,6 +37,7 @@ from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from longhaul.core.clients import SystemClock
 from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
 from longhaul.core import transitions
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.core.lease import AttemptId
