@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final, overload
+from typing import Any, Final
 
 from longhaul.core.history import AttemptRecord, log_stream
 from longhaul.core.lease import ENDED, JobState, Lease, Owed, State, shown_state
@@ -354,10 +354,6 @@ def _between(begin: datetime, end: datetime) -> float:
     return round(max(0.0, (end - begin).total_seconds()), 1)
 
 
-@overload
-def iso(value: datetime) -> str: ...
-@overload
-def iso(value: None) -> None: ...
 def iso(value: datetime | None) -> str | None:
     """ISO 8601 in UTC, to the millisecond."""
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z") if value else None

@@ -10,7 +10,7 @@ from longhaul.core.lease import Lease
 from longhaul.core.request import read_request
 from longhaul.core.verdict import OutcomeClass
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import BUCKET, OUTPUT, QUEUE_URL, stage
+from tests.builders import BUCKET, OUTPUT, stage
 from tests.cli.conftest import World
 
 COMMAND = (
@@ -227,21 +227,6 @@ def test_its_name_stands_for_all_jobs_that_it_has_sent(world: World) -> None:
     assert len(world.queued()) == 1
 
 
-def test_a_command_that_still_runs_sends_no_more_after_a_cancel(world: World) -> None:
-    def cancel() -> None:
-        row = claim(world, 1)
-        world.clock.advance(5)
-        assert world.run("cancel", "oct").exit_code == 0
-        marked = world.parts.leases.load(row.key)
-        assert marked is not None
-        world.end(marked, OutcomeClass.CANCELLED)
-
-    world.clock.meanwhile.append(cancel)
-    done = world.run(*COMMAND, *THREE, "--slots", "1")
-    assert (done.exit_code, len(world.queued())) == (1, 1)
-    assert "backfill oct was cancelled: 2 requests were not sent" in done.stderr
-
-
 def test_a_second_call_knows_what_the_first_one_has_sent(world: World) -> None:
     interrupted(world, slots=1)
     for day in (1, 2):
@@ -277,25 +262,6 @@ def test_a_cancel_of_one_that_has_ended_says_what_became_of_it(
     first, second = done.stdout.splitlines()
     assert (done.exit_code, second) == (code, f"oct/2026-10-02: {said}")
     assert first == "oct/2026-10-01: has ended before: SUCCEEDED"
-
-
-def test_a_refused_job_gives_its_place_to_the_next_one(world: World) -> None:
-    """It had no row, and the command waited for one for ever."""
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    def refuse() -> None:
-        (first,) = world.aws.sqs.queues[QUEUE_URL].messages.values()
-        asked = read_request(first.body, BUCKET)
-        world.refuse("main#oct/2026-10-01", "timeout: above the limit", asked)
-
-    world.clock.meanwhile.extend(
-        [refuse, lambda: succeed(world, 2), lambda: succeed(world, 3), interrupt]
-    )
-    done = world.run(*COMMAND, *THREE, "--slots", "1")
-    assert (done.exit_code, "timeout: above the limit" in done.stderr) == (1, True), done.stderr
-    assert sent(world) == ["2026-10-01", "2026-10-02", "2026-10-03"]
 
 
 def test_the_name_of_a_job_is_none_for_a_backfill(world: World) -> None:

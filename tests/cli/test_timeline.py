@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from xml.etree import ElementTree as ET
 
 from longhaul.cli.display.timeline_html import CSS, timeline_html
-from longhaul.core.descent import Group, Lineage
 from longhaul.core.lease import Lease, State
 from longhaul.operations.timeline import Lane, lane, together
 from tests.builders import NOW, record, running
@@ -78,33 +77,6 @@ def test_names_link_to_the_given_address() -> None:
         [job()], at(100), href=lambda _: "/job/main%23january"
     )
     assert "<a " not in timeline_html([job()], at(100))
-
-
-def test_a_follow_on_is_named_by_its_root_and_place() -> None:
-    group = Group(of="months#2013", run=1, n=6, size=12)
-    follows = Lineage(root="months#2013", parent="months#2013", groups=(group,))
-    page = timeline_html(
-        [
-            job("2013/clean/0ce919cd0627553fcaa2", stage="clean", lineage=follows),
-            job(
-                "2013/delays/0123",
-                stage="delays",
-                lineage=follows.model_copy(update={"groups": ()}),
-            ),
-        ],
-        at(100),
-    )
-    assert '<li title="2013/clean/0ce919cd0627553fcaa2"><span class="tl-name" dir="auto">' in page
-    names = re.findall(r'<span class="tl-head">(.*?)</span><span>(.*?)</span>', page)
-    assert ["".join(parts) for parts in names] == ["2013/clean/07", "2013/delays"]
-
-
-def test_five_hundred_jobs_are_drawn_densely_and_stay_small() -> None:
-    page = timeline_html([job(f"job-{n}") for n in range(500)], at(100))
-    assert 'class="timeline tl-dense"' in page
-    assert "style=" not in page
-    assert page.count("<li ") == 500
-    assert len(page) < 625_000
 
 
 def test_marks_are_few_and_round() -> None:

@@ -198,10 +198,10 @@ def submit(
     )
     for note in _unknown_jobs(requests, target):
         out.note(note, style="yellow")
-    _refuse(out, [*problems, *more])
+    _refuse([*problems, *more])
     out.say_where(target)
     awaited = target.waiter.before(to_stage.name, sendable) if wait else []
-    _refuse(out, conflicting(awaited, sendable))
+    _refuse(conflicting(awaited, sendable))
     if not sendable:
         out.note("there is no request in it: nothing was sent", style="yellow")
 
@@ -259,15 +259,13 @@ def _unknown_jobs(requests: "Sequence[Document]", target: "Target") -> list[str]
     ]
 
 
-def _refuse(out: Output, problems: "Sequence[Problem]") -> None:
-    """Show the problems, and raise CommandError if there are any."""
-    if not problems:
-        return
-    for problem in problems[:_MAX_SHOWN]:
-        out.note(str(problem), style="red")
-    if len(problems) > _MAX_SHOWN:
-        out.note(f"… and {len(problems) - _MAX_SHOWN} more", style="red")
-    raise CommandError("nothing was sent", ExitStatus.USAGE)
+def _refuse(problems: "Sequence[Problem]") -> None:
+    """Raises CommandError if there are any."""
+    lines = [str(each) for each in problems]
+    if lines:
+        more = [f"… and {len(lines) - _MAX_SHOWN} more"] if len(lines) > _MAX_SHOWN else []
+        said = [*lines[:_MAX_SHOWN], *more, "nothing was sent"]
+        raise CommandError("\n".join(said), ExitStatus.USAGE)
 
 
 def _keep_unsent(out: Output, report: "SubmitReport", file: Path) -> None:

@@ -18,8 +18,6 @@ _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Fields that all lines of an attempt share, or that are shown in front.
 _COMMON = {"timestamp", "level", "logger", "message", "job_id", "attempt", "execution", "stack"}
 
-_BEGIN = '{"timestamp": "'
-
 
 def printable(text: object, *, lines: bool = False) -> str:
     r"""Escape what a terminal obeys or hides, such as `\x1b`.
@@ -41,18 +39,13 @@ def log_line(event: "LogEvent") -> str:
 
     JSON of the runner becomes time, level, message and its own fields, and below them an indented
     line for each frame of an error; another line is unchanged.
-    Where a job's output without a line end stands before such JSON, these are two lines.
     """
-    if (line := _of_the_runner(event.text)) is not None:
-        return _log_line(line)
-    before, begin, rest = event.text.partition(_BEGIN)
-    if (line := _of_the_runner(f"{begin}{rest}")) is not None:
-        return f"{_plain(before)}\n{_log_line(line)}"
-    return _plain(event.text)
-
-
-def _plain(text: str) -> str:
-    return printable(text, lines=True).replace("\n", " ")
+    line = _of_the_runner(event.text)
+    return (
+        _log_line(line)
+        if line is not None
+        else printable(event.text, lines=True).replace("\n", " ")
+    )
 
 
 def _of_the_runner(text: str) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ before the column was added, and of files from before the partitioning changed.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,9 @@ from longhaul.operations.tables import TableReader
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-    from pyiceberg.types import IcebergType
+
+# A list or a map of others, as Iceberg writes a type.
+_NESTED: Final = re.compile(r"(list|map)<[^>]*<")
 
 # Of a table's files. Unpacked they take about ten times as much, in this machine's memory.
 _MOST_BYTES: Final = 2**30
@@ -114,7 +117,7 @@ def _bring(
         return ()
     fields, entry = table.schema().fields, ".".join(table.name())
     # pyiceberg reads a null of such a type as an empty list.
-    columns = [each.name for each in fields if not _holds_nested_list(each.field_type)]
+    columns = [each.name for each in fields if not _NESTED.search(str(each.field_type))]
     scan = table.scan(selected_fields=tuple(columns))
     try:
         size = sum(task.file.file_size_in_bytes for task in scan.plan_files())
@@ -130,19 +133,6 @@ def _bring(
     connection.execute(f'CREATE TABLE {created} AS FROM "rows of a table"')
     connection.unregister("rows of a table")
     return [f"{entry}.{each.name}" for each in fields if each.name not in columns]
-
-
-def _holds_nested_list(kind: "IcebergType") -> bool:
-    from pyiceberg.types import ListType, MapType, StructType  # noqa: PLC0415 - they take a moment
-
-    match kind:
-        case StructType():
-            return any(_holds_nested_list(each.field_type) for each in kind.fields)
-        case ListType():
-            return not kind.element_type.is_primitive
-        case MapType():
-            return not (kind.key_type.is_primitive and kind.value_type.is_primitive)
-    return False
 
 
 def _identifier(name: str) -> str:
