@@ -14,7 +14,7 @@ from longhaul.core.lease import Owed, State
 from longhaul.core.metrics import NoticeMetric
 from longhaul.notices.announcer import REFUSED_FOR, UNREACHED_FOR
 from longhaul.notices.targets import AwsNotices
-from longhaul.operations.wait import Awaited, Waiter
+from longhaul.operations.wait import Awaited, standing
 from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
 from tests.builders import BUCKET
@@ -216,14 +216,13 @@ def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life
 
 def test_nothing_waits_for_a_notice_that_cannot_be_sent(life: Life) -> None:
     """A retry, a wait, a backfill and a tree waited for it, for a day."""
-    parts = life.stack.parts
     with failing(life.stack, unavailable, "Publish"):
         life.send(JOB)
         life.deliver()
         life.start_work(life.row(JOB))
         life.settle(life.row(JOB), "exit-65-permanent")
         dead = life.row(JOB)
-        assert Waiter(parts.clock, parts.leases).look(Awaited(dead.key, None, None)).done
+        assert standing(Awaited(dead.key, None, None), dead).done
         life.stack.aws.clock.advance(1)
         rerun(life.stack, dead)
         life.deliver()

@@ -7,6 +7,7 @@ import pytest
 from functions import settle
 from longhaul.core.lease import Lease, State, shown_state
 from longhaul.core.request import read_request
+from longhaul.core.settings import runtime_settings
 from longhaul.operations.cancel import Canceller
 from longhaul.operations.rerun import Rerunner, why_not
 from longhaul.operations.tree import TreeCanceller, progress, unwell
@@ -28,7 +29,7 @@ def walked(stack: Stack, root: Lease) -> TreeJob:
 
 def trees_of(stack: Stack) -> Trees:
     parts = stack.parts
-    return Trees(stack.settings, parts.leases, parts.joins)
+    return Trees(runtime_settings(), parts.leases, parts.joins)
 
 
 def cancelled(stack: Stack, root: Lease) -> list[Lease]:
