@@ -21,10 +21,10 @@ from moto.awslambda.models import lambda_backends
 from moto.events.models import events_backends
 from moto.sqs.models import sqs_backends
 
+from longhaul.local.firing import SECONDS
 from longhaul.local.lambda_driver import Invoker
 
 _VARIABLE = re.compile(r"<([\w-]+)>")
-SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
 
 Allows = Callable[[str, str, str], bool]
 """Whether EventBridge may do something for a rule: an action, a resource's ARN, the rule's."""

@@ -9,18 +9,15 @@ tries for a day first. Nothing fires that was due while the embedded AWS did not
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any, Final
 
-from aws_croniter import AwsCroniter
-from dateutil import tz
 from moto.scheduler.models import scheduler_backends
 from moto.sqs.models import sqs_backends
 
-from longhaul.local.event_driver import SECONDS
+from longhaul.local.firing import following
 
 LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S: Final = 1.0
@@ -115,25 +112,9 @@ def _following(schedule: Any, after: datetime | None = None) -> datetime | None:
         raise ValueError("the embedded AWS has no flexible windows")
     if schedule.state != "ENABLED":
         return None
-    after = after or datetime.fromtimestamp(schedule.last_modified_date, UTC)
-    kind, _, rest = schedule.schedule_expression.removesuffix(")").partition("(")
-    if kind == "cron":
-        return _following_cron(rest, tz.gettz(schedule.schedule_expression_timezone), after)
-    match = re.fullmatch(r"(\d+) (minute|hour|day)s?", rest)
-    if match is None:
-        raise ValueError(f"{schedule.schedule_expression!r} is no schedule")
-    period = timedelta(seconds=int(match[1]) * SECONDS[match[2]])
-    made_at = datetime.fromtimestamp(schedule.creation_date, UTC)
-    return made_at + ((after - made_at) // period + 1) * period
-
-
-def _following_cron(fields: str, zone: Any, after: datetime) -> datetime | None:
-    """The next time at which the zone's clocks show what fits; one that they skip is none."""
-    cron = AwsCroniter(fields)
-    # The library counts in UTC: it is given what the clocks show. A day more than they are moved.
-    shown = (after - timedelta(days=1)).astimezone(zone).replace(tzinfo=UTC)
-    while (shown := cron.get_next(shown)[0]) is not None:
-        local: datetime = shown.replace(tzinfo=zone)
-        if local.astimezone(UTC) > after and tz.datetime_exists(local):
-            return local.astimezone(UTC)
-    return None
+    return following(
+        schedule.schedule_expression,
+        schedule.schedule_expression_timezone,
+        datetime.fromtimestamp(schedule.creation_date, UTC),
+        after or datetime.fromtimestamp(schedule.last_modified_date, UTC),
+    )

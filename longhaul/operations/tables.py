@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
@@ -13,6 +13,9 @@ from longhaul.operations.errors import NoSuchTableError
 from longhaul.outputs.iceberg.catalog import OccupiedError, Tables
 from longhaul.outputs.iceberg.history import TOKEN, summary_of
 from longhaul.outputs.lineage import JOB
+
+if TYPE_CHECKING:
+    from longhaul.operations.stack import Stack
 
 
 class TableReader:
@@ -36,6 +39,13 @@ class TableReader:
                     "table_databases names"
                 ) from error
             yield from sorted(".".join(each) for each in tables)
+
+    def all(self) -> Iterator[tuple[Table, Mapping[str, Any]]]:
+        """The tables, each with what it holds now; nothing where no job has written to it."""
+        for name in self.names():
+            table = self.find(name)
+            snapshot = table.current_snapshot()
+            yield table, version_of(snapshot) if snapshot else {}
 
     def find(self, text: str) -> Table:
         """The table of that name: `flights`, `lake.flights` or `table://lake/flights`.
@@ -65,6 +75,12 @@ class TableReader:
             return self._tables.find(TablePath(database, name))
         except OccupiedError as error:
             raise NoSuchTableError(str(error)) from error
+
+
+def reader_of(stack: "Stack") -> TableReader:
+    """The tables of a stack."""
+    glue, s3 = stack.client("glue"), stack.client("s3")
+    return TableReader(glue, s3, stack.settings.paths.table_databases)
 
 
 def version_of(snapshot: Snapshot) -> Mapping[str, Any]:

@@ -24,6 +24,8 @@ from longhaul.cli.target import Target
 from longhaul.core.settings import PathPolicy
 from longhaul.local.credentials import aws_client
 from tests.builders import BUCKET, settings
+from tests.cli.page.conftest import ROOT, visitor_of
+from tests.cli.page.conftest import words as shown
 from tests.cli.test_tasks_page import LINES, words
 
 REGION = "us-east-1"
@@ -291,6 +293,16 @@ def test_the_list_has_each_table_with_what_it_holds(world: World) -> None:
     ]
     assert (first["name"], first["current"]["rows"], second["current"]) == ("flights", 3, None)
     assert first["current"]["output"] == "abc-1-1"
+
+
+def test_the_page_lists_the_tables_with_their_jobs(world: World) -> None:
+    marks = {"longhaul.token": "abc-1-1", "longhaul.job": "main#january"}
+    world.make("flights").append(_arrow([(3, "LGA", 30)]), marks)
+    world.make("empty", database="lake")
+    page = visitor_of(world.target).read("/tables")
+    assert "longhaul.flights 1 1 " in shown(page)
+    assert " ago january lake.empty 0 0 0 bytes never" in shown(page)
+    assert f'href="{ROOT}/find?id=january"' in page
 
 
 def test_a_table_is_shown_with_its_columns_partitions_and_changes(world: World) -> None:

@@ -50,10 +50,9 @@ def lineage(
 
     def tables() -> "TableReader":
         require("tables", "pyiceberg")
-        from longhaul.operations.tables import TableReader
+        from longhaul.operations.tables import reader_of
 
-        databases = target.settings.paths.table_databases
-        return TableReader(target.client("glue"), target.client("s3"), databases)
+        return reader_of(target)
 
     data = place_of(data, target.settings.paths.data_bucket)
     for step in upstream(Wanted(data), OriginReader(target.client("s3"), tables).look):

@@ -42,18 +42,15 @@ def list_tables(target: "Target", *, as_json: AsJson = False) -> None:
 
     Example: longhaul table list
     """
-    from longhaul.operations.tables import version_of
-
     out = Output(as_json=as_json)
     reader, rows = _reader(target, "pyiceberg"), []
-    for name in reader.names():
-        table = reader.find(name)
-        snapshot = table.current_snapshot()
-        now = version_of(snapshot) if snapshot else None
+    for table, now in reader.all():
         if as_json:
-            out.record({**_record(table), "current": now and _jsonable(now)})
-        sizes = [str(now[each] if now else 0) for each in ("rows", "files", "size")]
-        rows.append([name, *sizes, *([moment_text(now["at"]), now["job"]] if now else ["", ""])])
+            out.record({**_record(table), "current": _jsonable(now) if now else None})
+        sizes = [str(now.get(each, 0)) for each in ("rows", "files", "size")]
+        rows.append(
+            [".".join(table.name()), *sizes, moment_text(now.get("at")), now.get("job", "")]
+        )
     if not as_json:
         out.table(COLUMNS, rows)
     if not rows:
@@ -154,10 +151,9 @@ def run_query(
 def _reader(target: "Target", *modules: str) -> "TableReader":
     """`modules`: what the command imports of the extra; some of it comes with `[local]` too."""
     require("tables", *modules)
-    from longhaul.operations.tables import TableReader
+    from longhaul.operations.tables import reader_of
 
-    databases = target.settings.paths.table_databases
-    return TableReader(target.client("glue"), target.client("s3"), databases)
+    return reader_of(target)
 
 
 def _record(table: "Table") -> Mapping[str, Any]:

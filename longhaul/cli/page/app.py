@@ -18,6 +18,7 @@ from longhaul.cli.page.guard import Guard, refused, secured
 from longhaul.cli.page.job import LINES, JobReader
 from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.listing import MAX_JOBS, WINDOWS, BoardReader, Listing, listing
+from longhaul.cli.page.lists import schedule_list, table_list
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
 from longhaul.cli.sentences import AWS_OR_OURS, OURS, sentence
 from longhaul.cli.target import Target
@@ -39,6 +40,9 @@ MAX_ACTS = 200
 
 MAX_EXPORTED = 500
 """The most jobs that a page in a file shows: a longer list is not read."""
+
+LISTS = {"schedules": schedule_list, "tables": table_list}
+"""What is listed, by its path."""
 
 _MAX_BODY = 262_144  # the keys of as many jobs
 _NOTICES = 50  # results of the latest actions
@@ -82,6 +86,7 @@ class Page:
             Rule("/job", endpoint=self._job, methods=["GET"]),
             Rule("/find", endpoint=self._find, methods=["GET"]),
             Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
+            Rule(f"/<any({', '.join(LISTS)}):name>", endpoint=self._list, methods=["GET"]),
             Rule(f"/ask/<any({acts}):what>", endpoint=self._ask, methods=["GET"]),
             Rule(f"/do/<any({acts}):what>", endpoint=self._do, methods=["POST"]),
             Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
@@ -198,6 +203,10 @@ class Page:
             "more": len(found) > MAX_LETTERS,
         }
         return self._html("letters.html", request, values)
+
+    def _list(self, request: Request, name: str) -> Response:
+        now = self._target.parts.clock.now()
+        return self._html("list.html", request, {"list": LISTS[name](self._target), "now": now})
 
     def _ask(self, request: Request, what: str) -> Response:
         """Ask about exactly these jobs, or this stage: the answer is about them, whatever comes."""

@@ -1,0 +1,54 @@
+"""Short lists that are read when a person asks: the schedules, and the tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from longhaul.cli.display.text import age, moment_text, size_text
+from longhaul.cli.extras import require
+from longhaul.cli.target import Target
+from longhaul.operations.schedules import schedules
+
+
+@dataclass(frozen=True)
+class ShortList:
+    """What the template shows; `empty` is said where there are no rows."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    empty: str
+
+
+def schedule_list(target: Target) -> ShortList:
+    """The schedules, with their next firings where what counts them is installed."""
+    now, rows = target.parts.clock.now(), []
+    for each in schedules(target):
+        following = "" if each.is_on else "off"
+        if each.is_on and find_spec("aws_croniter"):  # it comes with the extra `local`
+            from longhaul.local.firing import following as fires  # noqa: PLC0415
+
+            at = fires(each.expression, each.zone, each.made_at, now)
+            following = f"in {age(at, now)} ({moment_text(at)})" if at else "never"
+        rows.append([each.stage, each.expression, each.zone, following])
+    columns = ("Stage", "When", "Time zone", "Next")
+    return ShortList("Schedules", columns, rows, "No stage has a schedule.")
+
+
+def table_list(target: Target) -> ShortList:
+    """The tables of the stack's databases.
+
+    Raises:
+        CommandError: what reads them is not installed.
+    """
+    require("tables", "pyiceberg")
+    from longhaul.operations.tables import reader_of  # noqa: PLC0415 - as above
+
+    now, rows = target.parts.clock.now(), []
+    for table, holds in reader_of(target).all():
+        sizes = [f"{holds.get(each, 0):,}" for each in ("rows", "files")]
+        changed = f"{age(now, holds['at'])} ago" if holds else "never"
+        job = holds.get("job", "")
+        rows.append([".".join(table.name()), *sizes, size_text(holds.get("size", 0)), changed, job])
+    columns = ("Table", "Rows", "Files", "Size", "Changed", "By")
+    return ShortList("Tables", columns, rows, "No job has written a table.")
