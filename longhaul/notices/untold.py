@@ -35,7 +35,7 @@ class DynamoUntold:
             TTL: int((now + _KEPT).timestamp()),
         }
         item = primary_key(_key(stage), notice.id) | serialized(values)
-        self._records.put(item)
+        self._records.put(Item=item)
 
     def owed(self, stage: str) -> Iterator[Untold]:
         keys = [
@@ -50,7 +50,7 @@ class DynamoUntold:
 
     def strike(self, untold: Untold) -> None:
         self._records.update(
-            primary_key(_key(untold.stage), untold.notice.id),
+            Key=primary_key(_key(untold.stage), untold.notice.id),
             # Not deleted: nobody has that right.
             UpdateExpression="REMOVE #open, notice",
             ExpressionAttributeNames={"#open": OPEN.name},

@@ -118,14 +118,15 @@ class DynamoBackfills:
     ) -> bool:
         """Update the item; False, with nothing changed, where the condition does not hold."""
         request: dict[str, Any] = {
+            "Key": primary_key(key, _ITEM),
             "UpdateExpression": update,
             "ExpressionAttributeValues": values,
             **({"ExpressionAttributeNames": names} if names else {}),
         }
         if condition is None:
-            self._records.update(primary_key(key, _ITEM), **request)
+            self._records.update(**request)
             return True
-        return self._records.update_if(condition, primary_key(key, _ITEM), **request) is not None
+        return self._records.update_if(condition, **request) is not None
 
     def note_cancel(self, key: str, now: datetime) -> None:
         self._update(key, "SET cancelled_at = :now", {}, serialized({":now": milliseconds(now)}))

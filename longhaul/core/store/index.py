@@ -42,7 +42,7 @@ class DynamoIndex:
     def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
         """A set that only grows, in an item of its own."""
         item = self._records.update(
-            primary_key(_STAGES, _STAGES),
+            Key=primary_key(_STAGES, _STAGES),
             UpdateExpression="ADD stage_names :names",
             ExpressionAttributeValues=serialized({":names": set(deployed)}),
             ReturnValues="ALL_NEW",

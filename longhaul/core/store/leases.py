@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from botocore.exceptions import ClientError
 
@@ -120,7 +120,9 @@ class DynamoLeases:
         )
         request = self._request(report.attempt.key, update, *_condition(report.requires))
         try:
-            return items.from_item(self._update(request, ReturnValues="ALL_NEW"))
+            with _refused():
+                row = self._records.update(**request, **_TELLS_THE_WINNER, ReturnValues="ALL_NEW")
+            return items.from_item(row)
         except LeaseChangedError as error:
             return own_write(error, report.is_own)
 
@@ -129,7 +131,7 @@ class DynamoLeases:
         update = update_expression({TTL: ttl})
         request = self._request(key, update, [_EARLIER_TTL], {":ttl": ttl})
         with suppress(LeaseChangedError):  # unfinished, gone, or it lives as long anyway
-            self._update(request)
+            self._write("Update", request, ())
 
     def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
         """Of a job that has not been claimed yet, the mark is left for its claim to find."""
@@ -174,30 +176,24 @@ class DynamoLeases:
         clauses, values = _condition(change.requires)
         if change.before is None or change.is_whole:
             put = {"Item": items.to_item(change.after), **condition(clauses, {}, values)}
-            if others:
-                self._transact("Put", put, others)
-            else:
-                with _refused():
-                    self._records.put(put.pop("Item"), **put, **_TELLS_THE_WINNER)
+            self._write("Put", put, others)
             return
         # It touches only what differs: a mark or a progress report written meanwhile stays.
         update = update_expression(*items.changes(change.before, change.after))
-        request = self._request(change.after.key, update, clauses, values)
-        if others:
-            self._transact("Update", request, others)
-        else:
-            self._update(request)
+        self._write("Update", self._request(change.after.key, update, clauses, values), others)
 
-    def _update(self, request: Mapping[str, Any], **returns: Any) -> Mapping[str, Any]:  # noqa: ANN401 - UpdateItem's
-        update = {name: value for name, value in request.items() if name != "Key"}
-        with _refused():
-            return self._records.update(request["Key"], **update, **_TELLS_THE_WINNER, **returns)
-
-    def _transact(self, kind: str, row: Mapping[str, Any], others: Sequence[Any]) -> None:
+    def _write(
+        self, kind: Literal["Put", "Update"], row: dict[str, Any], others: Sequence[Any]
+    ) -> None:
         """Write the row and the others, or nothing.
 
         Of the others only a slots' counter has a condition: NoFreeSlotError when it fails.
         """
+        if not others:
+            with _refused():
+                write = self._records.put if kind == "Put" else self._records.update
+                write(**row, **_TELLS_THE_WINNER)
+            return
         of_row = {"TableName": self._records.table, **row, **_TELLS_THE_WINNER}
         reasons = self._records.transact([{kind: of_row}, *others])
         if reasons is None:

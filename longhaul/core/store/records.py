@@ -127,20 +127,18 @@ class Records:
         pages = self._client.get_paginator("query").paginate(TableName=self.table, **request)
         return (item for page in pages for item in page["Items"])
 
-    def put(self, item: Mapping[str, Any], **request: Any) -> None:  # noqa: ANN401 - PutItem's
-        self._outlast(lambda: self._client.put_item(TableName=self.table, Item=item, **request))
+    def put(self, **request: Any) -> None:  # noqa: ANN401 - PutItem's
+        self._outlast(lambda: self._client.put_item(TableName=self.table, **request))
 
-    def update(self, key: Mapping[str, Any], **request: Any) -> Item:  # noqa: ANN401 - UpdateItem's
+    def update(self, **request: Any) -> Item:  # noqa: ANN401 - UpdateItem's
         """One update; returns the attributes that were asked for."""
-        answer = self._outlast(
-            lambda: self._client.update_item(TableName=self.table, Key=key, **request)
-        )
+        answer = self._outlast(lambda: self._client.update_item(TableName=self.table, **request))
         return answer.get("Attributes", {})
 
-    def update_if(self, condition: str, key: Mapping[str, Any], **request: Any) -> Item | None:  # noqa: ANN401 - as above
+    def update_if(self, condition: str, **request: Any) -> Item | None:  # noqa: ANN401 - as above
         """The same under a condition; None, with nothing changed, where it does not hold."""
         try:
-            return self.update(key, ConditionExpression=condition, **request)
+            return self.update(ConditionExpression=condition, **request)
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise

@@ -188,11 +188,12 @@ class DynamoSlots:
         return self._update_if(condition, stage, **update)
 
     def _update(self, stage: Stage, **request: Any) -> Mapping[str, Any]:  # noqa: ANN401 - UpdateItem's
-        return self._records.update(slots_key(stage.name), **request)
+        return self._records.update(Key=slots_key(stage.name), **request)
 
     def _update_if(self, condition: str, stage: Stage, **request: Any) -> bool:  # noqa: ANN401 - as above
         """Whether the condition held; another function may have been first."""
-        return self._records.update_if(condition, slots_key(stage.name), **request) is not None
+        key = slots_key(stage.name)
+        return self._records.update_if(condition, Key=key, **request) is not None
 
 
 def slots_key(stage: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class DynamoTroubles:
         values |= {":one": serialize(1), ":since": serialize(milliseconds(now - IN_A_ROW))}
         in_a_row = self._records.update_if(
             "failed_at >= :since",
-            item_key,
+            Key=item_key,
             UpdateExpression="SET failed_at = :now, #ttl = :ttl ADD tally :one",
             ExpressionAttributeNames={"#ttl": TTL},
             ExpressionAttributeValues=values,
@@ -52,5 +52,5 @@ class DynamoTroubles:
         if in_a_row is not None:
             return int(deserialize(in_a_row["tally"]))
         first = {"failed_at": values[":now"], "tally": serialize(1), TTL: expiry(now)}
-        self._records.put(item_key | first | {"error_name": serialize(error)})
+        self._records.put(Item=item_key | first | {"error_name": serialize(error)})
         return 1
