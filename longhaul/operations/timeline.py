@@ -25,7 +25,7 @@ _PAGE: Final = 100  # jobs
 
 Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]
 
-_BY_THE_PLATFORM: Final = (OutcomeClass.INTERRUPTED, OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED)
+_BY_THE_PLATFORM: Final = tuple(each for each in OutcomeClass if each.is_by_the_platform)
 
 
 class SegmentKind(StrEnum):
