@@ -183,30 +183,23 @@ def _notes(seen: "Look") -> Iterator[str]:
 
 def _history(out: Output, target: "Target", work: "Work") -> None:
     from longhaul.cli.display.attempt import COLUMNS, row_of
-    from longhaul.cli.display.job import asked_for, ended_before
-    from longhaul.operations.find import asked_of
+    from longhaul.cli.display.job import ended_before
     from longhaul.operations.look import status_of
     from longhaul.operations.timeline import lanes_of
     from longhaul.operations.view import attempt_record
 
     row, now = work.found, target.parts.clock.now()
-    (lane,) = lanes_of(target, [row])
-    job, asked = status_of(target, row), asked_of(row, target.parts.requests)
+    (lane,), job = lanes_of(target, [row]), status_of(target, row)
     if out.as_json:
         for each in lane.attempts:
-            record = attempt_record(each, target.parts.executions, now)
-            # The request that is kept is of the last run.
-            out.record(record | {"request": asked if each.run == row.run else None})
+            out.record(attempt_record(each, target.parts.executions, now))
     else:
-        for name, value in asked_for(job, asked, now):
-            if value:
-                out.note(f"{name}: {value}")
         out.table(COLUMNS, [row_of(each, now) for each in lane.attempts])
     if not lane.attempts:
         ended = f"{ended_before(job)} before it began: it had no attempt"
         out.note("it has not begun" if job.was_accepted else ended)
-    else:
-        if earlier := lane.attempts[0].attempt.number - 1:
-            out.note(f"{earlier} earlier attempts are not remembered")
-        waited, ran = lane.waited_s(now), lane.ran_s(now)
-        out.note(f"{job.job_id}: {job.state}; waited {waited:.0f} s and ran {ran:.0f} s in all")
+        return
+    if earlier := lane.attempts[0].attempt.number - 1:
+        out.note(f"{earlier} earlier attempts are not remembered")
+    waited, ran = lane.waited_s(now), lane.ran_s(now)
+    out.note(f"{job.job_id}: {job.state}; waited {waited:.0f} s and ran {ran:.0f} s in all")

@@ -1,9 +1,8 @@
 """The pages, as a WSGI application: which address shows what."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 from werkzeug.datastructures import MultiDict
@@ -17,7 +16,7 @@ from longhaul.cli.page.filters import Filter, read_filter
 from longhaul.cli.page.guard import Guard, refused, secured
 from longhaul.cli.page.job import LINES, JobReader
 from longhaul.cli.page.latest import Seen, Views
-from longhaul.cli.page.listing import MAX_JOBS, WINDOWS, BoardReader, Listing, listing
+from longhaul.cli.page.listing import MAX_JOBS, WINDOWS, BoardReader, listing
 from longhaul.cli.page.lists import schedule_list, table_list
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
 from longhaul.cli.sentences import AWS_OR_OURS, OURS, sentence
@@ -45,7 +44,7 @@ LISTS = {"schedules": schedule_list, "tables": table_list}
 """What is listed, by its path."""
 
 _MAX_BODY = 262_144  # the keys of as many jobs
-_NOTICES = 50  # results of the latest actions
+_MAX_SAID = 2_000  # characters of what has happened
 _MAX_FIND = 128  # characters that are looked for in a log
 _DEFAULT_WINDOW = "6h"
 _OF_STAGES = ("pause", "resume")
@@ -75,8 +74,6 @@ class Page:
         self._addresses = Addresses(guard.root)
         self._templates = environment(self._addresses)
         self._static = static_files()
-        self._notices: OrderedDict[str, Notice] = OrderedDict()
-        self._numbers = count(1)
         self._board_readers = {
             name: BoardReader(target, window) for name, window in WINDOWS.items()
         }
@@ -114,7 +111,7 @@ class Page:
             return refused(why, self._rendered("refused.html", what, request))
         return shown
 
-    def _listing(self, window: str, wanted: Filter, page: int) -> Seen[Listing]:
+    def _listing(self, window: str, wanted: Filter, page: int) -> Seen[Mapping[str, Any]]:
         """A page of what is seen through the window and the filter."""
         read = self._board_readers[window].read
         return self._views.get(
@@ -128,9 +125,11 @@ class Page:
         seen = self._listing(window, wanted, page)
         return self._html("runs.html", request, self._listed(seen, window, wanted))
 
-    def _listed(self, seen: Seen[Listing], window: str, wanted: Filter) -> Mapping[str, Any]:
+    def _listed(
+        self, seen: Seen[Mapping[str, Any]], window: str, wanted: Filter
+    ) -> Mapping[str, Any]:
         acts: dict[str, list[str]] = {}
-        for row in seen.value.board.choose(wanted.wanted) if wanted and seen.value else ():
+        for row in seen.value["board"].choose(wanted.wanted) if wanted and seen.value else ():
             what = possible(row)
             # Of what was sent again the row does not say so.
             if what and (row.key, row.run) not in self._actions.sent:
@@ -228,15 +227,13 @@ class Page:
     def _do(self, request: Request, what: str) -> Response:
         """Act, and show the result on the next page."""
         _, about = self._about(what, request.form)
-        number = str(next(self._numbers))
         try:
-            self._notices[number] = self._acts[what](about)
+            notice = self._acts[what](about)
         except AWS_OR_OURS as error:
-            self._notices[number] = Notice(sentence(error), good=False)
-        while len(self._notices) > _NOTICES:
-            self._notices.popitem(last=False)
+            notice = Notice(sentence(error), good=False)
         self._views.outdate()
-        return redirect(self._back(request.form, did=number), 303)
+        told = {"said": notice.text[:_MAX_SAID], "good": "1" if notice.good else ""}
+        return redirect(self._back(request.form, **told), 303)
 
     def _back(self, given: MultiDict[str, str], **query: str) -> str:
         """Where the question was asked: on the page of a job, or on the list with its filter."""
@@ -291,7 +288,8 @@ class Page:
         common = {
             "where": str(self._target),
             "stages_known": [each.name for each in self._target.settings.stages],
-            "notice": self._notices.get(request.args.get("did", "")) if request else None,
+            # As it stands in the address, which has the secret as any other.
+            "notice": request.args if request and "said" in request.args else None,
         }
         return self._templates.get_template(template).render(**common, **values)
 

@@ -1,8 +1,7 @@
 """The first page: the stages, and the runs and jobs that a filter lets through."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from math import ceil
 from typing import Any, Final
@@ -12,7 +11,6 @@ from longhaul.cli.target import Target
 from longhaul.operations.look import Look, Wanted, look, status_of
 from longhaul.operations.runs import Run, run_of, runs
 from longhaul.operations.timeline import Lane, lanes_of, together
-from longhaul.operations.view import JobStatus
 
 WINDOWS: Final[Mapping[str, timedelta]] = {
     "1h": timedelta(hours=1),
@@ -45,50 +43,15 @@ class BoardReader:
         return self._seen
 
 
-@dataclass(frozen=True)
-class Listing:
-    """Page `page` of `pages`, from 1.
-
-    Attributes:
-        board: What it is a part of.
-        page: Its number.
-        pages: How many there are; the last ones may have no runs.
-        runs: Its runs.
-        all_runs: How many runs there are on all pages.
-        jobs: The rows of its jobs, of which the first is number `first` of all, and how they stand.
-        all_jobs: How many jobs there are on all pages.
-        first: See `jobs`.
-        dead: The keys of the roots of whose runs a job is dead.
-        lanes: The timeline of its runs.
-    """
-
-    board: Look
-    page: int
-    pages: int
-    runs: Sequence[Run]
-    all_runs: int
-    jobs: Sequence[tuple[Any, JobStatus]]
-    all_jobs: int
-    first: int
-    dead: Collection[str]
-    lanes: Sequence[Lane]
-
-    @property
-    def said(self) -> str:
-        """The board as a sentence."""
-        states = Counter(row.state.value for row in self.board.open)
-        queued = sum(each.queued for each in self.board.stages)
-        dead = sum(each.of_the_dead for each in self.board.stages)
-        return (
-            f"{states['RUNNING']} running, {states['RELEASED']} between attempts, "
-            f"about {queued} queued, {dead} dead letters"
-        )
-
-
 def listing(
     target: Target, board: Look, wanted: Filter, page: int, per_page: int = PER_PAGE
-) -> Listing:
-    """One page of one filter. Calls AWS for the attempts of jobs that were tried again."""
+) -> Mapping[str, Any]:
+    """One page of one filter. Calls AWS for the attempts of jobs that were tried again.
+
+    Returns what the template shows: `page` of `pages`, from 1, of which the last ones may have no
+    `runs`; the rows of its `jobs`, of which the first is number `first` of all, with how they
+    stand; in `dead` the keys of the roots of whose runs a job is dead; and the `lanes` of its runs.
+    """
     rows = board.choose(wanted.wanted)
     chosen = {run_of(row) for row in rows}
     stages = [each.stage.name for each in board.stages]
@@ -96,18 +59,30 @@ def listing(
     pages = max(1, ceil(len(rows) / per_page))
     page = min(page, pages)
     first = (page - 1) * per_page
-    shown = found[first : first + per_page]
-    return Listing(
-        board=board,
-        page=page,
-        pages=pages,
-        runs=shown,
-        all_runs=len(found),
-        jobs=[(row, status_of(target, row, board.uses)) for row in rows[first : first + per_page]],
-        all_jobs=len(rows),
-        first=first + 1,
-        dead={row.root for row in board.jobs if row.state == "DEAD"},
-        lanes=list(_lanes(target, shown)),
+    shown, jobs = found[first : first + per_page], rows[first : first + per_page]
+    return {
+        "board": board,
+        "said": _said(board),
+        "page": page,
+        "pages": pages,
+        "runs": shown,
+        "all_runs": len(found),
+        "jobs": [(row, status_of(target, row, board.uses)) for row in jobs],
+        "all_jobs": len(rows),
+        "first": first + 1,
+        "dead": {row.root for row in board.jobs if row.state == "DEAD"},
+        "lanes": list(_lanes(target, shown)),
+    }
+
+
+def _said(board: Look) -> str:
+    """The board as a sentence."""
+    states = Counter(row.state.value for row in board.open)
+    queued = sum(each.queued for each in board.stages)
+    dead = sum(each.of_the_dead for each in board.stages)
+    return (
+        f"{states['RUNNING']} running, {states['RELEASED']} between attempts, "
+        f"about {queued} queued, {dead} dead letters"
     )
 
 
