@@ -80,6 +80,6 @@ def test_every_invariant_holds_in_drawn_worlds_with_a_backfill() -> None:
 
 @pytest.mark.slow
 def test_every_invariant_holds_in_more_drawn_worlds_with_a_backfill() -> None:
-    plans = drawn(range(95_001_000, 95_001_400))
-    assert len(plans) > 100
+    plans = drawn(range(95_001_000, 95_001_120))
+    assert len(plans) > 30
     assert all_hold(plans) == len(plans)
