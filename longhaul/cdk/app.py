@@ -121,12 +121,9 @@ def main() -> int:
             outdir=os.environ.get("CDK_OUTDIR", str(Path("cdk.out").absolute())),
             project=load_project(Path(folder), env) if folder else None,
         )
-    except SettingsError as error:
+    except (SettingsError, LayerError) as error:
         sys.stderr.write(f"{error}\n")
-        return 2
-    except LayerError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
+        return 2 if isinstance(error, SettingsError) else 1
     app.synth()
     return 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
-from aws_cdk import CfnOutput, Duration, Names, Stack, Token
+from aws_cdk import ArnFormat, CfnOutput, Duration, Names, Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_ec2 as ec2
@@ -20,7 +20,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from longhaul.cdk import deployed, grants, metrics, notify_targets, roles
+from longhaul.cdk import grants, metrics, notify_targets, roles
 from longhaul.cdk.alarms import Alarms
 from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.functions import PythonFunction, SharedCode
@@ -35,6 +35,7 @@ from longhaul.cdk.table_databases import TableDatabases
 from longhaul.cdk.workflow import Workflow
 from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
+from longhaul.config.known import Made, environment
 from longhaul.config.project import Project, bare, load_project
 from longhaul.config.rights import DATA_BUCKET, absolute, access_of, bucket_in
 from longhaul.config.settings import Settings
@@ -42,6 +43,7 @@ from longhaul.config.sources import sources
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
 from longhaul.config.version import version
 from longhaul.core.lease import JOINED_PREFIX, REQUESTS_PREFIX, stage_folders
+from longhaul.core.settings import EmrApplication
 from longhaul.engines.aws_lambda.construct import LambdaJobs
 from longhaul.engines.emr_serverless.construct import EmrServerless
 from longhaul.engines.fargate.construct import SparkRuntime
@@ -194,14 +196,14 @@ class Longhaul(Construct):
         That is to read and end them all: a program that only sends needs `grant_submit`.
         """
         settings, table, queues = self._settings, self._leases.table, list(self._queues.values())
-        outputs = [grants.Place(self._bucket(name)) for name in ("", *settings.output_buckets)]
+        outputs = [DATA_BUCKET, *(f"s3://{each}/" for each in settings.output_buckets)]
         grants.find_stack(role, Stack.of(self))
         grants.hold_leases(role, table)
         grants.find_open_leases(role, table)
         grants.count_messages(role, queues)
         grants.finish_messages(role, queues)
         self._grant_notices(role)
-        grants.read_objects(role, outputs)
+        grants.read_objects(role, self._data, outputs)
         grants.use_keys(role, read=self._keys(settings.output_buckets), write=())
 
     def metric(
@@ -228,19 +230,23 @@ class Longhaul(Construct):
 
     def add_outputs(self) -> None:
         """Add the outputs by which `longhaul --stack …` finds a deployment: once in a stack."""
-        stack = Stack.of(self)
         # The first stage's outputs have no prefix.
         prefixes = ["", *(pascal(name) for name in list(self._queues)[1:])]
+        outputs = {}
         for prefix, queues in zip(prefixes, self._queues.values(), strict=True):
-            CfnOutput(stack, f"{prefix or 'Jobs'}QueueUrl", value=queues.jobs.queue_url)
-            CfnOutput(stack, f"{prefix}DeadLetterQueueUrl", value=queues.dead_letters.queue_url)
-        CfnOutput(stack, "LeasesTableName", value=self._leases.table.table_name)
-        CfnOutput(stack, "StateMachineArn", value=self._workflow.machine.state_machine_arn)
-        CfnOutput(stack, "DataBucketName", value=self._data.bucket_name)
-        CfnOutput(stack, "LonghaulVersion", value=version())
-        CfnOutput(stack, "AlarmsTopicArn", value=self._alarms.topic.topic_arn)
+            outputs[f"{prefix or 'Jobs'}QueueUrl"] = queues.jobs.queue_url
+            outputs[f"{prefix}DeadLetterQueueUrl"] = queues.dead_letters.queue_url
+        outputs |= {
+            "LeasesTableName": self._leases.table.table_name,
+            "StateMachineArn": self._workflow.machine.state_machine_arn,
+            "DataBucketName": self._data.bucket_name,
+            "LonghaulVersion": version(),
+            "AlarmsTopicArn": self._alarms.topic.topic_arn,
+        }
         for prefix, role in zip(prefixes, self._scheduling.roles.values(), strict=True):
-            CfnOutput(stack, f"{prefix}SchedulerRoleArn", value=role.role_arn)
+            outputs[f"{prefix}SchedulerRoleArn"] = role.role_arn
+        for name, value in outputs.items():
+            CfnOutput(Stack.of(self), name, value=value)
 
     def _checked(self, settings: Settings | Mapping[str, Any], project: Project | None) -> Settings:
         """The project's settings, overridden by these, and by what the stack says."""
@@ -248,8 +254,8 @@ class Longhaul(Construct):
             # What is not set keeps the project's value, or the default of a later version.
             settings = settings.model_dump(mode="json", exclude_unset=True)
         stack = Stack.of(self)
-        env = {"account": stack.account, "region": stack.region}
-        known = {name: value for name, value in env.items() if not Token.is_unresolved(value)}
+        env = (("account", stack.account), ("region", stack.region))
+        known = {name: value for name, value in env if not Token.is_unresolved(value)}
         name = Names.unique_resource_name(self, max_length=LONGEST_NAME, separator="-")
         of = project or bare()
         usual = {"stack_name": of.settings.get("stack_name", name)}
@@ -285,7 +291,6 @@ class Longhaul(Construct):
         }
         self._leases = Leases(self, "Leases")
         self._data = DataBucket(self, "Data", settings=settings)
-        self._buckets: dict[str, s3.IBucket] = {"": self._data}
         self._databases = TableDatabases(self, "Tables", settings=settings, data=self._data)
         network = Network(self, "Network", settings=settings, vpc=vpc, vpc_subnets=vpc_subnets)
         self._spark = SparkRuntime(
@@ -309,7 +314,7 @@ class Longhaul(Construct):
                 log_group=self._spark.log_group,
             )
             self._engines.append(jobs)
-        emr = None
+        emr_application = None
         if settings.emr_serverless is not None:
             emr = EmrServerless(
                 self,
@@ -322,15 +327,29 @@ class Longhaul(Construct):
                 log_group=self._spark.log_group,
             )
             self._engines.append(emr)
-        self._runtime_settings = deployed.runtime_settings(
-            settings=settings,
-            jobs=(project or bare()).job_names,
-            queues=self._queues,
-            leases=self._leases,
-            data=self._data,
-            spark=self._spark,
-            emr=emr,
+            emr_application = EmrApplication(
+                application_arn=emr.application.attr_arn, work_area=emr.work_area
+            )
+        made = Made(
+            data_bucket=self._data.bucket_name,
+            leases_table=self._leases.table.table_name,
+            # By name: the machine itself names functions that need these settings.
+            state_machine_arn=Stack.of(self).format_arn(
+                service="states",
+                resource="stateMachine",
+                resource_name=name,
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            ),
+            cluster_arn=self._spark.cluster.attr_arn,
+            job_log_group=self._spark.log_group.log_group_name,
+            queue_urls={
+                name: (each.jobs.queue_url, each.dead_letters.queue_url)
+                for name, each in self._queues.items()
+            },
+            public_ip=network.assign_public_ip,
+            emr_serverless=emr_application,
         )
+        self._runtime_settings = environment(settings, (project or bare()).job_names, made)
         for engine in self._engines:
             engine.configure(self._runtime_settings)
         heartbeat = self._function(
@@ -422,9 +441,8 @@ class Longhaul(Construct):
     ) -> None:
         queues = list(self._queues.values())
         table = self._leases.table
-        machine = self._workflow.machine
         settings = self._settings
-        outputs = [grants.Place(self._bucket(name)) for name in ("", *settings.output_buckets)]
+        outputs = [DATA_BUCKET, *(f"s3://{each}/" for each in settings.output_buckets)]
         code = absolute(settings.job_prefixes, self._data.bucket_name)
         # What a job is asked to do: functions write it, and a lifecycle rule deletes it.
         asked = absolute((REQUESTS_PREFIX, JOINED_PREFIX), self._data.bucket_name)
@@ -438,7 +456,7 @@ class Longhaul(Construct):
             grants.hold_leases(role, table)
             grants.finish_messages(role, queues)
             self._grant_notices(role)
-            grants.write_objects(role, outputs, never=code, kept=asked)
+            grants.write_objects(role, self._data, outputs, never=code, kept=asked)
             grants.use_keys(role, read=(), write=self._keys(settings.output_buckets))
             self._databases.open_to(role, function.node.id)
             for engine in self._engines:
@@ -446,8 +464,7 @@ class Longhaul(Construct):
 
         grants.receive_jobs(dispatcher.execution_role, queues)
         for function in (dispatcher, sweeper):
-            grants.start_executions(function.execution_role, machine)
-            grants.describe_executions(function.execution_role, machine)
+            grants.run_executions(function.execution_role, self._workflow.machine)
             grants.find_open_leases(function.execution_role, table)
         grants.count_messages(sweeper.execution_role, queues)
         for engine in self._engines:
@@ -469,22 +486,23 @@ class Longhaul(Construct):
             return
         settings, access = self._settings, access_of(stage, self._settings)
         others = [each.name for each in settings.stages if each is not stage]
-        reads = [self._place(prefix) for prefix in access.reads_only()]
-        writes = [self._place(prefix) for prefix in access.writes]
+        reads, writes = [*access.reads_only()], [*access.writes]
         if DATA_BUCKET not in access.writes:
-            writes.append(grants.Place(self._data, stage_folders(stage.name)))
+            writes.append(stage_folders(stage.name))
         if DATA_BUCKET not in (*access.reads, *access.writes):
-            reads += [grants.Place(self._data, each) for each in (REQUESTS_PREFIX, JOINED_PREFIX)]
-        read_keys = settings.keys_of(map(bucket_in, (*access.reads, *access.code)))
-        write_keys = self._keys(map(bucket_in, access.writes))
+            reads += [REQUESTS_PREFIX, JOINED_PREFIX]
         for engine in self._engines:
             role = engine.job_roles[stage.name]
             grants.report_to_leases(role, self._leases.table, stage.name)
-            grants.read_objects(role, reads)
-            grants.write_objects(role, writes, never=never)
+            grants.read_objects(role, self._data, reads)
+            grants.write_objects(role, self._data, writes, never=never)
             grants.keep_apart(role, self._data, others)
-            grants.use_keys(role, read=read_keys, write=write_keys)
-            grants.read_code(role, absolute(access.code, self._data.bucket_name))
+            grants.use_keys(
+                role,
+                read=settings.keys_of(map(bucket_in, (*access.reads, *access.code))),
+                write=self._keys(map(bucket_in, access.writes)),
+            )
+            grants.read_code(role, self._data, absolute(access.code, self._data.bucket_name))
             grants.read_secrets(role, stage.advanced.secrets.values())
             if engine.meaning.has_tables:
                 who = roles.stage_id(stage.name, pascal(engine.meaning.name))
@@ -506,21 +524,6 @@ class Longhaul(Construct):
                 acknowledge_wildcards(
                     policy, each.Resource, "The settings of the stage ask for it."
                 )
-
-    def _place(self, prefix: str) -> grants.Place:
-        """Where a prefix of the settings is."""
-        name = bucket_in(prefix)
-        return grants.Place(
-            self._bucket(name), prefix.removeprefix(f"s3://{name}/") if name else prefix
-        )
-
-    def _bucket(self, name: str) -> s3.IBucket:
-        """The bucket of that name; the data bucket without one."""
-        if name not in self._buckets:
-            # Counted, because a name may be a token, which no id can have.
-            id_ = f"Bucket{len(self._buckets)}"
-            self._buckets[name] = s3.Bucket.from_bucket_name(self, id_, name)
-        return self._buckets[name]
 
     def _keys(self, buckets: Iterable[str]) -> Sequence[str]:
         """The keys with which the data bucket and these are encrypted."""

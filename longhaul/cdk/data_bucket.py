@@ -16,11 +16,7 @@ WORK_PREFIX: Final = f"{INTERNAL_PREFIX}work/"
 
 class DataBucket(s3.Bucket):
     def __init__(self, scope: Construct, id_: str, *, settings: Settings) -> None:
-        key, logs, versions_days = (
-            settings.kms_key,
-            settings.access_log_bucket,
-            settings.versions_days,
-        )
+        key, logs = settings.kms_key, settings.access_log_bucket
         super().__init__(
             scope,
             id_,
@@ -37,7 +33,7 @@ class DataBucket(s3.Bucket):
             # Each attempt writes its own names, so only `_SUCCESS` is overwritten. The files that a
             # newer output replaces are deleted: their versions must end, or they are paid for
             # without end. Reads and conditional writes see the newest version alone.
-            versioned=versions_days is not None,
+            versioned=settings.versions_days is not None,
             # An attempt's uploads stay pending until its commit. Settle aborts those of a killed
             # attempt; this rule ends what settle and the sweeper missed. It must be longer than any
             # job (7 days) with its retries: a commit needs its uploads until they are completed.
@@ -50,7 +46,7 @@ class DataBucket(s3.Bucket):
                 s3.LifecycleRule(
                     id="OldRequests", prefix=INTERNAL_PREFIX, expiration=Duration.days(365)
                 ),
-                *([_old_versions(versions_days)] if versions_days else []),
+                *([_old_versions(settings.versions_days)] if settings.versions_days else []),
             ],
             # Not RETAIN: a first deployment that fails would leave the bucket behind.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,

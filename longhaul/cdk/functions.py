@@ -54,10 +54,8 @@ def named_for_sam(function: lambda_.Function) -> lambda_.CfnFunction:
     sam reads a name out of a path only where that has at most three parts.
     """
     resource = function.node.default_child
-    if not isinstance(resource, lambda_.CfnFunction):
-        raise TypeError("the CDK's function has no CloudFormation resource")
-    stack = Stack.of(function)
-    below = function.node.scopes[len(stack.node.scopes) :]
+    assert isinstance(resource, lambda_.CfnFunction)  # noqa: S101 - for mypy
+    below = function.node.scopes[len(Stack.of(function).node.scopes) :]
     names = [scope.node.id for scope in below if scope.node.id != "Default"]
     resource.add_metadata("SamResourceId", "".join(names))
     return resource
@@ -72,13 +70,15 @@ class SharedCode(Construct):
             str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
         if Stack.of(self).bundling_required:
-            packages = layer.build(repository, settings.architecture)
+            packages = lambda_.Code.from_asset(str(layer.build(repository, settings.architecture)))
         else:
-            packages = layer.not_built(repository)
+            packages = lambda_.Code.from_asset(
+                str(repository / "functions"), exclude=["*", "!requirements.lock"]
+            )
         self.layer = lambda_.LayerVersion(
             self,
             "Packages",
-            code=lambda_.Code.from_asset(str(packages)),
+            code=packages,
             compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
             compatible_architectures=[ARCHITECTURE[settings.architecture]],
             description="What functions/requirements.lock pins",

@@ -1,7 +1,6 @@
 """Rights by what they are for. The stack says which part gets which."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,10 +13,14 @@ from constructs import IConstruct
 
 from longhaul.cdk.nag import acknowledge_wildcards
 from longhaul.cdk.queues import StageQueues
+from longhaul.config.rights import bucket_in
 from longhaul.core.lease import stage_folders
 from longhaul.core.places import TABLES_PREFIX
 from longhaul.core.secret_refs import SecretRef
 from longhaul.core.store.table import NAMED_BY_TASKS, OPEN
+
+Table = tuple[str, str]
+"""A database, and the name of a table in it, or `*` for all."""
 
 # Why some resources need a wildcard.
 WHY_ANY_KEY: Final = "Keys are the producers' to choose; whole buckets are what the settings open."
@@ -171,22 +174,39 @@ def notify(role: iam.IRole, targets: Iterable[str]) -> None:
             allow(role, f"Notify{service.capitalize()}", [action], named)
 
 
-@dataclass(frozen=True)
-class Place:
-    """What is below a prefix of a bucket; the empty one is the whole bucket."""
+def _objects(data: s3.IBucket, prefix: str) -> str:
+    """The ARN pattern of what is below a prefix of the settings, which may end with a wildcard.
 
-    bucket: s3.IBucket
-    prefix: str = ""
+    Without a bucket it is one of the data bucket; the empty one is all of it.
+    """
+    return f"{_arn_of(data, prefix.removesuffix('*'))}*"
 
-    @property
-    def objects(self) -> str:
-        """The ARN pattern of what is there; a prefix may end with a wildcard of its own."""
-        return self.bucket.arn_for_objects(f"{self.prefix.removesuffix('*')}*")
+
+def _arn_of(data: s3.IBucket, prefix: str) -> str:
+    if not bucket_in(prefix):
+        return data.arn_for_objects(prefix)
+    return f"arn:{Stack.of(data).partition}:s3:::{prefix.removeprefix('s3://')}"
+
+
+def _buckets_of(data: s3.IBucket, prefixes: Iterable[str]) -> list[str]:
+    names = dict.fromkeys(map(bucket_in, prefixes))
+    return [_arn_of(data, f"s3://{name}") if name else data.bucket_arn for name in names]
+
+
+def _deny(role: iam.IRole, sid: str, actions: Sequence[str], resources: Sequence[str]) -> None:
+    """Add one statement that denies, if it denies anything."""
+    if resources:
+        role.add_to_principal_policy(
+            iam.PolicyStatement(
+                sid=sid, effect=iam.Effect.DENY, actions=list(actions), resources=list(resources)
+            )
+        )
 
 
 def write_objects(
     role: iam.IRole,
-    places: Iterable[Place],
+    data: s3.IBucket,
+    prefixes: Sequence[str],
     *,
     never: Sequence[str],
     kept: Sequence[str] = (),
@@ -197,12 +217,12 @@ def write_objects(
 
     Args:
         role: gets the rights.
-        places: where, apart from
+        data: the data bucket, to which prefixes without a bucket belong.
+        prefixes: where, apart from
         never: prefixes `s3://bucket/…/` below which the role may not write: what would be written
             there could be run, or taken for somebody's request.
         kept: prefixes below which it may not delete: a job's code says what a function deletes.
     """
-    places = list(places)
     writes = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
     # Also of a version by its id, of ACLs and tags, which other statements may allow.
     changes = ["s3:PutObject*", "s3:DeleteObject*", "s3:AbortMultipartUpload"]
@@ -210,29 +230,12 @@ def write_objects(
         role,
         "WriteObjects",
         ["s3:GetObject", *writes],
-        [place.objects for place in places],
+        [_objects(data, each) for each in prefixes],
         wildcards=WHY_ANY_KEY,
     )
-    allow(role, "ListOutputs", ["s3:ListBucket"], _buckets_of(places))
-    for sid, actions, prefixes in (
-        ("NeverWrite", changes, never),
-        ("NeverDelete", ["s3:DeleteObject*"], kept),
-    ):
-        if prefixes:
-            resources = [_objects_below(role, prefix) for prefix in prefixes]
-            role.add_to_principal_policy(
-                iam.PolicyStatement(
-                    sid=sid, effect=iam.Effect.DENY, actions=actions, resources=resources
-                )
-            )
-
-
-def _objects_below(role: iam.IRole, prefix: str) -> str:
-    return f"{_object_at(role, prefix)}*"
-
-
-def _object_at(role: iam.IRole, place: str) -> str:
-    return f"arn:{Stack.of(role).partition}:s3:::{place.removeprefix('s3://')}"
+    allow(role, "ListOutputs", ["s3:ListBucket"], _buckets_of(data, prefixes))
+    _deny(role, "NeverWrite", changes, [_objects(data, each) for each in never])
+    _deny(role, "NeverDelete", ["s3:DeleteObject*"], [_objects(data, each) for each in kept])
 
 
 def keep_apart(role: iam.IRole, data: s3.IBucket, stages: Iterable[str]) -> None:
@@ -240,36 +243,20 @@ def keep_apart(role: iam.IRole, data: s3.IBucket, stages: Iterable[str]) -> None
 
     A `Deny`, because whole buckets are what the settings open, and so are the statements of users.
     """
-    if folders := [data.arn_for_objects(stage_folders(stage)) for stage in stages]:
-        role.add_to_principal_policy(
-            iam.PolicyStatement(
-                sid="NotOfOtherStages",
-                effect=iam.Effect.DENY,
-                # All: a version is read with `GetObjectVersion` alone, in each bucket.
-                actions=["s3:*"],
-                resources=folders,
-            )
-        )
+    folders = [_objects(data, stage_folders(stage)) for stage in stages]
+    # All: a version is read with `GetObjectVersion` alone, in each bucket.
+    _deny(role, "NotOfOtherStages", ["s3:*"], folders)
 
 
-def read_objects(role: iam.IRole, places: Iterable[Place]) -> None:
+def read_objects(role: iam.IRole, data: s3.IBucket, prefixes: Sequence[str]) -> None:
     """Stage inputs. Names of objects are listed in the whole bucket.
 
     With `s3:prefix` as a condition, S3 returns 403 instead of 404 for a missing file.
     """
-    if places := list(places):
-        allow(
-            role,
-            "ReadObjects",
-            ["s3:GetObject"],
-            [place.objects for place in places],
-            wildcards=WHY_ANY_KEY,
-        )
-        allow(role, "ListInputs", ["s3:ListBucket"], _buckets_of(places))
-
-
-def _buckets_of(places: Iterable[Place]) -> list[str]:
-    return list(dict.fromkeys(place.bucket.bucket_arn for place in places))
+    if prefixes:
+        objects = [_objects(data, each) for each in prefixes]
+        allow(role, "ReadObjects", ["s3:GetObject"], objects, wildcards=WHY_ANY_KEY)
+        allow(role, "ListInputs", ["s3:ListBucket"], _buckets_of(data, prefixes))
 
 
 def read_secrets(role: iam.IRole, secrets: Iterable[str]) -> None:
@@ -288,22 +275,12 @@ def read_secrets(role: iam.IRole, secrets: Iterable[str]) -> None:
             allow(role, sid, [action], [*arns])
 
 
-def read_code(role: iam.IRole, places: Sequence[str]) -> None:
+def read_code(role: iam.IRole, data: s3.IBucket, places: Iterable[str]) -> None:
     """Fetch the job's code that a message names: one file, or one below a prefix."""
-    if places:
-        allow(
-            role,
-            "ReadCode",
-            ["s3:GetObject"],
-            [
-                _objects_below(role, place) if place.endswith("/") else _object_at(role, place)
-                for place in places
-            ],
-            wildcards=(
-                "Names of jobs are their authors' to choose; "
-                "the prefixes are what the settings open."
-            ),
-        )
+    arns = [f"{_arn_of(data, each)}{'*' if each.endswith('/') else ''}" for each in places]
+    if arns:
+        why = "Names of jobs are their authors' to choose; the prefixes are what the settings open."
+        allow(role, "ReadCode", ["s3:GetObject"], arns, wildcards=why)
 
 
 def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> None:
@@ -340,29 +317,17 @@ def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> N
             )
 
 
-def write_tables(role: iam.IRole, tables: Sequence[tuple[str, str]]) -> None:
-    """Read, make and change these tables, each by its database and its name, or `*` for all."""
-    if tables:
-        allow(
-            role,
-            "WriteTables",
-            # pyiceberg asks for the database at each commit.
-            ["glue:GetDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"],
-            _arns_of_tables(role, tables),
-            wildcards=_WHY_ANY_TABLE,
-        )
-
-
-def read_tables(role: iam.IRole, tables: Sequence[tuple[str, str]]) -> None:
-    """Read these tables, as `write_tables` has them."""
-    if tables:
-        allow(
-            role,
-            "ReadTables",
-            ["glue:GetTable"],
-            _arns_of_tables(role, tables),
-            wildcards=_WHY_ANY_TABLE,
-        )
+def use_tables(role: iam.IRole, *, write: Sequence[Table], read: Sequence[Table]) -> None:
+    """Read, make and change tables; only read others."""
+    # pyiceberg asks for the database at each commit.
+    writing = ["glue:GetDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"]
+    for sid, actions, tables in (
+        ("WriteTables", writing, write),
+        ("ReadTables", ["glue:GetTable"], read),
+    ):
+        if tables:
+            arns = _arns_of_tables(role, tables)
+            allow(role, sid, actions, arns, wildcards=_WHY_ANY_TABLE)
 
 
 def use_catalog_key(role: iam.IRole, key: str) -> None:
@@ -381,7 +346,7 @@ def use_catalog_key(role: iam.IRole, key: str) -> None:
     )
 
 
-def _arns_of_tables(scope: IConstruct, tables: Sequence[tuple[str, str]]) -> list[str]:
+def _arns_of_tables(scope: IConstruct, tables: Sequence[Table]) -> list[str]:
     """A right to a table is also one to its database and the catalog.
 
     https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
@@ -448,17 +413,9 @@ def stop_tasks(role: iam.IRole, tasks: str) -> None:
 
 def find_tasks(role: iam.IRole, cluster_arn: str) -> None:
     """List the tasks that run; who stops them may read which attempt each belongs to."""
-    role.add_to_principal_policy(
-        iam.PolicyStatement(
-            sid="ListTasks",
-            actions=["ecs:ListTasks"],
-            resources=["*"],
-            conditions={"ArnEquals": {"ecs:cluster": cluster_arn}},
-        )
-    )
-    acknowledge_wildcards(
-        role, ["*"], "ecs:ListTasks knows no resource; the condition names our cluster."
-    )
+    ours = {"ArnEquals": {"ecs:cluster": cluster_arn}}
+    why = "ecs:ListTasks knows no resource; the condition names our cluster."
+    allow(role, "ListTasks", ["ecs:ListTasks"], ["*"], conditions=ours, wildcards=why)
 
 
 def cancel_job_runs(role: iam.IRole, application_arn: str, job_runs: str) -> None:
@@ -473,23 +430,14 @@ def cancel_job_runs(role: iam.IRole, application_arn: str, job_runs: str) -> Non
     )
 
 
-def start_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
-    """Start an attempt, or start it again to see whether it still runs."""
-    allow(role, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])
-
-
-def describe_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
-    """See whether an attempt has ended."""
+def run_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
+    """Start an attempt, or start it again to see whether it still runs, and see how it ended."""
     executions = Stack.of(machine).format_arn(
         service="states",
         resource="execution",
         resource_name=f"{machine.state_machine_name}:*",
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    allow(
-        role,
-        "DescribeExecutions",
-        ["states:DescribeExecution"],
-        [executions],
-        wildcards="Executions are named at claim; the machine is ours alone.",
-    )
+    why = "Executions are named at claim; the machine is ours alone."
+    allow(role, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])
+    allow(role, "DescribeExecutions", ["states:DescribeExecution"], [executions], wildcards=why)

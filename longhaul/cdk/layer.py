@@ -84,17 +84,6 @@ def archive(repository: Path, architecture: Architecture) -> Path:
     return cached(_cache(repository), f"{name(repository, architecture)}.zip", make)
 
 
-def not_built(repository: Path) -> Path:
-    """A folder with the lock file alone."""
-
-    def make(folder: Path) -> None:
-        folder.mkdir()
-        shutil.copy(lock(repository), folder)
-
-    content = hashlib.sha256(lock(repository).read_bytes()).hexdigest()[:16]
-    return cached(_cache(repository), f"{content}-not-built", make)
-
-
 def name(repository: Path, architecture: Architecture) -> str:
     """The layer's name in the cache: a hash of what it depends on."""
     identity = "\n".join(

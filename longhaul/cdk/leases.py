@@ -34,14 +34,12 @@ class Leases(Construct):
             self.table.add_global_secondary_index(
                 index_name=index.name,
                 partition_key=_string(index.name),
-                sort_key=_number(index.sort_key) if index.sort_key else None,
+                sort_key=dynamodb.Attribute(name=index.sort_key, type=dynamodb.AttributeType.NUMBER)
+                if index.sort_key
+                else None,
                 projection_type=dynamodb.ProjectionType.KEYS_ONLY,
             )
 
 
 def _string(name: str) -> dynamodb.Attribute:
     return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
-
-
-def _number(name: str) -> dynamodb.Attribute:
-    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.NUMBER)

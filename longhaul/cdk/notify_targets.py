@@ -1,6 +1,7 @@
 """Queues, topics and event buses of the same app that are told when jobs have ended."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
@@ -11,6 +12,15 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.settings import Settings
 
 NotifyTarget = sqs.IQueue | sns.ITopic | events.IEventBus
+
+
+# Of a queue, a topic and a bus: its ARN, and what lets a role tell it. jsii's interfaces cannot be
+# asked with `isinstance`.
+_OF_A_KIND: Final = {
+    "queue_arn": "grant_send_messages",
+    "topic_arn": "grant_publish",
+    "event_bus_arn": "grant_put_events_to",
+}
 
 
 def with_targets(settings: Settings, targets: Mapping[str, NotifyTarget], where: str) -> Settings:
@@ -50,16 +60,10 @@ def with_targets(settings: Settings, targets: Mapping[str, NotifyTarget], where:
 
 def grant(target: NotifyTarget, role: iam.IRole) -> None:
     """Let the role tell the target, and use its key where it has one."""
-    if hasattr(target, "grant_send_messages"):
-        target.grant_send_messages(role)
-    elif hasattr(target, "grant_publish"):
-        target.grant_publish(role)
-    else:
-        target.grant_put_events_to(role)
+    for arn, method in _OF_A_KIND.items():
+        if hasattr(target, arn):
+            getattr(target, method)(role)
 
 
 def _arn(target: NotifyTarget) -> str:
-    # jsii's interfaces cannot be asked with `isinstance`.
-    if hasattr(target, "queue_arn"):
-        return target.queue_arn
-    return target.topic_arn if hasattr(target, "topic_arn") else target.event_bus_arn
+    return next(str(getattr(target, arn)) for arn in _OF_A_KIND if hasattr(target, arn))

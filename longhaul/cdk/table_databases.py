@@ -19,12 +19,13 @@ from longhaul.core.places import TABLES_PREFIX
 _SNAPSHOT_DAYS: Final = 7
 # The files of an output belong to no snapshot until its commit, which may be repeated for days.
 _ORPHAN_DAYS: Final = 14
-# What a role needs in a database that Lake Formation governs, to read and commit to its tables.
-_IN_A_DATABASE: Final = ("CREATE_TABLE", "DESCRIBE")
-_IN_TABLES: Final = ("ALTER", "DELETE", "DESCRIBE", "INSERT", "SELECT")
-# The same to read alone.
-_READING_A_DATABASE: Final = ("DESCRIBE",)
-_READING_TABLES: Final = ("DESCRIBE", "SELECT")
+# What a role needs in a database that Lake Formation governs, and in its tables: to read and
+# commit, or to read alone.
+_COMMITTING: Final = (
+    ("CREATE_TABLE", "DESCRIBE"),
+    ("ALTER", "DELETE", "DESCRIBE", "INSERT", "SELECT"),
+)
+_READING: Final = (("DESCRIBE",), ("DESCRIBE", "SELECT"))
 
 
 class TableDatabases(Construct):
@@ -54,16 +55,13 @@ class TableDatabases(Construct):
         """
         written = list(tables_below(writes, self._names))
         read = [each for each in tables_below(reads, self._names) if each not in written]
-        grants.write_tables(role, written)
-        grants.read_tables(role, read)
+        grants.use_tables(role, write=written, read=read)
         if self._key and (written or read):
             grants.use_catalog_key(role, self._key)
         if self._is_governed:
-            self._grant(
-                role, who, _IN_A_DATABASE, _IN_TABLES, {database for database, _ in written}
-            )
-            only_read = {database for database, _ in read} - {database for database, _ in written}
-            self._grant(role, who, _READING_A_DATABASE, _READING_TABLES, only_read)
+            committed = {database for database, _ in written}
+            self._grant(role, who, *_COMMITTING, committed)
+            self._grant(role, who, *_READING, {database for database, _ in read} - committed)
 
     def _make(self, settings: Settings, data: DataBucket) -> None:
         name = database_name(settings.stack_name)
@@ -97,7 +95,7 @@ class TableDatabases(Construct):
         if self._key:
             grants.use_catalog_key(role, self._key)
         if self._is_governed:
-            self._grant(role, "Optimizer", ("DESCRIBE",), _IN_TABLES, {*self._names})
+            self._grant(role, "Optimizer", ("DESCRIBE",), _COMMITTING[1], {*self._names})
         grants.use_keys(role, read=(), write=[settings.kms_key] if settings.kms_key else [])
         for table in tables:
             for kind, configuration in _configurations(role.role_arn).items():

@@ -54,7 +54,7 @@ class Workflow(Construct):
             self,
             "Machine",
             # A fixed name makes the ARN known without the machine: functions that the machine names
-            # need it (`longhaul.cdk.deployed`).
+            # need it (`longhaul.cdk.construct`).
             state_machine_name=settings.stack_name,
             definition_body=sfn.DefinitionBody.from_string(stack.to_json_string(states)),
             role=self.role,
@@ -86,13 +86,10 @@ class Workflow(Construct):
         # The machine waits for these: they go into its role's default policy.
         for each in engines:
             each.grant_running(self.role)
-        self._grant_invoking(heartbeat, settle)
-
-    def _grant_invoking(self, *functions: PythonFunction) -> None:
         # Unqualified only: `grant_invoke` would add every version and alias.
         allow(
             self.role,
             "BeatAndSettle",
             ["lambda:InvokeFunction"],
-            [function.function_arn for function in functions],
+            [heartbeat.function_arn, settle.function_arn],
         )

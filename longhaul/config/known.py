@@ -4,14 +4,17 @@ Imports no CDK.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from longhaul.config.errors import SettingsError
+from longhaul.config.policies import TO_COME
 from longhaul.config.rights import absolute, input_prefixes
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import Settings
-from longhaul.config.stages import StageDeployment
+from longhaul.config.stages import StageDeployment, queue_prefix
 from longhaul.core.settings import (
     AdvancedStageSettings,
     EmrApplication,
@@ -32,6 +35,14 @@ _APPLICATION: Final = EmrApplication(
 )
 
 
+# Lambda allows 4 KiB for all variables of a function; Powertools' variables take the rest.
+ROOM_FOR_SETTINGS: Final = 4096 - 128
+# What CloudFormation may fill in: its names have at most 80 characters, and an ARN adds 53.
+_LONGEST: Final = "x" * 133
+# Of a queue's URL, the part before its name.
+_BEFORE_A_QUEUE: Final = "https://sqs.cn-northwest-1.amazonaws.com.cn/123456789012/"
+
+
 @dataclass(frozen=True)
 class Made:
     """What a deployment makes, as functions and tasks know it; by default where nothing is made."""
@@ -41,7 +52,7 @@ class Made:
     state_machine_arn: str = "machine"
     cluster_arn: str = "cluster"
     job_log_group: str = "logs"
-    queue_urls: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    queue_urls: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By stage, of the queues of its jobs and of its dead letters."""
     emr_serverless: EmrApplication | None = _APPLICATION
     """Left out where the settings have no such engine."""
@@ -101,6 +112,42 @@ def _stage(stage: StageDeployment, stages: Sequence[StageDeployment], made: Made
         queue_url=jobs,
         dead_letter_queue_url=dead_letters,
     )
+
+
+def environment(settings: Settings, jobs: Sequence[str], made: Made) -> str:
+    """The value of the variable `longhaul.core.settings.VARIABLE`.
+
+    Raises:
+        SettingsError: it does not fit a function's environment, whatever CloudFormation fills in.
+    """
+    longest = Made(
+        data_bucket="x" * 63,
+        leases_table=_LONGEST,
+        state_machine_arn=_LONGEST,
+        cluster_arn=_LONGEST,
+        job_log_group=_LONGEST,
+        queue_urls={
+            each.name: tuple(
+                f"{_BEFORE_A_QUEUE}{queue_prefix(settings.stack_name, each.name)}-{kind}"
+                for kind in ("jobs", "dead-letters")
+            )
+            for each in settings.stages
+        },
+        emr_serverless=EmrApplication(application_arn=_LONGEST, work_area=_LONGEST),
+    )
+    text = re.sub(TO_COME, _LONGEST, _as_json(known(settings, jobs, longest)))
+    if len(text.encode()) > ROOM_FOR_SETTINGS:
+        raise SettingsError(
+            f"the settings need up to {len(text.encode())} bytes of a function's environment, "
+            f"which has {ROOM_FOR_SETTINGS} for them; use fewer stages or buckets, or shorter names"
+        )
+    return _as_json(known(settings, jobs, made))
+
+
+def _as_json(settings: RuntimeSettings) -> str:
+    """Without defaults, to save room in the environment."""
+    content = settings.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps(content, separators=(",", ":"))
 
 
 def variables_of(stages: Iterable[StageDeployment]) -> dict[str, JobVariables]:

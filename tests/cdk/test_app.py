@@ -78,30 +78,6 @@ def test_a_bare_cdk_deploy_names_the_checks_that_it_leaves_out(
     assert ("run `longhaul check` first" in done.stderr) == says
 
 
-def test_settings_too_long_for_a_function_are_refused_at_synthesis(tmp_path: Path) -> None:
-    stages = [{"name": f"stage{number}"} for number in range(14)]
-
-    with pytest.raises(SettingsError, match="use fewer stages or buckets") as refused:
-        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
-
-    assert str(refused.value).startswith("longhaul: needs ")
-
-
-def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis(
-    tmp_path: Path,
-) -> None:
-    schedule = {
-        "expression": "rate(1 day)",
-        "request": {"job": "flights_clean", "output": "s3://elsewhere/x/", "colour": 1},
-    }
-    stages = [{"schedule": schedule}]
-
-    with pytest.raises(SettingsError, match="colour: unknown field") as refused:
-        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
-
-    assert str(refused.value).startswith("longhaul.stages.0.schedule.request: ")
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

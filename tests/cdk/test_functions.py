@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from aws_cdk.aws_lambda import RecursiveLoop
 
-from longhaul.cdk.deployed import ROOM_FOR_SETTINGS
 from longhaul.cdk.functions import allowed_loop
+from longhaul.config.known import ROOM_FOR_SETTINGS
 from longhaul.core.settings import RequestLimits, RuntimeSettings
 from tests.cdk.conftest import SIGNING
 from tests.cdk.synthesis import Synthesis, synthesize

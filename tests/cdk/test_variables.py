@@ -150,14 +150,3 @@ def test_what_could_not_work_is_refused_at_synth(
 ) -> None:
     with pytest.raises(SettingsError, match=why):
         checked({"stages": [{"name": "main", "advanced": stage}], **more})
-
-
-def test_more_variables_than_a_function_has_room_for_are_refused(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    settings: dict[str, JsonValue] = {
-        "stages": [{"name": "main", "advanced": {"environment": {"A": "x" * 4_000}}}],
-        "sizes": {"tiny": {}},
-    }
-    with pytest.raises(SettingsError, match=r"environment and secrets of stage 'main' need"):
-        synthesize(tmp_path_factory.mktemp("full"), settings)
