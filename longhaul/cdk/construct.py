@@ -39,9 +39,8 @@ from longhaul.config.known import Made, environment
 from longhaul.config.project import Project, bare, load_project
 from longhaul.config.rights import DATA_BUCKET, absolute, access_of, bucket_in
 from longhaul.config.settings import Settings
-from longhaul.config.sources import sources
+from longhaul.config.sources import sources, version
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
-from longhaul.config.version import version
 from longhaul.core.lease import JOINED_PREFIX, REQUESTS_PREFIX, stage_folders
 from longhaul.core.settings import EmrApplication
 from longhaul.engines.aws_lambda.construct import LambdaJobs

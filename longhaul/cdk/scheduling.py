@@ -23,7 +23,7 @@ from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.grants import allow, for_this_account
 from longhaul.cdk.queues import StageQueues, undelivered_queue
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
-from longhaul.config.trigger import Trigger
+from longhaul.config.starts import Trigger
 
 
 class Scheduling(Construct):

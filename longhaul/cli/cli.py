@@ -18,7 +18,7 @@ from longhaul.cli.interrupts import ended_by_interrupt
 from longhaul.cli.project import choose
 from longhaul.cli.terminal.endings import errors_as_sentences
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE, find
-from longhaul.config.version import version
+from longhaul.config.sources import version
 
 _BEGIN, _SEND, _LOOK, _ACT, _DEPLOY = "Begin", "Send", "Look", "Act", "Deploy"
 _MARKUP: Final = "markdown"

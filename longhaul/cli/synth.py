@@ -18,7 +18,7 @@ from longhaul.config.project import demo, load_project
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources, work_dir
-from longhaul.config.version import version as own_version
+from longhaul.config.sources import version as own_version
 from longhaul.core.settings import Architecture
 
 DEFAULT_WORK_DIR = work_dir()

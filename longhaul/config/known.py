@@ -6,19 +6,21 @@ Imports no CDK.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from pydantic import Field
 
 from longhaul.config.errors import SettingsError
 from longhaul.config.policies import TO_COME
 from longhaul.config.rights import absolute, input_prefixes
-from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment, queue_prefix
+from longhaul.config.starts import DATA_BUCKET, EXAMPLES
 from longhaul.core.settings import (
     AdvancedStageSettings,
     EmrApplication,
     JobVariables,
+    Model,
     PathPolicy,
     RuntimeSettings,
     Stage,
@@ -30,9 +32,6 @@ from longhaul.pipelines.pipeline import Pipeline
 
 BUCKET: Final = EXAMPLES[DATA_BUCKET]
 """In the place of the data bucket, where nothing is deployed."""
-_APPLICATION: Final = EmrApplication(
-    application_arn="application", work_area=f"s3://{BUCKET}/longhaul/work/"
-)
 
 
 # Lambda allows 4 KiB for all variables of a function; Powertools' variables take the rest.
@@ -43,8 +42,7 @@ _LONGEST: Final = "x" * 133
 _BEFORE_A_QUEUE: Final = "https://sqs.cn-northwest-1.amazonaws.com.cn/123456789012/"
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(Model):
     """What a deployment makes, as functions and tasks know it; by default where nothing is made."""
 
     data_bucket: str = BUCKET
@@ -52,15 +50,18 @@ class Made:
     state_machine_arn: str = "machine"
     cluster_arn: str = "cluster"
     job_log_group: str = "logs"
-    queue_urls: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    queue_urls: dict[str, tuple[str, str]] = Field(default_factory=dict)
     """By stage, of the queues of its jobs and of its dead letters."""
-    emr_serverless: EmrApplication | None = _APPLICATION
+    emr_serverless: EmrApplication | None = EmrApplication(
+        application_arn="application", work_area=f"s3://{BUCKET}/longhaul/work/"
+    )
     """Left out where the settings have no such engine."""
     public_ip: bool = True
 
 
-def known(settings: Settings, jobs: Sequence[str], made: Made = Made()) -> RuntimeSettings:
+def known(settings: Settings, jobs: Sequence[str], made: Made | None = None) -> RuntimeSettings:
     """What functions and tasks know; `jobs` are the names of all jobs."""
+    made = made or Made()
     return RuntimeSettings(
         leases_table=made.leases_table,
         stages=tuple(_stage(each, settings.stages, made) for each in settings.stages),
@@ -120,6 +121,10 @@ def environment(settings: Settings, jobs: Sequence[str], made: Made) -> str:
     Raises:
         SettingsError: it does not fit a function's environment, whatever CloudFormation fills in.
     """
+    begins = {
+        each.name: f"{_BEFORE_A_QUEUE}{queue_prefix(settings.stack_name, each.name)}"
+        for each in settings.stages
+    }
     longest = Made(
         data_bucket="x" * 63,
         leases_table=_LONGEST,
@@ -127,11 +132,7 @@ def environment(settings: Settings, jobs: Sequence[str], made: Made) -> str:
         cluster_arn=_LONGEST,
         job_log_group=_LONGEST,
         queue_urls={
-            each.name: tuple(
-                f"{_BEFORE_A_QUEUE}{queue_prefix(settings.stack_name, each.name)}-{kind}"
-                for kind in ("jobs", "dead-letters")
-            )
-            for each in settings.stages
+            name: (f"{begin}-jobs", f"{begin}-dead-letters") for name, begin in begins.items()
         },
         emr_serverless=EmrApplication(application_arn=_LONGEST, work_area=_LONGEST),
     )

@@ -26,7 +26,14 @@ class Access:
 
     def reads_only(self) -> Sequence[str]:
         """What they read and do not write."""
-        return [each for each in self.reads if not _within(each, self.writes)]
+        return [
+            each
+            for each in self.reads
+            if not any(
+                bucket_in(each) == bucket_in(other) and each.startswith(other)
+                for other in self.writes
+            )
+        ]
 
 
 def access_of(stage: StageDeployment, settings: Settings) -> Access:
@@ -92,7 +99,3 @@ def absolute(prefixes: Iterable[str], data_bucket: str) -> tuple[str, ...]:
 def bucket_in(prefix: str) -> str:
     """The bucket that a prefix names; empty for the data bucket."""
     return prefix.removeprefix("s3://").partition("/")[0] if prefix.startswith("s3://") else ""
-
-
-def _within(prefix: str, others: Iterable[str]) -> bool:
-    return any(bucket_in(prefix) == bucket_in(each) and prefix.startswith(each) for each in others)

@@ -7,7 +7,6 @@ stage's own defaults ask for. Imports no CDK.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
@@ -18,7 +17,6 @@ from longhaul.config.cdk_context import meant
 from longhaul.config.errors import Case, Location, Problem
 from longhaul.config.known import BUCKET, known
 from longhaul.config.metric_alarm import watched
-from longhaul.config.rights import bucket_in
 from longhaul.config.settings import Settings
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
 from longhaul.core.beat import MAX_VISIBILITY_S, visibility_s
@@ -65,7 +63,7 @@ def problems(settings: Settings, jobs: Sequence[str]) -> list[Problem]:
     """
     steps = (
         (_names_apart, _leads_on),
-        (_lease, _sizes, _emr_serverless, _network, _buckets, _stages),
+        (_lease, _sizes, _network, _buckets, _each_stage),
         (partial(_jobs, jobs=jobs),),
     )
     for rules in steps:
@@ -91,16 +89,12 @@ def _names_apart(settings: Settings) -> Iterator[Case]:
 def _leads_on(settings: Settings) -> Iterator[Case]:
     names = [stage.name for stage in settings.stages]
     for n, stage in enumerate(settings.stages):
-        for name, times in Counter(stage.next).items():
-            place = ("stages", n, "next")
+        for name in stage.next:
             yield Case(
-                place,
+                ("stages", n, "next"),
                 name not in names,
                 f"stage {stage.name!r} leads to {name!r}, which is no stage; there are: "
                 f"{', '.join(names)}",
-            )
-            yield Case(
-                place, times > 1, f"stage {name!r} is named twice in one `next`: name it once"
             )
     upstream = {name: [each.name for each in _before(name, settings)] for name in names}
     try:
@@ -158,11 +152,8 @@ def _sizes(settings: Settings) -> Iterator[Case]:
             f"memory than {name} ({size.memory_mib} MiB, {size.disk_gib} GiB), and no less disk: a "
             "job that ran out of memory is retried in the next size, with its inputs",
         )
-
-
-def _emr_serverless(settings: Settings) -> Iterable[Case]:
-    emr = settings.emr_serverless
-    return emr.cases(settings.sizes, file_paths=settings.allow_file_paths) if emr else ()
+    if emr := settings.emr_serverless:
+        yield from emr.cases(settings.sizes, file_paths=settings.allow_file_paths)
 
 
 def _network(settings: Settings) -> Iterator[Case]:
@@ -194,15 +185,6 @@ def _buckets(settings: Settings) -> Iterator[Case]:
         f"job_prefixes has the whole of {', '.join(whole)}, which jobs write (output_buckets): "
         "what a job writes there could be run; name a folder of it",
     )
-    used = {*settings.input_buckets, *settings.output_buckets}
-    used |= {bucket_in(each) for each in settings.job_prefixes}
-    unused = sorted(settings.kms_keys.keys() - used)
-    yield Case(
-        ("kms_keys",),
-        unused,
-        f"kms_keys names {', '.join(unused)}, which no job reads or writes (input_buckets, "
-        "output_buckets and the buckets of job_prefixes)",
-    )
     yield Case(
         ("optimized_tables",),
         settings.optimized_tables and not settings.own_database,
@@ -211,10 +193,14 @@ def _buckets(settings: Settings) -> Iterator[Case]:
     )
 
 
-def _stages(settings: Settings) -> Iterator[Case]:
+def _stages(settings: Settings, rules: Sequence[_StageRule]) -> Iterator[Case]:
     for n, stage in enumerate(settings.stages):
-        for case in chain.from_iterable(rule(stage, settings) for rule in _OF_A_STAGE):
+        for case in chain.from_iterable(rule(stage, settings) for rule in rules):
             yield case._replace(location=("stages", n, *case.location))
+
+
+def _each_stage(settings: Settings) -> Iterator[Case]:
+    return _stages(settings, (_own, _notify, _join, _retired))
 
 
 # Of a stage.
@@ -340,20 +326,15 @@ def _retired(stage: StageDeployment, settings: Settings) -> Iterator[Case]:
         )
 
 
-_OF_A_STAGE: Final[Sequence[_StageRule]] = (_own, _notify, _join, _retired)
-
-
 # Of jobs and requests.
 
 
 def _jobs(settings: Settings, jobs: Sequence[str]) -> Iterator[Case]:
     there = known(settings, jobs)
-    for n, stage in enumerate(settings.stages):
-        for case in chain(_named(stage, there), _asked(stage, settings, there)):
-            yield case._replace(location=("stages", n, *case.location))
+    return _stages(settings, (partial(_named, there=there), partial(_asked, there=there)))
 
 
-def _named(stage: StageDeployment, there: RuntimeSettings) -> Iterator[Case]:
+def _named(stage: StageDeployment, _: Settings, there: RuntimeSettings) -> Iterator[Case]:
     """Each job that is named is there."""
     limited, alarms = there.stage(stage.name).limits.jobs or (), stage.advanced.alarms
     named: dict[Location, str] = {("job",): stage.job} if stage.job else {}

@@ -7,7 +7,6 @@ the reasons from the comments above its fields. A field without a comment is an 
 import inspect
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -46,7 +45,7 @@ def page(before: str) -> str:
     """The page with its tables written again; what stands before them stays.
 
     Raises:
-        ValueError: a field has no comment that says why it is what it is.
+        KeyError: a field has no comment that says why it is what it is.
     """
     lines = [line for model, path in sections().items() for line in _table(path, model)]
     return "\n".join([f"{before.partition(BEGIN)[0]}{BEGIN}", *lines, ""])
@@ -58,11 +57,8 @@ def _table(path: str, model: type[BaseModel]) -> Iterator[str]:
     yield from (str(model.__doc__).partition("\n\n")[0].replace("\n    ", " "), "")
     yield from ("| setting | default | allowed | why |", "|---|---|---|---|")
     for name, setting in schema["properties"].items():
-        if name not in reasons:
-            raise ValueError(f"{model.__name__}.{name} has no comment that says why")
         unit = next((f" {unit}" for end, unit in _UNITS.items() if name.endswith(end)), "")
-        is_required = name in schema.get("required", ())
-        default = "required" if is_required else _default(setting, unit)
+        default = "required" if name in schema.get("required", ()) else _default(setting, unit)
         cells = (f"`{name}`", default, _allowed(setting, unit), reasons[name])
         yield f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |"
 
@@ -105,11 +101,5 @@ def _value(value: object, unit: str) -> str:
     return f"{value:,}{unit}"
 
 
-def main() -> int:
-    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
-    sys.stdout.write(f"written: {PAGE.name}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")

@@ -41,17 +41,11 @@ class Size(Model):
 
     @model_validator(mode="after")
     def _sold_by_fargate(self) -> "Size":
-        memory = FARGATE_MEMORY_MIB.get(self.cpu)
-        if memory is None:
-            raise ValueError(
-                f"cpu {self.cpu} is not sold by Fargate; "
-                f"allowed: {', '.join(map(str, FARGATE_MEMORY_MIB))}"
-            )
+        memory = FARGATE_MEMORY_MIB.get(self.cpu, ())
         if self.memory_mib not in memory:
-            raise ValueError(
-                f"memory_mib {self.memory_mib} is not sold by Fargate with cpu {self.cpu}; "
-                f"allowed: {', '.join(map(str, memory))}"
-            )
+            what = f"with cpu {self.cpu}" if memory else "as cpu"
+            allowed = ", ".join(map(str, memory or FARGATE_MEMORY_MIB))
+            raise ValueError(f"is not sold by Fargate; allowed {what}: {allowed}")
         return self
 
 

@@ -12,8 +12,9 @@ Folders of earlier builds stay until somebody deletes them.
 import hashlib
 import os
 import shutil
+import tomllib
 from functools import cache
-from importlib.metadata import distribution
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +38,7 @@ def sources() -> Path:
     """The root of the checkout, or of what is laid out like one."""
     if not is_installed():
         return _PACKAGE.parent
-    record = distribution(DISTRIBUTION).read_text("RECORD") or ""
+    record = metadata.distribution(DISTRIBUTION).read_text("RECORD") or ""
     # Another name for each build and each environment: the record has the hashes of all files.
     name = hashlib.sha256(record.encode()).hexdigest()[:12]
     return cached(_user_folder() / "sources", name, _lay_out)
@@ -57,3 +58,12 @@ def _lay_out(folder: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", SHIPPED)
     shutil.copytree(_PACKAGE, folder / _PACKAGE.name, ignore=ignored)
     shutil.copytree(_PACKAGE / SHIPPED, folder, dirs_exist_ok=True, ignore=ignored)
+
+
+def version() -> str:
+    """Of this checkout, or of the installed package."""
+    if is_installed():
+        return metadata.version(DISTRIBUTION)
+    # Not the installed metadata: a checkout of another version runs before it is installed again.
+    project = tomllib.loads((_PACKAGE.parent / "pyproject.toml").read_text("utf-8"))
+    return str(project["project"]["version"])

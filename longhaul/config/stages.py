@@ -6,8 +6,7 @@ from pydantic import Field
 
 from longhaul.config.metric_alarm import MetricAlarm
 from longhaul.config.policies import PolicyName, RoleArn, Statement
-from longhaul.config.schedule import Schedule
-from longhaul.config.trigger import Trigger
+from longhaul.config.starts import Schedule, Trigger
 from longhaul.config.variables import MAX_VARIABLES, SecretArn, VariableName, VariableValue
 from longhaul.core.settings import AdvancedStageSettings, StageSettings
 

@@ -27,7 +27,7 @@ import boto3
 from functions import dispatcher, settle
 from longhaul.cli.entry import main as longhaul
 from longhaul.cli.place import Place
-from longhaul.config.version import version
+from longhaul.config.sources import version
 from longhaul.core import transitions
 from longhaul.core.lease import CommittedOutput, Lease
 from longhaul.core.settings import VARIABLE, runtime_settings

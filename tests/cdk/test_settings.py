@@ -87,10 +87,6 @@ def test_an_override_changes_single_settings_and_leaves_their_neighbours(
             "longhaul.stages.1.job: job: is missing, and stage b has no default; known: ",
         ),
         (
-            {"stages": [{"name": "a", "next": ["b", "b"]}, {"name": "b", "job": "sql"}]},
-            "longhaul.stages.0.next: stage 'b' is named twice in one `next`",
-        ),
-        (
             {"stages": [{"join": True}]},
             "longhaul.stages.0.join: stage 'main' joins what comes through one stage; none leads",
         ),
@@ -230,14 +226,11 @@ def test_an_override_changes_single_settings_and_leaves_their_neighbours(
         ({"sizes": {"small": {"cpu": 1024}}}, "longhaul.sizes.small.memory_mib: is missing"),
         (
             {"sizes": {"small": {**SMALL, "cpu": 3}}},
-            "longhaul.sizes.small: cpu 3 is not sold by Fargate; allowed: 256,",
+            "longhaul.sizes.small: is not sold by Fargate; allowed as cpu: 256,",
         ),
         (
             {"sizes": {"small": {**SMALL, "memory_mib": 5000}}},
-            (
-                "longhaul.sizes.small: memory_mib 5000 is not sold by Fargate with cpu 1024; "
-                "allowed: 2048, 3072, 4096,"
-            ),
+            ("longhaul.sizes.small: is not sold by Fargate; allowed with cpu 1024: 2048, 3072,"),
         ),
         (
             {"sizes": {"small": {**SMALL, "disk_gib": 19}}},
@@ -249,10 +242,7 @@ def test_an_override_changes_single_settings_and_leaves_their_neighbours(
         ),
         (
             {"sizes": {"small": {"cpu": 256, "memory_mib": 1536}}},
-            (
-                "longhaul.sizes.small: memory_mib 1536 is not sold by Fargate with cpu 256; "
-                "allowed: 512, 1024, 2048"
-            ),
+            ("longhaul.sizes.small: is not sold by Fargate; allowed with cpu 256: 512,"),
         ),
         (
             {"sizes": {"medium": {"cpu": 4096, "memory_mib": 16384, "disk_gib": 21}}},
@@ -261,10 +251,6 @@ def test_an_override_changes_single_settings_and_leaves_their_neighbours(
         (
             {"kms_keys": {"theirs": ["alias/theirs"]}},
             'longhaul.kms_keys.theirs.0: is "alias/theirs"; string should match pattern',
-        ),
-        (
-            {"kms_keys": {"theirs": ["arn:aws:kms:eu-west-1:123456789012:key/a"]}},
-            "longhaul.kms_keys: kms_keys names theirs, which no job reads",
         ),
         (
             {

@@ -32,7 +32,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     record.parent.mkdir()
     record.write_text("one build\n")
     monkeypatch.setattr(module, "_PACKAGE", site / "longhaul")
-    monkeypatch.setattr(module, "distribution", lambda _: PathDistribution(record.parent))
+    monkeypatch.setattr(module.metadata, "distribution", lambda _: PathDistribution(record.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sources.cache_clear()
     yield site

@@ -15,7 +15,7 @@ from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
 from longhaul.config import project_file
-from longhaul.config.version import version
+from longhaul.config.sources import version
 from longhaul.core import transitions
 from longhaul.core.claim import Claim, new_run, next_attempt, refused
 from longhaul.core.dead_letter import Reason, dead_letter

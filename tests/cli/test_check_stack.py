@@ -11,7 +11,7 @@ from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import versions
 from longhaul.cli.target import Target
 from longhaul.config.project_file import VARIABLE
-from longhaul.config.version import version
+from longhaul.config.sources import version
 from longhaul.operations.stack import Deployment
 from simulation.aws.service import Call, Proceed, client_error
 from tests.cli.conftest import PLACE, World

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from longhaul.cli import commands_page
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
-from longhaul.config.version import version
+from longhaul.config.sources import version
 from tests.cli.conftest import World
 
 PAGE = commands_page.PAGE.read_text("utf-8")

@@ -21,7 +21,7 @@ from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import connect
 from longhaul.config.project import load_project
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
-from longhaul.config.version import version
+from longhaul.config.sources import version
 from tests.layers import ROOT
 from tests.projects import make_project, make_wheel
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from functions.dispatcher import lambda_handler
-from longhaul.config.schedule import SCHEDULED_TIME, Schedule
+from longhaul.config.starts import SCHEDULED_TIME, Schedule
 from longhaul.core import transitions
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.request import read_request

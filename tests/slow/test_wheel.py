@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from longhaul.config.sources import SHIPPED
-from longhaul.config.version import version
+from longhaul.config.sources import SHIPPED, version
 from tests.layers import ROOT
 
 pytestmark = pytest.mark.slow

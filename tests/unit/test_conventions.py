@@ -71,7 +71,7 @@ ARROWS: dict[str, set[str]] = {
         "cdk.definition",
         "cli.entry",
         "cli.place",
-        "config.version",
+        "config.sources",
         "functions",
         "job",
         "operations",

@@ -11,7 +11,7 @@ from longhaul.cli.project import chosen
 from longhaul.cli.sentences import sentence
 from longhaul.cli.stage_secrets import is_there, stage_secrets
 from longhaul.cli.target import Target
-from longhaul.config.version import version
+from longhaul.config.sources import version
 
 
 def deployment(target: Target) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.config.version import version
+from longhaul.config.sources import version
 
 _FILES: Final = Path(__file__).resolve().parent.parent / "new_project"
 
