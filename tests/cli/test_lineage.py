@@ -23,6 +23,8 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lineage import JOB, InputRead, Origin, Writer, marks, origin
 from longhaul.outputs.manifest import Manifest, ManifestFile, PendingOutput, merged
 from tests.builders import BUCKET, settings
+from tests.cli.page.conftest import visitor_of
+from tests.cli.page.conftest import words as shown
 from tests.cli.test_tasks_page import LINES, words
 
 REGION = "us-east-1"
@@ -166,6 +168,16 @@ def test_an_output_is_followed_through_tables_and_outputs_to_what_came_from_else
         }
     ]
     assert records[3]["note"].startswith("from elsewhere")
+
+
+def test_the_page_shows_what_a_tables_rows_were_made_of(world: World) -> None:
+    world.table("daily-1", RAW)
+    visitor = visitor_of(world.target)
+    page = shown(visitor.read("/lineage?of=table://lake/daily"))
+    assert f"by main daily-1 {RUN}, 1 2026-10-07 05:00:00Z" in page
+    assert f"{RAW.path} ab12 {ELSEWHERE}" in page
+    unknown = visitor.get("/lineage?of=elsewhere")
+    assert (unknown.status_code, "neither" in unknown.text) == (404, True)
 
 
 @pytest.mark.parametrize("line", [each for each in LINES if each.startswith("lineage ")])

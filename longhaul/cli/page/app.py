@@ -17,10 +17,11 @@ from longhaul.cli.page.guard import Guard, refused, secured
 from longhaul.cli.page.job import LINES, JobReader
 from longhaul.cli.page.latest import Seen, Views
 from longhaul.cli.page.listing import MAX_JOBS, WINDOWS, BoardReader, listing
-from longhaul.cli.page.lists import schedule_list, table_list
+from longhaul.cli.page.lists import ShortList, lineage_list, schedule_list, table_list
 from longhaul.cli.page.rendering import Addresses, environment, static_files, still
 from longhaul.cli.sentences import AWS_OR_OURS, OURS, sentence
 from longhaul.cli.target import Target
+from longhaul.core.errors import InvalidRequestError
 from longhaul.core.settings import Stage
 from longhaul.operations.dead_letters import Which
 from longhaul.operations.look import STATES, status_of
@@ -84,6 +85,7 @@ class Page:
             Rule("/find", endpoint=self._find, methods=["GET"]),
             Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
             Rule(f"/<any({', '.join(LISTS)}):name>", endpoint=self._list, methods=["GET"]),
+            Rule("/lineage", endpoint=self._lineage, methods=["GET"]),
             Rule(f"/ask/<any({acts}):what>", endpoint=self._ask, methods=["GET"]),
             Rule(f"/do/<any({acts}):what>", endpoint=self._do, methods=["POST"]),
             Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
@@ -204,8 +206,18 @@ class Page:
         return self._html("letters.html", request, values)
 
     def _list(self, request: Request, name: str) -> Response:
+        return self._short_list(request, LISTS[name](self._target))
+
+    def _lineage(self, request: Request) -> Response:
+        try:
+            found = lineage_list(self._target, request.args.get("of", ""))
+        except InvalidRequestError as error:
+            raise NotFound(str(error)) from None
+        return self._short_list(request, found)
+
+    def _short_list(self, request: Request, found: ShortList) -> Response:
         now = self._target.parts.clock.now()
-        return self._html("list.html", request, {"list": LISTS[name](self._target), "now": now})
+        return self._html("list.html", request, {"list": found, "now": now})
 
     def _ask(self, request: Request, what: str) -> Response:
         """Ask about exactly these jobs, or this stage: the answer is about them, whatever comes."""

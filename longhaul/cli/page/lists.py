@@ -1,13 +1,19 @@
-"""Short lists that are read when a person asks: the schedules, and the tables."""
+"""Short lists that are read when a person asks: schedules, tables, and where data comes from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from longhaul.cli.display.text import age, moment_text, size_text
 from longhaul.cli.extras import require
 from longhaul.cli.target import Target
+from longhaul.operations.lineage import OriginReader, Wanted, place_of, upstream
 from longhaul.operations.schedules import schedules
+
+if TYPE_CHECKING:
+    from longhaul.operations.tables import TableReader
 
 
 @dataclass(frozen=True)
@@ -41,14 +47,39 @@ def table_list(target: Target) -> ShortList:
     Raises:
         CommandError: what reads them is not installed.
     """
-    require("tables", "pyiceberg")
-    from longhaul.operations.tables import reader_of  # noqa: PLC0415 - as above
-
     now, rows = target.parts.clock.now(), []
-    for table, holds in reader_of(target).all():
+    for table, holds in _tables_of(target).all():
         sizes = [f"{holds.get(each, 0):,}" for each in ("rows", "files")]
         changed = f"{age(now, holds['at'])} ago" if holds else "never"
         job = holds.get("job", "")
         rows.append([".".join(table.name()), *sizes, size_text(holds.get("size", 0)), changed, job])
     columns = ("Table", "Rows", "Files", "Size", "Changed", "By")
     return ShortList("Tables", columns, rows, "No job has written a table.")
+
+
+def lineage_list(target: Target, data: str) -> ShortList:
+    """Which attempts wrote data, and from what: each place before what that was made of.
+
+    Raises:
+        InvalidRequestError: it is no place of data.
+        CommandError: what reads a table is not installed.
+    """
+    place, rows = place_of(data, target.settings.paths.data_bucket), []
+    look = OriginReader(target.client("s3"), partial(_tables_of, target)).look
+    for step in upstream(Wanted(place), look):
+        indent, by = "\u2003" * step.depth, step.writer
+        if by is None:
+            rows.append([f"{indent}{step.wanted.place}", step.version, "", "", step.known.note])
+        else:
+            stage, _, job_id = by.key.partition("#")
+            at = moment_text(by.at) if by.at else ""
+            rows.append([f"{indent}by {stage}", "", job_id, f"{by.run}, {by.attempt}", at])
+    columns = ("Data", "Version", "By", "Run, attempt", "When, or why not known")
+    return ShortList(f"Lineage of {place}", columns, rows, "")
+
+
+def _tables_of(target: Target) -> "TableReader":
+    require("tables", "pyiceberg")
+    from longhaul.operations.tables import reader_of  # noqa: PLC0415 - as above
+
+    return reader_of(target)
