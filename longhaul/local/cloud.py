@@ -244,7 +244,7 @@ class EmbeddedAws:
             the stack's outputs.
 
         Raises:
-            DeployError: the stack could not be created, or this machine cannot run its functions.
+            DeployError: the stack could not be created.
             NotImplementedError: the template uses a feature that is not driven here.
         """
         outputs = Deployer(endpoint=self.endpoint, region=self.region, account=self.account).deploy(

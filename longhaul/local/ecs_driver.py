@@ -20,9 +20,8 @@ from longhaul.local.credentials import (
 )
 from longhaul.local.http_services import HttpService, QuietHandler
 from longhaul.local.log_shipper import LogShipper
-from longhaul.local.memory_limits import MemoryLimits
 from longhaul.local.private_files import make_private_folder
-from longhaul.local.processes import ProcessGroup, inherited_environment
+from longhaul.local.processes import MemoryLimits, ProcessGroup, inherited_environment
 from longhaul.local.supervisor import Supervisor
 
 METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
@@ -130,7 +129,7 @@ class EcsDriver:
         self._tasks.start(spec.arn, _Task(spec, credentials, observer), self._run)
 
     def stop(self, arn: str, reason: str) -> None:
-        """Send SIGTERM to the task's process group, and SIGKILL after its stop timeout.
+        """Send SIGTERM to the task's first process, and SIGKILL to all after its stop timeout.
 
         Does nothing to a task that has ended.
         """
@@ -140,7 +139,7 @@ class EcsDriver:
                 return
             task.stop_reason = reason
             if task.process is not None:
-                task.process.send(signal.SIGTERM)
+                task.process.ask_to_end()
                 task.killer = Timer(task.spec.stop_timeout_s, task.process.send, [signal.SIGKILL])
                 task.killer.daemon = True
                 task.killer.start()

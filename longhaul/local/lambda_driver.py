@@ -1,4 +1,4 @@
-"""Lambda on this machine: functions run in warm processes, through the real runtime client.
+"""Lambda on this machine: functions run in warm processes with `lambda_runtime`.
 
 A function gets the template's environment, and Lambda's reserved variables
 (https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html). This Python environment
@@ -15,11 +15,11 @@ import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread, current_thread
 from typing import Any, Protocol
 
+from longhaul.local import lambda_runtime
 from longhaul.local.assembly import DeployError
 from longhaul.local.credentials import (
     Credentials,
@@ -52,20 +52,6 @@ class Invoker(Protocol):
 
     def invoke_later(self, function: Any, payload: bytes) -> None:
         """Run the function in the background, with the retries of an asynchronous invocation."""
-
-
-def require_runtime_client() -> None:
-    """Refuse a stack whose functions could not run on this machine.
-
-    Raises:
-        DeployError: the runtime client is not installed.
-    """
-    if find_spec("awslambdaric") is None:
-        raise DeployError(
-            "functions run through Lambda's own runtime client, awslambdaric, which has wheels for"
-            f" Linux alone, and this Python ({sys.platform}) has none: use Linux, a Linux container"
-            " or virtual machine, or WSL on Windows"
-        )
 
 
 class FunctionPool:
@@ -197,12 +183,7 @@ class LambdaDriver:
             thread.start()
 
     def warm_up(self, function: Any) -> None:
-        """Start a process of the function.
-
-        Raises:
-            DeployError: this machine cannot run functions.
-        """
-        require_runtime_client()
+        """Start a process of the function."""
         self._pool(function).warm_up()
 
     def renew(self, function: Any) -> None:
@@ -297,7 +278,7 @@ class LambdaDriver:
                 "TMPDIR": str(temporary),
             }
             process = ProcessGroup(
-                [sys.executable, "-m", "awslambdaric", handler],
+                [sys.executable, "-u", lambda_runtime.__file__, handler],
                 cwd=code,
                 environment=environment | own,
                 log=log,

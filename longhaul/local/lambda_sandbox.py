@@ -1,4 +1,4 @@
-"""One execution environment of a function: a process with the real Lambda runtime client.
+"""One execution environment of a function: a process with a client of the Runtime API.
 
 The process talks to its own Runtime API
 (https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html): it asks for the next invocation,

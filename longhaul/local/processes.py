@@ -1,17 +1,20 @@
-"""Child processes that end with all their descendants.
+"""Child processes that end with all their descendants, and within their memory.
 
 Each child leads a session and a process group of its own. The group is killed when the child ends,
-and when this process ends, however it does.
+and when this process ends, however it does. What Linux alone can tell is replaced on macOS here.
 """
 
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock, Thread
+from typing import Final
 
 import psutil
 
@@ -22,6 +25,10 @@ from longhaul.local.private_files import UMASK, private
 GROUP_END_DEADLINE_S = 10
 SIGNAL_EXIT_BASE = 128
 _POLL_S = 0.01
+# Between two looks at the memory of tasks. A look costs some 5 µs for each process of the machine.
+_LOOK_EVERY_S: Final = 0.25
+_KIB: Final = 1024
+_PROC: Final = Path("/proc")
 
 
 def inherited_environment() -> dict[str, str]:
@@ -106,6 +113,11 @@ class ProcessGroup:
             if not self._ended:
                 self._signal(number)
 
+    def ask_to_end(self) -> None:
+        """Send SIGTERM to the command alone, as a container's first process gets it."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+
     def wait(self) -> int:
         """Wait for the command, then kill the rest of its group, as a container does.
 
@@ -130,16 +142,103 @@ class ProcessGroup:
             return
 
     def _alive(self) -> bool:
-        try:
-            os.killpg(self.pid, 0)
-        except (ProcessLookupError, PermissionError):
-            return False
         # A zombie that is never reaped stays a member of the group, but runs nothing.
-        return any(_runs_in_group(process, self.pid) for process in psutil.process_iter())
+        members = _processes(os.getpgid, {self.pid})[self.pid]
+        return any(each.status() != psutil.STATUS_ZOMBIE for each in members)
 
 
-def _runs_in_group(process: psutil.Process, group: int) -> bool:
+@dataclass
+class _Limit:
+    bytes: int
+    reached: bool = False
+
+
+class MemoryLimits:
+    """Limits the memory of tasks, as a container's control group does on Fargate.
+
+    A control group of one's own needs rights that a user of a machine rarely has. So the processes
+    of each task are looked at a few times a second. Once they hold more than their limit, the
+    largest is killed, which is what the kernel does in a container. A task that takes a gigabyte in
+    less time than between two looks has it for so long.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._limits: dict[int, _Limit] = {}
+        self._closed = False
+        self._thread = Thread(target=self._watch, name="memory-limits", daemon=True)
+        self._thread.start()
+
+    def put(self, session: int, limit_bytes: int) -> None:
+        """Limit the processes of a session; its id is that of its first process."""
+        with self._changed:
+            self._limits[session] = _Limit(limit_bytes)
+            self._changed.notify()
+
+    def lift(self, session: int) -> bool:
+        """End the limit of a session. Returns whether a process was killed for it."""
+        with self._changed:
+            limit = self._limits.pop(session, None)
+            return limit is not None and limit.reached
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._limits)
+                self._changed.wait_for(lambda: self._closed, _LOOK_EVERY_S)
+                if self._closed:
+                    return
+                # Under the lock: a session whose limit is lifted may be another's soon after.
+                for session, processes in _processes(os.getsid, set(self._limits)).items():
+                    self._hold(self._limits[session], processes)
+
+    @staticmethod
+    def _hold(limit: _Limit, processes: list[psutil.Process]) -> None:
+        # Two steps, because the exact figure costs a walk over all pages of a process.
+        for measure in (_resident, _charged):
+            used = {process: measure(process) for process in processes}
+            if sum(used.values()) <= limit.bytes:
+                return
+        limit.reached = True
+        with suppress(psutil.NoSuchProcess):
+            max(processes, key=lambda process: used[process]).kill()
+
+
+def _processes(
+    id_of: Callable[[int], int], wanted: Collection[int]
+) -> dict[int, list[psutil.Process]]:
+    """Processes by their group or session. A program may leave its group, as Spark's do."""
+    found = defaultdict(list)
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError, PermissionError, psutil.NoSuchProcess):
+            if (id_ := id_of(pid)) in wanted:
+                found[id_].append(psutil.Process(pid))
+    return found
+
+
+def _resident(process: psutil.Process) -> int:
+    """At least what a process is charged with, in bytes."""
+    with suppress(psutil.Error):  # it has ended
+        return int(process.memory_info().rss)
+    return 0
+
+
+def _charged(process: psutil.Process) -> int:
+    """What the kernel could not take back, in bytes: anonymous and shared memory, once in all.
+
+    Files that are mapped do not count. Where the system does not tell (macOS), all counts.
+    """
+    if not _PROC.exists():
+        return _resident(process)
     try:
-        return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
-    except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
-        return False
+        lines = (_PROC / str(process.pid) / "smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0
+    sizes = dict(line.split()[:2] for line in lines[1:])
+    return _KIB * sum(int(sizes.get(name, 0)) for name in ("Pss_Anon:", "Pss_Shmem:"))

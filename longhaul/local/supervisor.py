@@ -1,6 +1,7 @@
 """A registry of long-running things, one thread each: start, look up, wait."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Generic, TypeVar
@@ -8,13 +9,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Entry(Generic[T]):
     thing: T
     thread: Thread
-    lock: Lock = field(default_factory=Lock)
-    ended: bool = False
-    callbacks: list[Callable[[], None]] = field(default_factory=list)
+    end: Future[None] = field(default_factory=Future)
 
 
 class Supervisor(Generic[T]):
@@ -46,16 +45,11 @@ class Supervisor(Generic[T]):
         return iter(list(self._entries))
 
     def has_ended(self, name: str) -> bool:
-        return self._entries[name].ended
+        return self._entries[name].end.done()
 
     def on_end(self, name: str, callback: Callable[[], None]) -> None:
         """Call back when the thing has ended; at once if it already has."""
-        entry = self._entries[name]
-        with entry.lock:
-            if not entry.ended:
-                entry.callbacks.append(callback)
-                return
-        callback()
+        self._entries[name].end.add_done_callback(lambda _: callback())
 
     def close(self) -> None:
         """Refuse further starts. What runs goes on."""
@@ -72,8 +66,4 @@ class Supervisor(Generic[T]):
         try:
             run(entry.thing)
         finally:
-            with entry.lock:
-                entry.ended = True
-                callbacks, entry.callbacks = entry.callbacks, []
-            for callback in callbacks:
-                callback()
+            entry.end.set_result(None)

@@ -133,11 +133,13 @@ def test_task_gets_its_own_environment_only(
     assert "AWS_PROFILE" not in environment
 
 
-def test_task_that_ignores_sigterm_is_killed_after_its_stop_timeout(driver: EcsDriver) -> None:
+def test_first_process_of_a_task_is_asked_to_end_and_all_are_killed_after_its_stop_timeout(
+    driver: EcsDriver,
+) -> None:
     task = spec(
-        "import signal, time; "
+        "import os, signal, time; "
         "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True)); "
-        "print('up', flush=True); time.sleep(600); time.sleep(600)"
+        "os.fork() and print('up', flush=True); time.sleep(600); time.sleep(600)"
     )
     driver.run(task, observer := Observer())
     log_line(driver, task)

@@ -177,12 +177,12 @@ def lambda_handler(event: dict[str, Any], context: InvocationContext) -> dict[st
 def leave_job_ends_to_us() -> None:
     """Keep the runtime from printing `JobEnded` with our frames, after the job's own error.
 
-    It has no setting for that. Errors of other kinds it prints as ever.
+    It has no setting for that. Errors of other kinds it prints as ever. The runtime is what called
+    us: in Lambda awslambdaric, and else the program that runs.
     """
-    from awslambdaric import bootstrap  # noqa: PLC0415 - there in Lambda, as what called us
-
-    if not isinstance(bootstrap.log_error, _ErrorLog):
-        bootstrap.log_error = _ErrorLog(bootstrap.log_error)
+    runtime: Any = sys.modules.get("awslambdaric.bootstrap") or sys.modules["__main__"]
+    if not isinstance(runtime.log_error, _ErrorLog):
+        runtime.log_error = _ErrorLog(runtime.log_error)
 
 
 @dataclass(frozen=True)
