@@ -41,38 +41,17 @@ from longhaul.local.iam.judge import Access, Judge
 from longhaul.local.lambda_driver import LambdaDriver
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.moto_repairs import (
-    cfn_policies,
-    cfn_unsupported,
-    dynamodb_atomic,
-    ecs_definitions,
-    ecs_resources,
-    ecs_tasks,
-    emr_applications,
-    emr_job_runs,
-    events_permissions,
-    events_schedules,
-    glue_databases,
-    glue_versions,
-    lambda_images,
-    lambda_invocation,
-    s3_conditional,
-    s3_events,
-    s3_ranges,
-    s3_uploads,
-    scheduler_schedules,
-    sfn_clients,
-    sfn_ecs_sync,
-    sfn_emr_sync,
-    sfn_errors,
-    sfn_interrupts,
-    sfn_parameters,
-    sfn_parse_once,
-    sfn_start_stop,
-    sfn_templates,
-    sfn_threads,
-    sqs_receipts,
-    sqs_receive,
-    sqs_trigger,
+    cloudformation,
+    dynamodb,
+    ecs,
+    emr,
+    events,
+    functions,
+    glue,
+    s3,
+    sfn,
+    sfn_sync,
+    sqs,
 )
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.moto_server import MotoServer
@@ -85,28 +64,28 @@ from longhaul.local.state.store import Store
 _one_at_a_time = Lock()
 # Those that need nothing of the drivers.
 _REPAIRS = (
-    cfn_policies,
-    cfn_unsupported,
-    dynamodb_atomic,
-    ecs_resources,
-    ecs_definitions,
-    emr_applications,
-    events_schedules,
-    glue_databases,
-    glue_versions,
-    lambda_images,
-    s3_conditional,
-    s3_ranges,
-    s3_uploads,
-    scheduler_schedules,
-    sfn_errors,
-    sfn_interrupts,
-    sfn_parameters,
-    sfn_parse_once,
-    sfn_templates,
-    sfn_threads,
-    sqs_receipts,
-    sqs_trigger,
+    cloudformation.policies,
+    cloudformation.unsupported,
+    dynamodb.atomic,
+    ecs.resources,
+    ecs.definitions,
+    emr.applications,
+    events.schedules,
+    glue.databases,
+    glue.versions,
+    functions.images,
+    s3.conditional,
+    s3.ranges,
+    s3.uploads,
+    events.scheduler,
+    sfn.errors,
+    sfn.interrupts,
+    sfn.parameters,
+    sfn.parse_once,
+    sfn.templates,
+    sfn.threads,
+    sqs.receipts,
+    sqs.trigger,
 )
 
 
@@ -304,13 +283,13 @@ class EmbeddedAws:
         self._running = False
         self._mappings.begin_close()
         self._closing.set()
-        sqs_receive.wake_long_polls()
+        sqs.wake_long_polls()
         self._events.close()
         self._schedules.close()
         self.functions.close()
         self._mappings.join()
         self._is_stopping = True
-        sfn_start_stop.stop_all_executions()
+        sfn.stop_all_executions()
         self.tasks.close()
         self.job_runs.close()
         self._shipper.close()
@@ -362,17 +341,17 @@ class EmbeddedAws:
             names.apply(patches)
             items.apply(patches, store)
         for repair in _REPAIRS:
-            repair.apply(patches)
-        ecs_tasks.apply(patches, self.tasks)
-        emr_job_runs.apply(patches, self.job_runs)
-        events_permissions.apply(patches, self._allows_rule)
-        lambda_invocation.apply(patches, self.functions)
-        s3_events.apply(patches, self._events.publish)
-        sfn_clients.apply(patches, self.endpoint, lent)
-        sfn_ecs_sync.apply(patches, self.tasks.on_end)
-        sfn_emr_sync.apply(patches, job_runs, self.job_runs.on_end)
-        sfn_start_stop.apply(patches, self._execution_status_changed)
-        sqs_receive.apply(patches, self._closing)
+            repair(patches)
+        ecs.tasks(patches, self.tasks)
+        emr.job_runs(patches, self.job_runs)
+        events.permissions(patches, self._allows_rule)
+        functions.invocation(patches, self.functions)
+        s3.events(patches, self._events.publish)
+        sfn.clients(patches, self.endpoint, lent)
+        sfn_sync.ecs_sync(patches, self.tasks.on_end)
+        sfn_sync.emr_sync(patches, job_runs, self.job_runs.on_end)
+        sfn.start_stop(patches, self._execution_status_changed)
+        sqs.receive(patches, self._closing)
         if store is not None:
             for part in (messages, logs, objects):
                 part.apply(patches, store)

@@ -134,7 +134,7 @@ class EsmPoller:
     def begin_close(self) -> None:
         """Take no further batch.
 
-        `moto_repairs.sqs_receive.wake_long_polls` then wakes the threads in a long poll.
+        `moto_repairs.sqs_repairs.wake_long_polls` then wakes the threads in a long poll.
         """
         self._closing.set()
 

@@ -16,7 +16,7 @@ from longhaul.engines.emr_serverless.ends import name_of, reference
 from longhaul.engines.emr_serverless.tasks import EmrJobRuns
 from longhaul.engines.tasks import AllTasks
 from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
-from longhaul.local.moto_repairs import emr_job_runs
+from longhaul.local.moto_repairs import emr as emr_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from tests.contract.moto_account import moto_account
 
@@ -39,7 +39,7 @@ class Driver:
 @pytest.fixture
 def emr() -> Iterator[Any]:
     patches = Patches()
-    emr_job_runs.apply(patches, Driver())
+    emr_repairs.job_runs(patches, Driver())
     with moto_account() as client:
         yield client("emr-serverless")
     patches.undo()

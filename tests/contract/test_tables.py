@@ -16,7 +16,7 @@ from longhaul.core.errors import PermanentJobError, TooLargeError, VoidCommitErr
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import TablePath
 from longhaul.core.settings import PathPolicy
-from longhaul.local.moto_repairs import glue_versions
+from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.outputs.iceberg.file_io import BotoFileIO
 from longhaul.outputs.iceberg.history import summary_of
@@ -36,7 +36,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
         yield Lake(tmp_path, fake.client)
         return
     patches = Patches()
-    glue_versions.apply(patches)
+    glue_repairs.versions(patches)
     # As moto's server in the embedded AWS: stock moto closes content while another thread reads it.
     process, lock = BotocoreStubber.process_request, RLock()
 

@@ -92,7 +92,7 @@ def environment(**variables: str) -> dict[str, Any]:
 @RULES.add(
     "EssentialContainerExited, 65, in order",
     "task-lifecycle-explanation",
-    repair=Repair("ecs_tasks", "None, 0, without times"),
+    repair=Repair("ecs.tasks", "None, 0, without times"),
 )
 def end_of_a_task_that_exits_with_65(aws: Aws) -> str:
     ecs = cluster(aws, 65)
@@ -113,14 +113,14 @@ def end_of_a_task_that_is_stopped(aws: Aws) -> str:
     return f"{task['stopCode']}, {task['stoppedReason']}, {task['containers'][0].get('exitCode')}"
 
 
-@RULES.add("MISSING", "API_DescribeTasks", repair=Repair("ecs_tasks", ""))
+@RULES.add("MISSING", "API_DescribeTasks", repair=Repair("ecs.tasks", ""))
 def description_of_an_unknown_task(aws: Aws) -> str:
     ecs = cluster(aws)
     answer = ecs.describe_tasks(cluster=CLUSTER, tasks=[MISSING])
     return ", ".join(failure["reason"] for failure in answer["failures"])
 
 
-@RULES.add("InvalidParameterException", "API_StopTask", repair=Repair("ecs_tasks", "500"))
+@RULES.add("InvalidParameterException", "API_StopTask", repair=Repair("ecs.tasks", "500"))
 def stop_of_an_unknown_task(aws: Aws) -> str:
     ecs = cluster(aws)
     return code_of(lambda: ecs.stop_task(cluster=CLUSTER, task=MISSING))

@@ -45,7 +45,7 @@ def update_of_the_current_version(aws: Aws) -> str:
 
 
 @RULES.add(
-    "ConcurrentModificationException", "API_UpdateTable", repair=Repair("glue_versions", "ok")
+    "ConcurrentModificationException", "API_UpdateTable", repair=Repair("glue.versions", "ok")
 )
 def update_of_an_older_version(aws: Aws) -> str:
     glue = with_table(aws)
@@ -54,7 +54,7 @@ def update_of_an_older_version(aws: Aws) -> str:
     return update(glue, "newer", VersionId=version)
 
 
-@RULES.add("new", "API_UpdateTable", repair=Repair("glue_versions", "newer"))
+@RULES.add("new", "API_UpdateTable", repair=Repair("glue.versions", "newer"))
 def table_after_an_update_of_an_older_version(aws: Aws) -> str:
     glue = with_table(aws)
     version = found(glue)["VersionId"]
@@ -68,7 +68,7 @@ def update_of_a_missing_table(aws: Aws) -> str:
     return update(catalog(aws), "new")
 
 
-@RULES.add("gone", "API_UpdateTable", repair=Repair("glue_versions", "kept"))
+@RULES.add("gone", "API_UpdateTable", repair=Repair("glue.versions", "kept"))
 def version_before_an_update_that_skips_the_archive(aws: Aws) -> str:
     glue = with_table(aws)
     update(glue, "new", VersionId=found(glue)["VersionId"], SkipArchive=True)

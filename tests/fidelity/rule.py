@@ -28,11 +28,11 @@ class Repair:
     """A repair that the embedded AWS needs to answer as it does.
 
     Attributes:
-        module: Its name in `longhaul/local/moto_repairs`.
+        name: Its module in `longhaul/local/moto_repairs`, and its function.
         stock: Stock moto's answer.
     """
 
-    module: str
+    name: str
     stock: Answer
 
 

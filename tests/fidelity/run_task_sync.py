@@ -41,7 +41,7 @@ def arn_of_the_task(ecs: Any) -> str:
 @RULES.add(
     "States.TaskFailed: 3, EssentialContainerExited, AWS Step Functions, int",
     ECS,
-    repair=Repair("sfn_parameters", "States.Runtime"),
+    repair=Repair("sfn.parameters", "States.Runtime"),
 )
 def state_of_a_task_that_exits_with_3(aws: Aws) -> str:
     cluster(aws, 3)
@@ -60,7 +60,7 @@ def state_of_a_task_that_exits_with_0(aws: Aws) -> str:
     return f"{ended.end}, {ended.output['Containers'][0]['ExitCode']}"
 
 
-@RULES.add("ECS.ClientException", ECS, repair=Repair("sfn_parameters", "States.Runtime"))
+@RULES.add("ECS.ClientException", ECS, repair=Repair("sfn.parameters", "States.Runtime"))
 def run_of_an_unknown_family_in_a_catch(aws: Aws) -> str:
     cluster(aws)
     run = {**RUN, "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]}

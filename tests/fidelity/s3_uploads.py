@@ -97,7 +97,7 @@ def upload_completed_with_an_unknown_part(aws: Aws) -> str:
 @RULES.add(
     "NoSuchUpload",
     recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
-    repair=Repair("s3_uploads", "500"),
+    repair=Repair("s3.uploads", "500"),
 )
 def part_of_an_unknown_upload(aws: Aws) -> str:
     s3, named, _ = upload(aws)
@@ -108,7 +108,7 @@ def part_of_an_unknown_upload(aws: Aws) -> str:
 @RULES.add(
     "NoSuchUpload",
     recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
-    repair=Repair("s3_uploads", "500"),
+    repair=Repair("s3.uploads", "500"),
 )
 def completion_of_an_aborted_upload(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")

@@ -100,7 +100,7 @@ def deletion_repeated(aws: Aws) -> str:
     embedded=NOT_IN_FLIGHT,
     why="AWS documents MessageNotInflight and was seen to answer 200. The embedded AWS is the"
     " stricter one, and the simulation plays both",
-    repair=Repair("sqs_receipts", "ok"),
+    repair=Repair("sqs.receipts", "ok"),
 )
 def visibility_of_a_message_that_is_visible_again(aws: Aws) -> str:
     sqs, url = queue(aws)
@@ -115,7 +115,7 @@ def visibility_of_a_message_that_is_visible_again(aws: Aws) -> str:
     embedded=NOT_IN_FLIGHT,
     why="AWS leaves it open. The simulation plays three ways: the handle works, is ignored, or"
     " is refused",
-    repair=Repair("sqs_receipts", "ok"),
+    repair=Repair("sqs.receipts", "ok"),
 )
 def visibility_with_an_older_handle_while_a_newer_receive_holds_the_message(aws: Aws) -> str:
     sqs, url = queue(aws)
@@ -250,7 +250,7 @@ def extension_with_the_newest_handle(aws: Aws) -> str:
     fake="ok, 0 visible, 1 in flight, 0 delayed",
     embedded="ok, 0 visible, 1 in flight, 0 delayed",
     why="AWS leaves it open. Both are the stricter one here, and the simulation plays both",
-    repair=Repair("sqs_receipts", "ok, 0 visible, 0 in flight, 0 delayed"),
+    repair=Repair("sqs.receipts", "ok, 0 visible, 0 in flight, 0 delayed"),
 )
 def deletion_with_an_older_handle_while_a_newer_receive_holds_the_message(aws: Aws) -> str:
     sqs, url = queue(aws)

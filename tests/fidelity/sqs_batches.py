@@ -147,7 +147,7 @@ def queue_after_a_refused_batch(aws: Aws) -> str:
     "API_ChangeMessageVisibilityBatch",
     embedded=f"a: {NOT_IN_FLIGHT}",
     why="AWS was seen to do either for a single message",
-    repair=Repair("sqs_receipts", "a: ok"),
+    repair=Repair("sqs.receipts", "a: ok"),
 )
 def visibility_of_a_batch_with_one_message_that_is_visible_again(aws: Aws) -> str:
     sqs, url = queue(aws)

@@ -331,7 +331,7 @@ def caught(aws: Aws, failing: dict[str, Any], *errors: str, **given: str) -> str
     fake=NOT_ASKED,
     why="The simulation's interpreter refuses a Catch that names an error of Step Functions,"
     " since Longhaul's definition has none",
-    repair=Repair("sfn_errors", "States.Runtime"),
+    repair=Repair("sfn.errors", "States.Runtime"),
 )
 def timeout_of_a_branch_in_a_catch(aws: Aws) -> str:
     return caught(aws, {**CALL, "TimeoutSeconds": 1}, "States.Timeout")

@@ -4,17 +4,13 @@ A change of moto, of an oracle or of a fake fails here, and so shows what has be
 moto is asked what a repair is about: once it answers as AWS does, the repair can go.
 """
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from longhaul.local import moto_repairs
 from tests.contract.conftest import Aws
 from tests.fidelity.rule import NOT_ASKED, Rule
 from tests.fidelity.rules import ENGINES, LACKING, RULES
-from tests.layers import ROOT
 
 ALL = [rule for rules in RULES.values() for rule in rules]
 # `make check` leaves out what has moto in its name.
@@ -64,16 +60,3 @@ def test_each_repair_changes_the_answer() -> None:
     for rule in ALL:
         if rule.repair is not None:
             assert set(rule.expected("stock")).isdisjoint(rule.expected("embedded")), rule.name
-
-
-def test_the_table_of_repairs_names_each_and_what_fails_without_it() -> None:
-    (folder,) = map(Path, moto_repairs.__path__)
-    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "patching"}
-    tests = "".join(path.read_text() for path in (ROOT / "tests/local/moto_repairs").glob("*.py"))
-    shown = {rule.repair.module for rule in ALL if rule.repair is not None}
-    readme = (folder.parent / "README.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", readme, re.MULTILINE)
-    listed = {module: shows.strip("`") for module, shows in rows if module in modules | shown}
-    assert set(listed) == modules >= shown
-    for module, test in listed.items():
-        assert f"def {test}(" in tests or (test.startswith("rules") and module in shown), module

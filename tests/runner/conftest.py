@@ -29,7 +29,8 @@ from longhaul.core.settings import LeaseSettings
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.store.table import creation
-from longhaul.local.moto_repairs import dynamodb_atomic, glue_versions
+from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
+from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.publisher import S3Publisher
@@ -111,7 +112,7 @@ def demo_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def cloud() -> Iterator[Cloud]:
     # Progress is written from a thread of its own, and stock moto is not made for two.
     patches = Patches()
-    dynamodb_atomic.apply(patches)
+    dynamodb_repairs.atomic(patches)
     with mock_aws():
         yield build_cloud()
     patches.undo()
@@ -121,7 +122,7 @@ def cloud() -> Iterator[Cloud]:
 def tables(cloud: Cloud) -> Iterator[Tables]:
     """The catalogue of that account, with the database `lake`."""
     patches = Patches()
-    glue_versions.apply(patches)
+    glue_repairs.versions(patches)
     glue = boto3.client("glue")
     glue.create_database(DatabaseInput={"Name": "lake"})
     yield Tables(lambda: glue, cloud.s3, BUCKET)

@@ -21,7 +21,7 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.places import TableInput, TablePath
 from longhaul.core.request import Mode
 from longhaul.local.credentials import aws_client
-from longhaul.local.moto_repairs import glue_versions
+from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.operations.tables import TableReader
 from longhaul.outputs.iceberg.catalog import Tables
@@ -125,7 +125,7 @@ class SparkLake:
 def served_lake(folder: Path, make_job: MakeJob) -> Iterator[SparkLake]:
     """A lake without tables, on a server of its own."""
     patches = Patches()
-    glue_versions.apply(patches)
+    glue_repairs.versions(patches)
     moto_api_backend.reset()
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()

@@ -44,7 +44,7 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.places import TablePath, input_of
 from longhaul.core.policy import require_file_readable
 from longhaul.core.settings import PathPolicy
-from longhaul.local.moto_repairs import glue_versions
+from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lineage import JOB, marks, origin
@@ -112,7 +112,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     patches = Patches()
-    glue_versions.apply(patches)
+    glue_repairs.versions(patches)
     with mock_aws():
         yield World(tmp_path)
     patches.undo()

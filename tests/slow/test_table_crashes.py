@@ -26,7 +26,8 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.places import TablePath
 from longhaul.core.request import Mode
 from longhaul.local.credentials import aws_client
-from longhaul.local.moto_repairs import glue_versions, s3_uploads
+from longhaul.local.moto_repairs import glue as glue_repairs
+from longhaul.local.moto_repairs import s3 as s3_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.operations.tables import TableReader
 from longhaul.outputs.iceberg import commits
@@ -64,8 +65,8 @@ def publish_and_die(endpoint: str, output: AttemptId, at: int, seen: Any) -> Non
 @pytest.fixture
 def endpoint() -> Iterator[str]:
     patches = Patches()
-    glue_versions.apply(patches)
-    s3_uploads.apply(patches)
+    glue_repairs.versions(patches)
+    s3_repairs.uploads(patches)
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     moto_api_backend.reset()

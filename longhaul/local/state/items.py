@@ -14,7 +14,7 @@ _WRITES: Final = ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "Tran
 
 
 def apply(patches: Patches, store: Store) -> None:
-    """Apply before `dynamodb_atomic`: a change is then kept under its lock."""
+    """Apply before `dynamodb.atomic`: a change is then kept under its lock."""
     stock = DynamoHandler.call_action
 
     def call_action(response: Any) -> Any:

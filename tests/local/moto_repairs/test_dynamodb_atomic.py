@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from moto.dynamodb.models.dynamo_type import Item
 from moto.dynamodb.models.table import Table
 
-from longhaul.local.moto_repairs import dynamodb_atomic
+from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
 from tests.local.support import Moto, error_code
 
 LOST = {"ConditionalCheckFailedException", "TransactionCanceledException"}
@@ -18,7 +18,7 @@ KEY = {"key": {"S": "a"}, "item": {"S": "row"}}
 @pytest.fixture
 def table(moto: Moto, *, repaired: bool) -> Any:
     if repaired:
-        dynamodb_atomic.apply(moto.patches)
+        dynamodb_repairs.atomic(moto.patches)
     client = moto.client("dynamodb")
     client.create_table(
         TableName="rows",

@@ -1,4 +1,4 @@
-"""`ecs_resources` and `ecs_tasks`: a task is a process."""
+"""`ecs.resources` and `ecs.tasks`: a task is a process."""
 
 from typing import Any
 
@@ -7,10 +7,7 @@ from botocore.exceptions import ClientError
 from moto.ecs.models import ecs_backends
 
 from longhaul.local.ecs_driver import EcsDriver
-from longhaul.local.moto_repairs import (
-    ecs_resources,
-    ecs_tasks,
-)
+from longhaul.local.moto_repairs import ecs as ecs_repairs
 from tests.local.moto_repairs.small_tasks import register, run, stopped
 from tests.local.support import REGION, Moto
 
@@ -19,7 +16,7 @@ def test_fargate_container_needs_no_memory_of_its_own(
     moto: Moto, ecs: Any, *, repaired: bool
 ) -> None:
     if repaired:
-        ecs_resources.apply(moto.patches)
+        ecs_repairs.resources(moto.patches)
     # CloudFormation registers the memory of the task only.
     backend: Any = ecs_backends["123456789012"][REGION]
     backend.register_task_definition(
@@ -34,8 +31,8 @@ def test_fargate_container_needs_no_memory_of_its_own(
 
 
 def test_overrides_reach_the_process(moto: Moto, ecs: Any, driver: EcsDriver) -> None:
-    ecs_resources.apply(moto.patches)
-    ecs_tasks.apply(moto.patches, driver)
+    ecs_repairs.resources(moto.patches)
+    ecs_repairs.tasks(moto.patches, driver)
     register(
         ecs,
         "import os; print(os.environ['FIXED'], os.environ['GIVEN'])",

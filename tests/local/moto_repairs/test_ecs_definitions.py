@@ -1,6 +1,6 @@
 import json
 
-from longhaul.local.moto_repairs import ecs_definitions
+from longhaul.local.moto_repairs import ecs as ecs_repairs
 from tests.local.support import Moto
 
 TEMPLATE = {
@@ -23,7 +23,7 @@ def test_task_definition_of_a_stack_keeps_its_cpu_and_its_role(
     moto: Moto, *, repaired: bool
 ) -> None:
     if repaired:
-        ecs_definitions.apply(moto.patches)
+        ecs_repairs.definitions(moto.patches)
     moto.client("cloudformation").create_stack(StackName="tiny", TemplateBody=json.dumps(TEMPLATE))
     definition = moto.client("ecs").describe_task_definition(taskDefinition="small")[
         "taskDefinition"

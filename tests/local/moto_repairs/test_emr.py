@@ -1,4 +1,4 @@
-"""`emr_applications`, `emr_job_runs` and `sfn_emr_sync`: from a template or state to a driver."""
+"""Repairs of EMR Serverless: from a template or a state to a driver."""
 
 import json
 from collections.abc import Callable
@@ -11,14 +11,13 @@ from botocore.parsers import ResponseParserError
 from longhaul.local.credentials import ADMINISTRATOR
 from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
 from longhaul.local.moto_repairs import (
-    emr_applications,
-    emr_job_runs,
-    sfn_clients,
-    sfn_emr_sync,
-    sfn_errors,
-    sfn_interrupts,
-    sfn_parameters,
-    sfn_start_stop,
+    emr as emr_repairs,
+)
+from longhaul.local.moto_repairs import (
+    sfn as sfn_repairs,
+)
+from longhaul.local.moto_repairs import (
+    sfn_sync as sfn_sync_repairs,
 )
 from tests.local.support import REGION, Moto, branch, eventually
 
@@ -104,7 +103,7 @@ def test_template_makes_an_application_of_any_release(
     moto: Moto, emr: Any, *, repaired: bool
 ) -> None:
     if repaired:
-        emr_applications.apply(moto.patches)
+        emr_repairs.applications(moto.patches)
     template = {
         "Resources": {
             "App": {
@@ -135,7 +134,7 @@ def test_job_run_goes_to_the_driver_and_shows_its_state(
     moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
 ) -> None:
     if repaired:
-        emr_job_runs.apply(moto.patches, driver)
+        emr_repairs.job_runs(moto.patches, driver)
 
     run = start(emr, application)
 
@@ -156,7 +155,7 @@ def test_one_token_is_one_job_run(
     moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
 ) -> None:
     if repaired:
-        emr_job_runs.apply(moto.patches, driver)
+        emr_repairs.job_runs(moto.patches, driver)
 
     first, again, other = (
         start(emr, application),
@@ -172,7 +171,7 @@ def test_ended_job_run_cannot_be_cancelled(
     moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
 ) -> None:
     if repaired:
-        emr_job_runs.apply(moto.patches, driver)
+        emr_repairs.job_runs(moto.patches, driver)
     run = start(emr, application)
     ids = {"applicationId": application, "jobRunId": run["jobRunId"]}
     if repaired:
@@ -192,7 +191,7 @@ def test_application_without_job_runs_has_an_empty_list(
         with pytest.raises(ClientError, match="ResourceNotFoundException"):
             emr.list_job_runs(applicationId=application)
         return
-    emr_job_runs.apply(moto.patches, driver)
+    emr_repairs.job_runs(moto.patches, driver)
 
     assert emr.list_job_runs(applicationId=application)["jobRuns"] == []
 
@@ -200,7 +199,7 @@ def test_application_without_job_runs_has_an_empty_list(
 def test_job_runs_are_listed_by_state(
     moto: Moto, emr: Any, application: str, driver: FakeDriver
 ) -> None:
-    emr_job_runs.apply(moto.patches, driver)
+    emr_repairs.job_runs(moto.patches, driver)
     first, second = start(emr, application), start(emr, application, "other")
     driver.end(first["arn"], "SUCCESS")
 
@@ -235,13 +234,13 @@ INPUT = {"size": "small", "what": "run"}
 
 @pytest.fixture
 def sync(moto: Moto, driver: FakeDriver, emr: Any) -> None:
-    emr_job_runs.apply(moto.patches, driver)
-    sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
-    sfn_errors.apply(moto.patches)
-    sfn_interrupts.apply(moto.patches)
-    sfn_parameters.apply(moto.patches)
-    sfn_start_stop.apply(moto.patches)
-    sfn_emr_sync.apply(
+    emr_repairs.job_runs(moto.patches, driver)
+    sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
+    sfn_repairs.errors(moto.patches)
+    sfn_repairs.interrupts(moto.patches)
+    sfn_repairs.parameters(moto.patches)
+    sfn_repairs.start_stop(moto.patches)
+    sfn_sync_repairs.emr_sync(
         moto.patches, lambda region, _: emr if region == REGION else None, driver.on_end
     )
 
@@ -352,7 +351,7 @@ def test_error_of_an_unknown_application_can_be_caught(machine: Callable[..., An
 def test_stock_moto_has_no_such_service(
     moto: Moto, application: str, machine: Callable[..., Any]
 ) -> None:
-    sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
+    sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
 
     end = machine(Run={**start_job_run(application), "End": True}).run(**INPUT)
 

@@ -3,7 +3,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.local.moto_repairs import events_schedules
+from longhaul.local.moto_repairs import events as events_repairs
 from tests.local.support import Moto
 
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:sweep"
@@ -25,7 +25,7 @@ def test_a_schedule_gets_no_events_and_a_pattern_those_that_it_matches(
         with pytest.raises(ClientError):
             events.put_events(Entries=[entry])
         return
-    events_schedules.apply(moto.patches)
+    events_repairs.schedules(moto.patches)
     assert events.put_events(Entries=[entry])["FailedEntryCount"] == 0
 
     (message,) = sqs.receive_message(QueueUrl=url)["Messages"]

@@ -1,4 +1,4 @@
-"""`glue_databases` and `glue_versions`: a catalog in which no commit to a table is lost."""
+"""`glue.databases` and `glue.versions`: a catalog in which no commit to a table is lost."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 from moto.glue.models import FakeTable
 
-from longhaul.local.moto_repairs import glue_databases, glue_versions
+from longhaul.local.moto_repairs import glue as glue_repairs
 from tests.local.support import Moto, error_code
 
 DATABASE = {
@@ -26,7 +26,7 @@ DATABASE = {
 
 def test_template_makes_a_database(moto: Moto, *, repaired: bool) -> None:
     if repaired:
-        glue_databases.apply(moto.patches)
+        glue_repairs.databases(moto.patches)
     template = {"Resources": {"Lake": DATABASE}, "Outputs": {"Name": {"Value": {"Ref": "Lake"}}}}
     cloudformation, glue = moto.client("cloudformation"), moto.client("glue")
 
@@ -45,7 +45,7 @@ def test_template_makes_a_database(moto: Moto, *, repaired: bool) -> None:
 @pytest.fixture
 def glue(moto: Moto, *, repaired: bool) -> Any:
     if repaired:
-        glue_versions.apply(moto.patches)
+        glue_repairs.versions(moto.patches)
     client = moto.client("glue")
     client.create_database(DatabaseInput={"Name": "lake"})
     return client

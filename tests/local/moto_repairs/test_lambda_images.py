@@ -1,6 +1,6 @@
 import json
 
-from longhaul.local.moto_repairs import lambda_images
+from longhaul.local.moto_repairs import functions as functions_repairs
 from tests.local.support import Moto
 
 TEMPLATE = {
@@ -25,7 +25,7 @@ TEMPLATE = {
 
 def test_function_of_a_stack_is_an_image_with_a_command(moto: Moto, *, repaired: bool) -> None:
     if repaired:
-        lambda_images.apply(moto.patches)
+        functions_repairs.images(moto.patches)
     moto.client("cloudformation").create_stack(StackName="tiny", TemplateBody=json.dumps(TEMPLATE))
     jobs = moto.client("lambda").list_functions()["Functions"][0]
     assert jobs["PackageType"] == ("Image" if repaired else "Zip")

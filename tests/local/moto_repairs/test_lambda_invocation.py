@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from moto.awslambda.models import LambdaFunction
 
-from longhaul.local.moto_repairs import lambda_invocation
+from longhaul.local.moto_repairs import functions as functions_repairs
 from tests.local.support import Moto
 
 
@@ -45,7 +45,7 @@ def client(moto: Moto) -> Any:
 @pytest.fixture
 def recorder(moto: Moto) -> Recorder:
     made = Recorder()
-    lambda_invocation.apply(moto.patches, made)
+    functions_repairs.invocation(moto.patches, made)
     return made
 
 

@@ -1,4 +1,4 @@
-"""`cfn_policies` and `events_permissions`: policies of resources hold."""
+"""`cloudformation.policies` and `events.permissions`: policies of resources hold."""
 
 import json
 from typing import Any
@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.local.moto_repairs import cfn_policies, events_permissions
+from longhaul.local.moto_repairs import (
+    cloudformation as cloudformation_repairs,
+)
+from longhaul.local.moto_repairs import (
+    events as events_repairs,
+)
 from tests.local.support import Moto
 
 
@@ -43,7 +48,7 @@ def test_resources_of_a_template_have_the_policies_that_it_gives_them(
     moto: Moto, *, repaired: bool
 ) -> None:
     if repaired:
-        cfn_policies.apply(moto.patches)
+        cloudformation_repairs.policies(moto.patches)
     moto.client("cloudformation").create_stack(
         StackName="tiny", TemplateBody=json.dumps({"Resources": TEMPLATE})
     )
@@ -66,7 +71,7 @@ def test_a_buckets_policy_that_denies_requests_without_tls_denies_no_others(
     moto: Moto, *, repaired: bool
 ) -> None:
     if repaired:
-        cfn_policies.apply(moto.patches)
+        cloudformation_repairs.policies(moto.patches)
     s3 = moto.client("s3")
     s3.create_bucket(Bucket="data")
     s3.put_bucket_policy(Bucket="data", Policy=json.dumps(OF_BUCKET))
@@ -94,7 +99,7 @@ def test_a_rule_sends_nothing_to_a_queue_that_does_not_let_it(
         return resource.endswith(":open")
 
     if repaired:
-        events_permissions.apply(moto.patches, allows)
+        events_repairs.permissions(moto.patches, allows)
     events.put_events(Entries=[{"Source": "ours", "DetailType": "ended", "Detail": "{}"}])
 
     def received(name: str) -> int:

@@ -6,14 +6,14 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.s3.models import S3Backend
 
-from longhaul.local.moto_repairs import s3_conditional
+from longhaul.local.moto_repairs import s3 as s3_repairs
 from tests.local.support import Moto, error_code
 
 
 @pytest.fixture
 def s3(moto: Moto, *, repaired: bool) -> Any:
     if repaired:
-        s3_conditional.apply(moto.patches)
+        s3_repairs.conditional(moto.patches)
     client = moto.client("s3")
     client.create_bucket(Bucket="data")
     return client

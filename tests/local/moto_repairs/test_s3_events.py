@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from longhaul.local.moto_repairs import s3_events
+from longhaul.local.moto_repairs import s3 as s3_repairs
 from tests.local.support import Moto
 
 BUCKET = {
@@ -15,7 +15,7 @@ BUCKET = {
 def test_an_object_in_a_bucket_of_a_template_is_an_event(moto: Moto, *, repaired: bool) -> None:
     events: list[tuple[Any, ...]] = []
     if repaired:
-        s3_events.apply(moto.patches, lambda *event, **more: events.append((*event, more)))
+        s3_repairs.events(moto.patches, lambda *event, **more: events.append((*event, more)))
     moto.client("cloudformation").create_stack(
         StackName="data", TemplateBody=json.dumps({"Resources": {"Data": BUCKET}})
     )
@@ -35,7 +35,7 @@ def test_an_object_in_a_bucket_of_a_template_is_an_event(moto: Moto, *, repaired
 
 def test_a_bucket_that_publishes_no_events_stays_silent(moto: Moto) -> None:
     events: list[Any] = []
-    s3_events.apply(moto.patches, lambda *event, **_: events.append(event))
+    s3_repairs.events(moto.patches, lambda *event, **_: events.append(event))
     s3 = moto.client("s3")
     s3.create_bucket(Bucket="quiet")
 

@@ -5,7 +5,7 @@ from botocore.exceptions import ClientError
 from moto.s3.models import FakeKey
 
 from longhaul.local.credentials import aws_client
-from longhaul.local.moto_repairs import s3_ranges
+from longhaul.local.moto_repairs import s3 as s3_repairs
 from tests.local.support import REGION, Moto, error_code
 
 BODY = b"0123456789"
@@ -14,7 +14,7 @@ BODY = b"0123456789"
 @pytest.fixture
 def s3(moto: Moto, *, repaired: bool) -> Any:
     if repaired:
-        s3_ranges.apply(moto.patches)
+        s3_repairs.ranges(moto.patches)
     client = aws_client("s3", endpoint=moto.endpoint, region=REGION)
     client.create_bucket(Bucket="data")
     client.put_object(Bucket="data", Key="file", Body=BODY)

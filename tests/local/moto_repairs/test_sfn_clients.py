@@ -5,7 +5,7 @@ import pytest
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 
 from longhaul.local.credentials import ADMINISTRATOR
-from longhaul.local.moto_repairs import sfn_clients
+from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto
 
 
@@ -13,7 +13,7 @@ def test_client_of_a_service_is_made_once(
     moto: Moto, monkeypatch: pytest.MonkeyPatch, *, repaired: bool
 ) -> None:
     if repaired:
-        sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
+        sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
     made: list[str] = []
     stock_client: Any = boto3.client
 

@@ -1,4 +1,4 @@
-"""`sfn_parameters` and `sfn_ecs_sync`: from a state of a machine to a process.
+"""`sfn.parameters` and `sfn_sync.ecs_sync`: from a state of a machine to a process.
 
 Without the one, stock moto does not come as far as the other, so each is shown alone here. The
 rules stand in `tests/fidelity/run_task_sync.py`.
@@ -14,14 +14,13 @@ import pytest
 from longhaul.local.credentials import ADMINISTRATOR
 from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.moto_repairs import (
-    ecs_resources,
-    ecs_tasks,
-    sfn_clients,
-    sfn_ecs_sync,
-    sfn_errors,
-    sfn_interrupts,
-    sfn_parameters,
-    sfn_start_stop,
+    ecs as ecs_repairs,
+)
+from longhaul.local.moto_repairs import (
+    sfn as sfn_repairs,
+)
+from longhaul.local.moto_repairs import (
+    sfn_sync as sfn_sync_repairs,
 )
 from tests.local.moto_repairs.small_tasks import SLEEP, register, stopped, task
 from tests.local.support import DEADLINE_S, Moto, eventually
@@ -51,15 +50,15 @@ def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
     """Applies every repair that tasks need, with that of `.sync` or without."""
 
     def apply(*, repaired: bool = True) -> None:
-        ecs_resources.apply(moto.patches)
-        ecs_tasks.apply(moto.patches, driver)
-        sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
-        sfn_errors.apply(moto.patches)
-        sfn_interrupts.apply(moto.patches)
-        sfn_parameters.apply(moto.patches)
-        sfn_start_stop.apply(moto.patches)
+        ecs_repairs.resources(moto.patches)
+        ecs_repairs.tasks(moto.patches, driver)
+        sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
+        sfn_repairs.errors(moto.patches)
+        sfn_repairs.interrupts(moto.patches)
+        sfn_repairs.parameters(moto.patches)
+        sfn_repairs.start_stop(moto.patches)
         if repaired:
-            sfn_ecs_sync.apply(moto.patches, driver.on_end)
+            sfn_sync_repairs.ecs_sync(moto.patches, driver.on_end)
 
     return apply
 
@@ -67,13 +66,13 @@ def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
 def test_parameters_reach_ecs_under_its_names(
     moto: Moto, driver: EcsDriver, ecs: Any, machine: Callable[..., Any], *, repaired: bool
 ) -> None:
-    ecs_resources.apply(moto.patches)
-    ecs_tasks.apply(moto.patches, driver)
-    sfn_clients.apply(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
-    sfn_interrupts.apply(moto.patches)
-    sfn_ecs_sync.apply(moto.patches, driver.on_end)
+    ecs_repairs.resources(moto.patches)
+    ecs_repairs.tasks(moto.patches, driver)
+    sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
+    sfn_repairs.interrupts(moto.patches)
+    sfn_sync_repairs.ecs_sync(moto.patches, driver.on_end)
     if repaired:
-        sfn_parameters.apply(moto.patches)
+        sfn_repairs.parameters(moto.patches)
     register(ecs, "import os; print(os.environ['RUN'])")
 
     end = machine(Run={**RUN_TASK, "End": True}).run(family="small", run=1763680000000)

@@ -6,7 +6,7 @@ from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl
     ErrorEqualsDecl,
 )
 
-from longhaul.local.moto_repairs import sfn_errors
+from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto
 
 
@@ -28,9 +28,9 @@ def test_error_name_matches_the_errors_that_aws_matches(
     moto: Moto, declared: str, raised: str, *, on_stock: bool, on_aws: bool, repaired: bool
 ) -> None:
     if repaired:
-        sfn_errors.apply(moto.patches)
-    env: Any = SimpleNamespace(stack=[sfn_errors.error_of_branch(raised)])
+        sfn_repairs.errors(moto.patches)
+    env: Any = SimpleNamespace(stack=[sfn_repairs.error_of_branch(raised)])
 
-    ErrorEqualsDecl([sfn_errors.error_of_branch(declared)])._eval_body(env)
+    ErrorEqualsDecl([sfn_repairs.error_of_branch(declared)])._eval_body(env)
 
     assert env.stack == [on_aws if repaired else on_stock]

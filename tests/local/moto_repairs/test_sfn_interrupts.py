@@ -7,7 +7,7 @@ from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.eval.program_state import ProgramRunning, ProgramStopped
 
-from longhaul.local.moto_repairs import sfn_interrupts
+from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto, branch, eventually
 
 
@@ -28,7 +28,7 @@ def environment() -> Any:
 
 def test_wait_that_starts_just_after_the_stop_ends_at_once(moto: Moto, *, repaired: bool) -> None:
     if repaired:
-        sfn_interrupts.apply(moto.patches)
+        sfn_repairs.interrupts(moto.patches)
     env = environment()
 
     env.set_stop(None, None, None)
@@ -38,7 +38,7 @@ def test_wait_that_starts_just_after_the_stop_ends_at_once(moto: Moto, *, repair
 
 def test_error_after_a_stop_does_not_change_the_status(moto: Moto, *, repaired: bool) -> None:
     if repaired:
-        sfn_interrupts.apply(moto.patches)
+        sfn_repairs.interrupts(moto.patches)
     env = environment()
     env.set_stop(None, None, None)
 
@@ -53,7 +53,7 @@ def test_stop_interrupts_the_pause_before_a_retry(
     slept: list[float] = []
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=slept.append))
     if repaired:
-        sfn_interrupts.apply(moto.patches)
+        sfn_repairs.interrupts(moto.patches)
     slow_retry = {
         "ErrorEquals": ["States.ALL"],
         "IntervalSeconds": 600,
@@ -81,7 +81,7 @@ def test_stop_interrupts_the_pause_before_a_retry(
 
 
 def test_callback_on_a_set_latch_comes_at_once() -> None:
-    latch = sfn_interrupts.Latch()
+    latch = sfn_repairs.Latch()
     heard: list[str] = []
     latch.on_set(lambda: heard.append("before"))
     latch.set()

@@ -7,7 +7,7 @@ from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.parse import asl_parser
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
-from longhaul.local.moto_repairs import sfn_parse_once
+from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto, branch
 
 
@@ -28,7 +28,7 @@ def test_machine_is_parsed_once_for_all_its_executions(
 ) -> None:
     parsed = count_parses(moto)
     if repaired:
-        sfn_parse_once.apply(moto.patches)
+        sfn_repairs.parse_once(moto.patches)
     passing = machine(Pass={"Type": "Pass", "End": True})
 
     for name in ("a", "b", "c"):
@@ -41,7 +41,7 @@ def test_executions_of_one_parsed_machine_count_their_own_retries(
     moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=lambda _seconds: None))
-    sfn_parse_once.apply(moto.patches)
+    sfn_repairs.parse_once(moto.patches)
     retry = {
         "ErrorEquals": ["States.ALL"],
         "IntervalSeconds": 1,
@@ -66,7 +66,7 @@ def test_executions_of_one_parsed_machine_count_their_own_retries(
 
 def test_machine_with_a_map_is_parsed_each_time(moto: Moto) -> None:
     parsed = count_parses(moto)
-    sfn_parse_once.apply(moto.patches)
+    sfn_repairs.parse_once(moto.patches)
     definition = (
         '{"StartAt": "M", "States": {"M": {"Type": "Map", "End": true, '
         '"ItemProcessor": {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}}}}'

@@ -8,7 +8,7 @@ from moto.stepfunctions.models import StateMachine
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 
-from longhaul.local.moto_repairs import sfn_interrupts, sfn_start_stop, sfn_threads
+from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto
 
 WAIT = {"Type": "Wait", "Seconds": 600, "End": True}
@@ -18,7 +18,7 @@ def test_two_starts_at_once_are_one_execution(
     moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, *, repaired: bool
 ) -> None:
     if repaired:
-        sfn_start_stop.apply(moto.patches)
+        sfn_repairs.start_stop(moto.patches)
     both_looked = Barrier(2)
     stock_look = StateMachine._handle_name_input_idempotency
 
@@ -45,8 +45,8 @@ def test_stop_takes_effect_at_once_and_keeps_error_and_cause(
     moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, *, repaired: bool
 ) -> None:
     if repaired:
-        sfn_interrupts.apply(moto.patches)
-        sfn_start_stop.apply(moto.patches)
+        sfn_repairs.interrupts(moto.patches)
+        sfn_repairs.start_stop(moto.patches)
     invoked, may_end = Event(), Event()
 
     def slow_function(*_args: Any, **_kwargs: Any) -> Any:
@@ -82,10 +82,10 @@ def test_stop_takes_effect_at_once_and_keeps_error_and_cause(
 
 
 def test_stop_just_after_the_start_is_not_lost(moto: Moto, machine: Callable[..., Any]) -> None:
-    sfn_interrupts.apply(moto.patches)
-    sfn_threads.apply(moto.patches)
+    sfn_repairs.interrupts(moto.patches)
+    sfn_repairs.threads(moto.patches)
     statuses: list[str] = []
-    sfn_start_stop.apply(moto.patches, lambda execution: statuses.append(execution.status))
+    sfn_repairs.start_stop(moto.patches, lambda execution: statuses.append(execution.status))
     start_execution = StepFunctionsParserBackend.start_execution
 
     def stopped_at_once(backend: Any, *args: Any, **kwargs: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
-from longhaul.local.moto_repairs import sfn_interrupts, sfn_threads
+from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto, branch, eventually
 
 WAIT = {"Type": "Wait", "Seconds": 600, "End": True}
@@ -19,9 +19,9 @@ def waits(running: Any, execution: str) -> int:
 def test_execution_of_two_branches_takes_four_threads(
     moto: Moto, machine: Callable[..., Any], *, repaired: bool
 ) -> None:
-    sfn_interrupts.apply(moto.patches)
+    sfn_repairs.interrupts(moto.patches)
     if repaired:
-        sfn_threads.apply(moto.patches)
+        sfn_repairs.threads(moto.patches)
     running = machine(Both=BOTH)
     before = set(threading.enumerate())
 
@@ -44,7 +44,7 @@ def test_ended_threads_are_not_listed(
     moto: Moto, machine: Callable[..., Any], *, repaired: bool
 ) -> None:
     if repaired:
-        sfn_threads.apply(moto.patches)
+        sfn_repairs.threads(moto.patches)
     TMP_THREADS.clear()
     running = machine(
         Both={

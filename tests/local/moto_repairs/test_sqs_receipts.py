@@ -4,14 +4,14 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.sqs.models import sqs_backends
 
-from longhaul.local.moto_repairs import sqs_receipts
+from longhaul.local.moto_repairs import sqs as sqs_repairs
 from tests.local.support import ACCOUNT, REGION, Moto, error_code
 
 
 @pytest.fixture
 def sqs(moto: Moto, *, repaired: bool) -> Any:
     if repaired:
-        sqs_receipts.apply(moto.patches)
+        sqs_repairs.receipts(moto.patches)
     return moto.client("sqs")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from moto.sqs import models
 
-from longhaul.local.moto_repairs import sqs_receipts, sqs_receive
+from longhaul.local.moto_repairs import sqs as sqs_repairs
 from tests.local.support import Moto
 from tests.patience import DEADLINE_S
 
@@ -16,7 +16,7 @@ def test_two_receives_at_once_never_get_one_message(
     moto: Moto, monkeypatch: Any, *, repaired: bool
 ) -> None:
     if repaired:
-        sqs_receive.apply(moto.patches, Event())
+        sqs_repairs.receive(moto.patches, Event())
     backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
     queue = backend.create_queue("jobs")
     backend.send_message("jobs", "job")
@@ -45,7 +45,7 @@ def test_two_receives_at_once_never_get_one_message(
 
 def test_long_poll_waits_until_the_next_message_is_visible(moto: Moto, *, repaired: bool) -> None:
     if repaired:
-        sqs_receive.apply(moto.patches, Event())
+        sqs_repairs.receive(moto.patches, Event())
     backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
     queue = backend.create_queue("jobs")
     backend.send_message("jobs", "job")
@@ -65,8 +65,8 @@ def test_long_poll_waits_until_the_next_message_is_visible(moto: Moto, *, repair
 
 
 def test_changed_visibility_wakes_a_long_poll(moto: Moto) -> None:
-    sqs_receive.apply(moto.patches, Event())
-    sqs_receipts.apply(moto.patches)
+    sqs_repairs.receive(moto.patches, Event())
+    sqs_repairs.receipts(moto.patches)
     backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
     backend.create_queue("jobs")
     backend.send_message("jobs", "job")
@@ -80,13 +80,13 @@ def test_changed_visibility_wakes_a_long_poll(moto: Moto) -> None:
 
 def test_closing_ends_a_long_poll(moto: Moto) -> None:
     closing = Event()
-    sqs_receive.apply(moto.patches, closing)
+    sqs_repairs.receive(moto.patches, closing)
     backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
     backend.create_queue("jobs")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(backend.receive_message, "jobs", 1, LONG_POLL_S, 600)
         closing.set()
         while not waiting.done():
-            sqs_receive.wake_long_polls()
+            sqs_repairs.wake_long_polls()
 
         assert waiting.result(DEADLINE_S) == []

@@ -3,13 +3,13 @@ from typing import Any
 from moto.awslambda.models import EventSourceMapping, LambdaBackend
 from moto.sqs import models
 
-from longhaul.local.moto_repairs import sqs_trigger
+from longhaul.local.moto_repairs import sqs as sqs_repairs
 from tests.local.support import Moto
 
 
 def test_sending_a_message_invokes_nothing(moto: Moto, monkeypatch: Any, *, repaired: bool) -> None:
     if repaired:
-        sqs_trigger.apply(moto.patches)
+        sqs_repairs.trigger(moto.patches)
     invoked: list[str] = []
     monkeypatch.setattr(
         LambdaBackend, "send_sqs_batch", lambda _backend, arn, *_rest: invoked.append(arn)

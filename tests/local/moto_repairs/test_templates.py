@@ -1,4 +1,4 @@
-"""`cfn_unsupported` and `sfn_templates`: the resources of a template."""
+"""`cloudformation.unsupported` and `sfn.templates`: the resources of a template."""
 
 import json
 from typing import Any
@@ -7,7 +7,15 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.core.config import default_user_config
 
-from longhaul.local.moto_repairs import cfn_unsupported, scheduler_schedules, sfn_templates
+from longhaul.local.moto_repairs import (
+    cloudformation as cloudformation_repairs,
+)
+from longhaul.local.moto_repairs import (
+    events as events_repairs,
+)
+from longhaul.local.moto_repairs import (
+    sfn as sfn_repairs,
+)
 from tests.local.support import Moto
 
 ALARM = {"Type": "AWS::CloudWatch::Alarm", "Properties": {}}
@@ -21,7 +29,7 @@ def create(moto: Moto, resources: dict[str, Any]) -> str:
 
 
 def test_resource_that_would_do_nothing_is_skipped(moto: Moto) -> None:
-    cfn_unsupported.apply(moto.patches)
+    cloudformation_repairs.unsupported(moto.patches)
 
     assert create(moto, {"Alarm": ALARM}) == "CREATE_COMPLETE"
 
@@ -29,7 +37,7 @@ def test_resource_that_would_do_nothing_is_skipped(moto: Moto) -> None:
 @pytest.mark.filterwarnings("ignore:Tried to parse AWS")
 def test_unknown_resource_fails_the_stack(moto: Moto, *, repaired: bool) -> None:
     if repaired:
-        cfn_unsupported.apply(moto.patches)
+        cloudformation_repairs.unsupported(moto.patches)
         with pytest.raises(
             ClientError, match="AWS::Somewhere::Else is not made by the embedded AWS"
         ):
@@ -42,7 +50,7 @@ def test_state_machine_of_a_template_is_executed_with_its_substitutions(
     moto: Moto, *, repaired: bool
 ) -> None:
     if repaired:
-        sfn_templates.apply(moto.patches)
+        sfn_repairs.templates(moto.patches)
     else:
         moto.patches.replace_item(
             default_user_config, "stepfunctions", {"execute_state_machine": True}
@@ -77,7 +85,7 @@ def test_state_machine_of_a_template_is_executed_with_its_substitutions(
 @pytest.mark.filterwarnings("ignore:Tried to parse AWS")
 def test_a_schedule_of_a_template_is_made_with_its_arn(moto: Moto, *, repaired: bool) -> None:
     if repaired:
-        scheduler_schedules.apply(moto.patches)
+        events_repairs.scheduler(moto.patches)
     target = {"Arn": "arn:aws:sqs:us-east-1:123456789012:jobs", "RoleArn": "role", "Input": "{}"}
     schedule = {
         "Type": "AWS::Scheduler::Schedule",

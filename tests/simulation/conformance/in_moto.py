@@ -1,7 +1,7 @@
 """Plays a script in moto's interpreter, with the repairs of the embedded AWS.
 
 moto's backend is called in this process, and its AWS clients are scripted where
-`longhaul/local/moto_repairs/sfn_clients.py` hooks them: there is no server and no process of a
+`longhaul/local/moto_repairs/sfn.py` hooks them: there is no server and no process of a
 function. Waits and pauses before retries take no time.
 """
 
@@ -30,15 +30,8 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
-from longhaul.local.moto_repairs import (
-    sfn_ecs_sync,
-    sfn_errors,
-    sfn_interrupts,
-    sfn_parameters,
-    sfn_parse_once,
-    sfn_start_stop,
-    sfn_threads,
-)
+from longhaul.local.moto_repairs import sfn as sfn_repairs
+from longhaul.local.moto_repairs import sfn_sync as sfn_sync_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from simulation.aws.cloud import FakeAws
 from simulation.aws.service import REGION, client_error
@@ -67,22 +60,22 @@ def repaired_moto() -> Iterator[Callable[[Script], Played]]:
     log.setLevel(logging.CRITICAL)  # moto logs each caught error with the whole definition
     try:
         for repair in (
-            sfn_errors,
-            sfn_interrupts,
-            sfn_parameters,
-            sfn_parse_once,
-            sfn_start_stop,
-            sfn_threads,
+            sfn_repairs.errors,
+            sfn_repairs.interrupts,
+            sfn_repairs.parameters,
+            sfn_repairs.parse_once,
+            sfn_repairs.start_stop,
+            sfn_repairs.threads,
         ):
-            repair.apply(patches)
-        patches.replace(sfn_interrupts.Latch, "wait", _wait)
+            repair(patches)
+        patches.replace(sfn_repairs.Latch, "wait", _wait)
         patches.replace(WaitFunction, "_wait_interval", _wait_interval)
         patches.replace(state_task_service_callback, "_DELAY_SECONDS_SYNC_CONDITION_CHECK", 0)
         backend = stepfunctions_parser_backends[DEFAULT_ACCOUNT_ID][REGION]
         machine = backend.create_state_machine("Longhaul", DEFINITION, ROLE_ARN)
         yield lambda script: _play(script, backend, machine.arn)
     finally:
-        sfn_start_stop.stop_all_executions()
+        sfn_repairs.stop_all_executions()
         patches.undo()
         moto_api_backend.reset()
         log.setLevel(level)
@@ -105,7 +98,7 @@ def _play(script: Script, backend: Any, machine_arn: str) -> Played:
     patches = Patches()
     for module in (lambda_eval_utils, state_task_service_ecs):
         patches.replace(module, "boto_client_for", lambda service, **_: clients[service])
-    sfn_ecs_sync.apply(patches, clients["ecs"].on_task_end)
+    sfn_sync_repairs.ecs_sync(patches, clients["ecs"].on_task_end)
     before = set(threading.enumerate())
     execution = backend.start_execution(
         machine_arn, f"played-{len(backend._get_executions())}", script.input

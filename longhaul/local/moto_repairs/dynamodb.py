@@ -1,16 +1,4 @@
-"""A conditional write is atomic, and so is a transaction.
-
-AWS: checks the condition and applies the write as one step. A transaction applies whole or not at
-all, and no reader sees half of it. Its cost does not depend on the size of the table.
-
-Stock moto: handles requests in threads, so two writes can both pass their condition on the same old
-item. A transaction copies the whole table first, which takes longer with each item. A failed one
-restores that copy, which undoes concurrent writes.
-
-One lock is held around each request, up to its response, which is written from the live item. It
-costs little: a request takes a few milliseconds of CPU. A transaction copies only the items that it
-names, and restores them when it fails.
-"""
+"""Repairs of DynamoDB."""
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
 from collections.abc import Callable, Mapping
@@ -28,7 +16,20 @@ from moto.dynamodb.responses import DynamoHandler
 from longhaul.local.moto_repairs.patching import Patches
 
 
-def apply(patches: Patches) -> None:
+def atomic(patches: Patches) -> None:
+    """A conditional write is atomic, and so is a transaction.
+
+    AWS: checks the condition and applies the write as one step. A transaction applies whole or not
+    at all, and no reader sees half of it. Its cost does not depend on the size of the table.
+
+    Stock moto: handles requests in threads, so two writes can both pass their condition on the same
+    old item. A transaction copies the whole table first, which takes longer with each item. A
+    failed one restores that copy, which undoes concurrent writes.
+
+    One lock is held around each request, up to its response, which is written from the live item.
+    It costs little: a request takes a few milliseconds of CPU. A transaction copies only the items
+    that it names, and restores them when it fails.
+    """
     lock = RLock()
     stock_call_action = DynamoHandler.call_action
     stock_transact = DynamoDBBackend.transact_write_items

@@ -1,12 +1,4 @@
-"""Tasks run.
-
-AWS: RunTask starts the container. DescribeTasks reports its state (PROVISIONING, RUNNING, STOPPED),
-exit code, stop code and times, and lists unknown tasks under `failures`. StopTask stops the task,
-which takes time. RunTask is refused where a role of the task does not trust ECS.
-
-Stock moto: starts nothing. Each DescribeTasks moves the task to its next state, and the exit code
-is always 0. StopTask of an unknown task is a 500.
-"""
+"""Repairs of ECS."""
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
 
 from datetime import UTC, datetime
@@ -14,18 +6,78 @@ from typing import Any
 
 from moto.core.responses import ActionResult
 from moto.ecs.exceptions import EcsClientException, InvalidParameterException
-from moto.ecs.models import EC2ContainerServiceBackend
+from moto.ecs.models import EC2ContainerServiceBackend, TaskDefinition
 from moto.ecs.responses import EC2ContainerServiceResponse
 
 from longhaul.local.credentials import NotTrustedError
 from longhaul.local.ecs_driver import DEFAULT_STOP_TIMEOUT_S, EcsDriver, TaskEnd, TaskSpec
 from longhaul.local.moto_repairs.patching import Patches
 
+_ROLES = {"TaskRoleArn": "task_role_arn", "ExecutionRoleArn": "execution_role_arn"}
+
+
+def definitions(patches: Patches) -> None:
+    """A task definition of a stack keeps its CPU and its roles.
+
+    AWS: tasks get the `Cpu` of their AWS::ECS::TaskDefinition, and read it in their metadata. They
+    act as its `TaskRoleArn`.
+
+    Stock moto: CloudFormation passes on the memory and drops the CPU and the roles.
+    """
+    stock_create = TaskDefinition.create_from_cloudformation_json
+
+    def create(
+        _cls: type, resource_name: str, cloudformation_json: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        made: Any = stock_create(resource_name, cloudformation_json, *args, **kwargs)
+        properties = cloudformation_json["Properties"]
+        made.cpu = properties.get("Cpu")
+        for name, role in _ROLES.items():
+            if name in properties:
+                setattr(made, role, properties[name])
+        return made
+
+    patches.replace(TaskDefinition, "create_from_cloudformation_json", classmethod(create))
+
+
+MEMORY_KEYS = {"memory", "Memory", "memoryReservation", "MemoryReservation"}
+
+
+def resources(patches: Patches) -> None:
+    """A Fargate container needs no memory of its own.
+
+    AWS: on Fargate, memory is set for the task, and a container's `Memory` is optional.
+
+    Stock moto: RunTask adds up the containers' memory and fails when one has none.
+    """
+    stock = EC2ContainerServiceBackend._calculate_task_resource_requirements
+
+    def calculate(task_definition: Any) -> Any:
+        for container in task_definition.container_definitions:
+            if not MEMORY_KEYS & container.keys():
+                container["memory"] = 0
+        return stock(task_definition)
+
+    patches.replace(
+        EC2ContainerServiceBackend, "_calculate_task_resource_requirements", staticmethod(calculate)
+    )
+
+
 # One vCPU in the units of task definitions.
 _CPU_UNITS = 1024
 
 
-def apply(patches: Patches, driver: EcsDriver) -> None:
+def tasks(patches: Patches, driver: EcsDriver) -> None:
+    """Tasks run.
+
+    AWS: RunTask starts the container. DescribeTasks reports its state (PROVISIONING, RUNNING,
+    STOPPED), exit code, stop code and times, and lists unknown tasks under `failures`. StopTask
+    stops the task, which takes time. RunTask is refused where a role of the task does not trust
+    ECS.
+
+    Stock moto: starts nothing. Each DescribeTasks moves the task to its next state, and the exit
+    code is always 0. StopTask of an unknown task is a 500.
+    """
     stock_run = EC2ContainerServiceBackend.run_task
     stock_describe = EC2ContainerServiceResponse.describe_tasks
 

@@ -1,0 +1,108 @@
+"""Repairs of CloudFormation."""
+# ruff: noqa: ANN401 - moto's insides, which have no types worth naming
+
+import json
+from typing import Any, Self
+
+from moto.cloudformation import parsing
+from moto.cloudformation.exceptions import ValidationError
+from moto.iam.access_control import PermissionResult
+from moto.s3.models import FakeBucket, s3_backends
+from moto.sns.models import sns_backends
+from moto.sqs.models import sqs_backends
+
+from longhaul.local.moto_repairs.patching import Patches
+
+
+class _ResourcePolicy:
+    """What moto's CloudFormation needs of a resource."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.physical_resource_id = name
+        self.type = kind
+
+    def is_created(self) -> bool:
+        return True
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls, name: str, template: Any, account: str, region: str, **_: Any
+    ) -> Self:
+        properties = template["Properties"]
+        document = json.dumps(properties["PolicyDocument"])
+        for url in properties.get("Queues", ()):
+            sqs_backends[account][region].get_queue(url.rpartition("/")[2]).policy = document
+        for arn in properties.get("Topics", ()):
+            sns_backends[account][region].topics[arn].policy = document
+        if bucket := properties.get("Bucket"):
+            s3_backends[account]["aws"].put_bucket_policy(bucket, document.encode())
+        return cls(name, template["Type"])
+
+    @classmethod
+    def delete_from_cloudformation_json(cls, *_: Any) -> None:
+        """The stack's own resources go with it, and their policies with them."""
+
+
+TYPES = frozenset({"AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::QueuePolicy"})
+
+
+def policies(patches: Patches) -> None:
+    """A queue, bucket or topic has the policy that a template gives it.
+
+    AWS: a policy of a template is that of each resource that it names. A Deny in a bucket's policy
+    holds where its conditions do.
+
+    Stock moto: skips these resources of a template. Of a bucket's policy it heeds the statements
+    for everybody, without their conditions: one that denies requests without TLS denies all.
+    """
+    stock_permission = FakeBucket.get_permission
+
+    def get_permission(bucket: Any, action: str, resource: str) -> Any:
+        said = stock_permission(bucket, action, resource)
+        return PermissionResult.NEUTRAL if said == PermissionResult.DENIED else said
+
+    patches.add_types(TYPES, _ResourcePolicy)
+    patches.replace(FakeBucket, "get_permission", get_permission)
+
+
+# Monitoring, and permissions that moto does not check.
+SKIPPED = frozenset(
+    {
+        "AWS::CDK::Metadata",
+        "AWS::CloudWatch::Alarm",
+        "AWS::CloudWatch::CompositeAlarm",
+        "AWS::CloudWatch::Dashboard",
+        "AWS::EC2::FlowLog",
+        "AWS::Events::EventBusPolicy",
+        "AWS::Lambda::EventInvokeConfig",
+        "AWS::Lambda::LayerVersionPermission",
+        "AWS::Logs::MetricFilter",
+        "AWS::Logs::QueryDefinition",
+        "AWS::Logs::ResourcePolicy",
+    }
+)
+
+
+def unsupported(patches: Patches) -> None:
+    """A resource of an unknown type fails the deployment.
+
+    AWS: makes every resource of a template.
+
+    Stock moto: skips a resource of an unknown type with a warning, so a part of the template is
+    silently missing. Here only the types in `SKIPPED` are skipped, because they would do nothing on
+    this machine. Any other unknown type fails the deployment with its name.
+    """
+    stock_parse = parsing.parse_resource
+
+    def parse_resource(resource_json: dict[str, Any], resources_map: Any) -> Any:
+        resource_type = resource_json["Type"]
+        if resource_type in SKIPPED:
+            return None
+        if parsing.resource_class_from_type(resource_type) is not None:
+            return stock_parse(resource_json, resources_map)
+        raise ValidationError(
+            message=f"{resource_type} is not made by the embedded AWS: "
+            f"if nothing local depends on it, add it to SKIPPED in {__name__}"
+        )
+
+    patches.replace(parsing, "parse_resource", parse_resource)

@@ -1,0 +1,153 @@
+"""Repairs of EMR Serverless."""
+# ruff: noqa: ANN401 - moto's insides, which have no types worth naming
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Protocol
+
+from moto.emrserverless.exceptions import ValidationException
+from moto.emrserverless.models import Application, EMRServerlessBackend, emrserverless_backends
+from moto.moto_api._internal import mock_random
+
+from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
+from longhaul.local.moto_repairs.patching import Patches, TemplateResource
+
+
+def applications(patches: Patches) -> None:
+    """A template can make applications of EMR Serverless.
+
+    AWS: `AWS::EMRServerless::Application` makes an application of any release, with the attributes
+    `Arn` and `ApplicationId`.
+
+    Stock moto: CloudFormation does not know the type, and CreateApplication refuses every release
+    but `emr-6.6.0`.
+    """
+    patches.add_types((TemplateApplication.TYPE,), TemplateApplication)
+
+
+class TemplateApplication(TemplateResource, Application):
+    """moto's application, with the log group of its job runs."""
+
+    log_group: str | None = None
+    log_prefix: str = ""
+
+    TYPE = "AWS::EMRServerless::Application"
+    ATTRIBUTES: ClassVar = {"Arn": "arn", "ApplicationId": "id"}
+    REFERENCE = "id"
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls,
+        resource_name: str,
+        cloudformation_json: Any,
+        account_id: str,
+        region_name: str,
+        **_kwargs: Any,
+    ) -> "TemplateApplication":
+        properties = cloudformation_json["Properties"]
+        application = cls(
+            name=properties.get("Name", resource_name),
+            release_label=properties["ReleaseLabel"],
+            application_type=properties["Type"],
+            client_token=mock_random.get_random_hex(32),
+            account_id=account_id,
+            region_name=region_name,
+            initial_capacity={},  # type: ignore[arg-type]  # declared as str, used as a map
+            maximum_capacity=properties.get("MaximumCapacity", {}),
+            tags={},
+            auto_start_configuration=properties.get("AutoStartConfiguration", {}),
+            auto_stop_configuration=properties.get("AutoStopConfiguration", {}),
+            network_configuration=properties.get("NetworkConfiguration"),
+        )
+        logging = properties.get("MonitoringConfiguration", {}).get(
+            "CloudWatchLoggingConfiguration", {}
+        )
+        application.log_group = logging.get("LogGroupName")
+        application.log_prefix = logging.get("LogStreamNamePrefix", "")
+        emrserverless_backends[account_id][region_name].applications[application.id] = application
+        return application
+
+
+class Driver(Protocol):
+    """The part of `longhaul.local.emr_driver.EmrDriver` that is needed here."""
+
+    def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None: ...
+
+    def cancel(self, arn: str) -> None: ...
+
+
+def job_runs(patches: Patches, driver: Driver) -> None:
+    """Job runs run.
+
+    AWS: StartJobRun starts the Spark driver once per client token. GetJobRun and ListJobRuns report
+    its state: SCHEDULED, RUNNING, then SUCCESS, or FAILED with the driver's exit code in the
+    details. CancelJobRun ends a job run, and is refused after its end. An application without job
+    runs has an empty list.
+
+    Stock moto: starts nothing. Every job run is SUCCESS from the start, tokens are ignored, and a
+    job run can become CANCELLED after its end. The list of an application without job runs is a
+    ResourceNotFoundException.
+    """
+    stock_start = EMRServerlessBackend.start_job_run
+    stock_list = EMRServerlessBackend.list_job_runs
+
+    def start_job_run(
+        backend: Any, application_id: str, client_token: str, *args: Any, **kwargs: Any
+    ) -> Any:
+        for started in backend.job_runs.get(application_id, []):
+            if started.client_token == client_token:
+                return started
+        run = stock_start(backend, application_id, client_token, *args, **kwargs)
+        run.state = "SCHEDULED"
+        run.created_at = run.updated_at = datetime.now(UTC)
+        driver.run(_spec(backend.get_application(application_id), run), _MotoJobRun(run))
+        return run
+
+    def cancel_job_run(backend: Any, application_id: str, job_run_id: str) -> tuple[str, str]:
+        run = backend.get_job_run(application_id, job_run_id)
+        if run.state in ("SUCCESS", "FAILED", "CANCELLED"):
+            raise ValidationException(
+                f"Job run {job_run_id} is in state {run.state} and cannot be cancelled"
+            )
+        run.state = "CANCELLING"
+        driver.cancel(run.arn)
+        return application_id, job_run_id
+
+    def list_job_runs(backend: Any, application_id: str, *args: Any, **kwargs: Any) -> Any:
+        backend.get_application(application_id)
+        if application_id not in backend.job_runs:
+            return []
+        return stock_list(backend, application_id, *args, **kwargs)
+
+    patches.replace(EMRServerlessBackend, "start_job_run", start_job_run)
+    patches.replace(EMRServerlessBackend, "cancel_job_run", cancel_job_run)
+    patches.replace(EMRServerlessBackend, "list_job_runs", list_job_runs)
+
+
+class _MotoJobRun:
+    """Copies a job run's start and end to moto's record of the job run."""
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    def started(self) -> None:
+        if self._run.state == "SCHEDULED":
+            self._run.state = "RUNNING"
+
+    def ended(self, state: str, details: str) -> None:
+        self._run.state_details = details
+        self._run.updated_at = datetime.now(UTC)
+        # Last, so that a reader who sees the end sees the rest too.
+        self._run.state = state
+
+
+def _spec(application: Any, run: Any) -> JobRunSpec:
+    submit = run.job_driver["sparkSubmit"]
+    return JobRunSpec(
+        arn=run.arn,
+        entry_point=submit["entryPoint"],
+        arguments=tuple(submit.get("entryPointArguments", [])),
+        parameters=submit.get("sparkSubmitParameters", ""),
+        log_group=getattr(application, "log_group", None),
+        log_prefix=getattr(application, "log_prefix", ""),
+        role=run.execution_role_arn,
+    )

@@ -1,0 +1,58 @@
+"""Repairs of Lambda."""
+# ruff: noqa: ANN401 - moto's insides, which have no types worth naming
+
+from typing import Any
+
+from moto.awslambda.models import ImageConfig, LambdaFunction
+
+from longhaul.local.lambda_driver import Invoker
+from longhaul.local.moto_repairs.patching import Patches
+
+
+def images(patches: Patches) -> None:
+    """A function of a stack can be a container image.
+
+    AWS: a function with `PackageType: Image` runs the command of its `ImageConfig` in the image.
+    Its log goes to the group that `LoggingConfig` names.
+
+    Stock moto: CloudFormation drops all three, so the function is a zip file without code.
+    """
+    stock_create = LambdaFunction.create_from_cloudformation_json
+
+    def create(
+        _cls: type, resource_name: str, cloudformation_json: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        made: Any = stock_create(resource_name, cloudformation_json, *args, **kwargs)
+        properties = cloudformation_json["Properties"]
+        made.package_type = properties.get("PackageType", "Zip")
+        made.image_config = ImageConfig(properties.get("ImageConfig", {}))
+        made.log_group = properties.get("LoggingConfig", {}).get("LogGroup")
+        return made
+
+    patches.replace(LambdaFunction, "create_from_cloudformation_json", classmethod(create))
+
+
+def invocation(patches: Patches, invoker: Invoker) -> None:
+    """Functions run.
+
+    AWS: Invoke runs the function's code in its runtime. An error of the function is a response with
+    `FunctionError: Unhandled`. With invocation type `Event` the response is an empty 202, and the
+    service tries up to three times in all.
+
+    Stock moto: runs functions in Docker containers, or echoes the input.
+    """
+
+    def invoke(function: Any, body: Any, request_headers: Any, response_headers: Any) -> bytes:
+        payload = body if isinstance(body, bytes) else (body or "{}").encode()
+        invocation_type = request_headers.get("X-Amz-Invocation-Type", "RequestResponse")
+        if invocation_type == "DryRun":
+            return b""
+        if invocation_type == "Event":
+            invoker.invoke_later(function, payload)
+            return b""
+        response, failed = invoker.invoke(function, payload)
+        if failed:
+            response_headers["x-amz-function-error"] = "Unhandled"
+        return response
+
+    patches.replace(LambdaFunction, "invoke", invoke)

@@ -1,0 +1,83 @@
+"""Repairs of Glue."""
+# ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
+
+from threading import RLock
+from typing import Any
+
+from moto.core.exceptions import JsonRESTError
+from moto.core.responses import ActionResult, EmptyResult
+from moto.glue.models import GlueBackend, glue_backends
+from moto.glue.responses import GlueResponse
+
+from longhaul.local.moto_repairs.patching import Patches, TemplateResource
+
+
+def databases(patches: Patches) -> None:
+    """A template can make databases of the Glue catalog.
+
+    AWS: `AWS::Glue::Database` makes a database, and `Ref` gives its name.
+
+    Stock moto: CloudFormation does not know the type.
+    """
+    patches.add_types((TemplateDatabase.TYPE,), TemplateDatabase)
+
+
+class TemplateDatabase(TemplateResource):
+    """The backend makes the database itself: a copy of moto's class would not be the one listed."""
+
+    TYPE = "AWS::Glue::Database"
+    NAME = "DatabaseName"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls,
+        resource_name: str,
+        cloudformation_json: Any,
+        account_id: str,
+        region_name: str,
+        **_kwargs: Any,
+    ) -> "TemplateDatabase":
+        asked = cloudformation_json["Properties"]["DatabaseInput"]
+        backend = glue_backends[account_id][region_name]
+        return cls(backend.create_database(asked.get("Name", resource_name), asked).name)
+
+
+def versions(patches: Patches) -> None:
+    """A table of the Glue catalog changes only if it still is what the writer read.
+
+    AWS: UpdateTable with a `VersionId` that is not the table's current one fails with
+    ConcurrentModificationException and changes nothing. With `SkipArchive` the version before is
+    not kept. Of two CreateTable at once, one fails.
+
+    Stock moto: ignores both, and two requests at once can both find that a table is not there. Of
+    concurrent commits to an Iceberg table, all but the last are lost.
+    """
+    lock = RLock()
+    stock_create_table = GlueBackend.create_table
+
+    def create_table(backend: GlueBackend, *args: Any, **named: Any) -> Any:
+        with lock:
+            return stock_create_table(backend, *args, **named)
+
+    def update_table(response: GlueResponse) -> "ActionResult":
+        asked: dict[str, Any] = response.parameters
+        with lock:
+            table = response.glue_backend.get_table(
+                asked["DatabaseName"], asked["TableInput"]["Name"]
+            )
+            current = str(table._current_version)
+            if asked.get("VersionId") not in (None, current):
+                raise JsonRESTError(
+                    "ConcurrentModificationException",
+                    "Update table failed due to concurrent modifications.",
+                )
+            table.update(asked["TableInput"])
+            if asked.get("SkipArchive"):
+                table.versions.pop(current, None)
+        return EmptyResult()
+
+    patches.replace(GlueBackend, "create_table", create_table)
+    patches.replace(GlueResponse, "update_table", update_table)

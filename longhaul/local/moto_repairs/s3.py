@@ -1,0 +1,170 @@
+"""Repairs of S3."""
+# ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
+
+import re
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Final
+
+from moto.s3 import notifications
+from moto.s3.exceptions import NoSuchUpload
+from moto.s3.models import FakeBucket, S3Backend
+from moto.s3.responses import S3Response
+
+from longhaul.local.moto_repairs.patching import Patches
+
+
+def conditional(patches: Patches) -> None:
+    """Of two conditional writes of one key, one wins.
+
+    AWS: checks the condition of a PUT (If-Match, If-None-Match) and writes in one step.
+
+    Stock moto: handles requests in threads, so two writers can both see no key and both write it.
+    """
+    lock = RLock()
+    stock_put = S3Response.put_object
+
+    def put_object(response: Any) -> Any:
+        if not (response.headers.get("If-Match") or response.headers.get("If-None-Match")):
+            return stock_put(response)
+        with lock:
+            return stock_put(response)
+
+    patches.replace(S3Response, "put_object", put_object)
+
+
+Publish = Callable[..., None]
+
+
+def events(patches: Patches, publish: Publish) -> None:
+    """Objects that are created are events, where their bucket says so.
+
+    AWS: a bucket with an EventBridge configuration publishes "Object Created" for each new object.
+    The event's `detail.object` has the key as it is (not URL-encoded) and the `etag` without
+    quotes. Source: "Using EventBridge" and "EventBridge event message structure" (S3 User Guide).
+
+    Stock moto: a bucket that CloudFormation makes has no notification configuration. It writes
+    `eTag`, and calls the rules' targets itself, without their input transformers.
+
+    `publish(source, detail_type, detail, resources=…)` sends an event.
+    """
+    stock_create = FakeBucket.create_from_cloudformation_json
+    stock_send = notifications.send_event
+
+    def create(name: str, template: Any, *args: Any, **kwargs: Any) -> Any:
+        bucket = stock_create(name, template, *args, **kwargs)
+        wanted = template.get("Properties", {}).get("NotificationConfiguration", {})
+        if wanted.get("EventBridgeConfiguration"):
+            bucket.set_notification_configuration({"EventBridgeConfiguration": {}})
+        return bucket
+
+    def send_event(account_id: str, event_name: Any, bucket: Any, key: Any) -> None:
+        configuration = bucket.notification_configuration
+        if configuration is None or configuration.event_bridge is None:
+            return stock_send(account_id, event_name, bucket, key)
+        _, kind, reason = event_name.value.split(":")
+        if kind == "ObjectCreated":
+            publish(
+                "aws.s3",
+                "Object Created",
+                {
+                    "version": "0",
+                    "bucket": {"name": bucket.name},
+                    "object": {
+                        "key": key.name,
+                        "size": key.size,
+                        "etag": key.etag.strip('"'),
+                        "sequencer": "00617F08299329D189",
+                    },
+                    "reason": reason,
+                },
+                resources=[bucket.arn],
+            )
+        return None
+
+    patches.replace(FakeBucket, "create_from_cloudformation_json", staticmethod(create))
+    patches.replace(notifications, "send_event", send_event)
+
+
+_RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+class _InParts:
+    """A key whose value is read when a slice of it is asked for."""
+
+    def __init__(self, key: Any) -> None:
+        self._key = key
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._key, name)
+
+    @property
+    def value(self) -> "_InParts":
+        return self
+
+    def __len__(self) -> int:
+        return int(self._key.size)
+
+    def __getitem__(self, part: slice) -> bytes:
+        begin, end, _ = part.indices(len(self))
+        with self._key.lock:
+            self._key._value_buffer.seek(begin)
+            return bytes(self._key._value_buffer.read(end - begin))
+
+
+def ranges(patches: Patches) -> None:
+    """A part of an object is read without the rest of it.
+
+    AWS: GetObject with a Range reads that range.
+
+    Stock moto: it reads the whole object into memory and cuts the range out. A client that reads a
+    large file in many parts at once, as boto3 does, makes it copy the file for each of them.
+    """
+    stock = S3Response.get_object
+
+    def get_object(response: Any) -> Any:
+        if _is_range(response.headers.get("range") or ""):
+            key, not_modified = response._get_key()
+            if key.size:
+                response._get_key = lambda: (_InParts(key), not_modified)
+        return stock(response)
+
+    patches.replace(S3Response, "get_object", get_object)
+
+
+def _is_range(header: str) -> bool:
+    """Whether moto answers it with one slice of an object that is not empty."""
+    match = _RANGE.fullmatch(header)
+    if match is None or match[0] == "bytes=-":
+        return False
+    return not (match[1] and match[2]) or int(match[1]) <= int(match[2])
+
+
+def uploads(patches: Patches) -> None:
+    """An aborted upload takes no parts and cannot be completed.
+
+    AWS: UploadPart and CompleteMultipartUpload of an aborted or unknown id are a NoSuchUpload.
+
+    Stock moto: both fail with an error of its own, which clients see as a 500 and retry.
+    """
+    stock_complete = S3Backend.complete_multipart_upload
+    stock_part = S3Backend.upload_part
+
+    def require(backend: Any, bucket_name: str, multipart_id: str) -> None:
+        if multipart_id not in backend.get_bucket(bucket_name).multiparts:
+            raise NoSuchUpload(upload_id=multipart_id)
+
+    def upload_part(
+        backend: Any, bucket_name: str, multipart_id: str, part_id: int, value: bytes
+    ) -> Any:
+        require(backend, bucket_name, multipart_id)
+        return stock_part(backend, bucket_name, multipart_id, part_id, value)
+
+    def complete_multipart_upload(
+        backend: Any, bucket_name: str, multipart_id: str, body: Any
+    ) -> Any:
+        require(backend, bucket_name, multipart_id)
+        return stock_complete(backend, bucket_name, multipart_id, body)
+
+    patches.replace(S3Backend, "upload_part", upload_part)
+    patches.replace(S3Backend, "complete_multipart_upload", complete_multipart_upload)
