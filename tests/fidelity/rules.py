@@ -21,7 +21,7 @@ from tests.fidelity.rule import Rule
 
 RULES: Mapping[str, Sequence[Rule]] = {
     "SQS": [*sqs.RULES, *sqs_contents.RULES, *sqs_batches.RULES, *sqs_redrive.RULES],
-    "S3": [*s3.RULES, *s3_repairs.RULES],
+    "S3": [*s3.RULES, *s3_uploads.RULES],
     "DynamoDB": [*dynamodb.RULES, *dynamodb_expressions.RULES],
     "Glue": glue.RULES,
     "ECS": ecs.RULES,
