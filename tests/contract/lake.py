@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
+from pyiceberg.table import Table
 
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import AttemptId
@@ -99,11 +100,14 @@ class Lake:
         self.publish(output)
         return output
 
+    def table(self, path: TablePath = PATH) -> Table:
+        found = self.tables.load(path)
+        assert found is not None
+        return found
+
     def replace_metadata(self, body: bytes) -> None:
         """Write something else where the table's metadata is, as a job's code can."""
-        table = self.tables.load(PATH)
-        assert table is not None
-        key = table.metadata_location.removeprefix(f"s3://{BUCKET}/")
+        key = self.table().metadata_location.removeprefix(f"s3://{BUCKET}/")
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
 
     def rows(self, path: TablePath = PATH) -> list[tuple[Any, ...]]:
@@ -116,11 +120,9 @@ class Lake:
 
     def marks(self, name: str) -> list[str]:
         """What the snapshots say under that name."""
-        table = self.tables.load(PATH)
-        assert table is not None
         return [
             snapshot.summary.additional_properties[name]
-            for snapshot in table.metadata.snapshots
+            for snapshot in self.table().metadata.snapshots
             if snapshot.summary
         ]
 

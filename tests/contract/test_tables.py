@@ -78,8 +78,7 @@ def test_a_snapshot_says_what_its_attempt_had_read_and_what_its_job_returned(lak
     lake.add("a", [(1, "x")], datasets=(".", "days"))
 
     for path in (PATH, PATH.of_dataset("days")):
-        table = lake.tables.load(path)
-        assert table is not None
+        table = lake.table(path)
         snapshot = table.current_snapshot()
         assert snapshot is not None
         assert origin_in(summary_of(snapshot)) == whole
@@ -139,8 +138,7 @@ def test_a_commit_that_ends_in_an_error_is_found_by_the_next_publisher(lake: Lak
 def test_an_output_counts_as_published_when_its_snapshot_has_expired(lake: Lake) -> None:
     output = lake.add("a", [(1, "x")])
     lake.add("b", [(2, "x")])
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     table.maintenance.expire_snapshots().by_id(table.metadata.snapshots[0].snapshot_id).commit()
 
     lake.publish(output)
@@ -201,8 +199,7 @@ def test_of_two_overwrites_of_the_same_the_second_counts_as_the_earlier(lake: La
 def test_an_overwrite_of_rows_that_were_deleted_meanwhile_is_void(lake: Lake) -> None:
     lake.add("old", [(1, "x")])
     output = lake.upload("new", [(2, "x")], "overwrite")
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     table.delete("n = 1")
 
     with pytest.raises(VoidCommitError, match="have changed"):
@@ -222,8 +219,7 @@ def test_partitions_are_not_overwritten_beside_files_of_an_earlier_partitioning(
 ) -> None:
     both = {"n": "string", "p": "string"}
     lake.add("old", [("1", "1"), ("2", "2")], by=["n"], columns=both)
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     with table.update_spec() as update:
         update.remove_field("n")
         update.add_identity("p")
@@ -241,8 +237,7 @@ def test_files_are_replaced_that_a_dropped_column_partitioned(lake: Lake, by: st
     days = [dt.date(2026, 1, 31), dt.date(2026, 2, 1), None]
     rows = [(n, place, day) for n, (place, day) in enumerate(zip("xyz", days, strict=True))]
     lake.add("old", rows, by=[by], columns={"n": "long", "p": "string", "at": "date"})
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     with table.update_spec() as specs:
         specs.remove_field(table.spec().fields[0].name)
     with table.update_schema(allow_incompatible_changes=True) as columns:
@@ -251,8 +246,7 @@ def test_files_are_replaced_that_a_dropped_column_partitioned(lake: Lake, by: st
     lake.add("new", [(7,)], "overwrite", columns={"n": "long"})
 
     assert lake.rows() == [(7,)]
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     snapshot = table.current_snapshot()
     removed = [
         entry.data_file.partition[0]
@@ -267,8 +261,7 @@ def test_files_are_replaced_that_a_dropped_column_partitioned(lake: Lake, by: st
 def test_files_are_not_replaced_when_the_type_of_their_partitions_is_gone(lake: Lake) -> None:
     """As after an expiry of snapshots that takes old schemas with it."""
     lake.add("old", [(1, "x")], by=["p"])
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     with table.update_spec() as specs:
         specs.remove_field("p")
     with table.update_schema(allow_incompatible_changes=True) as columns:
@@ -354,8 +347,7 @@ def test_a_column_that_was_dropped_and_added_again_does_not_get_its_values_back(
     lake: Lake,
 ) -> None:
     lake.add("a", [(1, "x")])
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     with table.update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("p")
 
@@ -366,8 +358,7 @@ def test_a_column_that_was_dropped_and_added_again_does_not_get_its_values_back(
 
 def test_a_renamed_column_keeps_its_values(lake: Lake) -> None:
     lake.add("a", [(1, "x")])
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     with table.update_schema() as update:
         update.rename_column("p", "place")
 
@@ -434,8 +425,7 @@ def test_what_is_no_iceberg_table_is_left_alone(lake: Lake) -> None:
 
 def test_a_table_elsewhere_is_left_alone(lake: Lake) -> None:
     lake.add("a", [(1, "x")])
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     lake.tables.catalog.create_table(("lake", "other"), table.schema(), f"s3://{BUCKET}/other")
 
     with pytest.raises(PermanentJobError, match="is at s3://data/other: Longhaul writes to"):
@@ -446,8 +436,7 @@ def test_a_published_output_stays_so_whatever_others_make_of_the_table(lake: Lak
     output = lake.upload("a", [(1, "x")])
     more = lake.upload("b", [(2, "x")])
     lake.publish(output)
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     place = table.metadata_location.removeprefix(f"s3://{BUCKET}/")
     metadata = json.loads(lake.s3.get_object(Bucket=BUCKET, Key=place)["Body"].read())
     newer = json.dumps({**metadata, "format-version": 3, "next-row-id": 0})
@@ -462,8 +451,7 @@ def test_a_published_output_stays_so_whatever_others_make_of_the_table(lake: Lak
 def test_the_private_names_of_pyiceberg_are_there(lake: Lake) -> None:
     """The commit goes by them: a new version may have others."""
     lake.add("a", [(1, "x")])
-    table = lake.tables.load(PATH)
-    assert table is not None
+    table = lake.table()
     transaction: Any = table.transaction()
     with transaction.update_snapshot().fast_append():
         pass

@@ -25,7 +25,9 @@ from simulation.aws.service import Answer, Call, Gate, Proceed
 from tests import builders
 from tests.builders import BUCKET
 from tests.events import event
-from tests.handlers.conftest import Context, Stack
+from tests.handlers.stack import Context, Stack
+
+JOB = "january"
 
 
 class Killed(BaseException):
@@ -84,7 +86,7 @@ class Life:
     def stage(self) -> Stage:
         return self.stack.settings.stages[0]
 
-    def send(self, job_id: str, **changes: Any) -> str:
+    def send(self, job_id: str = JOB, **changes: Any) -> str:
         """Send a request; return the id of its message."""
         own = {"job_id": job_id, "output": f"s3://{BUCKET}/out/{job_id}/"}
         body = builders.body(**own | changes)
@@ -129,6 +131,35 @@ class Life:
             self.dispatch(records)
             count += len(records)
         return count
+
+    def submit(self, job_id: str = JOB, **changes: Any) -> str:
+        """Send a request, and dispatch what waits; return the id of its message."""
+        sent = self.send(job_id, **changes)
+        self.deliver()
+        return sent
+
+    def begin(self, job_id: str = JOB, **changes: Any) -> Lease:
+        """Submit a job that is claimed at once; return its row."""
+        self.submit(job_id, **changes)
+        return self.row(job_id)
+
+    def running(self, job_id: str = JOB, **changes: Any) -> Lease:
+        """A job that has begun, and whose task has registered and reported."""
+        self.start_work(self.begin(job_id, **changes))
+        return self.row(job_id)
+
+    def committed(self, job_id: str = JOB, **changes: Any) -> Lease:
+        """A job that has committed, and was killed before it could publish."""
+        row = self.running(job_id, **changes)
+        self.commit(row, row.places[""])
+        return self.row(job_id)
+
+    def owing_its_publish(self, job_id: str = JOB) -> Lease:
+        """A job that succeeded, and whose settle died before it published."""
+        row = self.committed(job_id)
+        with Kill(self.stack.aws.gate, 2, after=True):
+            self.settle(row, "killed")
+        return self.row(job_id)
 
     def start_work(self, row: Lease) -> None:
         """The runner's first write, which registers its task, and its first report."""
@@ -186,6 +217,11 @@ class Life:
         self.start_work(row)
         self.complete_work(row)
 
+    def succeed(self, row: Lease) -> None:
+        """Complete the job, and settle it."""
+        self.complete(row)
+        assert self.settle(row) == "SUCCEEDED"
+
     def complete_work(self, row: Lease) -> None:
         """The same after the first report: upload, commit, publish."""
         self.commit(row)
@@ -232,7 +268,7 @@ class Life:
         if execution is not None:
             self.stack.sfn.close(execution, status)
 
-    def cancel(self, job_id: str) -> Lease:
+    def cancel(self, job_id: str = JOB) -> Lease:
         parts = self.stack.parts
         return Canceller(parts.leases, parts.finisher).cancel("main", job_id)
 
@@ -241,7 +277,7 @@ class Life:
         report = sweeper.lambda_handler(event("sweeper", "schedule"), self.context)
         return {what: count for what, count in report.items() if count}
 
-    def row(self, job_id: str) -> Lease:
+    def row(self, job_id: str = JOB) -> Lease:
         return self.stack.row(job_id)
 
     def rows(self) -> list[Lease]:
@@ -267,7 +303,7 @@ class Life:
             if key.startswith("longhaul/pending/")
         )
 
-    def published(self, job_id: str) -> bool:
+    def published(self, job_id: str = JOB) -> bool:
         return f"out/{job_id}/_SUCCESS" in self.stack.aws.s3.buckets[BUCKET].objects
 
 

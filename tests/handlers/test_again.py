@@ -10,17 +10,16 @@ from longhaul.core.lease import Lease, State
 from longhaul.core.message import Message
 from longhaul.operations.errors import NotRetriableError
 from tests.builders import body
-from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, requests, run_all
 from tests.handlers.test_stages import (
     STAGES,
     begun,
-    commit,
     dispatched,
     emitting,
+    end_well,
     jobs_in,
     receive,
-    settled,
 )
 from tests.handlers.test_trees import rerunner, trees_of
 
@@ -42,8 +41,7 @@ def again(stack: Stack, key: str, *, only: bool = False, **params: Any) -> None:
 
 def with_request(stack: Stack, key: str) -> Lease:
     """The row of a job, whose request is kept."""
-    row = stack.parts.leases.load(key)
-    assert row is not None
+    row = stack.load(key)
     if row.lineage is None:
         stack.parts.requests.put(row.request_ref, Message(body(job_id=row.job_id), {}))
     return row
@@ -85,8 +83,7 @@ def test_join_waits_for_what_a_member_leads_to_when_it_runs_again(
         begun(stack, context, {"fetch": requests(2)})
         one, other = dispatched(stack, stack.settings.stage("fetch"), context)
         for row, count in ((one, before), (other, 1)):
-            commit(stack, row, {"clean": requests(count)}, seal="5ea1")
-            settled(row, context)
+            end_well(stack, row, context, {"clean": requests(count)})
         first_cleans = run_all(stack, "clean", context)
         first = run_one(stack, "delays", context)
 
@@ -113,8 +110,7 @@ def test_whole_tree_runs_again_in_its_place(
 
     again(pipeline, root.key)
     (root_again,) = dispatched(pipeline, STAGES[0], context)
-    commit(pipeline, root_again, {"clean": requests(members)}, seal="0ther")
-    assert settled(root_again, context) == "SUCCEEDED"
+    end_well(pipeline, root_again, context, {"clean": requests(members)})
     assert members == 0 or trees_of(pipeline).walk(pipeline.row()).has_ended is False
     after = run_all(pipeline, "clean", context)
     join = run_one(pipeline, "delays", context)
@@ -146,10 +142,8 @@ def test_repeat_runs_once_and_other_changes_for_the_same_run_are_a_conflict(
     pipeline.aws.clock.advance(120)
     assert jobs_in(pipeline, CLEAN) == [row.job_id]  # its own
 
-    (letter,) = pipeline.sqs.receive_message(
-        QueueUrl=CLEAN.dead_letter_queue_url, MessageAttributeNames=["All"]
-    )["Messages"]
-    assert "conflicting_job_id" in letter["MessageAttributes"]["longhaul"]["StringValue"]
+    ((_, why),) = pipeline.dead_letters(CLEAN)
+    assert why["class"] == "conflicting_job_id"
 
 
 def test_nothing_follows_again_from_a_job_that_runs_again_alone(
@@ -161,8 +155,7 @@ def test_nothing_follows_again_from_a_job_that_runs_again_alone(
 
     again(pipeline, root.key, only=True)
     (alone,) = dispatched(pipeline, STAGES[0], context)
-    commit(pipeline, alone, emitting(3), seal="0ther")
-    settled(alone, context)
+    end_well(pipeline, alone, context, emitting(3))
 
     assert jobs_in(pipeline, CLEAN) == jobs_in(pipeline, DELAYS) == []
     tree = trees_of(pipeline).walk(pipeline.row())
@@ -193,8 +186,7 @@ def test_what_an_earlier_run_sent_waits_for_nothing_and_never_starts(
     assert dispatched(pipeline, CLEAN, context) == []
     assert jobs_in(pipeline, CLEAN) == []
     assert "Messages" not in pipeline.sqs.receive_message(QueueUrl=CLEAN.dead_letter_queue_url)
-    commit(pipeline, later, emitting(1), seal="0ther")
-    settled(later, context)
+    end_well(pipeline, later, context, emitting(1))
     assert run_one(pipeline, "clean", context).state is State.RUNNING
 
 
@@ -204,8 +196,7 @@ def test_job_sent_by_hand_behind_an_opener_starts_no_join(context: Context, stag
         queue = stack.settings.stage(stage).queue_url
         stack.sqs.send_message(QueueUrl=queue, MessageBody=body(job_id="by-hand"))
         (row,) = dispatched(stack, stack.settings.stage(stage), context)
-        commit(stack, row, seal="5ea1")
-        settled(row, context)
+        end_well(stack, row, context)
 
         assert len(run_all(stack, "clean", context)) == (1 if stage == "fetch" else 0)
         assert jobs_in(stack, stack.settings.stage("delays")) == []

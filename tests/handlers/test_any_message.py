@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, event, example, given, settings
 from functions.dispatcher import logger as functions_logger
 from tests.builders import BODY
 from tests.handlers.any_message import ATTRIBUTES, BODIES
-from tests.handlers.conftest import Stack, deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import Stack, deployed
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "100"))
 NUMBERS = count()
@@ -41,8 +41,7 @@ def life(request: pytest.FixtureRequest, output: Path) -> Iterator[Life]:
     with deployed(slots=10_000 if free else 1) as stack:
         life = Life(stack, output)
         if not free:
-            life.send("takes-the-slot")
-            life.deliver()
+            life.submit("takes-the-slot")
         yield life
 
 

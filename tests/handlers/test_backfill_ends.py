@@ -23,8 +23,8 @@ from longhaul.pipelines.backfill import Backfill
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import body
 from tests.builders import stage as stage_of
-from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Killed
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import commit, dispatched, emitting, queued, receive, settled
 from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
 from tests.handlers.test_trees import rerun, trees_of
@@ -467,8 +467,7 @@ def test_a_job_that_it_has_not_sent_does_not_tell_its_end_again(
     (row,) = dispatched(stack, stack.settings.stage("main"), context)
     die(row, context)
     stack.aws.clock.advance(600)
-    dead = stack.parts.leases.load(row.key)
-    assert dead is not None
+    dead = stack.load(row.key)
     rerun(stack, dead)
     run(stack, context)
     assert swept(stack, context) == told

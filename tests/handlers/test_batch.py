@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,43 +9,20 @@ import pytest
 from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.outputs.publisher import S3Publisher
 from simulation.aws.service import Answer, Call, Proceed, client_error
-from tests.handlers.conftest import Stack, out
-from tests.handlers.life import Kill, Life
+from tests.handlers.life import Life
+from tests.handlers.stack import out
 
 SLOW_S = 60  # real seconds: far more than a claim takes, on a busy machine too
 
 
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
-
-
-def owing_its_publish(life: Life, job_id: str) -> Lease:
-    """A job that succeeded, and whose settle died before it published."""
-    life.send(job_id)
-    life.deliver()
-    row = life.row(job_id)
-    life.start_work(row)
-    life.commit(row)
-    with Kill(life.stack.aws.gate, 2, after=True):
-        life.settle(row)
-    assert life.row(job_id).state is State.SUCCEEDED
-    assert not life.published(job_id)
-    return life.row(job_id)
-
-
 def closed_with_its_commit(life: Life, job_id: str) -> Lease:
     """A job that committed, and whose execution ended before it was settled."""
-    life.send(job_id)
-    life.deliver()
-    row = life.row(job_id)
-    life.start_work(row)
-    life.commit(row)
+    row = life.committed(job_id)
     life.close(row, "ABORTED")
     return row
 
 
-@pytest.mark.parametrize("prepare", [owing_its_publish, closed_with_its_commit])
+@pytest.mark.parametrize("prepare", [Life.owing_its_publish, closed_with_its_commit])
 def test_a_job_of_the_batch_is_claimed_before_another_is_published(
     life: Life, prepare: Callable[[Life, str], Lease], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,8 +93,7 @@ def test_an_invalid_message_is_dead_lettered_once_whatever_fails_after_it(
 
 
 def test_a_settle_goes_on_when_the_limit_cannot_be_lowered(life: Life) -> None:
-    life.send("throttled")
-    life.deliver()
+    life.submit("throttled")
     life.stack.aws.gate.around = out("UpdateItem")
     assert life.settle(life.row("throttled"), "no-capacity") == "RELEASED"
     life.stack.aws.gate.around = None

@@ -10,8 +10,8 @@ from longhaul.core.lease import CommittedOutput, ExecutionInput, State
 from simulation.aws.clock import START, VirtualClock
 from simulation.aws.stepfunctions.client import Execution
 from tests.builders import BUCKET
-from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import deployed
 
 JOBS = 120
 SLOTS = 4

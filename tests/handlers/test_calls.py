@@ -15,7 +15,7 @@ from longhaul.core import transitions
 from longhaul.core.lease import CommittedOutput
 from simulation.aws.cloud import FakeAws
 from tests.events import event
-from tests.handlers.conftest import Context, Stack
+from tests.handlers.stack import Context, Stack
 
 pytestmark = pytest.mark.usefixtures("stack")
 

@@ -1,21 +1,13 @@
 """A cancel covers what was sent before it. What is sent afterwards runs."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from longhaul.core.lease import Lease, State
-from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
 
-JOB = "january"
 OTHER = {"params": {"limit": 1}}
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
 
 
 def later(life: Life, seconds: float = 2) -> None:
@@ -25,7 +17,7 @@ def later(life: Life, seconds: float = 2) -> None:
 def deferred(life: Life, **request: Any) -> dict[str, Any]:
     """A job that waits in the queue, because no slot is free; its record."""
     life.stack.take_slots()
-    life.send(JOB, **request)
+    life.send(**request)
     (record,) = life.receive()
     assert life.dispatch([record]) == [record["messageId"]]
     life.stack.take_slots(all_=False)
@@ -34,21 +26,19 @@ def deferred(life: Life, **request: Any) -> dict[str, Any]:
 
 
 def running(life: Life, **request: Any) -> Lease:
-    life.send(JOB, **request)
-    life.deliver()
-    life.start_work(life.row(JOB))
+    life.running(**request)
     later(life)
-    return life.row(JOB)
+    return life.row()
 
 
 def cancel(life: Life) -> Lease:
-    row = life.cancel(JOB)
+    row = life.cancel()
     later(life)
     return row
 
 
 def test_mark_of_a_queued_job_is_not_swept_and_expires(life: Life) -> None:
-    life.cancel(JOB)
+    life.cancel()
     assert list(life.stack.parts.index.open_keys("main", "RELEASED")) == []
     (item,) = life.items()
     assert "ttl" in item
@@ -61,17 +51,16 @@ def test_correction_of_a_cancelled_queued_job_runs_and_the_cancelled_message_doe
 ) -> None:
     cancelled = deferred(life)
     cancel(life)
-    corrected = life.send(JOB, **correction)
+    corrected = life.send(**correction)
     (record,) = life.receive()
     for each in [record, cancelled] if first == "correction" else [cancelled, record]:
         life.dispatch([each])
         later(life)
-    row = life.row(JOB)
+    row = life.row()
     assert (row.state, row.attempt.number, row.receive.message_id) == (State.RUNNING, 1, corrected)
     assert life.dispatch([cancelled]) == []
     assert life.stack.dead_letters() == []
-    life.complete(row)
-    assert life.settle(row) == "SUCCEEDED"
+    life.succeed(row)
     assert life.stack.messages() == (0, 0)
 
 
@@ -79,33 +68,30 @@ def test_correction_of_a_cancelled_queued_job_is_called_as_that_was(life: Life) 
     record = deferred(life, label="2013-01", tags={"team": "web"})
     cancel(life)
     life.dispatch([record])
-    life.send(JOB, **OTHER)
-    life.deliver()
-    row = life.row(JOB)
+    row = life.begin(**OTHER)
     assert (row.state, row.label, row.tags) == (State.RUNNING, "2013-01", {"team": "web"})
 
 
 def test_cancelled_message_does_not_run_when_the_correction_has_died(life: Life) -> None:
     cancelled = deferred(life)
     cancel(life)
-    life.send(JOB, max_attempts=1, **OTHER)
-    life.deliver()
-    assert life.settle(life.row(JOB), "exit-1") == "DEAD"
+    life.submit(max_attempts=1, **OTHER)
+    assert life.settle(life.row(), "exit-1") == "DEAD"
     later(life)
     assert life.dispatch([cancelled]) == []
-    assert life.row(JOB).state is State.DEAD
+    assert life.row().state is State.DEAD
     assert len(life.stack.dead_letters()) == 1
 
 
 def test_mark_covers_every_message_that_waits(life: Life) -> None:
-    life.send(JOB)
-    life.send(JOB, **OTHER)
+    life.send()
+    life.send(**OTHER)
     later(life)
     cancel(life)
     for _ in range(2):  # of two messages with one key in a batch, the second comes again later
         life.deliver()
         later(life, 120)
-    assert (life.row(JOB).state, life.stack.executions()) == (State.CANCELLED, [])
+    assert (life.row().state, life.stack.executions()) == (State.CANCELLED, [])
     assert (life.stack.messages(), life.stack.dead_letters()) == ((0, 0), [])
 
 
@@ -115,17 +101,15 @@ def test_what_is_sent_while_a_cancelled_job_stops_runs_when_it_has_stopped(
 ) -> None:
     row = running(life)
     assert cancel(life).state is State.RUNNING
-    sent = life.send(JOB, **again)
-    life.deliver()
-    assert (life.row(JOB).id, life.stack.messages()) == (row.id, (0, 2))
+    sent = life.submit(**again)
+    assert (life.row().id, life.stack.messages()) == (row.id, (0, 2))
     assert life.settle(row, "cancelled") == "CANCELLED"
     later(life, 15)
     life.deliver()
-    row = life.row(JOB)
+    row = life.row()
     assert (row.state, row.attempt.number, row.receive.message_id) == (State.RUNNING, 2, sent)
     assert (row.cancel_requested_at, row.failures) == (None, 0)
-    life.complete(row)
-    assert life.settle(row) == "SUCCEEDED"
+    life.succeed(row)
     assert life.stack.messages() == (0, 0)
 
 
@@ -134,14 +118,14 @@ def test_what_was_sent_before_the_cancel_of_a_running_job_does_not_run(
     life: Life, again: dict[str, Any]
 ) -> None:
     row = running(life)
-    life.send(JOB, **again)
+    life.send(**again)
     later(life)
     cancel(life)
     life.deliver()
     assert life.settle(row, "cancelled") == "CANCELLED"
     later(life, 120)
     life.deliver()
-    assert (life.row(JOB).state, life.stack.messages()) == (State.CANCELLED, (0, 0))
+    assert (life.row().state, life.stack.messages()) == (State.CANCELLED, (0, 0))
     assert life.stack.dead_letters() == []
 
 
@@ -151,8 +135,7 @@ def test_cancel_that_comes_too_late_leaves_the_success_and_tells_the_next_sender
     row = running(life)
     life.commit(row)
     cancel(life)
-    life.send(JOB, **OTHER)
-    life.deliver()
+    life.submit(**OTHER)
     assert life.settle(row, "cancelled") == "SUCCEEDED"
     later(life, 15)
     life.deliver()
@@ -166,13 +149,13 @@ def test_message_sent_after_a_cancel_ends_a_waiting_job_whose_canceller_died(lif
     assert life.settle(row, "exit-1") == "RELEASED"
     life.stack.parts.leases.request_cancel(row.key, row.stage)
     later(life)
-    sent = life.send(JOB, **OTHER)
+    sent = life.send(**OTHER)
     life.dispatch([each for each in life.receive() if each["messageId"] == sent])
-    row = life.row(JOB)
+    row = life.row()
     assert (row.state, row.failures, row.receive.message_id) == (State.RUNNING, 0, sent)
     later(life, 900)
     life.deliver()  # the message of the first run
-    assert life.row(JOB).id == row.id
+    assert life.row().id == row.id
     assert life.stack.messages() == (0, 1)
 
 
@@ -186,14 +169,14 @@ def test_second_cancel_covers_what_waits_to_run_an_ended_job_again(life: Life, e
     record = deferred(life, **OTHER)
     state = cancel(life).state
     assert life.dispatch([record]) == []
-    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (state, 1)
+    assert (life.row().state, life.row().attempt.number) == (state, 1)
 
 
 def test_cancel_between_the_read_of_a_row_and_its_claim_is_not_erased(life: Life) -> None:
     row = running(life)
     assert life.settle(row, "exit-65-permanent") == "DEAD"
     later(life)
-    life.send(JOB, **OTHER)
+    life.send(**OTHER)
     (record,) = life.receive()
     leases = life.stack.parts.leases
     gate, around = life.stack.aws.gate, life.stack.aws.gate.around
@@ -209,4 +192,4 @@ def test_cancel_between_the_read_of_a_row_and_its_claim_is_not_erased(life: Life
 
     gate.around = cancel_before_the_claim
     assert life.dispatch([record]) == []
-    assert (life.row(JOB).state, life.stack.messages()) == (State.DEAD, (0, 0))
+    assert (life.row().state, life.stack.messages()) == (State.DEAD, (0, 0))

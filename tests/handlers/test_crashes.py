@@ -13,10 +13,8 @@ import pytest
 
 from longhaul.core.background import Threads
 from longhaul.core.lease import Lease, Owed, State
-from tests.handlers.conftest import deployed, forget_runtimes
 from tests.handlers.life import Kill, Life
-
-JOB = "january"
+from tests.handlers.stack import deployed, forget_runtimes
 
 
 @pytest.fixture(autouse=True)
@@ -72,36 +70,23 @@ def test_dispatcher_that_dies_in_a_batch_neither_doubles_nor_loses_an_execution(
     assert worlds >= 60
 
 
-def running(life: Life, **request: Any) -> Lease:
-    life.send(JOB, **request)
-    life.deliver()
-    life.start_work(life.row(JOB))
-    return life.row(JOB)
-
-
 def hung(life: Life) -> Lease:
-    return life.report(running(life), hung_for=timedelta(minutes=15))
-
-
-def committed(life: Life) -> Lease:
-    row = running(life)
-    life.commit(row)
-    return row
+    return life.report(life.running(), hung_for=timedelta(minutes=15))
 
 
 def cancel_marked(life: Life) -> Lease:
-    row = running(life)
+    row = life.running()
     life.stack.parts.leases.request_cancel(row.key, row.stage)
     return row
 
 
 ENDS: dict[str, tuple[Callable[[Life], Lease], str, State]] = {
-    "succeeds": (committed, "exit-0", State.SUCCEEDED),
-    "is killed after its commit": (committed, "killed", State.SUCCEEDED),
-    "fails": (running, "exit-1", State.RELEASED),
+    "succeeds": (Life.committed, "exit-0", State.SUCCEEDED),
+    "is killed after its commit": (Life.committed, "killed", State.SUCCEEDED),
+    "fails": (Life.running, "exit-1", State.RELEASED),
     "stalls": (hung, "stalled", State.RELEASED),
-    "fails for the last time": (lambda life: running(life, max_attempts=1), "exit-1", State.DEAD),
-    "cannot succeed": (running, "exit-65-permanent", State.DEAD),
+    "fails for the last time": (lambda life: life.running(max_attempts=1), "exit-1", State.DEAD),
+    "cannot succeed": (Life.running, "exit-65-permanent", State.DEAD),
     "is cancelled": (cancel_marked, "cancelled", State.CANCELLED),
 }
 
@@ -132,9 +117,9 @@ def test_settle_that_dies_at_any_call_is_finished_later(
 ) -> None:
     prepare, case, expected = ENDS[end]
     for life in at_every_call(output, prepare, lambda life, row: life.settle(row, case)):
-        was_written = life.row(JOB).state is not State.RUNNING
-        by(life, life.row(JOB), case)
-        row, left = life.row(JOB), len(life.stack.sqs.queues[life.stack.jobs_url].messages)
+        was_written = life.row().state is not State.RUNNING
+        by(life, life.row(), case)
+        row, left = life.row(), len(life.stack.sqs.queues[life.stack.jobs_url].messages)
         assert life.slots_taken() == (row.state is State.RUNNING)
         if not was_written and by is not tried_again and expected is not State.SUCCEEDED:
             # How the task ended is unknown: an interruption, unless the row has a cancel mark.
@@ -152,17 +137,17 @@ def test_settle_that_dies_at_any_call_is_finished_later(
             assert row.owed == () or (row.owed == (Owed.DELETE,) and by is redelivered)
         else:
             assert left == 1
-        assert life.published(JOB) == (row.state is State.SUCCEEDED)
+        assert life.published() == (row.state is State.SUCCEEDED)
         assert bool(life.stack.dead_letters()) == (row.state is State.DEAD)
         life.stack.aws.clock.advance(200)
         life.sweep()
-        assert row.state is not State.RELEASED or life.row(JOB).state is State.RELEASED
-        assert life.row(JOB).is_finished == row.state.is_terminal
+        assert row.state is not State.RELEASED or life.row().state is State.RELEASED
+        assert life.row().is_finished == row.state.is_terminal
 
 
 def test_beat_that_dies_at_any_call_does_no_harm(output: Path) -> None:
-    for life in at_every_call(output, running, Life.beat):
-        row = life.row(JOB)
+    for life in at_every_call(output, Life.running, Life.beat):
+        row = life.row()
         assert row.state is State.RUNNING
         life.stack.aws.clock.advance(15)
         life.report(row)

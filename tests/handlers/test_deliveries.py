@@ -5,31 +5,15 @@ One attempt runs, and at the end the message is gone.
 
 import random
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from longhaul.core import transitions
-from longhaul.core.lease import Lease, State
+from longhaul.core.lease import State
 from simulation.aws.service import Answer, Call, Proceed
 from simulation.aws.sqs.receipts import Policy, Stale
 from tests.builders import changed
-from tests.handlers.conftest import Stack
 from tests.handlers.life import Life, until
-
-JOB = "january"
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
-
-
-def running(life: Life, **request: object) -> Lease:
-    life.send(JOB, **request)
-    life.deliver()
-    life.start_work(life.row(JOB))
-    return life.row(JOB)
 
 
 def starts(life: Life) -> int:
@@ -38,7 +22,7 @@ def starts(life: Life) -> int:
 
 def ends_well(life: Life) -> None:
     """The only attempt succeeds, and nothing is left."""
-    row = life.row(JOB)
+    row = life.row()
     life.complete_work(row)
     assert life.settle(row) == "SUCCEEDED"
     assert (row.attempt.number, len(life.stack.executions())) == (1, 1)
@@ -63,54 +47,54 @@ def nothing_is_left(life: Life) -> None:
 def test_message_delivered_twice_within_its_visibility_timeout_starts_one_execution(
     life: Life,
 ) -> None:
-    row = running(life)
+    row = life.running()
     life.stack.sqs.redeliver(life.stack.jobs_url, row.receive.message_id)
     assert life.deliver() == 1
-    assert life.row(JOB).receive.receive_count == 2
+    assert life.row().receive.receive_count == 2
     ends_well(life)
 
 
 def test_batch_dispatched_twice_starts_one_execution(life: Life) -> None:
-    life.send(JOB)
+    life.send()
     records = life.receive()
     life.dispatch(records)
     kept = life.dispatch(records)
-    assert kept == [life.row(JOB).receive.message_id]
-    life.start_work(life.row(JOB))
+    assert kept == [life.row().receive.message_id]
+    life.start_work(life.row())
     ends_well(life)
 
 
 def test_message_that_becomes_visible_while_its_job_runs_is_adopted(life: Life) -> None:
-    row = running(life)
+    row = life.running()
     for receives in range(2, 6):
         life.stack.aws.clock.advance(600)  # without a beat
         life.deliver()
-        adopted = life.row(JOB)
+        adopted = life.row()
         assert (adopted.attempt.number, adopted.receive.receive_count) == (1, receives)
         assert adopted.receive.receipt_handle != row.receive.receipt_handle
     ends_well(life)
 
 
 def test_later_receive_stays_when_two_adoptions_arrive_in_reverse_order(life: Life) -> None:
-    running(life)
+    life.running()
     life.stack.aws.clock.advance(120)
     earlier = life.receive()
     life.stack.aws.clock.advance(120)
     later = life.receive()
     life.dispatch(later)
-    before, started = life.row(JOB), starts(life)
+    before, started = life.row(), starts(life)
     assert life.dispatch(earlier) == [before.receive.message_id]
-    assert life.row(JOB) == before
+    assert life.row() == before
     assert starts(life) == started + 1  # one probe and no more
     ends_well(life)
 
 
 def test_running_attempt_keeps_its_settings_when_a_deploy_changes_the_stage(life: Life) -> None:
-    row = running(life)
+    row = life.running()
     life.stack.redeploy(size="xlarge", timeout_s=60, stall_timeout_s=1, max_attempts=1, spot=True)
     life.stack.aws.clock.advance(120)
     life.deliver()
-    adopted = life.row(JOB)
+    adopted = life.row()
     assert changed(
         adopted,
         receipt_handle=row.receive.receipt_handle,
@@ -124,19 +108,19 @@ def test_running_attempt_keeps_its_settings_when_a_deploy_changes_the_stage(life
 def test_retry_keeps_the_settings_of_the_first_claim_when_a_deploy_changes_the_stage(
     life: Life,
 ) -> None:
-    row = running(life)
+    row = life.running()
     life.settle(row, "exit-1")
     life.stack.redeploy(size="xlarge", timeout_s=60, stall_timeout_s=1, max_attempts=1)
     life.stack.aws.clock.advance(120)
     life.deliver()
-    retry = life.row(JOB)
+    retry = life.row()
     assert (retry.attempt.number, retry.max_attempts, retry.stall_timeout_s) == (
         2,
         row.max_attempts,
         row.stall_timeout_s,
     )
     assert (retry.input.size, retry.input.timeout_s) == (row.input.size, row.input.timeout_s)
-    assert life.send(JOB)
+    assert life.send()
     life.deliver()
     assert life.stack.dead_letters() == []  # still the same work, although the defaults changed
 
@@ -158,7 +142,7 @@ def test_job_ends_correctly_whatever_sqs_does_with_old_handles(
 ) -> None:
     """The message lapses, comes twice, is handed over, released and deleted by old handles."""
     life.stack.sqs.stale_handles = stale
-    row = running(life, max_attempts=2)
+    row = life.running(max_attempts=2)
     clock = life.stack.aws.clock
     for _ in range(3):
         clock.advance(200)  # the message becomes visible
@@ -175,7 +159,7 @@ def test_job_ends_correctly_whatever_sqs_does_with_old_handles(
     life.deliver()
     life.report(row)
     life.beat(row)
-    assert (life.row(JOB).attempt.number, len(life.stack.executions())) == (1, 1)
+    assert (life.row().attempt.number, len(life.stack.executions())) == (1, 1)
     # From here on, the row's handle is an old one.
     life.stack.sqs.redeliver(life.stack.jobs_url, row.receive.message_id)
     elsewhere = life.receive()
@@ -187,16 +171,15 @@ def test_job_ends_correctly_whatever_sqs_does_with_old_handles(
     life.deliver()
     if end in ("exit-1", "killed"):
         until(
-            lambda: life.row(JOB).attempt.number == 2,
+            lambda: life.row().attempt.number == 2,
             lambda: (clock.advance(600), life.deliver()),
             most=80,
         )
-        assert (life.row(JOB).state, life.row(JOB).failures) == (State.RUNNING, 1)
-        life.complete(life.row(JOB))
-        life.settle(life.row(JOB))
+        assert (life.row().state, life.row().failures) == (State.RUNNING, 1)
+        life.succeed(life.row())
     letters = [why["class"] for _, why in life.stack.dead_letters()]
     assert letters == (["permanent"] if end == "exit-65-permanent" else [])
-    assert life.published(JOB) == (end != "exit-65-permanent")
+    assert life.published() == (end != "exit-65-permanent")
     nothing_is_left(life)
 
 
@@ -212,12 +195,12 @@ def twice(call: Call, proceed: Proceed) -> Answer:
 
 def test_job_is_the_same_when_the_sdk_repeats_every_call(life: Life) -> None:
     life.stack.aws.gate.around = twice
-    row = running(life)
+    row = life.running()
     life.beat(row)
     life.settle(row, "exit-1")
     life.stack.aws.clock.advance(300)
     life.deliver()
-    second = life.row(JOB)
+    second = life.row()
     assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
     life.start_work(second)
     life.stack.parts.leases.report(
@@ -232,14 +215,14 @@ def test_job_is_the_same_when_the_sdk_repeats_every_call(life: Life) -> None:
 
 @pytest.mark.parametrize("act", ["cancel while it waits", "dead letter"])
 def test_end_of_a_job_is_the_same_when_the_sdk_repeats_every_call(life: Life, act: str) -> None:
-    row = running(life)
+    row = life.running()
     life.stack.aws.gate.around = twice
     if act == "dead letter":
         life.settle(row, "exit-65-permanent")
     else:
         life.settle(row, "exit-1")
-        life.cancel(JOB)
-    assert life.row(JOB).is_finished
+        life.cancel()
+    assert life.row().is_finished
     assert life.slots_taken() == 0
     letters = [why["class"] for _, why in life.stack.dead_letters()]
     assert set(letters) <= {"permanent"}

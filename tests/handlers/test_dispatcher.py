@@ -13,8 +13,8 @@ from longhaul.core.request import read_request
 from longhaul.core.transitions import Change
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
-from tests.handlers.conftest import Context, Stack
 from tests.handlers.life import Life
+from tests.handlers.stack import Context, Stack
 
 REASONS = {
     "invalid-not-json": "the body is not valid JSON at line 1, column 2",

@@ -6,8 +6,8 @@ import pytest
 
 from longhaul.core import beat
 from longhaul.core.settings import LeaseSettings
-from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import deployed
 
 
 @pytest.mark.parametrize("floor_s", [15, 60, 120, 300])
@@ -16,10 +16,7 @@ def test_the_message_stays_invisible_until_the_first_beat_has_come(
 ) -> None:
     with deployed(lease={"beat_floor_s": floor_s}) as stack:
         life = Life(stack, output)
-        life.send("january")
-        life.deliver()
-        row = life.row("january")
-        life.start_work(row)
+        row = life.running("january")
         # A beat that is as late as the margin allows.
         stack.aws.clock.advance(beat.interval_s(0, stack.settings.lease) + 30)
         assert stack.messages() == (0, 1)
@@ -34,8 +31,7 @@ def test_a_claim_extends_only_where_the_queues_visibility_would_not_do(
 ) -> None:
     with deployed(lease={"beat_floor_s": floor_s}) as stack:
         life = Life(stack, output)
-        life.send("january")
-        life.deliver()
+        life.submit("january")
         made = [call.operation for call in stack.aws.gate.calls]
         assert made.count("ChangeMessageVisibility") == calls
 

@@ -12,8 +12,8 @@ from longhaul.core import transitions
 from longhaul.core.descent import MAX_FAMILY, Group, Lineage, child_id
 from longhaul.core.lease import Lease, RecordedResult, joined_ref
 from tests.builders import BUCKET, body
-from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import (
     STAGES,
     commit,
@@ -61,23 +61,13 @@ def lineage(parent: Lease, **group: Any) -> dict[str, Any]:
     return {**of, "groups": [place | group]}
 
 
-def letters_of(stack: Stack, url: str) -> list[dict[str, Any]]:
-    answer = stack.sqs.receive_message(
-        QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
-    )
-    return [
-        json.loads(each["MessageAttributes"]["longhaul"]["StringValue"])
-        for each in answer.get("Messages", [])
-    ]
-
-
 def send(stack: Stack, url: str, **request: Any) -> None:
     stack.sqs.send_message(QueueUrl=url, MessageBody=body(**request))
 
 
 def is_refused(stack: Stack, context: Context, stage: Any = CLEAN) -> bool:
     assert dispatched(stack, stage, context) == []
-    (why,) = letters_of(stack, stage.dead_letter_queue_url)
+    ((_, why),) = stack.dead_letters(stage)
     return why["class"] == "invalid_request" and "lineage" in why["reason"]
 
 
@@ -125,8 +115,7 @@ def test_a_job_that_forges_what_it_emitted_leads_to_no_other_stage_than_its_own_
 ) -> None:
     with deployed(check=True, stages=(*STAGES, ELSEWHERE)) as stack:
         life = Life(stack, output, context)
-        life.send("forges")
-        life.deliver()
+        life.submit("forges")
         for _ in range(attempts - 1):
             life.settle(life.row("forges"), "exit-1")
             stack.aws.clock.advance(3_600)
@@ -145,8 +134,7 @@ def test_what_a_task_writes_into_a_row_that_waits_for_its_time_leads_nowhere(
     with deployed(check=True, stages=(*STAGES, ELSEWHERE)) as stack:
         life = Life(stack, output, context)
         at = stack.aws.clock.now() + timedelta(days=3)
-        life.send("planned", start_at=at.isoformat())
-        life.deliver()
+        life.submit("planned", start_at=at.isoformat())
         stack.aws.dynamodb.update_item(
             TableName=stack.settings.leases_table,
             Key={"key": {"S": "main#planned"}, "item": {"S": "lease"}},
@@ -165,8 +153,7 @@ def test_what_an_attempt_emitted_is_sent_although_a_deploy_since_leads_elsewhere
 ) -> None:
     with deployed(check=True, stages=(*STAGES, ELSEWHERE)) as stack:
         life = Life(stack, output, context)
-        life.send("emits")
-        life.deliver()
+        life.submit("emits")
         life.settle(life.row("emits"), "exit-1")
         stack.redeploy(next=("elsewhere",))
         stack.aws.clock.advance(3_600)
@@ -283,8 +270,7 @@ def test_a_redriven_child_keeps_its_place_when_its_parent_has_expired(
     pipeline: Stack, parent: Lease, context: Context
 ) -> None:
     key = f"clean#{member_id(parent, 1)}"
-    child = pipeline.parts.leases.load(key)
-    assert child is not None
+    child = pipeline.load(key)
     sent = json.loads(pipeline.parts.requests.get(child.request_ref).body)
     settle_badly(pipeline, child, context)
     pipeline.aws.clock.advance(10)
@@ -315,6 +301,6 @@ def test_fan_outs_that_lead_to_too_many_jobs_stop_at_the_claim(
     commit(pipeline, parent, emitting(2))
     settled(parent, context)
     assert dispatched(pipeline, CLEAN, context) == []
-    letters = letters_of(pipeline, CLEAN.dead_letter_queue_url)
+    letters = [why for _, why in pipeline.dead_letters(CLEAN)]
     assert [why["class"] for why in letters] == ["invalid_request"] * 2
     assert "may lead to 200,000 jobs; at most 100,000" in letters[0]["reason"]

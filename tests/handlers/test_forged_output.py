@@ -9,8 +9,8 @@ from longhaul.core.lease import CommittedOutput, State
 from longhaul.outputs.manifest import Manifest, PendingOutput
 from longhaul.outputs.pending import goes_elsewhere, pending_ref
 from tests.builders import BUCKET
-from tests.handlers.conftest import Context, Stack
 from tests.handlers.life import Life
+from tests.handlers.stack import Context, Stack
 
 THEIRS = f"s3://{BUCKET}/theirs/"
 
@@ -19,10 +19,7 @@ def test_a_function_publishes_nothing_where_the_request_does_not_let_it_go(
     stack: Stack, context: Context, output: Path
 ) -> None:
     life = Life(stack, output, context)
-    life.send("forges")
-    life.deliver()
-    row = life.row("forges")
-    life.start_work(row)
+    row = life.running("forges")
     manifest = Manifest(key=row.key, run=row.run, attempt=row.attempt.number, files=(), rows={})
     pending = PendingOutput(token=row.id.token, prefix=THEIRS, uploads=(), manifest=manifest)
     ref = pending_ref(row.id)

@@ -14,8 +14,8 @@ from longhaul.core.lease import Lease
 from longhaul.outputs.manifest import Manifest, PendingOutput
 from longhaul.outputs.pending import pending_ref
 from tests.builders import BUCKET, body, stage
-from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import commit, dispatched, queued, receive, settled
 
 NOTICES = "https://sqs.us-east-1.amazonaws.com/123456789012/notices"
@@ -45,8 +45,7 @@ def theirs(stack: Stack, context: Context) -> Lease:
 @pytest.fixture
 def mine(stack: Stack, context: Context, tmp_path: Path) -> Lease:
     life = Life(stack, tmp_path, context)
-    life.send("evil")
-    life.deliver()
+    life.submit("evil")
     return life.row("evil")
 
 

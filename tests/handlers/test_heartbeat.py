@@ -9,7 +9,7 @@ from longhaul.core import transitions
 from longhaul.core.lease import State
 from tests.builders import message
 from tests.events import cases, event
-from tests.handlers.conftest import Context, Stack
+from tests.handlers.stack import Context, Stack
 
 
 def beat(context: Context, case: str = "first-beat") -> dict[str, Any]:

@@ -14,7 +14,7 @@ from longhaul.core.store.item import lease_key, to_item
 from longhaul.operations.cancel import Canceller
 from tests.builders import body, stage
 from tests.events import event
-from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import (
     STAGES,
     begun,
@@ -22,6 +22,7 @@ from tests.handlers.test_stages import (
     dispatched,
     dying,
     emitting,
+    end_well,
     jobs_in,
     queued,
     receive,
@@ -105,8 +106,7 @@ def test_join_waits_for_the_last_of_what_its_members_split_into(context: Context
 
         for each in rows:
             assert jobs_in(stack, stack.settings.stage("delays")) == []
-            commit(stack, each, seal="5ea1")
-            settled(each, context)
+            end_well(stack, each, context)
 
         assert len(rows) == 3
         (join,) = run_all(stack, "delays", context)
@@ -161,7 +161,7 @@ def test_join_starts_once_wherever_the_settle_of_its_last_member_dies(
             settled(member, context)
         settled(member, context)
         sweeper.lambda_handler(event("sweeper", "schedule"), context)
-        assert pipeline.parts.leases.load(member.key).is_finished  # type: ignore[union-attr]
+        assert pipeline.load(member.key).is_finished
 
     (join,) = dispatched(pipeline, DELAYS, context)
     assert inputs_of(pipeline, join) == ["clean_00000", "clean_00001"]
@@ -191,22 +191,19 @@ def test_later_run_of_a_member_takes_its_place_and_no_more(
     """As of one whose follow-ons were given up after the join had counted them."""
     begun(pipeline, context, emitting(2))
     first, second = dispatched(pipeline, CLEAN, context)
-    commit(pipeline, first, seal="5ea1")
-    settled(first, context)
-    dead = replace(pipeline.parts.leases.load(first.key), state=State.DEAD)  # type: ignore[type-var]
+    end_well(pipeline, first, context)
+    dead = replace(pipeline.load(first.key), state=State.DEAD)
     pipeline.aws.dynamodb.put_item(TableName=pipeline.settings.leases_table, Item=to_item(dead))
     pipeline.aws.clock.advance(1)
     fixed = body(job_id=first.job_id, params={"again": True})
     pipeline.sqs.send_message(QueueUrl=CLEAN.queue_url, MessageBody=fixed)
 
     (again,) = dispatched(pipeline, CLEAN, context)
-    commit(pipeline, again, seal="5ea1")
-    settled(again, context)
+    end_well(pipeline, again, context)
 
     assert again.run > first.run
     assert jobs_in(pipeline, DELAYS) == []
-    commit(pipeline, second, seal="5ea1")
-    settled(second, context)
+    end_well(pipeline, second, context)
     assert len(dispatched(pipeline, DELAYS, context)) == 1
 
 
@@ -230,8 +227,7 @@ def test_correction_of_a_cancelled_member_waits_for_the_member_and_takes_its_pla
     pipeline.aws.clock.advance(130)
     (again,) = found or dispatched(pipeline, CLEAN, context)
     assert again.lineage is not None
-    commit(pipeline, again, seal="5ea1")
-    settled(again, context)
+    end_well(pipeline, again, context)
     (join,) = dispatched(pipeline, DELAYS, context)
     assert join.root == row.key
 
@@ -250,15 +246,12 @@ def test_correction_of_a_cancelled_member_that_never_comes_is_refused(
     fixed = body(job_id=unwanted, params={"fixed": True})
     pipeline.sqs.send_message(QueueUrl=CLEAN.queue_url, MessageBody=fixed)
     assert dispatched(pipeline, CLEAN, context) == []
-    assert pipeline.parts.leases.load(f"clean#{unwanted}").is_mark  # type: ignore[union-attr]
+    assert pipeline.load(f"clean#{unwanted}").is_mark
 
     pipeline.aws.clock.advance(6 * 3_600)
 
     assert dispatched(pipeline, CLEAN, context) == []
-    (letter,) = pipeline.sqs.receive_message(
-        QueueUrl=CLEAN.dead_letter_queue_url, MessageAttributeNames=["All"]
-    )["Messages"]
-    why = json.loads(letter["MessageAttributes"]["longhaul"]["StringValue"])
+    ((_, why),) = pipeline.dead_letters(CLEAN)
     assert why["class"] == "invalid_request"
     assert "no such job has come yet" in why["reason"]
 
@@ -272,13 +265,10 @@ def test_join_with_too_many_inputs_is_dead_lettered_and_never_starts(
     run_all(pipeline, "clean", context)
 
     assert jobs_in(pipeline, DELAYS) == []
-    (letter,) = pipeline.sqs.receive_message(
-        QueueUrl=DELAYS.dead_letter_queue_url, MessageAttributeNames=["All"]
-    )["Messages"]
-    why = json.loads(letter["MessageAttributes"]["longhaul"]["StringValue"])
+    ((sent, why),) = pipeline.dead_letters(DELAYS)
     assert "2 inputs of a join; at most 1" in why["reason"]
     # Sent again as it is, it is refused again.
-    pipeline.sqs.send_message(QueueUrl=DELAYS.queue_url, MessageBody=letter["Body"])
+    pipeline.sqs.send_message(QueueUrl=DELAYS.queue_url, MessageBody=sent)
     assert dispatched(pipeline, DELAYS, context) == []
 
 
@@ -302,13 +292,11 @@ def test_join_hears_of_a_job_whose_stage_leads_nowhere_since_a_deploy(
     with deployed(check=True, stages=BY_DATE) as stack:
         begun(stack, context, {"fetch": requests(2)})
         first, second = dispatched(stack, BY_DATE[1], context)
-        commit(stack, first, seal="5ea1")
-        settled(first, context)
+        end_well(stack, first, context)
         lead_nowhere = BY_DATE[1].model_copy(update={"next": ()})
         to_clean = BY_DATE[0].model_copy(update={"next": ("fetch", "clean")})
         stack.deploy((to_clean, lead_nowhere, *BY_DATE[2:]))
-        commit(stack, second, emitted, seal="5ea1")
-        settled(second, context)
+        end_well(stack, second, context, emitted)
 
         run_all(stack, "clean", context)
 
@@ -393,7 +381,7 @@ def test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between(
         commit(stack, row, seal="5ea1")
         with dying(stack, at, after=True):
             settled(row, context)
-        was_settled = stack.parts.leases.load(row.key).state is State.SUCCEEDED  # type: ignore[union-attr]
+        was_settled = stack.load(row.key).state is State.SUCCEEDED
         elsewhere = stages[1].model_copy(update={"next": ("b",)})
         stack.deploy(
             (stages[0].model_copy(update={"next": ("fetch", "clean")}), elsewhere, *stages[2:])
@@ -413,8 +401,7 @@ def test_success_leads_where_its_stage_led_when_that_was_taken_out_since(
     with deployed(check=True, stages=BY_DATE) as stack:
         begun(stack, context, {"fetch": requests(2)})
         first, second = dispatched(stack, BY_DATE[1], context)
-        commit(stack, first, seal="5ea1")
-        settled(first, context)
+        end_well(stack, first, context)
         main = BY_DATE[0].model_copy(update={"next": ("clean",)})
         stack.deploy((main, *BY_DATE[2:]))
         commit(stack, second, seal="5ea1")
@@ -432,13 +419,11 @@ def test_join_starts_though_the_row_of_its_opener_has_expired(
     """As when a dead member is corrected months after its opener ended."""
     row = begun(pipeline, context, emitting(2))
     first, second = dispatched(pipeline, CLEAN, context)
-    commit(pipeline, first, seal="5ea1")
-    settled(first, context)
+    end_well(pipeline, first, context)
     pipeline.aws.dynamodb.delete_item(
         TableName=pipeline.settings.leases_table, Key=lease_key(row.key)
     )
-    commit(pipeline, second, seal="5ea1")
-    settled(second, context)
+    end_well(pipeline, second, context)
 
     (join,) = dispatched(pipeline, DELAYS, context)
 
@@ -463,8 +448,7 @@ def test_forged_join_never_starts_though_the_row_of_its_opener_has_expired(
 
 def given_up(stack: Stack, key: str) -> None:
     """As after ten errors in a row: the row is dead, although its success was counted."""
-    row = stack.parts.leases.load(key)
-    assert row is not None
+    row = stack.load(key)
     dead = replace(row, state=State.DEAD, owed=())
     stack.aws.dynamodb.put_item(TableName=stack.settings.leases_table, Item=to_item(dead))
     stack.aws.clock.advance(1)
@@ -479,25 +463,20 @@ def test_corrected_run_takes_the_place_of_all_that_the_counted_one_led_to(
     with deployed(check=True, stages=BY_DATE) as stack:
         begun(stack, context, {"fetch": requests(2)})
         first, second = dispatched(stack, BY_DATE[1], context)
-        commit(stack, first, {"clean": requests(before)}, seal="5ea1")
-        settled(first, context)
+        end_well(stack, first, context, {"clean": requests(before)})
         of_first = dispatched(stack, BY_DATE[2], context)
         for each in of_first[:arrived]:
-            commit(stack, each, seal="5ea1")
-            settled(each, context)
+            end_well(stack, each, context)
         given_up(stack, first.key)
         fixed = body(job_id=first.job_id, params={"again": True})
         stack.sqs.send_message(QueueUrl=BY_DATE[1].queue_url, MessageBody=fixed)
         (again,) = dispatched(stack, BY_DATE[1], context)
-        commit(stack, again, {"clean": requests(after)}, seal="5ea1")
-        settled(again, context)
+        end_well(stack, again, context, {"clean": requests(after)})
         for each in of_first[arrived:]:  # of the first run, late
-            commit(stack, each, seal="5ea1")
-            settled(each, context)
+            end_well(stack, each, context)
         assert jobs_in(stack, BY_DATE[3]) == []
         of_again = run_all(stack, "clean", context)
-        commit(stack, second, {"clean": []}, seal="5ea1")
-        settled(second, context)
+        end_well(stack, second, context, {"clean": []})
 
         (join,) = run_all(stack, "delays", context)
 
@@ -529,27 +508,18 @@ def test_join_that_was_taken_out_or_renamed_is_a_dead_letter_when_all_has_arrive
         run_all(stack, "fetch", context)
         members = dispatched(stack, BY_DATE[2], context)
         for each in members[:counted]:
-            commit(stack, each, seal="5ea1")
-            settled(each, context)
+            end_well(stack, each, context)
         stack.deploy(after)
         for each in members[counted:]:
-            assert letters_in(stack, BY_DATE[2]) == []
-            commit(stack, each, seal="5ea1")
-            settled(each, context)
+            assert stack.dead_letters(BY_DATE[2]) == []
+            end_well(stack, each, context)
 
-        (why,) = letters_in(stack, BY_DATE[2])
+        ((_, why),) = stack.dead_letters(BY_DATE[2])
 
         assert why["class"] == "unsendable"
         assert "stage delays was taken out" in why["reason"]
         assert row.job_id in why["key"]
         assert jobs_in(stack, RENAMED[3]) == []
-
-
-def letters_in(stack: Stack, of: Stage) -> list[dict[str, Any]]:
-    found = stack.sqs.receive_message(
-        QueueUrl=of.dead_letter_queue_url, MessageAttributeNames=["All"]
-    ).get("Messages", [])
-    return [json.loads(each["MessageAttributes"]["longhaul"]["StringValue"]) for each in found]
 
 
 def test_join_that_is_being_retired_starts_for_what_ran_before(context: Context) -> None:

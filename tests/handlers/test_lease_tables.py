@@ -6,7 +6,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,32 +13,16 @@ import pytest
 from longhaul.core import transitions
 from longhaul.core.lease import Lease, Owed, State
 from tests.builders import changed
-from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
 from tests.lease_page import table
-
-JOB = "january"
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
-
-
-def running(life: Life, **request: Any) -> Lease:
-    """A job that runs: its message is received, and its task has registered."""
-    life.send(JOB, **request)
-    life.deliver()
-    life.start_work(life.row(JOB))
-    return life.row(JOB)
 
 
 def ended(life: Life, state: State, *owed: Owed) -> Lease:
     """A job that its first attempt ended, with what the row still owes."""
-    row = running(life)
+    row = life.running()
     if state is State.SUCCEEDED:
         life.commit(row)
-        row = life.row(JOB)
+        row = life.row()
     after = replace(
         row,
         state=state,
@@ -54,7 +37,7 @@ def ended(life: Life, state: State, *owed: Owed) -> Lease:
 
 
 def released(life: Life, retry_in_s: int = 300) -> Lease:
-    row = running(life)
+    row = life.running()
     retry_at = now(life) + timedelta(seconds=retry_in_s)
     after = replace(
         row,
@@ -69,40 +52,35 @@ def released(life: Life, retry_in_s: int = 300) -> Lease:
     return after
 
 
-def committed(life: Life) -> Lease:
-    life.commit(running(life))
-    return life.row(JOB)
-
-
 def second_attempt(life: Life) -> Lease:
     """Start attempt 2; return the row that attempt 1 left."""
     before = released(life, retry_in_s=0)
     life.stack.aws.clock.advance(120)
     life.deliver()
-    assert life.row(JOB).attempt.number == 2
+    assert life.row().attempt.number == 2
     return before
 
 
 def later(life: Life, state: State) -> Lease:
     """End attempt 2 in this state; return the row that attempt 1 left."""
     before = second_attempt(life)
-    row = life.row(JOB)
+    row = life.row()
     if state is State.SUCCEEDED:
         life.complete(row)
     after = replace(row, state=state, settled_attempt=2, settled_at=now(life), retry_at=now(life))
     life.stack.parts.leases.apply(
-        transitions.settle(life.row(JOB), changed(after, output=life.row(JOB).attempt.output))
+        transitions.settle(life.row(), changed(after, output=life.row().attempt.output))
     )
     return before
 
 
 def marked(life: Life) -> Lease:
-    running(life)
+    life.running()
     return cancel(life)
 
 
 def cancel(life: Life) -> Lease:
-    return life.cancel(JOB)
+    return life.cancel()
 
 
 def now(life: Life) -> Any:
@@ -118,16 +96,16 @@ def message_shows_in_s(life: Life) -> int | None:
 
 def absent(life: Life) -> Lease:
     """A running job whose row the table has lost; return the row."""
-    row = running(life)
+    row = life.running()
     life.stack.aws.dynamodb.tables["leases"].rows.clear()
     return row
 
 
 SETTLES: dict[str, Callable[[Life], Lease]] = {
     "absent": absent,
-    "RUNNING, mine": running,
-    "RUNNING, mine, its last failure": lambda life: running(life, max_attempts=1),
-    "RUNNING, mine, output committed": committed,
+    "RUNNING, mine": Life.running,
+    "RUNNING, mine, its last failure": lambda life: life.running(max_attempts=1),
+    "RUNNING, mine, output committed": Life.committed,
     "RUNNING, mine, cancel marked": marked,
     "RUNNING, another attempt": second_attempt,
     "RELEASED, by me": released,
@@ -153,31 +131,29 @@ def test_settle_does_what_the_page_says(life: Life, line: dict[str, str]) -> Non
             assert life.stack.dead_letters() == []
             return
         case "released":
-            assert (outcome, life.row(JOB).state, life.row(JOB).failures) == (
+            assert (outcome, life.row().state, life.row().failures) == (
                 "RELEASED",
                 State.RELEASED,
                 1,
             )
             assert message_shows_in_s(life) == round(
-                (life.row(JOB).retry_at - now(life)).total_seconds()
+                (life.row().retry_at - now(life)).total_seconds()
             )
         case "dead-lettered":
-            assert (outcome, life.row(JOB).state) == ("DEAD", State.DEAD)
+            assert (outcome, life.row().state) == ("DEAD", State.DEAD)
             assert len(life.stack.dead_letters()) == 1
         case "published":
-            assert (outcome, life.row(JOB).state) == ("SUCCEEDED", State.SUCCEEDED)
-            assert life.published(JOB)
+            assert (outcome, life.row().state) == ("SUCCEEDED", State.SUCCEEDED)
+            assert life.published()
         case "cancelled":
-            assert (outcome, life.row(JOB).state) == ("CANCELLED", State.CANCELLED)
+            assert (outcome, life.row().state) == ("CANCELLED", State.CANCELLED)
         case unknown:
             pytest.fail(f"the page says {unknown}")
     if what != "released":
-        assert life.row(JOB).is_finished
+        assert life.row().is_finished
         assert message_shows_in_s(life) is None
     if again:
-        assert (
-            changed(life.row(JOB), owed=mine.owed, published_at=mine.attempt.published_at) == mine
-        )
+        assert changed(life.row(), owed=mine.owed, published_at=mine.attempt.published_at) == mine
     assert life.slots_taken() == 0
 
 
@@ -187,14 +163,14 @@ def test_page_has_every_case_of_settle() -> None:
 
 def queued(life: Life) -> None:
     """A job of which no message was ever claimed."""
-    life.send(JOB)
+    life.send()
 
 
 CANCELS: dict[str, Callable[[Life], Any]] = {
     "absent": queued,
     "cancel mark before any claim": cancel,
-    "RUNNING": running,
-    "RUNNING, output committed": committed,
+    "RUNNING": Life.running,
+    "RUNNING, output committed": Life.committed,
     "RUNNING, cancel marked": marked,
     "RELEASED": released,
     "SUCCEEDED": lambda life: ended(life, State.SUCCEEDED),
@@ -209,11 +185,11 @@ def test_cancel_does_what_the_page_says(life: Life, line: dict[str, str]) -> Non
     before = [without_cancel(each) for each in life.items()]
     life.stack.aws.clock.advance(1)
     answer = cancel(life)
-    assert answer == life.row(JOB)
+    assert answer == life.row()
     match line["cancel"]:
         case "leave a mark for the claim to find":
             life.deliver()
-            assert (life.row(JOB).state, message_shows_in_s(life)) == (State.CANCELLED, None)
+            assert (life.row().state, message_shows_in_s(life)) == (State.CANCELLED, None)
             assert life.stack.executions() == []
         case "mark: the runner stops at its next report, the heartbeat at its next beat":
             assert answer.state is State.RUNNING
@@ -223,7 +199,7 @@ def test_cancel_does_what_the_page_says(life: Life, line: dict[str, str]) -> Non
         case "keep its time: it ends, and nothing follows it":
             assert (answer.cancelled_at, answer.cancel_requested_at) == (now(life), None)
             assert life.settle(answer, "cancelled") == "SUCCEEDED"
-            assert life.published(JOB)
+            assert life.published()
         case "CANCELLED at once, the message deleted":
             assert (answer.state, answer.owed, message_shows_in_s(life)) == (
                 State.CANCELLED,
@@ -247,7 +223,7 @@ def test_page_has_every_case_of_cancel() -> None:
 
 def overdue(life: Life, *, execution: str | None) -> None:
     """A lease without a beat for an hour; its execution has this status, or never started."""
-    row = running(life)
+    row = life.running()
     if execution is None:
         life.stack.sfn.executions.clear()
     elif execution != "RUNNING":
@@ -270,11 +246,11 @@ def waiting_for_a_slot(life: Life) -> None:
     for _ in range(24):
         life.stack.aws.clock.advance(3600)
         life.deliver()
-    assert life.row(JOB).state is State.RELEASED
+    assert life.row().state is State.RELEASED
 
 
 def fresh(life: Life) -> None:
-    running(life)
+    life.running()
 
 
 def owing(life: Life) -> None:
@@ -315,16 +291,16 @@ def test_sweep_does_what_the_page_says(life: Life, line: dict[str, str]) -> None
             assert (done, table_without_metrics()) == ({}, before)
         case "settle as interrupted":
             assert done["settled"] == 1
-            assert (life.row(JOB).state, life.row(JOB).interruptions) == (State.RELEASED, 1)
+            assert (life.row().state, life.row().interruptions) == (State.RELEASED, 1)
         case "start it":
             assert done == {"looked_at": 1, "started": 1}
-            assert life.stack.executions() == [life.row(JOB).execution_input]
+            assert life.stack.executions() == [life.row().execution_input]
         case "send a copy that renews it":
             assert done == {"looked_at": 1, "renewed": 1}
             (record,) = life.receive()
             assert (
                 record["messageAttributes"]["longhaul_renews"]["stringValue"]
-                == life.row(JOB).receive.message_id
+                == life.row().receive.message_id
             )
             assert life.sweep() == {"looked_at": 1}  # for the next six hours
         case "finish":

@@ -6,7 +6,6 @@ That holds in batches and in threads too: no line names another job.
 import json
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +13,10 @@ import pytest
 from functions.dispatcher import lambda_handler as dispatcher
 from functions.dispatcher import logger as functions_logger
 from longhaul.core.lease import State
-from tests.handlers.conftest import Context, Stack
 from tests.handlers.life import Life
+from tests.handlers.stack import Context, Stack
 
 Log = list[dict[str, Any]]
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
 
 
 class Kept(logging.Handler):
@@ -67,10 +61,7 @@ def test_line_of_a_batch_names_its_own_job(life: Life, log: Log) -> None:
 
 
 def test_every_line_about_a_job_has_its_label(life: Life, log: Log) -> None:
-    life.send("january", label="7 October")
-    life.deliver()
-    row = life.row("january")
-    life.start_work(row)
+    row = life.running("january", label="7 October")
     life.stack.aws.clock.advance(10_000)
     life.beat(row)
     life.settle(row, "stalled")
@@ -85,10 +76,7 @@ def test_every_line_about_a_job_has_its_label(life: Life, log: Log) -> None:
 
 
 def test_every_function_names_the_attempt_in_its_lines(life: Life, log: Log) -> None:
-    life.send("january")
-    life.deliver()
-    first = life.row("january")
-    life.start_work(first)
+    first = life.running("january")
     life.stack.aws.clock.advance(70)
     life.beat(first)
     life.stack.aws.clock.advance(10_000)  # no progress for a long time
@@ -112,8 +100,7 @@ def test_every_function_names_the_attempt_in_its_lines(life: Life, log: Log) -> 
 
 
 def test_adopted_receive_and_duplicate_are_logged_with_their_job(life: Life, log: Log) -> None:
-    life.send("january")
-    life.deliver()
+    life.submit("january")
     life.stack.aws.clock.advance(200)
     life.deliver()
     life.send("january")  # the same work under the same key

@@ -12,10 +12,9 @@ from botocore.exceptions import ClientError
 from longhaul.core import transitions
 from longhaul.core.lease import Lease, Owed, State
 from simulation.aws.service import Answer, Call, Proceed
-from tests.handlers.conftest import deployed
 from tests.handlers.life import Kill, Life
+from tests.handlers.stack import deployed
 
-JOB = "january"
 HOUR, DAY = 3600, 86_400
 
 
@@ -27,8 +26,8 @@ def life(output: Path) -> Iterator[Life]:
 
 def running(life: Life) -> Lease:
     life.deliver()
-    life.start_work(life.row(JOB))
-    return life.row(JOB)
+    life.start_work(life.row())
+    return life.row()
 
 
 def pass_time(life: Life, seconds: float) -> None:
@@ -59,10 +58,10 @@ def refusals(life: Life, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_job_of_several_days_keeps_one_attempt_one_task_and_one_row(
     life: Life, refusals: list[str]
 ) -> None:
-    life.send(JOB)
+    life.send()
     before = running(life)
     life.run_for(before, 3 * DAY)
-    row = life.row(JOB)
+    row = life.row()
     assert (row.id, row.attempt.task_arn, row.execution_input) == (
         before.id,
         before.attempt.task_arn,
@@ -82,12 +81,12 @@ def test_job_of_several_days_keeps_one_attempt_one_task_and_one_row(
 def test_message_of_a_seven_day_job_that_waited_three_days_is_renewed_while_it_runs(
     life: Life,
 ) -> None:
-    first = life.send(JOB)
+    first = life.send()
     sent = life.stack.aws.clock.now()
     pass_time(life, 3 * DAY)
     before = running(life)
     life.run_for(before, 7 * DAY - HOUR)
-    row = life.row(JOB)
+    row = life.row()
     assert (row.id, row.attempt.task_arn, row.receive.first_sent_at) == (
         before.id,
         before.attempt.task_arn,
@@ -115,12 +114,11 @@ def test_job_that_waits_weeks_for_a_slot_is_neither_lost_nor_doubled(
         life = Life(stack, output)
         sent = stack.aws.clock.now()
         if is_retry:
-            life.send(JOB)
+            life.send()
             life.settle(running(life), "exit-1")
-        life.send("other")
-        life.deliver()
+        life.submit("other")
         if not is_retry:
-            life.send(JOB)
+            life.send()
         assert life.row("other").state is State.RUNNING
         for _ in range(20 * 24):
             pass_time(life, HOUR)
@@ -130,7 +128,7 @@ def test_job_that_waits_weeks_for_a_slot_is_neither_lost_nor_doubled(
         life.settle(life.row("other"), "exit-65-permanent")
         pass_time(life, HOUR)
         life.deliver()
-        row = life.row(JOB)
+        row = life.row()
         assert (row.state, row.attempt.number, row.failures, row.interruptions) == (
             State.RUNNING,
             1 + is_retry,
@@ -138,8 +136,7 @@ def test_job_that_waits_weeks_for_a_slot_is_neither_lost_nor_doubled(
             0,
         )
         assert row.receive.first_sent_at == sent
-        life.complete(row)
-        assert life.settle(row) == "SUCCEEDED"
+        life.succeed(row)
         assert messages(life) == 0
         assert [why["key"] for _, why in stack.dead_letters()] == ["main#other"]
 
@@ -151,7 +148,7 @@ def taken_by_retention(life: Life) -> None:
 
 
 def test_message_that_is_nearly_too_old_is_renewed_before_its_claim(life: Life) -> None:
-    life.send(JOB)
+    life.send()
     sent = life.stack.aws.clock.now()
     pass_time(life, 10 * DAY - HOUR)
     row = running(life)
@@ -162,7 +159,7 @@ def test_message_that_is_nearly_too_old_is_renewed_before_its_claim(life: Life) 
 
 def purged(life: Life) -> Lease:
     """A running job whose message people have deleted."""
-    life.send(JOB)
+    life.send()
     row = running(life)
     life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
     return row
@@ -173,7 +170,7 @@ def test_job_succeeds_although_its_message_is_gone(life: Life) -> None:
     life.run_for(row, 2 * HOUR)
     life.complete_work(row)
     assert life.settle(row) == "SUCCEEDED"
-    assert life.row(JOB).is_finished
+    assert life.row().is_finished
     assert set(life.sweep()) == set()
 
 
@@ -192,33 +189,31 @@ def test_job_is_retried_although_its_message_is_gone(life: Life, *, hold: bool) 
     pass_time(life, 6.5 * HOUR)
     assert life.sweep()["renewed"] == 1
     life.deliver()
-    second = life.row(JOB)
+    second = life.row()
     assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
-    life.complete(second)
-    assert life.settle(second) == "SUCCEEDED"
+    life.succeed(second)
     assert (messages(life), life.stack.dead_letters()) == (0, [])
 
 
 def test_released_job_is_sent_again_after_retention_took_its_message_in_the_queue(
     life: Life,
 ) -> None:
-    life.send(JOB)
+    life.send()
     life.settle(running(life), "exit-1")
     taken_by_retention(life)
     assert life.sweep()["renewed"] == 1
     life.deliver()
-    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RUNNING, 2)
+    assert (life.row().state, life.row().attempt.number) == (State.RUNNING, 2)
 
 
 def test_copy_that_retention_takes_is_followed_by_another(life: Life) -> None:
-    life.send(JOB)
+    life.send()
     life.settle(running(life), "exit-1")
     for _ in range(3):
         taken_by_retention(life)
         assert life.sweep()["renewed"] == 1
     life.deliver()
-    life.complete(life.row(JOB))
-    assert life.settle(life.row(JOB)) == "SUCCEEDED"
+    life.succeed(life.row())
     assert messages(life) == 0
 
 
@@ -233,7 +228,7 @@ def test_ended_job_is_finished_although_retention_took_its_message(
     life: Life, end: str, owing: tuple[Owed, ...]
 ) -> None:
     state = ENDS[end]
-    life.send(JOB)
+    life.send()
     row = running(life)
     if state is State.SUCCEEDED:
         life.complete_work(row)
@@ -244,10 +239,10 @@ def test_ended_job_is_finished_although_retention_took_its_message(
             transitions.hand_over(row.id, str(row.receive.receipt_handle))
         )
         life.settle(row, end)
-    assert (life.row(JOB).state, life.row(JOB).owed) == (state, owing)
+    assert (life.row().state, life.row().owed) == (state, owing)
     taken_by_retention(life)
     life.sweep()
-    assert life.row(JOB).is_finished
+    assert life.row().is_finished
     assert life.sweep() == {}
     assert len(life.stack.dead_letters()) == (state is State.DEAD)
 

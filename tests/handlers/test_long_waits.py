@@ -8,9 +8,15 @@ import pytest
 from longhaul.core.lease import joined_ref
 from longhaul.core.settings import Stage
 from tests.builders import BUCKET
-from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, run_all
-from tests.handlers.test_stages import STAGES, begun, commit, dispatched, emitting, settled
+from tests.handlers.test_stages import (
+    STAGES,
+    begun,
+    dispatched,
+    emitting,
+    end_well,
+)
 
 CLEAN, DELAYS = STAGES[1:]
 
@@ -60,8 +66,7 @@ def test_join_that_waited_for_130_days_starts_with_inputs_that_live_on(
 ) -> None:
     succeed(pipeline, context)
     for row in dispatched(pipeline, CLEAN, context):
-        commit(pipeline, row, seal="t" * 32)
-        assert settled(row, context) == "SUCCEEDED"
+        end_well(pipeline, row, context)
     pipeline.parts.slots.pause(DELAYS, pipeline.aws.clock.now())
 
     wait(pipeline, DELAYS, 130, context)

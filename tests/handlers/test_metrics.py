@@ -16,7 +16,7 @@ from longhaul.saved.record import record_ref
 from tests.builders import BUCKET, body, changed
 from tests.emf import metrics_in
 from tests.events import event
-from tests.handlers.conftest import Context, Stack
+from tests.handlers.stack import Context, Stack
 
 STAGE = frozenset({("stage", "main")})
 

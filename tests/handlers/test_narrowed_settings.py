@@ -1,7 +1,6 @@
 """A deploy that allows less than the one before, while jobs run and wait."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,18 +8,12 @@ import pytest
 from longhaul.core.lease import State
 from longhaul.core.settings import VARIABLE, PathPolicy, RequestLimits
 from tests.builders import BUCKET, body
-from tests.handlers.conftest import Stack, forget_runtimes
-from tests.handlers.life import Life
+from tests.handlers.life import JOB, Life
+from tests.handlers.stack import Stack, forget_runtimes
 
-JOB = "january"
 HOUR_S = 3_600
 WITHOUT_LANDING = PathPolicy(data_bucket=BUCKET)
 INPUTS = {"flights": "s3://landing/2013-01.csv"}
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
 
 
 @pytest.fixture(params=["the job", "the bucket", "the ceiling"])
@@ -50,7 +43,7 @@ def widen(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def submit(life: Life, **changes: Any) -> str:
-    return life.send(JOB, inputs=INPUTS, timeout="1h", **changes)
+    return life.send(inputs=INPUTS, timeout="1h", **changes)
 
 
 def come_again(life: Life, seconds: float = 120) -> int:
@@ -63,7 +56,7 @@ def test_the_message_of_a_running_job_is_adopted(life: Life, narrow: Callable[[]
     life.deliver()
     narrow()
     assert come_again(life) == 1
-    assert (life.row(JOB).state, life.row(JOB).attempt.adoptions) == (State.RUNNING, 1)
+    assert (life.row().state, life.row().attempt.adoptions) == (State.RUNNING, 1)
     assert life.stack.dead_letters() == []
 
 
@@ -72,13 +65,12 @@ def test_a_released_job_is_tried_again_and_ends_well(
 ) -> None:
     submit(life)
     life.deliver()
-    life.settle(life.row(JOB), "exit-1")
+    life.settle(life.row(), "exit-1")
     narrow()
     come_again(life, HOUR_S)
-    row = life.row(JOB)
+    row = life.row()
     assert (row.state, row.attempt.number) == (State.RUNNING, 2)
-    life.complete(row)
-    assert life.settle(row) == "SUCCEEDED"
+    life.succeed(row)
     assert life.stack.dead_letters() == []
     assert life.stack.messages() == (0, 0)
 
@@ -88,13 +80,13 @@ def test_the_copy_of_a_released_jobs_lost_message_is_claimed(
 ) -> None:
     submit(life)
     life.deliver()
-    life.settle(life.row(JOB), "exit-1")
+    life.settle(life.row(), "exit-1")
     narrow()
     life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
     life.stack.aws.clock.advance(7 * HOUR_S)
     assert life.sweep()["renewed"] == 1
     come_again(life)
-    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RUNNING, 2)
+    assert (life.row().state, life.row().attempt.number) == (State.RUNNING, 2)
     assert life.stack.dead_letters() == []
 
 
@@ -113,10 +105,10 @@ def test_a_job_that_is_cancelled_while_it_waits_is_cancelled(
 ) -> None:
     submit(life)
     life.stack.aws.clock.advance(1)
-    life.cancel(JOB)
+    life.cancel()
     narrow()
     life.deliver()
-    assert life.row(JOB).state is State.CANCELLED
+    assert life.row().state is State.CANCELLED
     assert life.stack.dead_letters() == []
     assert life.stack.messages() == (0, 0)
 
@@ -133,7 +125,7 @@ def test_a_first_run_is_refused_at_once_also_while_every_slot_is_taken(
     life.deliver()
     ((_, why),) = life.stack.dead_letters()
     assert (why["class"], why["key"]) == ("invalid_request", f"main#{JOB}")
-    assert life.row(JOB).is_refused
+    assert life.row().is_refused
 
 
 def test_a_new_run_of_a_dead_job_is_refused_and_its_row_stays(
@@ -141,12 +133,12 @@ def test_a_new_run_of_a_dead_job_is_refused_and_its_row_stays(
 ) -> None:
     submit(life, max_attempts=1)
     life.deliver()
-    life.settle(life.row(JOB), "exit-1")
-    dead = life.row(JOB)
+    life.settle(life.row(), "exit-1")
+    dead = life.row()
     narrow()
     submit(life, max_attempts=2)
     life.deliver()
-    assert life.row(JOB) == dead
+    assert life.row() == dead
     assert [why["class"] for _, why in life.stack.dead_letters()] == ["failed", "invalid_request"]
 
 
@@ -166,4 +158,4 @@ def test_a_refused_job_runs_under_its_own_id_when_it_is_allowed_again(
     jobs = life.stack.sqs.queues[life.stack.jobs_url]
     life.stack.sqs.start_message_move_task(SourceArn=dead.arn, DestinationArn=jobs.arn)
     life.deliver()
-    assert {life.row(JOB).state, life.row(unnamed).state} == {State.RUNNING}
+    assert {life.row().state, life.row(unnamed).state} == {State.RUNNING}

@@ -19,13 +19,12 @@ from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
 from tests.builders import BUCKET
 from tests.emf import metrics_in
-from tests.handlers.conftest import Context, Stack, deployed
-from tests.handlers.life import Life
+from tests.handlers.life import JOB, Life
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_poison import denied, failing
-from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, settled
+from tests.handlers.test_stages import STAGES, dispatched, emitting, end_well
 from tests.handlers.test_trees import rerun
 
-JOB = "january"
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
 QUEUE = f"arn:aws:sqs:{REGION}:{ACCOUNT}:ended"
 BUS = f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/ours"
@@ -44,10 +43,8 @@ def told(life: Life) -> list[dict[str, Any]]:
 
 def succeed(life: Life) -> str:
     """Run the job to its end; return the id of its message."""
-    sent = life.send(JOB)
-    life.deliver()
-    life.complete(life.row(JOB))
-    assert life.settle(life.row(JOB)) == "SUCCEEDED"
+    sent = life.submit()
+    life.succeed(life.row())
     return sent
 
 
@@ -58,7 +55,7 @@ def lost(capsys: pytest.CaptureFixture[str]) -> float:
 
 def test_a_success_is_told_with_its_output(life: Life) -> None:
     message_id = succeed(life)
-    row = life.row(JOB)
+    row = life.row()
     assert row.settled_at
     assert told(life) == [
         {
@@ -86,14 +83,14 @@ def test_a_success_is_told_with_its_output(life: Life) -> None:
 
 
 def test_a_death_is_told_after_its_dead_letter_and_a_redrive_is_another_run(life: Life) -> None:
-    life.send(JOB)
+    life.send()
     for outcome in ("RELEASED", "DEAD"):
         life.deliver()
-        assert life.settle(life.row(JOB), "exit-1") == outcome
+        assert life.settle(life.row(), "exit-1") == outcome
         life.stack.aws.clock.advance(1_000)
     (event,) = told(life)
     assert (event["outcome"], event["class"], event["attempts"]) == ("DEAD", "failed", 2)
-    assert event["reason"] == life.row(JOB).last_error
+    assert event["reason"] == life.row().last_error
     assert event["output"] is None
     (letter,) = life.stack.dead_letters()
     assert letter[1]["run"] == event["run"]
@@ -106,46 +103,42 @@ def test_a_death_is_told_after_its_dead_letter_and_a_redrive_is_another_run(life
 
 @pytest.mark.parametrize("state", ["queued", "released", "running"])
 def test_a_cancel_is_told(life: Life, state: str) -> None:
-    life.send(JOB)
+    life.send()
     life.stack.aws.clock.advance(2)
     if state != "queued":
         life.deliver()
     if state == "released":
-        life.settle(life.row(JOB), "exit-1")
-    life.cancel(JOB)
+        life.settle(life.row(), "exit-1")
+    life.cancel()
     life.stack.aws.clock.advance(1_000)
     if state == "running":
-        assert life.settle(life.row(JOB), "cancelled") == "CANCELLED"
+        assert life.settle(life.row(), "cancelled") == "CANCELLED"
     life.deliver()
     (event,) = told(life)
     assert (event["outcome"], event["class"]) == ("CANCELLED", "cancelled")
-    assert (event["job_id"], event["run"]) == (JOB, life.row(JOB).run)
+    assert (event["job_id"], event["run"]) == (JOB, life.row().run)
     assert event["message_id"] is not None
 
 
 def test_a_cancel_that_no_message_met_is_not_told(life: Life) -> None:
-    life.cancel(JOB)
+    life.cancel()
     life.stack.aws.clock.advance(2)
     succeed(life)
     assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
 
 
 def test_other_work_under_a_running_jobs_id_is_refused_and_not_told_as_its_end(life: Life) -> None:
-    life.send(JOB)
-    life.deliver()
-    life.send(JOB, params={"limit": 1})
-    life.deliver()
+    life.submit()
+    life.submit(params={"limit": 1})
     (event,) = told(life)
     assert (event["outcome"], event["class"]) == ("REFUSED", "conflicting_job_id")
-    life.complete(life.row(JOB))
-    life.settle(life.row(JOB))
+    life.succeed(life.row())
     assert [each["outcome"] for each in told(life)] == ["REFUSED", "SUCCEEDED"]
 
 
 def test_a_duplicate_is_not_told(life: Life) -> None:
     succeed(life)
-    life.send(JOB)
-    life.deliver()
+    life.submit()
     assert len(told(life)) == 1
 
 
@@ -157,11 +150,9 @@ def test_a_join_with_too_many_inputs_is_told_to_its_own_stage(
     with deployed(check=True, stages=(main, clean, replace_notify(delays))) as stack:
         stack.aws.sns.create_topic(Name="ended")
         parent = stack.claim()
-        commit(stack, parent, emitting(2), seal="5ea1")
-        settled(parent, context)
+        end_well(stack, parent, context, emitting(2))
         for member in dispatched(stack, clean, context):
-            commit(stack, member)
-            settled(member, context)
+            end_well(stack, member, context)
         (text,) = stack.aws.sns.topics[TOPIC]
     event = json.loads(text)
     assert (event["outcome"], event["class"]) == ("DEAD", "incomplete_join")
@@ -175,29 +166,26 @@ def replace_notify(stage: Any) -> Any:
 
 def succeed_unpublished(life: Life) -> None:
     """The job has committed, and its publication is owed."""
-    life.send(JOB)
-    life.deliver()
-    life.start_work(life.row(JOB))
-    life.commit(life.row(JOB))
+    life.running()
+    life.commit(life.row())
     with (
         failing(life.stack, unavailable, "CompleteMultipartUpload"),
         pytest.raises(Exception, match="CompleteMultipartUpload"),
     ):
-        life.settle(life.row(JOB))
+        life.settle(life.row())
 
 
 def test_nothing_is_told_before_the_publication(life: Life) -> None:
     succeed_unpublished(life)
-    assert life.row(JOB).owed[0] is Owed.PUBLISH
+    assert life.row().owed[0] is Owed.PUBLISH
     assert told(life) == []
     life.sweep()
     assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
 
 
 def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life) -> None:
-    life.send(JOB)
-    life.deliver()
-    life.complete(life.row(JOB))
+    life.submit()
+    life.complete(life.row())
 
     def around(call: Call, proceed: Proceed) -> Answer:
         if call.operation == "UpdateItem" and told(life):
@@ -206,10 +194,10 @@ def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life
 
     life.stack.aws.gate.around = around
     with pytest.raises(Exception, match="UpdateItem"):
-        life.settle(life.row(JOB))
+        life.settle(life.row())
     life.stack.aws.gate.around = None
     life.sweep()
-    assert life.row(JOB).is_finished
+    assert life.row().is_finished
     first, second = told(life)
     assert first == second
 
@@ -217,18 +205,15 @@ def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life
 def test_nothing_waits_for_a_notice_that_cannot_be_sent(life: Life) -> None:
     """A retry, a wait, a backfill and a tree waited for it, for a day."""
     with failing(life.stack, unavailable, "Publish"):
-        life.send(JOB)
-        life.deliver()
-        life.start_work(life.row(JOB))
-        life.settle(life.row(JOB), "exit-65-permanent")
-        dead = life.row(JOB)
+        life.running()
+        life.settle(life.row(), "exit-65-permanent")
+        dead = life.row()
         assert standing(Awaited(dead.key, None, None), dead).done
         life.stack.aws.clock.advance(1)
         rerun(life.stack, dead)
         life.deliver()
-        life.complete(life.row(JOB))
-        life.settle(life.row(JOB))
-        assert life.row(JOB).is_finished
+        life.succeed(life.row())
+        assert life.row().is_finished
         assert life.stack.messages() == (0, 0)
     life.stack.aws.clock.advance(300)
     life.sweep()
@@ -266,11 +251,9 @@ def test_a_notice_is_sent_once_when_its_target_is_there_again(
 
 
 def test_a_refused_messages_dead_letter_does_not_wait_for_its_notice(life: Life) -> None:
-    life.send(JOB)
-    life.deliver()
+    life.submit()
     with failing(life.stack, unavailable, "Publish"):
-        life.send(JOB, params={"limit": 1})
-        life.deliver()
+        life.submit(params={"limit": 1})
     assert len(life.stack.dead_letters()) == 1
     life.stack.aws.clock.advance(60)
     life.sweep()
@@ -300,10 +283,10 @@ def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(life
             life.send(f"j{n}", params={"limit": len(life.stack.executions())})
         if not life.stack.executions():
             life.deliver()
-    life.send(JOB)
+    life.send()
     with hanging(life, for_s=300) as calls:
         life.dispatch(life.receive())
-        assert life.row(JOB).state is State.RUNNING
+        assert life.row().state is State.RUNNING
         life.stack.aws.clock.advance(300)
         life.deliver()
     assert (len(life.stack.dead_letters()), len(calls)) == (3, 1)
@@ -313,13 +296,12 @@ def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(life
 
 def test_a_job_starts_beside_notices_that_hang(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its message comes with one that is refused, and with one that a cancel ended."""
-    life.send("february")
-    life.deliver()
+    life.submit("february")
     life.settle(life.row("february"), "exit-1")
     life.stack.parts.leases.request_cancel("main#february", "main")
     life.stack.aws.clock.advance(1_000)
     life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="no json")
-    life.send(JOB)
+    life.send()
     states: list[State | None] = []
     started = Event()
 
@@ -367,8 +349,7 @@ def test_a_target_that_fails_at_once_is_asked_for_each_job(life: Life) -> None:
             life.send(f"j{n}")
         life.deliver()
         for n in range(3):
-            life.complete(life.row(f"j{n}"))
-            life.settle(life.row(f"j{n}"))
+            life.succeed(life.row(f"j{n}"))
     assert len(calls) == 3
 
 
@@ -379,7 +360,7 @@ def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:
     now = life.stack.aws.clock.now()
     life.stack.parts.sweeper.sweep(now)
     assert life.stack.aws.gate.counts["sns.Publish"] == asked
-    assert life.row(JOB).is_finished
+    assert life.row().is_finished
 
 
 @pytest.mark.parametrize("target", [QUEUE, BUS])
@@ -415,11 +396,10 @@ def test_a_run_is_told_as_openlineage_says_it_too(output: Path) -> None:
         assert (started["eventType"], done["eventType"]) == ("START", "COMPLETE")
         (read,), (wrote,) = done["inputs"], done["outputs"]
         assert read["facets"]["version"]["datasetVersion"] == "ab12"
-        assert wrote["facets"]["version"]["datasetVersion"] == life.row(JOB).id.token
+        assert wrote["facets"]["version"]["datasetVersion"] == life.row().id.token
         assert len(stack.aws.events.events[BUS]) == 3
 
-        life.send("dies")
-        life.deliver()
+        life.submit("dies")
         assert life.settle(life.row("dies"), "exit-1") == "DEAD"
         died = run_events(stack)[-1]
         # Nothing was read in any version: these are the paths of the request.
@@ -430,8 +410,7 @@ def test_a_run_is_told_as_openlineage_says_it_too(output: Path) -> None:
 def test_an_input_that_was_named_by_data_is_in_the_stacks_bucket(output: Path) -> None:
     with deployed(check=True, notify=BUS, openlineage=True, max_attempts=1) as stack:
         life = Life(stack, output)
-        life.send("dies", inputs={"flights": "data:raw/2013/"})
-        life.deliver()
+        life.submit("dies", inputs={"flights": "data:raw/2013/"})
         assert life.settle(life.row("dies"), "exit-1") == "DEAD"
         assert run_events(stack)[-1]["inputs"] == [
             {"namespace": f"s3://{BUCKET}", "name": "raw/2013"}
@@ -441,9 +420,9 @@ def test_an_input_that_was_named_by_data_is_in_the_stacks_bucket(output: Path) -
 def test_a_cancel_before_the_first_claim_is_no_run(output: Path) -> None:
     with deployed(check=True, notify=BUS, openlineage=True) as stack:
         life = Life(stack, output)
-        life.send(JOB)
+        life.send()
         stack.aws.clock.advance(2)
-        life.cancel(JOB)
+        life.cancel()
         stack.aws.clock.advance(1_000)
         life.deliver()
         assert [e["DetailType"] for e in stack.aws.events.events[BUS]] == ["Longhaul Job Ended"]
@@ -453,7 +432,7 @@ def test_of_a_list_that_is_gone_the_request_names_the_inputs(output: Path) -> No
     with deployed(check=True, notify=BUS, openlineage=True) as stack:
         life = Life(stack, output)
         succeed(life)
-        row = life.row(JOB)
+        row = life.row()
         stack.parts.publisher.strike_off([row.id])
         stack.parts.announcer.ended(row, life.stage)
         (_, done) = run_events(stack)[2:]

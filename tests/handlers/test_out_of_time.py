@@ -1,93 +1,69 @@
 """A function stops its long work before Lambda ends it, and another invocation goes on."""
 
 import threading
-from pathlib import Path
 
 import pytest
 
 from functions import dispatcher
-from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.lease import Owed, State
 from longhaul.core.ports import Visibility
 from longhaul.core.queue import SqsQueue
-from tests.handlers.conftest import Context, Stack
-from tests.handlers.life import Kill, Life
+from tests.handlers.life import Life
+from tests.handlers.stack import Context
 
-JOB = "january"
 LIMIT_S = 60
 """Of a hanging call: the tests end it as soon as they have seen what they look for."""
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
-
-
-def committed(life: Life, job_id: str = JOB) -> Lease:
-    """An attempt that was killed between its commit and its publication."""
-    life.send(job_id)
-    life.deliver()
-    row = life.row(job_id)
-    life.start_work(row)
-    life.commit(row)
-    return row
-
-
-def owing_its_publish(life: Life, job_id: str = JOB) -> Lease:
-    row = committed(life, job_id)
-    with Kill(life.stack.aws.gate, 2, after=True):
-        life.settle(row, "killed")
-    return life.row(job_id)
 
 
 @pytest.mark.parametrize("remaining_ms", [10_000, 9_000, 0])
 def test_settle_without_time_writes_the_outcome_and_leaves_the_publication_to_a_sweep(
     life: Life, remaining_ms: int
 ) -> None:
-    row = committed(life)
+    row = life.committed()
     life.context.remaining_ms = remaining_ms
     assert life.settle(row, "killed") == "SUCCEEDED"
-    assert (life.row(JOB).state, life.row(JOB).owed) == (
+    assert (life.row().state, life.row().owed) == (
         State.SUCCEEDED,
         (Owed.PUBLISH, Owed.DELETE),
     )
     life.context.remaining_ms = 300_000
     assert life.sweep()["finished"] == 1
-    assert life.published(JOB)
+    assert life.published()
 
 
 def test_settle_goes_on_where_the_one_before_ran_out_of_time(life: Life) -> None:
-    row = committed(life)
+    row = life.committed()
     life.context.remaining_ms = 10_000
     life.settle(row, "killed")
     life.context.remaining_ms = 60_000
     assert life.settle(row, "killed") == "SUCCEEDED"
-    assert life.published(JOB)
-    assert life.row(JOB).is_finished
+    assert life.published()
+    assert life.row().is_finished
 
 
 def test_sweep_without_time_publishes_nothing_and_does_the_rest(life: Life) -> None:
-    owing_its_publish(life)
+    life.owing_its_publish()
     life.context.remaining_ms = 70_000  # what its other checks need
     report = life.sweep()
     assert report == {"looked_at": 1}
-    assert not life.published(JOB)
+    assert not life.published()
     life.context.remaining_ms = 300_000
     assert life.sweep()["finished"] == 1
-    assert life.published(JOB)
+    assert life.published()
 
 
 def test_dispatcher_without_time_keeps_the_message_of_an_output_that_is_owed(life: Life) -> None:
-    row = owing_its_publish(life)
+    row = life.owing_its_publish()
     life.stack.aws.clock.advance(120)
     life.context.remaining_ms = 10_000
     records = life.receive()
     assert life.dispatch(records) == [row.receive.message_id]
-    assert not life.published(JOB)
+    assert not life.published()
     life.stack.aws.clock.advance(120)
     life.context.remaining_ms = 75_000
     life.deliver()
-    assert life.published(JOB)
-    assert life.row(JOB).is_finished
+    assert life.published()
+    assert life.row().is_finished
 
 
 def hanging(monkeypatch: pytest.MonkeyPatch, ends: threading.Event) -> None:
@@ -105,8 +81,7 @@ def test_batch_answers_in_time_while_a_call_hangs_and_repeats_no_dead_letter(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a function that Lambda ends: its answer would be lost, and the letter sent again."""
-    life.send(JOB)
-    life.deliver()
+    life.submit()
     life.stack.aws.clock.advance(120)  # its message comes again, and is adopted
     invalid = life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="not JSON")
     records = life.receive()
@@ -127,7 +102,7 @@ def test_batch_answers_in_time_while_a_call_hangs_and_repeats_no_dead_letter(
 
 
 def test_batch_begins_nothing_when_its_time_is_up(life: Life, context: Context) -> None:
-    life.send(JOB)
+    life.send()
     life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="not JSON")
     records = life.receive()
     context.remaining_ms = 10_000

@@ -20,9 +20,8 @@ from simulation.aws.sqs.batch import Entry, EntryFault
 from tests.builders import body
 from tests.emf import metrics_in
 from tests.events import event
-from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life
-from tests.handlers.test_forged_lineage import letters_of
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_poison import failing
 from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, jobs_in, settled
 
@@ -64,7 +63,7 @@ def test_a_follow_on_that_sqs_never_takes_is_dead_lettered_and_no_longer_owed(
     pipeline.aws.gate.around = usual
     assert pipeline.row().is_finished
     assert len(set(jobs_in(pipeline, CLEAN))) == 11
-    (why,) = letters_of(pipeline, CLEAN.dead_letter_queue_url)
+    ((_, why),) = pipeline.dead_letters(CLEAN)
     assert (why["class"], why["key"].partition("/")[0]) == ("unsendable", "clean#flights-2013-01")
     assert "InvalidMessageContents" in why["reason"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from longhaul.core.lease import State
-from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import deployed
 
 
 @pytest.fixture
@@ -33,8 +33,7 @@ def test_messages_wait_are_renewed_and_run_after_the_pause(life: Life) -> None:
 
 
 def test_what_runs_is_settled_and_its_next_attempt_waits(life: Life) -> None:
-    life.send("fails")
-    life.deliver()
+    life.submit("fails")
     life.stack.parts.slots.pause(life.stage, life.stack.aws.clock.now())
     assert life.settle(life.row("fails"), "exit-1") == "RELEASED"
     life.stack.aws.clock.advance(timedelta(hours=1).total_seconds())
@@ -44,8 +43,7 @@ def test_what_runs_is_settled_and_its_next_attempt_waits(life: Life) -> None:
 
 def test_a_pause_between_two_refusals_of_aws_does_not_count_as_a_lack_of_room(life: Life) -> None:
     clock, slots = life.stack.aws.clock, life.stack.parts.slots
-    life.send("waits")
-    life.deliver()
+    life.submit("waits")
     assert life.settle(life.row("waits"), "no-capacity") == "RELEASED"
     slots.pause(life.stage, clock.now())
     for _ in range(8 * 24):  # days, by the hour
@@ -74,8 +72,7 @@ def test_a_message_that_waits_for_hours_is_looked_at_ever_less_often_also_after_
         life, clock, slots = Life(stack, output), stack.aws.clock, stack.parts.slots
         slots.set_slots(life.stage, 1)
         if claims_before:
-            life.send("runs for long")
-            life.deliver()
+            life.submit("runs for long")
             stack.sqs.purge_queue(QueueUrl=stack.jobs_url)  # the other's message alone is counted
         slots.pause(life.stage, clock.now())
         if claims_before:

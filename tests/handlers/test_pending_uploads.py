@@ -5,7 +5,6 @@ Uploads that may still become an output are kept.
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,28 +17,14 @@ from longhaul.outputs.publisher import PendingOutput, Upload
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import BUCKET
-from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
 
-JOB = "january"
 SURELY_GONE_S = 150  # stop_timeout_s + stop_margin_s
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
-
-
-def running(life: Life) -> Lease:
-    life.send(JOB)
-    life.deliver()
-    life.start_work(life.row(JOB))
-    return life.row(JOB)
 
 
 def uploading(life: Life) -> Lease:
     """An attempt that has listed and sent its uploads, and has not committed."""
-    row = running(life)
+    row = life.running()
     life.upload(row)
     return row
 
@@ -112,20 +97,20 @@ def test_uploads_of_an_older_attempt_are_aborted_while_the_next_one_keeps_its_ow
     life.stack.parts.leases.apply(transitions.settle(row, after))  # settle died after this write
     wait(life, 200)
     life.deliver()
-    second = life.row(JOB)
+    second = life.row()
     life.start_work(second)
     life.commit(second)
     assert life.sweep()["discarded"] == 1
     assert len(life.pending_uploads()) == 1
     # Settle publishes from the list that the sweep has kept.
     assert life.settle(second, "killed") == "SUCCEEDED"
-    assert life.published(JOB)
+    assert life.published()
 
 
 def test_committed_output_keeps_its_uploads_until_it_is_published(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = running(life)
+    row = life.running()
     life.commit(row)
     with monkeypatch.context() as trouble:
         failing(life, "CompleteMultipartUpload", trouble)
@@ -136,18 +121,17 @@ def test_committed_output_keeps_its_uploads_until_it_is_published(
             found = life.sweep()
             assert (found["looked_at"], found["failed"], "discarded" in found) == (1, 1, False)
     assert life.sweep()["finished"] == 1
-    assert life.published(JOB)
+    assert life.published()
     assert "discarded" not in life.sweep()
     assert (life.pending_uploads(), life.pending_lists()) == ([], [])
 
 
 def test_sweep_removes_the_list_of_a_published_output(life: Life) -> None:
-    life.send(JOB)
-    life.deliver()
-    life.complete(life.row(JOB))
+    life.submit()
+    life.complete(life.row())
     assert life.sweep() == {"looked_at": 1}
     assert len(life.pending_lists()) == 1
-    life.settle(life.row(JOB))
+    life.settle(life.row())
     assert life.sweep() == {}
     assert life.pending_lists() == []
 

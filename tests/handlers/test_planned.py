@@ -11,8 +11,8 @@ from longhaul.core.lease import State
 from longhaul.core.metrics import StageMetric
 from longhaul.core.policy import MAX_PLANNED
 from tests.emf import metrics_in
-from tests.handlers.conftest import deployed
 from tests.handlers.life import Kill, Life
+from tests.handlers.stack import deployed
 from tests.handlers.test_retry_first import hide_for
 
 IN_THREE_DAYS = timedelta(days=3)
@@ -53,8 +53,7 @@ def test_job_begins_at_its_time_and_waits_with_a_row(life: Life) -> None:
     row = life.row("december")
     assert (row.state, row.is_planned, row.attempt.number) == (State.RUNNING, False, 1)
     assert row.input.attempt == 1
-    life.complete(row)
-    life.settle(life.row("december"))
+    life.succeed(row)
     assert life.row("december").state is State.SUCCEEDED
 
 
@@ -94,8 +93,7 @@ def test_second_message_for_the_same_is_a_duplicate_and_another_time_a_conflict(
 ) -> None:
     at = (life.stack.aws.clock.now() + IN_THREE_DAYS).isoformat()
     life.send("december", start_at=at)
-    life.send("december", start_at=at.replace("+00:00", "Z"))
-    life.deliver()
+    life.submit("december", start_at=at.replace("+00:00", "Z"))
     plan(life, "december", timedelta(days=5))
     life.deliver()
 
@@ -120,8 +118,7 @@ def test_planned_job_takes_no_turn_before_those_that_wait(life: Life) -> None:
     life.deliver()
     hide_for(life, hours=10)
     life.stack.aws.clock.advance(2 * 3_600)
-    life.send("new")
-    life.deliver()
+    life.submit("new")
 
     assert life.row("new").state is State.RUNNING
     assert life.row("planned").state is State.RELEASED
@@ -184,8 +181,7 @@ def test_stage_with_many_planned_jobs_takes_no_more(life: Life) -> None:
 
 
 def test_job_that_died_is_planned_anew_by_another_request(life: Life) -> None:
-    life.send("december")
-    life.deliver()
+    life.submit("december")
     life.settle(life.row("december"), "exit-65-permanent")
     assert life.row("december").state is State.DEAD
     life.stack.aws.clock.advance(5)

@@ -6,7 +6,6 @@ An outage is no fault of a message: it never counts.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,16 +16,10 @@ from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.errors import lost_answer, throttle, unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.builders import BUCKET, body
-from tests.handlers.conftest import Stack
-from tests.handlers.life import Life
+from tests.handlers.life import JOB, Life
+from tests.handlers.stack import Stack
 
-JOB = "january"
 OWED_LETTER = (Owed.DEAD_LETTER, Owed.DELETE)
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
 
 
 @contextmanager
@@ -69,13 +62,11 @@ def again_and_again(stack: Stack, act: Callable[[], object], times: int = MAX_ER
 
 def ended_badly(life: Life) -> Lease:
     """A running job whose last attempt has just failed, with its letter owed."""
-    life.send(JOB, max_attempts=1)
-    life.deliver()
-    row = life.row(JOB)
+    row = life.begin(max_attempts=1)
     with failing(life.stack, unavailable, "SendMessage"), pytest.raises(ClientError):
         life.settle(row, "exit-1")
-    assert life.row(JOB).owed == OWED_LETTER
-    return life.row(JOB)
+    assert life.row().owed == OWED_LETTER
+    return life.row()
 
 
 def lost_request(stack: Stack, row: Lease) -> None:
@@ -91,8 +82,8 @@ def test_attributes_that_sqs_would_refuse_are_kept_as_they_came(life: Life, move
         MessageAttributes=given,
     )
     life.deliver()
-    assert life.settle(life.row(JOB), "exit-1") == "DEAD"
-    assert life.row(JOB).is_finished
+    assert life.settle(life.row(), "exit-1") == "DEAD"
+    assert life.row().is_finished
     (letter,) = life.stack.sqs.receive_message(
         QueueUrl=life.stack.dead_letters_url, MessageAttributeNames=["All"]
     )["Messages"]
@@ -114,8 +105,7 @@ def test_attributes_that_sqs_would_refuse_are_kept_as_they_came(life: Life, move
     ids=["empty root", "parent is no key", "empty group", "run of 4,000 digits"],
 )
 def test_a_lineage_that_can_be_none_is_refused_at_once(life: Life, lineage: Any) -> None:
-    life.send(JOB, lineage=lineage)
-    life.deliver()
+    life.submit(lineage=lineage)
     ((_, why),) = life.stack.dead_letters()
     assert why["class"] == "invalid_request"
     assert "lineage" in why["reason"]
@@ -126,7 +116,7 @@ def test_a_lineage_that_can_be_none_is_refused_at_once(life: Life, lineage: Any)
 def test_a_message_whose_claim_always_fails_is_dead_lettered(
     life: Life, error: Callable[[Call], Exception]
 ) -> None:
-    life.send(JOB)
+    life.send()
     life.send("february")
     with failing(life.stack, error, "TransactWriteItems", about=f"main#{JOB}"):
         again_and_again(life.stack, life.deliver, MAX_ERRORS - 1)
@@ -142,17 +132,17 @@ def test_a_message_whose_claim_always_fails_is_dead_lettered(
 
 @pytest.mark.parametrize("error", [throttle, unavailable, denied, lost_answer])
 def test_an_outage_never_counts(life: Life, error: Callable[[Call], Exception]) -> None:
-    life.send(JOB)
+    life.send()
     with failing(life.stack, error, "TransactWriteItems", about=f"main#{JOB}"):
         again_and_again(life.stack, life.deliver, 3 * MAX_ERRORS)
     assert life.stack.dead_letters() == []
     life.stack.aws.clock.advance(130)
     life.deliver()
-    assert life.row(JOB).state is State.RUNNING
+    assert life.row().state is State.RUNNING
 
 
 def test_errors_that_are_hours_apart_are_no_row(life: Life) -> None:
-    life.send(JOB)
+    life.send()
     with failing(life.stack, refused, "TransactWriteItems", about=f"main#{JOB}"):
         for _ in range(2 * MAX_ERRORS):
             life.deliver()
@@ -161,12 +151,11 @@ def test_errors_that_are_hours_apart_are_no_row(life: Life) -> None:
 
 
 def test_a_waiting_job_that_cannot_start_again_is_dead(life: Life) -> None:
-    life.send(JOB)
-    life.deliver()
-    assert life.settle(life.row(JOB), "exit-1") == "RELEASED"
+    life.submit()
+    assert life.settle(life.row(), "exit-1") == "RELEASED"
     with failing(life.stack, refused, "TransactWriteItems", about=f"main#{JOB}"):
         again_and_again(life.stack, life.deliver)
-    row = life.row(JOB)
+    row = life.row()
     assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())
     ((text, why),) = life.stack.dead_letters()
     assert (json.loads(text)["job_id"], why["class"]) == (JOB, "internal_error")
@@ -179,62 +168,52 @@ def test_a_dead_job_whose_request_is_lost_still_gets_a_dead_letter(life: Life) -
     again_and_again(life.stack, life.sweep)
     ((text, why),) = life.stack.dead_letters()
     assert (json.loads(text), why["class"]) == ({"job_id": JOB}, "failed")
-    assert life.row(JOB).is_finished
+    assert life.row().is_finished
 
 
 def test_a_letter_that_is_owed_outlasts_an_outage_of_any_length(life: Life) -> None:
     ended_badly(life)
     with failing(life.stack, unavailable, "SendMessage"):
         again_and_again(life.stack, life.sweep, 5 * MAX_ERRORS)
-    assert life.row(JOB).owed == OWED_LETTER
+    assert life.row().owed == OWED_LETTER
     life.sweep()
-    assert life.row(JOB).is_finished
+    assert life.row().is_finished
 
 
 @pytest.mark.parametrize("error", [refused, defect])
 def test_an_output_that_can_never_be_published_ends_as_a_dead_letter(
     life: Life, error: Callable[[Call], Exception]
 ) -> None:
-    life.send(JOB)
-    life.deliver()
-    row = life.row(JOB)
-    life.start_work(row)
-    life.commit(row)
+    row = life.committed()
     with failing(life.stack, error, "CompleteMultipartUpload"):
         again_and_again(life.stack, lambda: life.settle(row))
         again_and_again(life.stack, life.sweep, 2)
-    row = life.row(JOB)
+    row = life.row()
     assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())
     ((_, why),) = life.stack.dead_letters()
     assert "publish" in why["reason"]
     # A redrive runs the job again.
-    life.send(JOB)
-    life.deliver()
-    assert life.row(JOB).run > row.run
+    life.submit()
+    assert life.row().run > row.run
 
 
 def test_a_message_that_can_never_be_deleted_is_no_longer_owed_and_no_dead_letter(
     life: Life,
 ) -> None:
-    life.send(JOB)
-    life.deliver()
-    row = life.row(JOB)
+    row = life.begin()
     life.complete(row)
     with failing(life.stack, refused, "DeleteMessage"):
         again_and_again(life.stack, lambda: life.settle(row))
         again_and_again(life.stack, life.sweep, 2)
-    assert (life.row(JOB).state, life.row(JOB).owed) == (State.SUCCEEDED, ())
+    assert (life.row().state, life.row().owed) == (State.SUCCEEDED, ())
     assert life.stack.dead_letters() == []
 
 
 def test_an_attempt_that_can_never_be_settled_ends_as_a_dead_letter(life: Life) -> None:
-    life.send(JOB)
-    life.deliver()
-    row = life.row(JOB)
-    life.start_work(row)
+    row = life.running()
     with failing(life.stack, refused, "StopTask"):
         again_and_again(life.stack, lambda: life.settle(row, "stalled"))
-    row = life.row(JOB)
+    row = life.row()
     assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())
     assert life.slots_taken() == 0
     ((_, why),) = life.stack.dead_letters()
@@ -242,13 +221,12 @@ def test_an_attempt_that_can_never_be_settled_ends_as_a_dead_letter(life: Life) 
 
 
 def test_a_waiting_job_whose_message_and_request_are_lost_is_dead(life: Life) -> None:
-    life.send(JOB)
-    life.deliver()
-    life.settle(life.row(JOB), "exit-1")
+    life.submit()
+    life.settle(life.row(), "exit-1")
     life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
-    lost_request(life.stack, life.row(JOB))
+    lost_request(life.stack, life.row())
     life.stack.aws.clock.advance(8 * 3_600)
     again_and_again(life.stack, life.sweep)
     ((text, why),) = life.stack.dead_letters()
     assert (json.loads(text), why["class"]) == ({"job_id": JOB}, "internal_error")
-    assert life.row(JOB).is_finished
+    assert life.row().is_finished

@@ -3,29 +3,18 @@
 A copy of a message keeps the message's group, the tenant of a fair queue.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from longhaul.core.lease import State
 from tests import builders
-from tests.handlers.conftest import Stack
-from tests.handlers.life import Life
-
-JOB = "january"
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
+from tests.handlers.life import JOB, Life
 
 
 def dead(life: Life) -> None:
-    life.send(JOB, max_attempts=1)
-    life.deliver()
-    life.start_work(life.row(JOB))
-    assert life.settle(life.row(JOB), "exit-1") == "DEAD"
+    life.running(max_attempts=1)
+    assert life.settle(life.row(), "exit-1") == "DEAD"
 
 
 def redrive(life: Life, **destination: str) -> dict[str, Any]:
@@ -41,11 +30,11 @@ def arn(life: Life, url: str) -> str:
 
 def test_redriven_job_starts_a_new_run_under_its_key_without_failures(life: Life) -> None:
     dead(life)
-    before = life.row(JOB)
+    before = life.row()
     moved = redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
     assert moved["ApproximateNumberOfMessagesMoved"] == 1
     life.deliver()
-    row = life.row(JOB)
+    row = life.row()
     assert (row.state, row.attempt.number, row.failures, row.run > before.run) == (
         State.RUNNING,
         2,
@@ -53,8 +42,7 @@ def test_redriven_job_starts_a_new_run_under_its_key_without_failures(life: Life
         True,
     )
     assert row.receive.message_id != before.receive.message_id
-    life.complete(row)
-    assert life.settle(row) == "SUCCEEDED"
+    life.succeed(row)
     assert life.stack.messages() == (0, 0)
 
 
@@ -85,21 +73,21 @@ def test_second_dead_letter_explains_only_the_second_end(life: Life) -> None:
     dead(life)
     redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
     life.deliver()
-    life.settle(life.row(JOB), "exit-65-permanent")
+    life.settle(life.row(), "exit-65-permanent")
     ((_, why),) = life.stack.dead_letters()
     assert (why["class"], why["attempts"]) == ("permanent", 1)
 
 
 def test_message_that_sqs_moved_after_a_thousand_receives_is_redriven(life: Life) -> None:
     """SQS moves a message only if no dispatcher has finished for weeks."""
-    life.send(JOB)
+    life.send()
     for _ in range(1000):
         assert life.receive()
         life.stack.aws.clock.advance(120)
     assert life.receive() == []
     redrive(life)
     life.deliver()
-    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RUNNING, 1)
+    assert (life.row().state, life.row().attempt.number) == (State.RUNNING, 1)
 
 
 def groups(life: Life, url: str) -> list[str | None]:
@@ -120,11 +108,11 @@ def test_copy_of_a_message_keeps_its_group(life: Life, by: str) -> None:
             records[0]["attributes"]["ApproximateReceiveCount"] = "900"
             assert life.dispatch(records) == []
         case "sweeper":
-            life.settle(life.row(JOB), "exit-1")
+            life.settle(life.row(), "exit-1")
             life.stack.sqs.purge_queue(QueueUrl=url)
             life.stack.aws.clock.advance(7 * 3600)
             assert life.sweep()["renewed"] == 1
         case _:
-            life.settle(life.row(JOB), "exit-65-permanent")
+            life.settle(life.row(), "exit-65-permanent")
             url = life.stack.dead_letters_url
     assert groups(life, url) == ["tenant-1"]

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from longhaul.core.lease import State
-from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import deployed
 from tests.handlers.test_notices import TOPIC, told
 from tests.handlers.test_trees import rerun
 
-JOB = "january"
 TOO_LONG = {"timeout": "2d"}  # above the stage's limit
 NO_REQUEST = {"size": 7}
 
@@ -26,9 +25,8 @@ def life(output: Path) -> Iterator[Life]:
 
 @pytest.mark.parametrize("changes", [TOO_LONG, NO_REQUEST])
 def test_a_refused_job_is_dead_as_every_other_one(life: Life, changes: dict[str, Any]) -> None:
-    sent = life.send(JOB, **changes)
-    life.deliver()
-    row = life.row(JOB)
+    sent = life.submit(**changes)
+    row = life.row()
     ((_, why),) = life.stack.dead_letters()
     (event,) = told(life)
     assert (row.state, row.is_finished) == (State.DEAD, True)
@@ -52,38 +50,32 @@ def test_a_refusal_ends_no_valid_message_under_the_same_id(
 ) -> None:
     """The valid one is sent before it or after, and is received after it."""
     if is_first:
-        life.send(JOB)
+        life.send()
         held = life.receive()
     life.stack.aws.clock.advance(5)
-    life.send(JOB, **changes)
-    life.deliver()
+    life.submit(**changes)
     life.stack.aws.clock.advance(5)
     if is_first:
         life.dispatch(held)
     else:
-        life.send(JOB)
-        life.deliver()
-    assert life.row(JOB).state is State.RUNNING
+        life.submit()
+    assert life.row().state is State.RUNNING
     assert len(life.stack.dead_letters()) == 1
 
 
 @pytest.mark.parametrize("changes", [TOO_LONG, NO_REQUEST])
 def test_a_row_that_exists_stays_as_it_is(life: Life, changes: dict[str, Any]) -> None:
-    life.send(JOB)
-    life.deliver()
-    before = life.row(JOB)
-    life.send(JOB, **changes)
-    life.deliver()
-    assert life.row(JOB) == before
+    before = life.begin()
+    life.submit(**changes)
+    assert life.row() == before
     assert [each["outcome"] for each in told(life)] == ["REFUSED"]
     assert len(life.stack.dead_letters()) == 1
 
 
 def test_a_refused_job_is_retried_once_it_is_allowed(life: Life) -> None:
-    life.send(JOB, **TOO_LONG)
-    life.deliver()
+    life.submit(**TOO_LONG)
     limits = life.stage.limits.model_copy(update={"max_timeout_s": 2 * 86_400})
     life.stack.redeploy(limits=limits)
-    rerun(life.stack, life.row(JOB))
+    rerun(life.stack, life.row())
     life.deliver()
-    assert life.row(JOB).state is State.RUNNING
+    assert life.row().state is State.RUNNING

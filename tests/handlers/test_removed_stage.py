@@ -9,8 +9,8 @@ import pytest
 from longhaul.core.lease import State
 from longhaul.core.settings import VARIABLE
 from tests.builders import stage
-from tests.handlers.conftest import deployed, forget_runtimes
 from tests.handlers.life import Life
+from tests.handlers.stack import deployed, forget_runtimes
 
 HOUR_S = 3_600
 JOB = "job"
@@ -38,14 +38,12 @@ def remove_the_stage(life: Life, patch: pytest.MonkeyPatch) -> None:
 def test_job_that_runs_ends_well_although_its_stage_was_removed(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life.send(JOB)
-    life.deliver()
+    life.submit(JOB)
     remove_the_stage(life, monkeypatch)
 
     row = life.row(JOB)
     assert life.beat(row)["next"] == "wait"
-    life.complete(row)
-    assert life.settle(row) == "SUCCEEDED"
+    life.succeed(row)
     assert life.published(JOB)
     assert life.row(JOB).is_finished
 
@@ -53,8 +51,7 @@ def test_job_that_runs_ends_well_although_its_stage_was_removed(
 def test_failure_in_a_removed_stage_is_the_last_one_and_says_why(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life.send(JOB)
-    life.deliver()
+    life.submit(JOB)
     remove_the_stage(life, monkeypatch)
 
     assert life.settle(life.row(JOB), "exit-1") == "DEAD"
@@ -68,8 +65,7 @@ def test_sweep_finds_what_was_left_in_a_removed_stage(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     life.send(JOB)
-    life.send("waits")
-    life.deliver()
+    life.submit("waits")
     assert life.settle(life.row("waits"), "exit-1") == "RELEASED"
     life.close(life.row(JOB), "ABORTED")
     remove_the_stage(life, monkeypatch)
@@ -90,31 +86,27 @@ def test_sweep_without_the_list_of_stages_repairs_those_that_are_deployed(
         raise TimeoutError
 
     monkeypatch.setattr("longhaul.core.store.index.DynamoIndex.stages", unreachable)
-    life.send(JOB)
-    life.deliver()
+    life.submit(JOB)
     life.close(life.row(JOB), "ABORTED")
     life.stack.aws.clock.advance(HOUR_S)
     assert life.sweep()["settled"] == 1
 
 
 def test_job_of_a_retired_stage_goes_on_beyond_the_hand_over(life: Life) -> None:
-    life.send(JOB)
-    life.deliver()
+    life.submit(JOB)
     life.stack.redeploy(retired=True)
 
     life.run_for(life.row(JOB), timedelta(hours=14).total_seconds())
 
     row = life.row(JOB)
     assert row.attempt.hand_overs == 1
-    life.complete(row)
-    assert life.settle(row) == "SUCCEEDED"
+    life.succeed(row)
     assert life.stack.messages() == (0, 0)
 
 
 def test_what_waits_in_a_retired_stage_is_neither_started_nor_lost(life: Life) -> None:
     clock = life.stack.aws.clock
-    life.send("released")
-    life.deliver()
+    life.submit("released")
     life.settle(life.row("released"), "exit-1")
     life.stack.redeploy(retired=True)
     life.send("fresh")

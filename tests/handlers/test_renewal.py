@@ -8,7 +8,7 @@ from typing import Any
 from functions.dispatcher import lambda_handler as dispatcher
 from longhaul.core.lease import State
 from tests.events import event
-from tests.handlers.conftest import Context, Stack, out
+from tests.handlers.stack import Context, Stack, out
 
 
 def worn_out(case: str) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from longhaul.core.lease import State
-from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import deployed
 
 
 @pytest.fixture
@@ -19,8 +19,7 @@ def life(output: Path) -> Iterator[Life]:
 
 def released(life: Life, job_id: str) -> None:
     """A job that failed once. SQS does not give out its message, because others wait before it."""
-    life.send(job_id)
-    life.deliver()
+    life.submit(job_id)
     assert life.settle(life.row(job_id), "exit-1") == "RELEASED"
     hide_for(life, hours=10)
 
@@ -34,8 +33,7 @@ def hide_for(life: Life, *, hours: int) -> None:
 def test_retry_takes_the_slot_before_a_new_job_does(life: Life) -> None:
     released(life, "failed-once")
     life.stack.aws.clock.advance(3_600)
-    life.send("new")
-    life.deliver()
+    life.submit("new")
 
     row = life.row("failed-once")
     assert (row.state, row.attempt.number) == (State.RUNNING, 2)
@@ -55,8 +53,7 @@ def test_of_two_retries_the_one_that_is_due_for_longer_takes_the_slot(life: Life
         released(life, job_id)
         life.stack.aws.clock.advance(30)
     life.stack.aws.clock.advance(3_600)
-    life.send("new")
-    life.deliver()
+    life.submit("new")
 
     assert life.row("b-failed-first").state is State.RUNNING
     assert life.row("a-failed-later").state is State.RELEASED
@@ -65,10 +62,8 @@ def test_of_two_retries_the_one_that_is_due_for_longer_takes_the_slot(life: Life
 def test_retry_that_ends_before_its_message_comes_lets_that_message_go(life: Life) -> None:
     released(life, "failed-once")
     life.stack.aws.clock.advance(3_600)
-    life.send("new")
-    life.deliver()
-    life.complete(life.row("failed-once"))
-    life.settle(life.row("failed-once"))
+    life.submit("new")
+    life.succeed(life.row("failed-once"))
     assert life.row("failed-once").state is State.SUCCEEDED
 
     life.stack.aws.clock.advance(10 * 3_600)
@@ -83,8 +78,7 @@ def test_retry_waits_for_its_back_off_and_for_its_own_message(life: Life) -> Non
     retry_at = life.row("failed-once").retry_at
     assert retry_at is not None
     life.stack.aws.clock.advance_to(retry_at + timedelta(seconds=60))
-    life.send("new")
-    life.deliver()
+    life.submit("new")
 
     assert life.row("failed-once").state is State.RELEASED
     assert life.row("new").state is State.RUNNING
@@ -94,8 +88,7 @@ def test_cancelled_retry_is_left_to_its_message(life: Life) -> None:
     released(life, "failed-once")
     life.cancel("failed-once")
     life.stack.aws.clock.advance(3_600)
-    life.send("new")
-    life.deliver()
+    life.submit("new")
 
     assert life.row("failed-once").attempt.number == 1
     assert life.row("new").state is State.RUNNING

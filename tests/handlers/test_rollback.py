@@ -12,7 +12,7 @@ from longhaul.core.store.item import attempt_key
 from longhaul.core.store.slots import slots_key
 from tests.builders import changed
 from tests.events import event
-from tests.handlers.conftest import Context, Stack, forget_runtimes
+from tests.handlers.stack import Context, Stack, forget_runtimes
 
 KEY = {"key": {"S": "main#flights-2013-01"}, "item": {"S": "lease"}}
 FUTURE = {"colour": {"S": "green"}, "weights": {"M": {"a": {"N": "1"}}}}

@@ -17,8 +17,8 @@ from functions.dispatcher import logger as functions_logger
 from longhaul.core.lease import State
 from tests.builders import BODY, BUCKET
 from tests.handlers.any_message import JSON, TEXT, message_attribute
-from tests.handlers.conftest import Stack, deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import Stack, deployed
 from tests.handlers.test_any_message import EXAMPLES, records_of
 from tests.handlers.test_logs import Kept
 
@@ -102,8 +102,7 @@ def test_no_reason_and_no_log_line_shows_a_secret_of_a_message(
     for row in life.rows():
         if row.state is State.RUNNING:
             life.settle(row, "exit-65-permanent")
-            settled = life.stack.parts.leases.load(row.key)
-            assert settled is not None
+            settled = life.stack.load(row.key)
             assert settled.state is State.DEAD
             assert_not_shown(str(settled.last_error))
     for text in (*map(json.dumps, log), *explanations(life.stack)):
@@ -123,8 +122,7 @@ def test_an_error_is_logged_with_its_class_and_frames_and_without_its_text(
 
     monkeypatch.setattr("longhaul.core.requests.S3Requests.put", put)
     log.clear()
-    life.send(f"fails-{type(cause).__name__}")
-    life.deliver()
+    life.submit(f"fails-{type(cause).__name__}")
     (line,) = log
     assert line["message"] == "this message stays in the queue"
     assert "QuotingError" in line["exception"]

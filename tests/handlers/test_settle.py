@@ -14,7 +14,7 @@ from longhaul.core.transitions import Change
 from longhaul.outputs.pending import pending_ref
 from tests.builders import BUCKET
 from tests.events import cases, event
-from tests.handlers.conftest import Context, Stack
+from tests.handlers.stack import Context, Stack
 
 TASK = "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123"
 INTERRUPTED = {

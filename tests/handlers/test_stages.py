@@ -22,7 +22,7 @@ from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call
 from tests.builders import BUCKET, body, changed, stage
 from tests.events import event
-from tests.handlers.conftest import Context, Stack, deployed, out
+from tests.handlers.stack import Context, Stack, deployed, out
 
 
 def queued(name: str, **changes: Any) -> Stage:
@@ -70,14 +70,19 @@ def commit(stack: Stack, lease: Lease, emitted: Any = None, seal: str | None = N
 def begun(stack: Stack, context: Context, emitted: Any = None, **row: Any) -> Lease:
     """A first job that has succeeded, and what it emitted is sent."""
     first = stack.claim(**row)
-    commit(stack, first, emitted, seal="s" * 32)
-    assert settled(first, context) == "SUCCEEDED"
+    end_well(stack, first, context, emitted)
     return first
 
 
 def settled(lease: Lease, context: Context) -> str:
     execution = json.loads(lease.execution_input)
     return str(settle.lambda_handler({**execution, "task": {}}, context)["outcome"])
+
+
+def end_well(stack: Stack, lease: Lease, context: Context, emitted: Any = None) -> None:
+    """Commit an output and what was emitted, and settle the job."""
+    commit(stack, lease, emitted, seal="5ea1")
+    assert settled(lease, context) == "SUCCEEDED"
 
 
 def receive(stack: Stack, stage_: Stage) -> list[dict[str, Any]]:
@@ -191,8 +196,7 @@ def test_follow_ons_are_sent_before_the_message_is_deleted(
 def test_follow_on_keeps_the_message_group(pipeline: Stack, context: Context) -> None:
     lease = pipeline.claim()
     pipeline.parts.requests.put(lease.request_ref, Message(body(), {}, "tenant-7"))
-    commit(pipeline, lease)
-    settled(lease, context)
+    end_well(pipeline, lease, context)
     (message,) = receive(pipeline, STAGES[1])
     assert message["Attributes"]["MessageGroupId"] == "tenant-7"
 
@@ -248,14 +252,12 @@ def test_fan_out_is_joined_when_the_last_member_has_succeeded(
     pipeline: Stack, context: Context
 ) -> None:
     months = pipeline.claim()
-    commit(pipeline, months, emitting(3))
-    settled(months, context)
+    end_well(pipeline, months, context, emitting(3))
     members = dispatched(pipeline, STAGES[1], context)
     assert {member.lineage.parent for member in members if member.lineage} == {months.key}
     for member in members:
         assert jobs_in(pipeline, STAGES[2]) == []
-        commit(pipeline, member)
-        assert settled(member, context) == "SUCCEEDED"
+        end_well(pipeline, member, context)
     (delays,) = dispatched(pipeline, STAGES[2], context)
     assert delays.lineage
     assert delays.lineage.inputs_ref
@@ -269,8 +271,7 @@ def joined_after_correction(pipeline: Stack, job_id: str, context: Context) -> L
     correction = body(job_id=job_id, params={"corrected": True})
     pipeline.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=correction)
     (again,) = dispatched(pipeline, STAGES[1], context)
-    commit(pipeline, again)
-    settled(again, context)
+    end_well(pipeline, again, context)
     (delays,) = dispatched(pipeline, STAGES[2], context)
     return delays
 
@@ -279,11 +280,9 @@ def test_join_waits_until_a_dead_member_is_corrected_and_succeeds(
     pipeline: Stack, context: Context
 ) -> None:
     months = pipeline.claim()
-    commit(pipeline, months, emitting(2))
-    settled(months, context)
+    end_well(pipeline, months, context, emitting(2))
     good, bad = dispatched(pipeline, STAGES[1], context)
-    commit(pipeline, good)
-    settled(good, context)
+    end_well(pipeline, good, context)
     pipeline.parts.leases.apply(
         transitions.settle(bad, replace(bad, state=State.DEAD, settled_attempt=1))
     )
@@ -295,8 +294,7 @@ def test_correction_replaces_a_member_that_was_cancelled_before_its_claim(
     pipeline: Stack, context: Context
 ) -> None:
     months = pipeline.claim()
-    commit(pipeline, months, emitting(2))
-    settled(months, context)
+    end_well(pipeline, months, context, emitting(2))
     waiting = receive(pipeline, STAGES[1])
     unwanted = json.loads(waiting[1]["Body"])["job_id"]
     parts = pipeline.parts
@@ -304,8 +302,7 @@ def test_correction_replaces_a_member_that_was_cancelled_before_its_claim(
     Canceller(parts.leases, parts.finisher).cancel("clean", unwanted)
     pipeline.aws.clock.advance(129)
     (good,) = dispatched(pipeline, STAGES[1], context)
-    commit(pipeline, good)
-    settled(good, context)
+    end_well(pipeline, good, context)
     assert joined_after_correction(pipeline, unwanted, context).root == months.key
 
 
@@ -313,8 +310,7 @@ def test_repeated_settle_of_a_member_does_not_advance_the_join(
     pipeline: Stack, context: Context
 ) -> None:
     months = pipeline.claim()
-    commit(pipeline, months, emitting(2))
-    settled(months, context)
+    end_well(pipeline, months, context, emitting(2))
     first, second = dispatched(pipeline, STAGES[1], context)
     commit(pipeline, first)
     for _ in range(3):
@@ -323,8 +319,7 @@ def test_repeated_settle_of_a_member_does_not_advance_the_join(
             replace(pipeline.parts.leases.load(first.key), owed=(Owed.FOLLOW_ONS,))
         )  # type: ignore[type-var]
     assert jobs_in(pipeline, STAGES[2]) == []
-    commit(pipeline, second)
-    settled(second, context)
+    end_well(pipeline, second, context)
     assert len(jobs_in(pipeline, STAGES[2])) == 1
 
 
@@ -332,8 +327,7 @@ def test_job_that_emits_an_empty_list_still_starts_the_join(
     pipeline: Stack, context: Context
 ) -> None:
     lease = pipeline.claim()
-    commit(pipeline, lease, {"clean": []})
-    settled(lease, context)
+    end_well(pipeline, lease, context, {"clean": []})
     assert jobs_in(pipeline, STAGES[1]) == []
     assert len(jobs_in(pipeline, STAGES[2])) == 1
 

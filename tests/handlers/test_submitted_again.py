@@ -7,28 +7,20 @@ import pytest
 
 from longhaul.core.lease import Lease, State
 from simulation.aws.ecs.tasks import Task
-from tests.handlers.conftest import Stack, deployed
 from tests.handlers.life import Life
-
-JOB = "january"
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
+from tests.handlers.stack import deployed
 
 
 def working(life: Life, **request: int | str) -> tuple[Lease, Task]:
     """A job that runs in a task that ignores SIGTERM."""
-    life.send(JOB, **request)
-    life.deliver()
-    task = life.stack.start_task(life.row(JOB))
-    return life.report(life.row(JOB)), task
+    life.submit(**request)
+    task = life.stack.start_task(life.row())
+    return life.report(life.row()), task
 
 
 def cancelled(life: Life) -> Task:
     row, task = working(life)
-    life.cancel(JOB)
+    life.cancel()
     assert life.settle(row, "cancelled") == "CANCELLED"
     return task
 
@@ -36,9 +28,9 @@ def cancelled(life: Life) -> Task:
 def started_after_s(life: Life, task: Task) -> int:
     """Seconds until the next attempt starts; by then the task has ended."""
     clock = life.stack.aws.clock
-    before = life.row(JOB).attempt.number
+    before = life.row().attempt.number
     for second in range(200):
-        if life.row(JOB).attempt.number > before:
+        if life.row().attempt.number > before:
             assert task.status == "STOPPED"
             return second
         assert life.slots_taken() == 0
@@ -49,61 +41,54 @@ def started_after_s(life: Life, task: Task) -> int:
 
 def test_cancelled_job_starts_again_soon_after_its_task_is_killed(life: Life) -> None:
     task = cancelled(life)
-    life.send(JOB, max_attempts=1)
-    life.deliver()
-    assert life.row(JOB).state is State.CANCELLED
+    life.submit(max_attempts=1)
+    assert life.row().state is State.CANCELLED
     assert 120 <= started_after_s(life, task) <= 135
 
 
 def test_cancelled_job_whose_task_stops_at_once_starts_again_within_seconds(life: Life) -> None:
     task = cancelled(life)
-    life.send(JOB)
-    life.deliver()
+    life.submit()
     life.stack.aws.ecs.end(task, stop_code="UserInitiated", reason="")
     assert started_after_s(life, task) <= 15
 
 
 def test_job_whose_task_has_ended_starts_again_at_once(life: Life) -> None:
     life.stack.aws.ecs.end(cancelled(life), stop_code="UserInitiated", reason="")
-    life.send(JOB)
-    life.deliver()
-    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RUNNING, 2)
+    life.submit()
+    assert (life.row().state, life.row().attempt.number) == (State.RUNNING, 2)
 
 
 def test_job_cancelled_between_attempts_starts_again_after_its_task_is_killed(life: Life) -> None:
     row, task = working(life)
     assert life.settle(row, "stalled") == "RELEASED"
-    assert life.cancel(JOB).state is State.CANCELLED
-    life.send(JOB)
-    life.deliver()
+    assert life.cancel().state is State.CANCELLED
+    life.submit()
     assert 120 <= started_after_s(life, task) <= 135
 
 
 def test_dead_job_corrected_at_once_starts_again_after_its_task_is_killed(life: Life) -> None:
     row, task = working(life, max_attempts=1, timeout="3m")
     assert life.settle(row, "timed-out") == "DEAD"
-    life.send(JOB, max_attempts=2)
-    life.deliver()
+    life.submit(max_attempts=2)
     assert 120 <= started_after_s(life, task) <= 135
 
 
 def test_job_that_is_planned_anew_begins_after_its_task_is_killed(life: Life) -> None:
     task = cancelled(life)
     soon = life.stack.aws.clock.now() + timedelta(seconds=5)
-    life.send(JOB, start_at=soon.isoformat())
-    life.deliver()
-    assert life.row(JOB).state is State.CANCELLED
+    life.submit(start_at=soon.isoformat())
+    assert life.row().state is State.CANCELLED
     assert 120 <= started_after_s(life, task) <= 135
 
 
 def test_task_that_settle_did_not_stop_is_stopped_by_the_next_claim(life: Life) -> None:
     """The event says that the task has ended, but the task still runs."""
     row, task = working(life)
-    life.cancel(JOB)
+    life.cancel()
     assert life.settle(row, "exit-75-told-to-stop") == "CANCELLED"
     assert task.desired == "RUNNING"
-    life.send(JOB)
-    life.deliver()
+    life.submit()
     assert task.desired == "STOPPED"
     assert 120 <= started_after_s(life, task) <= 135
 
@@ -112,9 +97,8 @@ def test_left_over_message_of_a_dead_job_is_no_conflict_with_its_correction(outp
     """The last attempt was claimed from its row, while the job's message was hidden."""
     with deployed(max_attempts=2, slots=1) as stack:
         life, clock = Life(stack, output), stack.aws.clock
-        life.send(JOB)
-        life.deliver()
-        assert life.settle(life.row(JOB), "exit-1") == "RELEASED"
+        life.submit()
+        assert life.settle(life.row(), "exit-1") == "RELEASED"
         stack.take_slots()
         clock.advance(20)
         (held,) = life.receive()
@@ -123,18 +107,16 @@ def test_left_over_message_of_a_dead_job_is_no_conflict_with_its_correction(outp
         )
         clock.advance(200)
         stack.take_slots(all_=False)
-        life.send("february")
-        life.deliver()
-        assert life.settle(life.row(JOB), "exit-1") == "DEAD"
+        life.submit("february")
+        assert life.settle(life.row(), "exit-1") == "DEAD"
         assert len(stack.dead_letters()) == 1
-        life.send(JOB, params={"corrected": True})
-        life.deliver()
-        assert life.row(JOB).state is State.RUNNING
+        life.submit(params={"corrected": True})
+        assert life.row().state is State.RUNNING
 
         for wait_s in (1_500, 130):  # of two messages for one job, the second comes again
             clock.advance(wait_s)
             life.deliver()
 
         assert held["messageId"] not in stack.sqs.queues[stack.jobs_url].messages
-        assert life.row(JOB).state is State.RUNNING
+        assert life.row().state is State.RUNNING
         assert [why["class"] for _, why in stack.dead_letters()] == ["failed"]

@@ -11,7 +11,7 @@ from longhaul.core.lease import Lease, State
 from longhaul.core.ports import RunningTask
 from tests.builders import changed
 from tests.events import cases, event
-from tests.handlers.conftest import Context, Stack
+from tests.handlers.stack import Context, Stack
 
 
 def sweep(context: Context, case: str = "schedule") -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Several outputs of a job whose publisher died between their switches."""
 
-from pathlib import Path
-
 import pytest
 
 from longhaul.core.errors import TornOutputError
@@ -9,24 +7,14 @@ from longhaul.core.lease import Lease, State
 from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import BUCKET
-from tests.handlers.conftest import Stack
 from tests.handlers.life import Killed, Life
 
-JOB = "january"
 REPORT = "report/january/"
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
 
 
 def half_published(life: Life) -> Lease:
     """A job whose runner was killed when the first of its outputs had become visible."""
-    life.send(JOB, outputs={"report": f"s3://{BUCKET}/{REPORT}"})
-    life.deliver()
-    row = life.row(JOB)
-    life.start_work(row)
+    row = life.running(outputs={"report": f"s3://{BUCKET}/{REPORT}"})
     life.commit(row, beside={"report": f"s3://{BUCKET}/{REPORT}"})
 
     def die_after_the_first(call: Call, proceed: Proceed) -> Answer:
@@ -39,7 +27,7 @@ def half_published(life: Life) -> Lease:
     with pytest.raises(Killed):
         life.stack.parts.publisher.publish(row.id)
     life.stack.aws.gate.around = None
-    assert (life.published(JOB), shown(life)) == (True, False)
+    assert (life.published(), shown(life)) == (True, False)
     return row
 
 
@@ -52,7 +40,7 @@ def test_settle_goes_on_where_the_runner_was_killed(life: Life) -> None:
 
     assert life.settle(row, "killed") == "SUCCEEDED"
 
-    after = life.row(JOB)
+    after = life.row()
     assert (shown(life), after.is_finished, after.attempt.number) == (True, True, 1)
     assert after.attempt.output is not None
     assert after.attempt.output.paths == {"report": f"s3://{BUCKET}/{REPORT}"}
@@ -70,7 +58,7 @@ def test_a_job_of_which_a_part_shows_does_not_run_again_when_the_rest_is_lost(li
         life.stack.aws.clock.advance(300)
         life.sweep()
 
-    after = life.row(JOB)
+    after = life.row()
     assert (after.state, after.last_class, after.attempt.number) == (
         State.DEAD,
         "internal_error",
@@ -79,4 +67,4 @@ def test_a_job_of_which_a_part_shows_does_not_run_again_when_the_rest_is_lost(li
     assert (after.last_error or "").startswith("TornOutputError, 10 times in a row")
     ((_, why),) = life.stack.dead_letters()
     assert why["class"] == "internal_error"
-    assert (life.published(JOB), shown(life)) == (True, False)
+    assert (life.published(), shown(life)) == (True, False)

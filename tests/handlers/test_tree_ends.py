@@ -18,9 +18,9 @@ from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.tree import TreeCanceller
 from simulation.aws.service import ACCOUNT, REGION
 from tests.events import event
-from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, requests, run_all
-from tests.handlers.test_stages import begun, commit, dispatched, settled
+from tests.handlers.test_stages import begun, dispatched, end_well
 from tests.handlers.test_trees import rerunner, trees_of
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
@@ -55,9 +55,7 @@ def swept(stack: Stack, context: Context) -> list[dict[str, Any]]:
 
 
 def root_of(stack: Stack, root: Lease) -> Lease:
-    row = stack.parts.leases.load(root.key)
-    assert row is not None
-    return row
+    return stack.load(root.key)
 
 
 def die(row: Lease, context: Context) -> None:
@@ -74,8 +72,7 @@ def test_the_end_of_a_tree_is_told_once_all_of_it_has_ended(stack: Stack, contex
         assert swept(stack, context) == []
     (join,) = run_all(stack, "delays", context)
     (told,) = swept(stack, context)
-    last = stack.parts.leases.load(join.key)
-    assert last is not None
+    last = stack.load(join.key)
     assert told == {
         "version": 1,
         "event": "tree_ended",
@@ -114,8 +111,7 @@ def test_a_dead_job_that_is_run_again_ends_its_tree_a_second_time(
 ) -> None:
     root = begun(stack, context, {"fetch": requests(2)})
     first, second = dispatched(stack, stack.settings.stage("fetch"), context)
-    commit(stack, first, seal="5ea1")
-    settled(first, context)
+    end_well(stack, first, context)
     die(second, context)
     run_all(stack, "clean", context)
     (told,) = swept(stack, context)
@@ -131,8 +127,7 @@ def test_a_dead_job_that_is_run_again_ends_its_tree_a_second_time(
     ]
 
     stack.aws.clock.advance(600)
-    dead = stack.parts.leases.load(second.key)
-    assert dead is not None
+    dead = stack.load(second.key)
     rerunner(stack).send(rerunner(stack).plan(dead, params={}))
     for name in ("fetch", "clean", "delays"):
         assert swept(stack, context) == [told]
@@ -167,8 +162,7 @@ def test_a_refused_job_that_is_sent_again_ends_its_tree_a_second_time(
     office = DeadLetterOffice(parts.clock, parts.queue, stack.aws.sqs)
     assert [why for _, why in office.redrive(fetch, Which())] == [None]
     (row,) = dispatched(stack, fetch, context)
-    commit(stack, row, {"clean": []}, seal="5ea1")
-    settled(row, context)
+    end_well(stack, row, context, {"clean": []})
     assert root_of(stack, root).is_watched
     run_all(stack, "delays", context)
     assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]
@@ -195,8 +189,7 @@ def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
     (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
     die(row, context)
     stack.aws.clock.advance(600)
-    dead = stack.parts.leases.load(row.key)
-    assert dead is not None
+    dead = stack.load(row.key)
     rerunner(stack).send(rerunner(stack).plan(dead, params={}))
     told: list[Notice] = []
     usual = stack.parts.notices
@@ -229,8 +222,7 @@ def test_a_job_that_begins_again_during_a_look_keeps_its_tree_open(
     root = begun(stack, context, {"fetch": requests(1)})
     (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
     die(row, context)
-    dead = stack.parts.leases.load(row.key)
-    assert dead is not None
+    dead = stack.load(row.key)
     trees, reads = trees_of(stack), [0]
 
     class Meanwhile:
@@ -285,8 +277,7 @@ def test_an_end_that_two_finishers_saw_is_told_twice_with_one_id(
     (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
     die(row, context)
     (told,) = swept(stack, context)
-    dead = stack.parts.leases.load(row.key)
-    assert dead is not None
+    dead = stack.load(row.key)
     stack.parts.tree_ends.ends_again(replace(dead, cancelled_at=dead.ended_at))
     assert root_of(stack, root).is_watched
     _, again = swept(stack, context)

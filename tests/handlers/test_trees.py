@@ -16,14 +16,13 @@ from longhaul.operations.wait import Awaited, conflicts
 from longhaul.pipelines.trees import TreeJob, Trees
 from tests.builders import body
 from tests.events import event
-from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, NESTED, requests, run_all
-from tests.handlers.test_stages import begun, commit, dispatched, settled
+from tests.handlers.test_stages import begun, commit, dispatched, end_well, settled
 
 
 def walked(stack: Stack, root: Lease) -> TreeJob:
-    row = stack.parts.leases.load(root.key)
-    assert row is not None
+    row = stack.load(root.key)
     return trees_of(stack).walk(row)
 
 
@@ -64,8 +63,7 @@ def test_a_tree_knows_its_queued_jobs_and_for_how_many_its_join_waits(context: C
 
         rows = dispatched(stack, stack.settings.stage("fetch"), context)
         for row in rows[:2]:
-            commit(stack, row, seal="5ea1")
-            settled(row, context)
+            end_well(stack, row, context)
         assert progress(walked(stack, root)) == (
             "main 1 of 1, fetch 2 of 3, clean 0 of 2, delays waits for 3"
         )
@@ -107,8 +105,7 @@ def test_a_tree_has_ended_when_its_join_waits_for_none_but_the_cancelled(context
         assert not walked(stack, root).has_ended
         for row in dispatched(stack, stack.settings.stage("fetch"), context):
             if row.state is State.RUNNING:
-                commit(stack, row, {"clean": requests(0)}, seal="5ea1")
-                settled(row, context)
+                end_well(stack, row, context, {"clean": requests(0)})
         tree = walked(stack, root)
         assert (tree.has_ended, tree.has_succeeded) == (True, False)
         assert progress(tree) == "main 1 of 1, fetch 1 of 2 (1 CANCELLED), delays waits for 1"
@@ -120,8 +117,7 @@ def test_a_dead_member_that_is_rerun_with_another_size_completes_its_tree(
     with deployed(check=True, stages=BY_DATE) as stack:
         root = begun(stack, context, {"fetch": requests(2)})
         first, second = dispatched(stack, stack.settings.stage("fetch"), context)
-        commit(stack, first, seal="5ea1")
-        settled(first, context)
+        end_well(stack, first, context)
         end = {"error": event("settle", "exit-65-permanent")["error"]}
         settle.lambda_handler({**json.loads(second.execution_input), **end}, context)
         run_all(stack, "clean", context)
@@ -129,8 +125,7 @@ def test_a_dead_member_that_is_rerun_with_another_size_completes_its_tree(
         assert (tree.has_ended, tree.has_succeeded) == (True, False)
 
         stack.aws.clock.advance(600)
-        dead = stack.parts.leases.load(second.key)
-        assert dead is not None
+        dead = stack.load(second.key)
         rerunner(stack).send(rerunner(stack).plan(dead, params={}, size="large"))
         (again,) = run_all(stack, "fetch", context)
         assert (again.key, again.input.size) == (second.key, "large")
@@ -244,8 +239,7 @@ def test_a_follow_on_that_is_refused_is_dead_at_its_place(
         too_long = {"timeout": "14d", "params": {"query": "SELECT 1"}}
         root = begun(stack, context, {"fetch": [*requests(1), too_long]})
         (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
-        commit(stack, row, {"clean": requests(0)}, seal="5ea1")
-        settled(row, context)
+        end_well(stack, row, context, {"clean": requests(0)})
 
         tree = walked(stack, root)
         assert tree.has_ended

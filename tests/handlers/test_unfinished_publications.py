@@ -1,7 +1,6 @@
 """A publication that others hold up: it stays owed, however long, and is no mistake of the job."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,24 +8,15 @@ from longhaul.core.lease import Lease, Owed, State
 from longhaul.outputs.publication import LOOK_AGAIN_AFTER
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.builders import BUCKET
-from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
 
 OUTPUT = f"s3://{BUCKET}/out/shared/"
 SWEEPS = 15  # five more than what our own code may fail in a row
 
 
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
-
-
 def committed(life: Life, job_id: str) -> Lease:
     """A job whose output replaces that of the one before."""
-    life.send(job_id, output=OUTPUT)
-    life.deliver()
-    row = life.row(job_id)
-    life.start_work(row)
+    row = life.running(job_id, output=OUTPUT)
     life.commit(row, OUTPUT)
     return row
 

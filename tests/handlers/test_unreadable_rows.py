@@ -13,13 +13,14 @@ from longhaul.core.lease import RecordedResult, State
 from longhaul.core.store.item import key_of
 from longhaul.core.transitions import Change, Clause
 from tests.builders import BUCKET, body, changed, stage
-from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life
+from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_stages import (
     STAGES,
     commit,
     dispatched,
     emitting,
+    end_well,
     queued,
     receive,
     settled,
@@ -27,11 +28,6 @@ from tests.handlers.test_stages import (
 from tests.handlers.test_tree_ends import TELLS, swept, telling
 
 DAY_S = 86_400
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
 
 
 def item(stack: Stack, job_id: str) -> dict[str, Any]:
@@ -91,8 +87,7 @@ def test_a_follow_on_of_a_newer_version_runs(context: Context) -> None:
     """What that version sent before the rollback, with a lineage that knows more."""
     with deployed(check=True, stages=STAGES) as stack:
         parent = stack.claim()
-        commit(stack, parent, emitting(1))
-        settled(parent, context)
+        end_well(stack, parent, context, emitting(1))
         (message,) = receive(stack, STAGES[1])
         request = json.loads(message["Body"])
         request["lineage"] = with_more(request["lineage"])
@@ -100,13 +95,12 @@ def test_a_follow_on_of_a_newer_version_runs(context: Context) -> None:
         (row,) = dispatched(stack, STAGES[1], context)
         group = Group(of=parent.key, run=parent.run, n=0, size=1, opens=parent.opens)
         assert row.lineage == Lineage(
-            root=parent.key, parent=parent.key, run=parent.run, groups=(group,)
+            root=parent.key, parent=parent.key, run=parent.run, groups=(group,), seal="5ea1"
         )
 
 
 def test_the_message_of_an_unreadable_row_waits_and_holds_up_no_other(life: Life) -> None:
-    life.send("newer")
-    life.deliver()
+    life.submit("newer")
     make_unreadable(life.stack, "newer")
     life.stack.aws.clock.advance(120)
     other = life.send("other")
@@ -126,8 +120,7 @@ def test_the_message_of_an_unreadable_row_waits_and_holds_up_no_other(life: Life
 
 
 def test_the_message_of_an_unreadable_row_never_wears_out(life: Life) -> None:
-    life.send("newer")
-    life.deliver()
+    life.submit("newer")
     before = make_unreadable(life.stack, "newer")
     for _ in range(12):
         life.stack.aws.clock.advance(DAY_S)
@@ -166,8 +159,7 @@ def test_an_unreadable_root_keeps_its_retry_back_and_no_other_job(
     clean = queued("clean", job="flights_clean", slots=1)
     with deployed(stages=(stage(next=("clean",)), clean)) as stack:
         root = stack.claim()
-        commit(stack, root, {"clean": [{"output": f"s3://{BUCKET}/c/"}]})
-        settled(root, context)
+        end_well(stack, root, context, {"clean": [{"output": f"s3://{BUCKET}/c/"}]})
         (child,) = dispatched(stack, clean, context)
         life = Life(stack, output, context)
         life.settle(child, "exit-1")
@@ -190,8 +182,7 @@ def test_an_unreadable_job_keeps_the_end_of_its_own_tree_back_and_of_no_other(
         life = Life(stack, output, context)
         below = []
         for job_id in ("newer", "other"):
-            life.send(job_id)
-            life.deliver()
+            life.submit(job_id)
             commit(stack, life.row(job_id), emitting(1))
             settled(life.row(job_id), context)
             below += dispatched(stack, clean, context)
@@ -232,9 +223,7 @@ def test_beats_of_two_clocks_out_of_their_order_are_read(stack: Stack) -> None:
 
 
 def test_no_clock_of_a_task_says_when_its_row_expires(life: Life) -> None:
-    life.send("evil")
-    life.deliver()
-    row = life.row("evil")
+    row = life.begin("evil")
     write(life.stack, item(life.stack, "evil") | {"progress_at": {"N": "1000"}})
     life.settle(row, "exit-65-permanent")
     ttl = item(life.stack, "evil")["ttl"]["N"]
@@ -243,8 +232,7 @@ def test_no_clock_of_a_task_says_when_its_row_expires(life: Life) -> None:
 
 def test_a_row_that_cannot_be_read_is_not_taken_for_absent(life: Life) -> None:
     life.send("newer")
-    life.send("other")
-    life.deliver()
+    life.submit("other")
     make_unreadable(life.stack, "newer")
     leases = life.stack.parts.leases
     rows = leases.load_many(["main#newer", "main#other", "main#absent"])
@@ -258,8 +246,7 @@ def test_a_row_that_cannot_be_read_is_not_taken_for_absent(life: Life) -> None:
 def test_the_log_names_the_row_and_not_what_is_in_it(
     life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
-    life.send("newer")
-    life.deliver()
+    life.submit("newer")
     make_unreadable(life.stack, "newer")
     life.stack.parts.leases.load_many(["main#newer"])
     (record,) = (each for each in caplog.records if "cannot be read" in each.getMessage())
@@ -268,9 +255,7 @@ def test_the_log_names_the_row_and_not_what_is_in_it(
 
 
 def test_an_attempt_of_a_newer_version_is_left_out_of_the_history(life: Life) -> None:
-    life.send("newer")
-    life.deliver()
-    row = life.row("newer")
+    row = life.begin("newer")
     life.settle(row, "exit-1")
     kept = next(each for each in life.items() if each["item"]["S"].startswith("attempt#"))
     write(life.stack, kept | {"state": {"S": "PONDERING"}})

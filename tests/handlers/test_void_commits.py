@@ -12,27 +12,11 @@ from longhaul.outputs.publication import LOOK_AGAIN_AFTER
 from simulation.aws.s3.completion import AT_ONCE, Completion, Meanwhile
 from simulation.aws.service import Answer, Call, Proceed
 from tests.emf import metrics_in
-from tests.handlers.conftest import Stack, deployed
-from tests.handlers.life import Kill, Killed, Life
+from tests.handlers.life import Killed, Life
+from tests.handlers.stack import deployed
 from tests.lease_page import table
 
-JOB = "january"
 HALF_AN_HOUR_S = LOOK_AGAIN_AFTER.total_seconds()
-
-
-@pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
-
-
-def committed(life: Life) -> Lease:
-    """An attempt that has committed, and was killed before it could publish."""
-    life.send(JOB)
-    life.deliver()
-    row = life.row(JOB)
-    life.start_work(row)
-    life.commit(row)
-    return row
 
 
 def lose_uploads(life: Life) -> None:
@@ -53,14 +37,6 @@ def begin_completion(life: Life, row: Lease, how: Completion) -> None:
     s3.completion, s3.sleep = lambda _key: AT_ONCE, sleep
 
 
-def owing_its_publish(life: Life) -> Lease:
-    """A job that succeeded, and whose settle died before it published."""
-    row = committed(life)
-    with Kill(life.stack.aws.gate, 2, after=True):
-        life.settle(row, "killed")
-    return life.row(JOB)
-
-
 def prepare_uploads(life: Life, row: Lease, uploads: str) -> None:
     match uploads:
         case "completed":
@@ -73,9 +49,9 @@ def prepare_uploads(life: Life, row: Lease, uploads: str) -> None:
 
 
 def outcome(life: Life, before: Lease) -> str:
-    after = life.row(JOB)
+    after = life.row()
     if after.attempt.published_at:
-        assert life.published(JOB)
+        assert life.published()
         return "publish"
     if after.state is State.RELEASED:
         return "void"
@@ -93,7 +69,7 @@ def outcome(life: Life, before: Lease) -> str:
 def test_publication_does_what_the_table_says(
     life: Life, uploads: str, noted: str, wanted: str
 ) -> None:
-    row = owing_its_publish(life)
+    row = life.owing_its_publish()
     prepare_uploads(life, row, uploads)
     if noted != "not noted":
         row = life.stack.parts.leases.apply(transitions.note_gone(row, life.stack.aws.clock.now()))
@@ -103,18 +79,18 @@ def test_publication_does_what_the_table_says(
 
 
 def test_uploads_that_are_gone_twice_half_an_hour_apart_make_the_job_run_again(life: Life) -> None:
-    row = committed(life)
+    row = life.committed()
     lose_uploads(life)
     assert life.settle(row, "killed") == "SUCCEEDED"
-    assert life.row(JOB).owed == (Owed.PUBLISH, Owed.DELETE)
+    assert life.row().owed == (Owed.PUBLISH, Owed.DELETE)
 
     life.stack.aws.clock.advance(HALF_AN_HOUR_S - 1)
     life.sweep()
-    assert life.row(JOB).state is State.SUCCEEDED
+    assert life.row().state is State.SUCCEEDED
     life.stack.aws.clock.advance(1)
     life.sweep()
 
-    after = life.row(JOB)
+    after = life.row()
     assert (after.state, after.attempt.output, after.attempt.gone_at) == (
         State.RELEASED,
         None,
@@ -122,30 +98,29 @@ def test_uploads_that_are_gone_twice_half_an_hour_apart_make_the_job_run_again(l
     )
     life.stack.aws.clock.advance(300)
     life.deliver()
-    life.complete(life.row(JOB))
-    assert life.settle(life.row(JOB)) == "SUCCEEDED"
-    assert life.published(JOB)
+    life.succeed(life.row())
+    assert life.published()
 
 
 @pytest.mark.parametrize("meanwhile", ["gone", "repeats"])
 def test_output_that_s3_is_still_completing_is_published_by_the_next_sweep(
     life: Life, meanwhile: Meanwhile
 ) -> None:
-    row = committed(life)
+    row = life.committed()
     begin_completion(life, row, Completion(280, meanwhile))
     assert life.settle(row, "killed") == "SUCCEEDED"
-    assert not life.published(JOB)
+    assert not life.published()
 
     life.stack.aws.clock.advance(300)
     life.sweep()
 
-    assert life.published(JOB)
-    assert life.row(JOB).id == row.id
-    assert Owed.PUBLISH not in life.row(JOB).owed
+    assert life.published()
+    assert life.row().id == row.id
+    assert Owed.PUBLISH not in life.row().owed
 
 
 def test_nobody_completes_an_upload_between_the_two_looks(life: Life) -> None:
-    row = committed(life)
+    row = life.committed()
     lose_uploads(life)
     life.settle(row, "killed")
     counts = life.stack.aws.gate.counts
@@ -158,7 +133,7 @@ def test_nobody_completes_an_upload_between_the_two_looks(life: Life) -> None:
 
 def test_second_look_that_dies_starts_the_half_hour_again(life: Life) -> None:
     """It may have begun a completion, which looks gone to the next one."""
-    row = committed(life)
+    row = life.committed()
     begin_completion(life, row, Completion(40, "gone", fails=True))
     life.settle(row, "killed")
     life.stack.aws.clock.advance(HALF_AN_HOUR_S)
@@ -173,24 +148,24 @@ def test_second_look_that_dies_starts_the_half_hour_again(life: Life) -> None:
     s3.completion, s3.sleep = lambda _key: AT_ONCE, sleep
     life.stack.aws.clock.advance(300)
     life.sweep()
-    assert life.row(JOB).state is State.SUCCEEDED
+    assert life.row().state is State.SUCCEEDED
     life.stack.aws.clock.advance(300)
     life.sweep()
-    assert life.published(JOB)
-    assert life.row(JOB).id == row.id
+    assert life.published()
+    assert life.row().id == row.id
 
 
 def test_job_that_was_cancelled_before_its_commit_was_void_does_not_run_again(life: Life) -> None:
-    row = committed(life)
+    row = life.committed()
     lose_uploads(life)
     life.settle(row, "killed")
     life.stack.aws.clock.advance(60)
-    assert life.cancel(JOB).state is State.SUCCEEDED
+    assert life.cancel().state is State.SUCCEEDED
     life.stack.aws.clock.advance(HALF_AN_HOUR_S)
     life.sweep()
     life.stack.aws.clock.advance(300)
     life.deliver()
-    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.CANCELLED, 1)
+    assert (life.row().state, life.row().attempt.number) == (State.CANCELLED, 1)
     assert life.stack.messages() == (0, 0)
 
 
@@ -199,22 +174,21 @@ def test_job_that_was_cancelled_before_its_commit_was_void_is_not_claimed_from_i
 ) -> None:
     with deployed(slots=1) as stack:
         life = Life(stack, output)
-        row = committed(life)
+        row = life.committed()
         lose_uploads(life)
         life.settle(row, "killed")
         stack.aws.clock.advance(60)
-        life.cancel(JOB)
+        life.cancel()
         hide(life, hours=10)  # far behind a backlog
         stack.aws.clock.advance(HALF_AN_HOUR_S)
         life.sweep()
-        assert life.row(JOB).state is State.RELEASED
+        assert life.row().state is State.RELEASED
         hide(life, hours=10)
         stack.aws.clock.advance(200)
 
-        life.send("another")
-        life.deliver()
+        life.submit("another")
 
-        assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RELEASED, 1)
+        assert (life.row().state, life.row().attempt.number) == (State.RELEASED, 1)
         assert life.row("another").state is State.RUNNING
 
 
@@ -236,12 +210,12 @@ def test_job_whose_commit_is_void_each_time_ends_as_a_dead_letter(life: Life) ->
         return answer
 
     life.stack.aws.gate.around = moved_away
-    life.send(JOB)
+    life.send()
     runs = 0
     for _ in range(100):
         life.deliver()
-        if life.row(JOB).state is State.RUNNING:
-            row = life.row(JOB)
+        if life.row().state is State.RUNNING:
+            row = life.row()
             life.start_work(row)
             life.commit(row)
             life.settle(row, "exit-1")
@@ -251,7 +225,7 @@ def test_job_whose_commit_is_void_each_time_ends_as_a_dead_letter(life: Life) ->
         life.sweep()
     life.stack.aws.gate.around = None
 
-    assert (life.row(JOB).state, life.row(JOB).interruptions) == (State.DEAD, 20)
+    assert (life.row().state, life.row().interruptions) == (State.DEAD, 20)
     assert runs == 20
     ((_, why),) = life.stack.dead_letters()
     assert (why["class"], why["reason"]) == ("interrupted", "the committed output was void")
@@ -259,7 +233,7 @@ def test_job_whose_commit_is_void_each_time_ends_as_a_dead_letter(life: Life) ->
 
 
 def test_void_commit_takes_its_success_back(life: Life, capsys: pytest.CaptureFixture[str]) -> None:
-    row = committed(life)
+    row = life.committed()
     lose_uploads(life)
     life.stack.aws.clock.advance(7200)
     life.settle(row, "killed")
@@ -274,7 +248,7 @@ def test_void_commit_takes_its_success_back(life: Life, capsys: pytest.CaptureFi
 
 
 def test_row_is_reopened_before_anything_of_a_void_commit_is_deleted(life: Life) -> None:
-    row = committed(life)
+    row = life.committed()
     lose_uploads(life)
     life.settle(row, "killed")
     life.stack.aws.clock.advance(HALF_AN_HOUR_S)

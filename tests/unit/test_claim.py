@@ -23,7 +23,7 @@ from longhaul.core.descent import Lineage
 from longhaul.core.lease import DeadRun, Lease, Owed, State
 from longhaul.core.message import JobMessage
 from longhaul.core.request import JobRequest
-from longhaul.core.settings import LeaseSettings
+from longhaul.core.settings import LeaseSettings, Stage
 from tests.builders import BODY, NOW, changed, message, running, stage
 
 LATER = NOW + timedelta(minutes=10)
@@ -34,8 +34,8 @@ def decide(lease: Lease | None, received: JobMessage) -> Decision:
     return decide_claim(lease, received, stage(), LeaseSettings(), LATER)
 
 
-def decide_again(**changes: object) -> Claim:
-    claim = decide(None, message(**changes))
+def claim_of(lease: Lease | None, received: JobMessage, of: Stage | None = None) -> Claim:
+    claim = decide_claim(lease, received, of or stage(), LeaseSettings(), LATER)
     assert isinstance(claim, Claim)
     return claim
 
@@ -64,8 +64,7 @@ def sent(at: datetime, **changes: Any) -> JobMessage:
 
 
 def test_new_job_is_claimed_as_attempt_1_of_a_new_run() -> None:
-    claim = decide(None, message())
-    assert isinstance(claim, Claim)
+    claim = claim_of(None, message())
     assert claim.starts_run
     assert (claim.lease.attempt.number, claim.lease.run) == (1, int(LATER.timestamp() * 1000))
     assert (
@@ -80,8 +79,7 @@ def test_new_job_is_claimed_as_attempt_1_of_a_new_run() -> None:
 
 
 def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None:
-    claim = decide(None, message(receipt_handle="handle-x", receive_count=7))
-    assert isinstance(claim, Claim)
+    claim = claim_of(None, message(receipt_handle="handle-x", receive_count=7))
     assert json.loads(claim.lease.execution_input) == {
         "version": 1,
         "key": "main#january",
@@ -101,13 +99,12 @@ def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None
     }
     assert (
         claim.lease.execution_input
-        == decide_again(receipt_handle="handle-y", receive_count=8).lease.execution_input
+        == claim_of(None, message(receipt_handle="handle-y", receive_count=8)).lease.execution_input
     )
 
 
 def test_own_message_of_a_released_job_starts_the_next_attempt_of_the_same_run() -> None:
-    claim = decide(released(), message(receipt_handle="handle-2", receive_count=2))
-    assert isinstance(claim, Claim)
+    claim = claim_of(released(), message(receipt_handle="handle-2", receive_count=2))
     assert not claim.starts_run
     assert (claim.lease.attempt.number, claim.lease.run, claim.lease.failures) == (
         2,
@@ -125,9 +122,7 @@ def test_batch_that_comes_late_does_not_replace_a_newer_receive() -> None:
     row = released()
     late = message(receive_count=row.receive.receive_count - 1, receipt_handle="older")
 
-    claim = decide(row, late)
-
-    assert isinstance(claim, Claim)
+    claim = claim_of(row, late)
     assert claim.lease.receive == row.receive
 
 
@@ -135,8 +130,7 @@ def test_next_attempt_carries_nothing_over_from_the_previous_one() -> None:
     before = released(
         task_arn="arn:task", progress={"fraction": 0.5}, progress_at=NOW, beats=7, beat_ages_s=(15,)
     )
-    claim = decide(before, message(receive_count=2))
-    assert isinstance(claim, Claim)
+    claim = claim_of(before, message(receive_count=2))
     assert (
         claim.lease.attempt.task_arn,
         claim.lease.attempt.progress,
@@ -149,8 +143,7 @@ def test_next_attempt_carries_nothing_over_from_the_previous_one() -> None:
 
 def test_retry_keeps_the_stage_settings_of_the_first_claim_after_a_deploy() -> None:
     changed = stage(timeout_s=60, max_attempts=9, size="large")
-    claim = decide_claim(released(), message(receive_count=2), changed, LeaseSettings(), LATER)
-    assert isinstance(claim, Claim)
+    claim = claim_of(released(), message(receive_count=2), changed)
     assert (claim.lease.input.timeout_s, claim.lease.input.size, claim.lease.max_attempts) == (
         21_600,
         "small",
@@ -170,8 +163,7 @@ def test_cancel_after_a_commit_counts_when_the_commit_turns_out_to_be_void() -> 
 
 
 def test_another_message_takes_over_a_released_job_and_the_old_one_becomes_a_duplicate() -> None:
-    claim = decide(released(), message(message_id="m-2"))
-    assert isinstance(claim, Claim)
+    claim = claim_of(released(), message(message_id="m-2"))
     assert claim.lease.receive.message_id == "m-2"
     assert decide(claim.lease, message(receive_count=9)) == Duplicate()
 
@@ -183,8 +175,7 @@ def test_copy_takes_over_from_any_earlier_message_of_its_chain() -> None:
     ]
     for copy in copies:
         assert decide(running(), copy) == Probe(running())
-        claim = decide(released(), copy)
-        assert isinstance(claim, Claim)
+        claim = claim_of(released(), copy)
         assert claim.lease.receive.message_id == copy.message_id
     assert decide(claim.lease, message()) == Duplicate()
     assert decide(claim.lease, copies[0]) == Duplicate()
@@ -275,14 +266,12 @@ def test_a_run_is_called_as_its_request_says_and_a_correction_without_names_as_b
         (OTHER_WORK, "7 October", {"day": "07"}),
         (renamed, "mended", {"day": "7"}),
     ):
-        claim = decide(dead, sent(LATER, request=request))
-        assert isinstance(claim, Claim)
+        claim = claim_of(dead, sent(LATER, request=request))
         assert (claim.lease.label, claim.lease.tags) == (label, tags)
 
 
 def test_row_says_who_sent_the_message_of_its_run() -> None:
-    claim = decide(None, message(sender="AIDAEXAMPLE"))
-    assert isinstance(claim, Claim)
+    claim = claim_of(None, message(sender="AIDAEXAMPLE"))
     assert claim.lease.receive.sender == "AIDAEXAMPLE"
     adopted = decide(claim.lease, message(sender="AIDAOTHER", receive_count=2))
     assert not isinstance(adopted, Claim)
@@ -302,8 +291,7 @@ def test_new_run_clears_the_counters_and_continues_the_fencing_token(
         cancel_requested_at=NOW,
         cancelled_at=NOW,
     )
-    claim = decide(lease, sent(LATER, request=request_))
-    assert isinstance(claim, Claim)
+    claim = claim_of(lease, sent(LATER, request=request_))
     assert claim.starts_run
     assert claim.lease.run > lease.run
     assert (
@@ -323,8 +311,7 @@ def test_new_run_clears_the_counters_and_continues_the_fencing_token(
 
 
 def test_old_message_of_a_rerun_job_starts_no_third_run() -> None:
-    rerun = decide(ended(State.DEAD), sent(LATER))
-    assert isinstance(rerun, Claim)
+    rerun = claim_of(ended(State.DEAD), sent(LATER))
     dead_again = replace(
         rerun.lease,
         state=State.DEAD,
@@ -339,8 +326,7 @@ def test_row_remembers_the_latest_death_of_each_of_the_last_four_works() -> None
     for minute, n in enumerate((1, 2, 3, 4, 2, 5)):
         at = NOW + timedelta(minutes=minute)
         work = JobRequest.model_validate({**BODY, "params": {"limit": n}})
-        rerun = decide(row, sent(at, request=work, message_id=f"m-{at}"))
-        assert isinstance(rerun, Claim)
+        rerun = claim_of(row, sent(at, request=work, message_id=f"m-{at}"))
         row = replace(rerun.lease, state=State.DEAD, settled_attempt=9, settled_at=at)
 
     works = [
@@ -352,8 +338,7 @@ def test_row_remembers_the_latest_death_of_each_of_the_last_four_works() -> None
 
 
 def test_cancelled_run_is_none_that_died() -> None:
-    rerun = decide(replace(ended(State.CANCELLED), cancelled_at=NOW), sent(LATER))
-    assert isinstance(rerun, Claim)
+    rerun = claim_of(replace(ended(State.CANCELLED), cancelled_at=NOW), sent(LATER))
     assert rerun.lease.dead_runs == ()
 
 
@@ -366,8 +351,7 @@ def test_message_of_the_millisecond_of_an_earlier_death_is_not_left_over_from_it
 
 def test_run_number_grows_even_when_the_clock_goes_back() -> None:
     lease = replace(ended(State.DEAD), run=running().run + 10_000_000_000)
-    claim = decide(lease, sent(LATER))
-    assert isinstance(claim, Claim)
+    claim = claim_of(lease, sent(LATER))
     assert claim.lease.run == lease.run + 1
 
 
@@ -376,14 +360,12 @@ def test_longest_execution_name_fits_step_functions() -> None:
 
 
 def test_spot_stage_falls_back_to_on_demand_after_two_interruptions() -> None:
-    first = decide_claim(None, message(), stage(spot=True), LeaseSettings(), LATER)
-    assert isinstance(first, Claim)
+    first = claim_of(None, message(), stage(spot=True))
     assert first.lease.input.capacity == "FARGATE_SPOT"
     capacities = []
     for interruptions in (1, 2, 3):
         before = replace(first.lease, state=State.RELEASED, interruptions=interruptions)
-        again = decide(before, message(receive_count=2))
-        assert isinstance(again, Claim)
+        again = claim_of(before, message(receive_count=2))
         capacities.append(again.lease.input.capacity)
     assert capacities == ["FARGATE_SPOT", "FARGATE", "FARGATE"]
 
@@ -394,8 +376,7 @@ def test_job_for_which_spot_has_no_room_runs_on_demand_after_the_start_timeout()
     for waited_s in (599, 600):
         since = LATER - timedelta(seconds=waited_s)
         refused = released(execution_input=spot, unplaced_since=since, retry_at=LATER)
-        claim = decide_claim(refused, message(), stage(spot=True), LeaseSettings(), LATER)
-        assert isinstance(claim, Claim)
+        claim = claim_of(refused, message(), stage(spot=True))
         capacities.append(claim.lease.input.capacity)
     assert capacities == ["FARGATE_SPOT", "FARGATE"]
 
@@ -404,6 +385,5 @@ def test_job_claimed_by_a_version_without_a_field_goes_on() -> None:
     before = released()
     older = json.loads(before.execution_input)
     del older["capacity"]
-    claim = decide(replace(before, execution_input=json.dumps(older)), message(receive_count=2))
-    assert isinstance(claim, Claim)
+    claim = claim_of(replace(before, execution_input=json.dumps(older)), message(receive_count=2))
     assert claim.lease.input.capacity == "FARGATE"
