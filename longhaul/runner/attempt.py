@@ -20,7 +20,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from longhaul.core import transitions
 from longhaul.core.aws_errors import is_denied, needed_by_each_job
-from longhaul.core.durations import parse_duration_s
 from longhaul.core.errors import LeaseChangedError, NotDeletedError
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import (
@@ -274,13 +273,10 @@ class AttemptRunner:
             loaded.params,
             inputs.staged,
             self.area.output,
-            self.progress.say,
             Emitter(self.settings, stage, lease),
             saving,
-            quiet=self._quiet,
             table=destinations[""].table,
             outputs={name: each.table for name, each in destinations.items() if name},
-            metrics=saving.metrics,
             id=lease.job_id,
             run=self.id.run,
             attempt=self.id.attempt,
@@ -513,17 +509,6 @@ class AttemptRunner:
                     "pending uploads not aborted", extra={"error": type(trouble).__name__}
                 )
         return failure.exit_code
-
-    @contextmanager
-    def _quiet(self, note: str, longest: str) -> Iterator[None]:
-        before = self.progress.note, self.progress.quiet_until
-        self.progress.be_quiet(
-            note, self.clock.now() + timedelta(seconds=parse_duration_s(longest))
-        )
-        try:
-            yield
-        finally:
-            self.progress.be_quiet(*before)
 
     @contextmanager
     def _deadline(self, timeout_s: int) -> Iterator[None]:

@@ -1,14 +1,12 @@
 """Reports progress to the lease row, which says in return whether the attempt has to stop."""
 
 import logging
-import os
-import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from mmap import mmap
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -27,7 +25,6 @@ from longhaul.runner.stopping import Stop, StopReason
 logger = logging.getLogger(__name__)
 
 _NOTE_CHARS = 120
-_SHARED: Final = struct.Struct("Qd")
 _MAX_STAGES = 4  # of those active at once, so that the row stays below 1 KiB
 # A report on its way may be tried twice, for some seconds each time.
 _LAST_REPORT_S = 10
@@ -44,33 +41,12 @@ class Phase(StrEnum):
 _SPAN: Final = {Phase.STAGING: (0.0, 0.1), Phase.RUNNING: (0.1, 0.9), Phase.PUBLISHING: (0.9, 1.0)}
 
 
-class _Steps:
-    """How often anything got further: memory shared with the processes that the job forks."""
-
-    def __init__(self) -> None:
-        self._memory = mmap(-1, _SHARED.size)
-
-    def look(self) -> tuple[int, float]:
-        """The steps, and the time (epoch seconds) up to which a forked process is quiet."""
-        steps, quiet_until_s = _SHARED.unpack_from(self._memory)
-        return steps, quiet_until_s
-
-    def step(self) -> None:
-        """Count one step. Of two at once one may be lost: that there was any is what counts."""
-        # Not the time beside it, which a forked process may announce meanwhile.
-        struct.pack_into("Q", self._memory, 0, self.look()[0] + 1)
-
-    def be_quiet(self, until_s: float) -> None:
-        """Let a forked process be quiet up to this time (epoch seconds)."""
-        _SHARED.pack_into(self._memory, 0, self.look()[0] + 1, max(self.look()[1], until_s))
-
-
 @dataclass
 class Progress:
     """How far the attempt is.
 
     The thread that works writes it, and the one that reports reads it. Each field is replaced
-    whole. A process that the job forks has a copy, of which the steps alone are shared.
+    whole.
     """
 
     phase: Phase = Phase.STAGING
@@ -82,32 +58,25 @@ class Progress:
     # What the attempt took over from those before it, or why nothing, in words.
     taken_over: str = ""
     mask: Mask = NO_MASK  # cuts the stage's secrets out of what the job says
+    steps: int = 0  # two looks that differ have progress between them
     _fraction: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _process: int = field(default_factory=os.getpid)
-    _steps: _Steps = field(default_factory=_Steps)
-
-    @property
-    def steps(self) -> int:
-        """Two looks that differ have progress between them: of the job, or of its processes."""
-        return self._steps.look()[0]
 
     def is_quiet(self, now: datetime) -> bool:
         """Whether silence is no stall now."""
-        is_announced = self.quiet_until is not None and now <= self.quiet_until
-        return is_announced or now.timestamp() <= self._steps.look()[1]
+        return self.quiet_until is not None and now <= self.quiet_until
 
     def enter(self, phase: Phase, total: int = 0) -> None:
         """Begin a phase, in which so many bytes are to come or to go."""
         with self._lock:
             self.phase, self.done, self.total = phase, 0, total
-        self._steps.step()
+            self.steps += 1
 
     def advance(self, amount: int) -> None:
         """Count bytes that came or went; threads may do so at once."""
         with self._lock:
             self.done += amount
-        self._steps.step()
+            self.steps += 1
 
     def say(self, note: str, *, done: float | None = None, total: float | None = None) -> None:
         """Note what the job does, and how much of it is done.
@@ -122,19 +91,23 @@ class Progress:
                 )
             self.said = done, total
         self.remark(note)
-        self._steps.step()
+        with self._lock:
+            self.steps += 1
 
     def remark(self, note: str) -> None:
         """Say something that is no progress: a job that hangs still stalls."""
         note = self.mask(note)  # before it is cut: half a value would not be found
         self.note = note if len(note) <= _NOTE_CHARS else f"{note[: _NOTE_CHARS - 1]}…"
 
-    def be_quiet(self, note: str, until: datetime | None) -> None:
-        """Note a wait and when it ends at the latest; None when it is over."""
-        self.say(note)
-        self.quiet_until = until
-        if until is not None and os.getpid() != self._process:
-            self._steps.be_quiet(until.timestamp())
+    @contextmanager
+    def quiet(self, until: datetime) -> Iterator[None]:
+        """A wait, which is no stall up to this time. It says nothing: it is no progress either."""
+        before = self.quiet_until
+        self.quiet_until = max(before or until, until)
+        try:
+            yield
+        finally:
+            self.quiet_until = before
 
     def fraction(self, spark: SparkSample) -> float:
         """How much of the whole is done, between 0 and 1.

@@ -9,9 +9,9 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from longhaul.core.background import Threads
+from longhaul.core.durations import parse_duration_s
 from longhaul.core.places import has_controls
 from longhaul.core.ports import Timer
 from longhaul.core.results import MAX_METRICS, metric_problem
@@ -94,13 +95,9 @@ class RunningJob(Generic[ParamsT]):
     params: ParamsT
     staged: Mapping[str, StagedInput]
     output_folder: Folder
-    progress: Callable[..., None]  # `Progress.say`
     emitter: Emitter
     saving: "Saving"  # what it stores for the next attempt
     written: list[Dataset] = field(default_factory=list)
-    quiet: Callable[[str, str], AbstractContextManager[None]] = lambda _note, _longest: (
-        nullcontext()
-    )
     table: "TableDestination | None" = None  # where the output goes, if to a table
     # The request's further outputs by name, each with its table, if it goes to one.
     outputs: Mapping[str, "TableDestination | None"] = field(default_factory=dict)
@@ -123,7 +120,6 @@ class RunningJob(Generic[ParamsT]):
     # Of its stage, with the values of secrets: for Python processes that Spark starts.
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     result: Any = None  # what its `run` returned
-    metrics: dict[str, float] = field(default_factory=dict)
     is_plain: bool = False  # it has no Spark, and its inputs are paths for `open`
     frame_of: Callable[[Any], Frame] = frame_of
     _is_stopping: bool = False
@@ -413,13 +409,34 @@ class RunningJob(Generic[ParamsT]):
     def state(self) -> dict[str, JsonValue]:
         return self.saving.state
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        return self.saving.metrics
+
     def save(self) -> None:
         self._require_own_process("save")
         self.saving.save()
 
+    def progress(
+        self, note: str, /, *, done: float | None = None, total: float | None = None
+    ) -> None:
+        self._require_own_process("progress")
+        self.saving.progress.say(note, done=done, total=total)
+
     def remark(self, note: str) -> None:
         """Say something that is no progress."""
         self.saving.progress.remark(note)
+
+    @contextmanager
+    def quiet(self, note: str, longest: str, /) -> Iterator[None]:
+        until = self.saving.clock.now() + timedelta(seconds=parse_duration_s(longest))
+        before = self.saving.progress.note
+        self.progress(note)
+        try:
+            with self.saving.progress.quiet(until):
+                yield
+        finally:
+            self.progress(before)
 
     def on_stop(self, callback: Callable[[float], None], /) -> None:
         self.stop_callbacks.append(callback)

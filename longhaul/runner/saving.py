@@ -9,7 +9,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -409,17 +409,9 @@ class Saving:
             update={"state": state, "metrics": {**self.metrics}, "folders": folders}
         )
 
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
+    def _waiting(self) -> AbstractContextManager[None]:
         """The wait for AWS, which is no stall of the job's."""
-        before = self.progress.quiet_until
-        longest = self.clock.now() + _AWS_ANSWERS_WITHIN
-        # Without a word: a job that only saves does not get further.
-        self.progress.quiet_until = max(before or longest, longest)
-        try:
-            yield
-        finally:
-            self.progress.quiet_until = before
+        return self.progress.quiet(self.clock.now() + _AWS_ANSWERS_WITHIN)
 
     def await_upload(self) -> None:
         """Wait until what is being stored is stored."""
@@ -443,48 +435,27 @@ def _text_of(state: Mapping[str, JsonValue]) -> str:
 
 
 def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """The state as JSON gives it back.
+    """The state as the next attempt will read it.
 
     Raises:
-        PermanentJobError: it is no JSON, or too much.
+        PermanentJobError: it would come back as something else, or is too much.
     """
     try:
         text = json.dumps(state, allow_nan=False)
-    except RecursionError as error:
-        raise PermanentJobError("job.state: it is nested too deep") from error
-    except (TypeError, ValueError) as error:
+        whole = Record(fingerprint="", spark="", code="", state=json.loads(text))
+        read = Record.model_validate_json(whole.model_dump_json()).state
+    except (TypeError, ValueError, RecursionError) as error:
         raise PermanentJobError(
-            f"job.state: {error}: it takes what JSON has (texts, numbers, lists, mappings)"
+            "job.state: it takes what JSON has (texts, numbers, lists, mappings), in some depth"
         ) from error
-    _require_text_keys(state)
     if len(text.encode()) > MAX_STATE_BYTES:
         raise PermanentJobError(
             f"job.state: {len(text):,} characters of JSON are more than the {MAX_STATE_BYTES:,}"
             " bytes that it may have: put them into job.folder"
         )
-    try:
-        # As the next attempt will read it: not in any depth, and no half of a character.
-        empty = Record(fingerprint="", spark="", code="", state=json.loads(text))
-        read = Record.model_validate_json(empty.model_dump_json())
-    except ValueError as error:
+    if read != state:
         raise PermanentJobError(
-            "job.state: it is nested too deep, or a text of it is too long or cannot be encoded"
-        ) from error
-    return read.state
-
-
-def _require_text_keys(value: object) -> None:
-    """Raises PermanentJobError for another key: JSON would give it back as a text."""
-    found = [value]
-    while found:
-        each = found.pop()
-        if isinstance(each, Mapping):
-            # A copy: what the job does at its end may change the state meanwhile.
-            for other in [key for key in [*each] if not isinstance(key, str)]:
-                raise PermanentJobError(
-                    f"job.state: the key {other!r} is no text, and would come back as one: use"
-                    f" {str(other)!r}"
-                )
-            found.extend(each.values())
-        elif isinstance(each, list | tuple):
-            found.extend(each)
+            "job.state: it would come back as something else: its keys have to be texts, and what"
+            " stands in a row a list"
+        )
+    return read

@@ -7,6 +7,7 @@ the JVM: `pyspark.ml` needs NumPy, which neither this environment nor the image 
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import daily_delays
@@ -17,9 +18,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.catalogue import probe, sql
+from longhaul.core.clients import SystemClock
 from longhaul.job import Params
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.reporting import Progress
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.aot_training import work
@@ -47,9 +50,8 @@ def job(folder: Path, params: Any, **inputs: Path) -> RunningJob[Any]:
         params,
         staged,
         folder,
-        lambda _: None,
         Emitter(settings(), stage(), running()),
-        None,  # type: ignore[arg-type]  # it stores nothing
+        SimpleNamespace(progress=Progress(), clock=SystemClock(), metrics={}),  # type: ignore[arg-type]  # it stores nothing
     )
 
 

@@ -18,31 +18,19 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from longhaul.catalogue import sql
 from longhaul.job import Format, Params, PermanentJobError
-from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.staged import StagedInput, extension_of
 from longhaul.runner.running_job import RunningJob
-from tests.builders import running, settings, stage
 
 
 @pytest.fixture
-def staged(tmp_path: Path) -> Any:
+def staged(make_job: Any, tmp_path: Path) -> Any:
     """`staged({"a.csv": b"…"})`: a job with these files as its input `rows`."""
 
     def build(files: dict[str, bytes], params: Params) -> RunningJob[Any]:
-        folder = tmp_path / "inputs" / "rows"
-        folder.mkdir(parents=True)
-        for number, (name, content) in enumerate(files.items()):
-            (folder / f"{number:05d}-{name}").write_bytes(content)
-        extensions = frozenset(extension_of(name) for name in files)
-        rows = StagedInput(folder.as_uri(), len(files), sum(map(len, files.values())), extensions)
-        return RunningJob(
-            params,
-            {"rows": rows},
-            tmp_path / "output",
-            lambda _: None,
-            Emitter(settings(), stage(), running()),
-            None,  # type: ignore[arg-type]  # it stores nothing
-        )
+        folder = tmp_path / "rows"
+        folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        return make_job({"rows": folder}, params)  # type: ignore[no-any-return]
 
     return build
 
@@ -147,16 +135,9 @@ def test_compressions_that_spark_reads_as_rows_are_refused(staged: Any, name: st
 
 @pytest.mark.parametrize("format_", get_args(Format))
 def test_each_format_is_written_in_partitions_and_read_back(
-    spark: SparkSession, tmp_path: Path, format_: Format
+    spark: SparkSession, make_job: Any, format_: Format
 ) -> None:
-    job = RunningJob(
-        Params(),
-        {},
-        tmp_path / "output",
-        lambda _: None,
-        Emitter(settings(), stage(), running()),
-        None,  # type: ignore[arg-type]  # it stores nothing
-    )
+    job = make_job({})
     frame = spark.createDataFrame(
         [(1, "x", "a"), (2, "y", "b"), (3, None, "b")], "n int, text string, part string"
     )

@@ -121,7 +121,6 @@ def running(**parts: Any) -> RunningJob[Any]:
         "params": Params(),
         "staged": {"a": StagedInput("a", 1, 1, frozenset(), "1")},
         "output_folder": Path(),
-        "progress": lambda *_: None,
         "emitter": None,
         "saving": None,
     }

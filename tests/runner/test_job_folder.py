@@ -114,16 +114,6 @@ def test_lines_that_wait_in_a_file_that_is_open_are_stored_too(folder: Folder) -
         assert folder.saved(2) == {"b": "bytes", "w": "lines"}
 
 
-def test_a_write_within_the_clocks_tick_is_seen(folder: Folder) -> None:
-    file = folder.disk / "w"
-    file.write_text("one")
-    status = file.stat()
-    folder.saved(1)
-    file.write_text("two")
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert folder.saved(2) == {"w": "two"}
-
-
 @pytest.mark.parametrize(
     ("name", "message"), [("a\tb", "cannot list"), ("/".join(["x" * 200] * 11), "2,000 characters")]
 )
@@ -166,15 +156,3 @@ def test_a_file_is_stored_as_it_is_whatever_its_times_say(folder: Folder) -> Non
         file.write_text(content)
         os.utime(file, (1, 1))
         assert folder.saved(number) == {"w": content}
-
-
-def test_a_file_that_has_not_changed_is_read_for_one_more_save_alone(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder.disk / "w").write_text("content")
-    folder.saved(1)
-    monkeypatch.setattr("longhaul.runner.io.saved_files._TICK_NS", -1)  # the tick is over
-    folder.saved(2)
-    monkeypatch.setattr("longhaul.runner.io.saved_files._digest", None)
-    assert folder.saved(3) == {"w": "content"}
-    assert [*folder.sent] == ["1-1/1/0"]

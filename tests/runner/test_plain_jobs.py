@@ -510,8 +510,10 @@ def test_a_pool_that_ends_its_workers_ends_no_attempt() -> None:
         lambda job: job.save(),
         lambda job: job.metric("bad_rows", 2),
         lambda job: job.emit({"job_id": "second"}),
+        lambda job: job.progress("second"),
+        lambda job: job.quiet("second", "1m").__enter__(),
     ],
-    ids=["write", "part", "files", "checkpoint", "save", "metric", "emit"],
+    ids=["write", "part", "files", "checkpoint", "save", "metric", "emit", "progress", "quiet"],
 )
 def test_what_a_forked_process_would_lose_is_refused_there(
     run: Callable[..., ExitCode], lose: Callable[[Job[Any]], object]

@@ -37,7 +37,6 @@ from longhaul.runner.spark.progress import SparkWatch
 from longhaul.runner.spark.sample import SparkSample, StageCount
 from longhaul.runner.stopping import Stop
 from tests.builders import running
-from tests.forks import exit_code, fork
 from tests.patience import DEADLINE_S
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -171,63 +170,16 @@ def test_a_job_that_has_said_how_far_it_is_stalls_like_any_other(watched: Watche
     assert first == second
 
 
-def test_a_quiet_period_counts_as_progress_until_it_has_lasted_too_long(watched: Watched) -> None:
-    watched.report()
-    watched.reporter.progress.be_quiet("waiting for the API", watched.now_ + timedelta(seconds=12))
-    assert [watched.report()[1] for _ in range(2)] == [
-        NOW + timedelta(seconds=10),
-        NOW + timedelta(seconds=15),
-    ]
-    late = [watched.report()[1] for _ in range(3)]
-    assert late == [NOW + timedelta(seconds=15)] * 3
-
-
-def test_a_quiet_period_ends_with_its_block(watched: Watched) -> None:
-    watched.reporter.progress.be_quiet("waiting for the API", NOW + timedelta(hours=1))
-    watched.report()
-    watched.reporter.progress.be_quiet("", None)
-    ended = watched.report()[1]
-    assert watched.report()[1] == ended
-
-
-def test_what_a_forked_process_says_is_progress(watched: Watched) -> None:
-    watched.report()
-    assert exit_code(fork(lambda: watched.reporter.progress.say("page 2"))) == 0
-    said = watched.report()[1]
-    assert said == watched.now_
-    assert watched.report()[1] == said
-
-
-def test_a_step_leaves_a_quiet_period_that_is_announced_at_the_same_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    progress = Progress()
-    before = progress._steps.look()
-    # By a forked process, between our look at the memory and our write.
-    progress._steps.be_quiet((NOW + timedelta(hours=1)).timestamp())
-    monkeypatch.setattr(progress._steps, "look", lambda: before)
-
-    progress.say("further")
-
-    monkeypatch.undo()
-    assert progress.is_quiet(NOW)
-
-
-def test_a_quiet_period_of_a_forked_process_counts_until_it_has_lasted_too_long(
+def test_a_quiet_period_counts_as_progress_until_it_ends_or_has_lasted_too_long(
     watched: Watched,
 ) -> None:
-    """Its end is not heard of: others of the job's processes may be in one of their own."""
     watched.report()
-    until = watched.now_ + timedelta(seconds=12)
-
-    def wait() -> None:
-        watched.reporter.progress.be_quiet("waiting for the API", until)
-        watched.reporter.progress.be_quiet("", None)
-
-    assert exit_code(fork(wait)) == 0
-    assert [watched.report()[1] for _ in range(4)] == [
-        NOW + timedelta(seconds=seconds) for seconds in (10, 15, 15, 15)
-    ]
+    with watched.reporter.progress.quiet(watched.now_ + timedelta(seconds=12)):
+        quiet = [watched.report()[1] for _ in range(5)]
+    assert quiet == [NOW + timedelta(seconds=seconds) for seconds in (10, 15, 15, 15, 15)]
+    with watched.reporter.progress.quiet(watched.now_ + timedelta(hours=1)):
+        ended = watched.report()[1]
+    assert [watched.report()[1] for _ in range(2)] == [ended] * 2
 
 
 @pytest.fixture

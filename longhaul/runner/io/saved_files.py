@@ -5,14 +5,11 @@ them where they stay.
 """
 
 import hashlib
-import os
 import shutil
-import time
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from boto3.s3.transfer import TransferConfig
 
@@ -24,7 +21,6 @@ from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.io.written import (
     Folder,
     S3Folder,
-    content_version,
     flush_below,
     regular_files,
     stored_files,
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 8
 _MIB: Final = 1024 * 1024
-_TICK_NS: Final = 1_000_000_000
 _MAX_PATH: Final = 2_000
 # A file up to this size is one call.
 _WHOLE: Final = 64 * _MIB
@@ -177,16 +172,14 @@ class JobFolder:
     def __init__(self, objects: Objects, folder: Path) -> None:
         self._objects = objects
         self.folder = folder
-        self._seen: dict[str, _Seen] = {}
+        self._stored: Mapping[str, FolderFile] = {}
 
     def restore(self, files: Mapping[str, FolderFile]) -> None:
         """Make the folder what was stored."""
         self.folder.mkdir(parents=True, exist_ok=True)
         _require_disk(self.folder, sum(file.size for file in files.values()))
         self._objects.bring({file.object: self.folder / path for path, file in files.items()})
-        self._seen = {
-            path: _Seen(_Look.at(self.folder / path), file) for path, file in files.items()
-        }
+        self._stored = files
 
     def store(self, place: str) -> dict[str, FolderFile]:
         """Store the files that changed below `place`; returns all files.
@@ -198,71 +191,29 @@ class JobFolder:
         """
         # Beside a cursor that says a line is done, the line must not be in a buffer yet.
         flush_below(self.folder)
-        seen: dict[str, _Seen] = {}
-        changed: dict[str, Path] = {}
         files = [file for file, _ in regular_files(self.folder, "the job's folder")]
         if len(files) > MAX_FOLDER_FILES:
             raise PermanentJobError(
                 f"the job's folder {self.folder.name} holds more than {MAX_FOLDER_FILES:,} files:"
                 " pack them together"
             )
+        stored: dict[str, FolderFile] = {}
+        changed: dict[str, Path] = {}
         for number, file in enumerate(files):
-            path = _stored_path(file, self.folder)
-            # Looked at before it is read: what changes meanwhile is another file to the next save.
-            looked = _Look.at(file)
-            before = self._seen.get(path)
-            if before is not None and before.is_of(file, looked):
-                seen[path] = _Seen(looked, before.stored)
+            path, size, digest = _stored_path(file, self.folder), file.stat().st_size, _digest(file)
+            before = self._stored.get(path)
+            # By the content: times lie, after an unpacked archive or a write through memory.
+            if before is not None and before.sha256 == digest:
+                stored[path] = before
                 continue
-            _flush(file)
-            looked = _Look.at(file)
-            stored = FolderFile(object=f"{place}{number}", size=looked.size, sha256=_digest(file))
-            changed[stored.object] = file
-            seen[path] = _Seen(looked, stored)
-        self._objects.store(changed)
-        for path, each in seen.items():
-            file = self.folder / path
-            if each.stored.object in changed and not each.is_of(file, _Look.at(file)):
+            stored[path] = FolderFile(object=f"{place}{number}", size=size, sha256=digest)
+            changed[path] = file
+        self._objects.store({stored[path].object: file for path, file in changed.items()})
+        for path, file in changed.items():
+            if (file.stat().st_size, _digest(file)) != (stored[path].size, stored[path].sha256):
                 raise ChangedWhileSentError(f"{path} has changed while it was sent")
-        self._seen = seen
-        return {path: each.stored for path, each in seen.items()}
-
-
-class _Look(NamedTuple):
-    """At a file. `is_settled`: a later write shows in the version; within the clock's tick none."""
-
-    version: Hashable
-    size: int
-    is_settled: bool
-
-    @classmethod
-    def at(cls, file: Path) -> "_Look":
-        status, at_ns = file.stat(), time.time_ns()
-        is_settled = at_ns - status.st_ctime_ns > _TICK_NS
-        return cls(content_version(status), status.st_size, is_settled)
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """A file as it was when its content was stored, or known to be the stored one."""
-
-    looked: _Look
-    stored: FolderFile
-
-    def is_of(self, file: Path, looked: _Look) -> bool:
-        """Whether the file's content is the one that was stored."""
-        if looked.size != self.stored.size:
-            return False
-        if self.looked.is_settled and looked.version == self.looked.version:
-            return True
-        _flush(file)
-        return _digest(file) == self.stored.sha256
-
-
-def _flush(file: Path) -> None:
-    """Write out what is mapped into memory: else a later write there leaves the time as it is."""
-    with file.open("rb") as opened:
-        os.fsync(opened.fileno())
+        self._stored = stored
+        return stored
 
 
 def _stored_path(file: Path, folder: Path) -> str:
