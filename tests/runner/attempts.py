@@ -1,5 +1,6 @@
 """What the tests of an attempt share besides fixtures."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -7,6 +8,18 @@ from pyspark.sql import SparkSession
 from longhaul.core.job_kinds import JobKind
 from longhaul.job import Job
 from longhaul.runner.spark.sample import SparkSample
+
+
+class Instead:
+    """The real thing, with some of its methods replaced: `Instead(s3, get_object=…)`."""
+
+    def __init__(self, real: Any, **methods: Callable[..., Any]) -> None:
+        self.real = real
+        vars(self).update(methods)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
 
 OUTPUT = "clean/2013-01/"
 CSV = (

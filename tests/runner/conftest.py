@@ -21,7 +21,7 @@ from longhaul.core.background import Threads
 from longhaul.core.claim import Claim
 from longhaul.core.clients import SystemClock
 from longhaul.core.job_kinds import JobKind
-from longhaul.core.lease import Lease
+from longhaul.core.lease import Lease, RecordedResult
 from longhaul.core.message import Message
 from longhaul.core.request import JobRequest
 from longhaul.core.requests import S3Requests
@@ -33,7 +33,8 @@ from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.publisher import S3Publisher
+from longhaul.outputs.manifest import Manifest
+from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.effort import ProcessTree
 from longhaul.runner.io.work_area import DiskArea
@@ -47,6 +48,7 @@ from longhaul.testing import MakeJob
 from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage
 from tests.layers import DEMO_JOBS
+from tests.runner.attempts import OUTPUT
 from tests.runner.job_attempts import Attempts, Either, PlainFrames, found_job
 
 
@@ -72,6 +74,17 @@ class Cloud:
         S3Requests(self.s3, BUCKET).put(lease.request_ref, Message(body(**request), {}))
         self.leases.apply(transitions.claim(Claim(lease, replaces=None), stage()))
         return lease
+
+    def result(self) -> RecordedResult:
+        """How the attempt failed, as it has recorded it."""
+        result = self.lease().attempt.result
+        assert result is not None
+        return result
+
+    def manifest(self, prefix: str = OUTPUT) -> Manifest:
+        manifest, _ = read_manifest(self.s3, BUCKET, prefix)
+        assert manifest is not None
+        return manifest
 
     def objects(self, prefix: str) -> list[str]:
         return [

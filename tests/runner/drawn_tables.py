@@ -5,7 +5,6 @@ drawn follows from a seed.
 """
 
 import datetime as dt
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -101,8 +100,6 @@ FILTERED: Final = (
     "deep.f",
     "deep.s",
 )
-BEYOND: Final = "214748364[89]|99999999999.00|0{39}"
-"""Numbers beyond the types of some columns."""
 _FLOATS: Final = ("f", "d", "deep.f")
 
 Row = dict[str, Any]
@@ -266,16 +263,13 @@ def _literal(random: Random, column: str) -> tuple[str, str, str]:
     last = {"deep.i": "i", "deep.f": "d", "deep.s": "s", "n": "w"}.get(column, column)
     match last:
         case "i" | "w":
-            value = random.choice((*POOLS[last][1], 2**31, -(2**31) - 1, 5))
-            value = min(max(value, -(2**63) + 1), 2**63 - 1)
+            value = max(random.choice((*POOLS[last][1], 5)), -(2**63) + 1)
             return (str(value),) * 3
         case "f" | "d":
-            text = random.choice(("0.0", "1.5", "-2.25", "3.0", f"1{'0' * 39}.0"))
+            text = random.choice(("0.0", "1.5", "-2.25", "3.0"))
             return text, f"double('{text}')", f"'{text}'::DOUBLE"
         case "c":
-            return (
-                random.choice(("0.00", "1.50", "-0.01", "7.00", "9999999.99", "99999999999.00")),
-            ) * 3
+            return (random.choice(("0.00", "1.50", "-0.01", "7.00", "9999999.99")),) * 3
         case "big":
             return (random.choice(("0.000", "-1.125", "5.000")),) * 3
         case "b":
@@ -377,15 +371,12 @@ def _readers(table: DrawnTable, where: Filter) -> Iterator[tuple[str, list[int]]
     lake, name = table.lake, table.name
     now = lake.table(name)
     yield "ours", lake.ours(name, where.ours)
-    # pyiceberg takes a field of a struct for the column of the same name, compares the value of a
-    # null partition with the filter's, and is wrong about numbers beyond the types of older files.
-    is_beyond = re.search(BEYOND, where.ours)
-    if "deep" not in where.ours and not is_beyond:
+    # pyiceberg takes a field of a struct for the column of the same name, and compares the value of
+    # a null partition with the filter's.
+    if "deep" not in where.ours:
         with suppress(TypeError):
             yield "pyiceberg", lake.by_pyiceberg(name, parse_filter(where.ours, now.schema()))
-    # DuckDB fails on null structs and on decimals beyond the column's type.
-    if not is_beyond:
-        yield "duckdb", lake.by_duckdb(name, where.duckdb)
+    yield "duckdb", lake.by_duckdb(name, where.duckdb)
 
 
 def _differences(table: DrawnTable, staged: Path, drawn: Sequence[Filter]) -> Iterator[str]:

@@ -8,11 +8,9 @@ from pyspark.sql import SparkSession
 
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import AttemptId
-from longhaul.core.transitions import Report
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job
 from longhaul.outputs.manifest import Manifest, ManifestFile
-from longhaul.outputs.publisher import read_manifest
 from tests.builders import BUCKET, settings
 from tests.runner.attempts import CSV, OUTPUT, NoSpark, write_one_row
 from tests.runner.conftest import Cloud, MakeAttempt
@@ -39,38 +37,13 @@ def test_a_job_ends_published_with_exact_counts_in_its_manifest(
     assert lease.attempt.output is not None
     assert lease.attempt.published_at is not None
     assert lease.attempt.task_arn == "arn:task/1"
-    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
-    assert manifest is not None
+    manifest = cloud.manifest(OUTPUT)
     assert (manifest.token, manifest.rows) == (lease.id.token, {".": 1, "quarantine": 1})
     assert sorted(cloud.objects(OUTPUT)) == sorted(
         [OUTPUT + file.path for file in manifest.files] + [f"{OUTPUT}_SUCCESS"]
     )
     assert cloud.pending_uploads() == []
     assert not attempt.scratch.exists()
-
-
-def test_progress_shows_phase_tasks_and_a_fraction_that_never_goes_back(
-    cloud: Cloud, make_attempt: MakeAttempt
-) -> None:
-    cloud.claim()
-    input_file(cloud)
-    seen = []
-
-    class Listening:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cloud.leases, name)
-
-        def report(self, report: Report) -> Any:
-            seen.append(report.sets["progress"])
-            return cloud.leases.report(report)
-
-    assert make_attempt(reports=Listening()).run() is ExitCode.OK
-
-    fractions = [progress["fraction"] for progress in seen]
-    assert fractions == sorted(fractions)
-    assert {"running"} < {progress["phase"] for progress in seen} | {"staging", "publishing"}
-    assert any(progress["note"] == "writing clean rows" for progress in seen)
-    assert max(progress["tasks"][1] for progress in seen) > 0
 
 
 def test_a_wrong_parameter_is_permanent_and_names_the_field_not_the_value(
@@ -81,8 +54,7 @@ def test_a_wrong_parameter_is_permanent_and_names_the_field_not_the_value(
 
     assert make_attempt().run() is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
+    result = cloud.result()
     assert result.kind == "permanent"
     assert "params.max_bad_fraction: Input should be less than or equal to 1" in result.error
     assert "params.colour" in result.error
@@ -94,9 +66,7 @@ def test_a_missing_input_is_permanent_and_named(cloud: Cloud, make_attempt: Make
 
     assert make_attempt().run() is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert result.error == f"input 'flights': nothing at s3://{BUCKET}/raw/2013-01.csv"
+    assert cloud.result().error == f"input 'flights': nothing at s3://{BUCKET}/raw/2013-01.csv"
 
 
 def test_an_existing_output_in_mode_error_is_permanent_before_anything_is_begun(
@@ -107,9 +77,7 @@ def test_an_existing_output_in_mode_error_is_permanent_before_anything_is_begun(
 
     assert make_attempt(spark=NoSpark()).run() is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert result.error.startswith(
+    assert cloud.result().error.startswith(
         f"output: mode is error, and s3://{BUCKET}/{OUTPUT} holds part-0.csv"
     )
 
@@ -127,22 +95,6 @@ def test_an_output_that_came_up_while_the_job_ran_in_mode_error_is_permanent_and
 
     assert cloud.lease().attempt.output is None
     assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([f"{OUTPUT}part-0.csv"], [])
-
-
-def test_an_append_adds_to_the_output_of_another_job(
-    cloud: Cloud, make_attempt: MakeAttempt
-) -> None:
-    older = Manifest(key="main#older", run=1, attempt=1, files=(), rows={".": 4})
-    cloud.s3.put_object(
-        Bucket=BUCKET, Key=f"{OUTPUT}_SUCCESS", Body=older.model_dump_json().encode()
-    )
-    cloud.claim(inputs={}, mode="append")
-
-    assert make_attempt(write_one_row).run() is ExitCode.OK
-
-    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
-    assert manifest is not None
-    assert manifest.published == (older.token, cloud.lease().id.token)
 
 
 def test_a_job_that_compacts_its_own_output_keeps_what_was_appended_while_it_ran(
@@ -171,9 +123,7 @@ def test_a_job_that_compacts_its_own_output_keeps_what_was_appended_while_it_ran
 
     assert make_attempt(compact).run() is ExitCode.OK
 
-    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
-    assert manifest is not None
-    kept, compacted = (file.path for file in manifest.files)
+    kept, compacted = (file.path for file in cloud.manifest(OUTPUT).files)
     assert AttemptId("main#second", run, 1).token in kept
     assert cloud.lease().id.token in compacted
     assert not any(first.token in name for name in cloud.objects(OUTPUT))
@@ -196,8 +146,7 @@ def test_a_failing_job_is_recorded_with_its_cause(cloud: Cloud, make_attempt: Ma
 
     assert make_attempt(fail).run() is ExitCode.FAILED
 
-    result = cloud.lease().attempt.result
-    assert result is not None
+    result = cloud.result()
     assert result.kind == "failed"
     assert "[DIVIDE_BY_ZERO] Division by zero" in result.error
     assert "\tat " not in result.error
@@ -209,29 +158,13 @@ def test_a_job_that_writes_nothing_has_no_output(cloud: Cloud, make_attempt: Mak
 
     assert make_attempt(lambda _spark, _job: None).run() is ExitCode.FAILED
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert result.kind == "no_output"
+    assert cloud.result().kind == "no_output"
 
 
-def test_a_quiet_period_holds_for_the_time_that_the_job_names(
-    cloud: Cloud, make_attempt: MakeAttempt
-) -> None:
-    cloud.claim(inputs={})
-    attempt, until = make_attempt(), []
-
-    def wait(spark: SparkSession, job: Job[Any]) -> None:
-        with job.quiet("waiting for the API", "20m"):
-            until.append((attempt.progress.note, attempt.progress.quiet_until))
-        until.append((attempt.progress.note, attempt.progress.quiet_until))
-        write_one_row(spark, job)
-
-    attempt = make_attempt(wait)
-    before = SystemClock().now()
-    assert attempt.run() is ExitCode.OK
-
-    (note, during), after = until
-    assert note == "waiting for the API"
-    assert during is not None
-    assert timedelta(minutes=20) <= during - before < timedelta(minutes=25)
-    assert after == ("", None)
+def test_a_quiet_period_holds_for_the_time_that_the_job_names(make_job: Any) -> None:
+    job = make_job({})
+    progress, before = job.saving.progress, SystemClock().now()
+    with job.quiet("waiting for the API", "20m"):
+        assert progress.note == "waiting for the API"
+        assert timedelta(minutes=20) <= progress.quiet_until - before < timedelta(minutes=25)
+    assert (progress.note, progress.quiet_until) == ("", None)

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from threading import Timer
 from typing import Any
@@ -23,7 +23,7 @@ from longhaul.runner import attempt as attempt_module
 from longhaul.runner.stopping import Stop, StopReason
 from tests.builders import BUCKET
 from tests.patience import DEADLINE_S
-from tests.runner.attempts import OUTPUT, NoSpark, write_one_row
+from tests.runner.attempts import OUTPUT, Instead, NoSpark, write_one_row
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
 
 
@@ -31,6 +31,12 @@ def work_until_stopped(stop: Stop) -> None:
     """Ends as the stop of the JVM makes a call of Spark's end."""
     assert stop.wait(10)
     raise Py4JNetworkError
+
+
+def lose_lease(cloud: Cloud) -> None:
+    row = cloud.lease()
+    settled = replace(row, state=State.RELEASED, settled_attempt=row.attempt.number)
+    cloud.leases.apply(transitions.settle(row, settled))
 
 
 def test_a_second_task_of_the_same_attempt_withdraws(
@@ -48,16 +54,11 @@ def test_a_second_task_of_the_same_attempt_withdraws(
 def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    lease = cloud.claim(inputs={})
+    cloud.claim(inputs={})
     stop = Stop()
 
     def lose(_spark: SparkSession, _job: Job[Any]) -> None:
-        cloud.leases.apply(
-            transitions.settle(
-                cloud.lease(),
-                replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt.number),
-            )
-        )
+        lose_lease(cloud)
         work_until_stopped(stop)
 
     assert make_attempt(lose, stop=stop).run() is ExitCode.SUPERSEDED
@@ -69,25 +70,16 @@ def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
 def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uploads(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    lease = cloud.claim(inputs={})
+    cloud.claim(inputs={})
 
-    class LostAtCommit:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cloud.leases, name)
-
-        def report(self, report: Report) -> Any:
-            if "output" not in report.sets:
-                return cloud.leases.report(report)
+    def report(report: Report) -> Any:
+        if "output" in report.sets:
             assert len(cloud.pending_uploads()) > 0
-            row = cloud.lease()
-            cloud.leases.apply(
-                transitions.settle(
-                    row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt.number)
-                )
-            )
-            return cloud.leases.report(report)
+            lose_lease(cloud)
+        return cloud.leases.report(report)
 
-    assert make_attempt(write_one_row, leases=LostAtCommit()).run() is ExitCode.SUPERSEDED
+    leases = Instead(cloud.leases, report=report)
+    assert make_attempt(write_one_row, leases=leases).run() is ExitCode.SUPERSEDED
 
     assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([], [])
 
@@ -118,19 +110,12 @@ def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeA
     stop = Stop()
 
     def cancel(_spark: SparkSession, _job: Job[Any]) -> None:
-        cloud.dynamodb.update_item(
-            TableName="leases",
-            Key={"key": {"S": "main#january"}, "item": {"S": "lease"}},
-            UpdateExpression="SET cancel_requested_at = :now",
-            ExpressionAttributeValues={":now": {"N": "1"}},
-        )
+        cloud.leases.request_cancel(cloud.lease().key, "main")
         work_until_stopped(stop)
 
     assert make_attempt(cancel, stop=stop).run() is ExitCode.INTERRUPTED
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert result.kind == "cancelled"
+    assert cloud.result().kind == "cancelled"
 
 
 class KilledError(BaseException):
@@ -183,15 +168,11 @@ def test_an_attempt_that_cannot_report_for_longer_than_the_stall_timeout_works_o
     lease = cloud.claim(inputs={})
     failures = []
 
-    class Throttled:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cloud.leases, name)
-
-        def report(self, report: Report) -> Any:
-            if "progress" not in report.sets:
-                return cloud.leases.report(report)
-            failures.append(1)
-            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
+    def report(report: Report) -> Any:
+        if "progress" not in report.sets:
+            return cloud.leases.report(report)
+        failures.append(1)
+        raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
 
     class Hasty:
         calls = 0
@@ -206,7 +187,9 @@ def test_an_attempt_that_cannot_report_for_longer_than_the_stall_timeout_works_o
             waiter.wait(0.02)
         write_one_row(spark, job)
 
-    attempt = make_attempt(wait_for_failures, reports=Throttled(), clock=Hasty())
+    attempt = make_attempt(
+        wait_for_failures, reports=Instead(cloud.leases, report=report), clock=Hasty()
+    )
     assert attempt.run() is ExitCode.OK
 
 
@@ -222,9 +205,7 @@ def test_an_attempt_that_outlasts_its_timeout_ends_itself(
 
     assert make_attempt(wait, stop=stop).run() is ExitCode.FAILED
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert result.kind == "timed_out"
+    assert cloud.result().kind == "timed_out"
 
 
 def run_python(code: str) -> "subprocess.CompletedProcess[str]":
@@ -272,39 +253,32 @@ def test_a_request_that_may_not_be_read_is_no_fault_of_the_jobs(
 
     assert attempt.run() is ExitCode.DENIED
 
-    result = cloud.lease().attempt.result
-    assert result is not None
+    result = cloud.result()
     assert result.kind == "refused"
     assert "explicit deny in an SCP" in result.error
 
 
-@dataclass
-class Denied:
-    """The leases, where a policy denies each write that sets one of these attributes."""
+def denied(leases: Any, attribute: str) -> Instead:
+    """The leases, where a policy denies each write that sets this attribute."""
 
-    leases: Any
-    attributes: set[str]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.leases, name)
-
-    def report(self, report: Report) -> Any:
-        if self.attributes & set(report.sets):
+    def report(report: Report) -> Any:
+        if attribute in report.sets:
             said = {"Error": {"Code": "AccessDeniedException", "Message": "explicit deny"}}
             raise ClientError(said, "UpdateItem")  # type: ignore[arg-type]  # as above
-        return self.leases.report(report)
+        return leases.report(report)
+
+    return Instead(leases, report=report)
 
 
 def test_a_commit_that_a_policy_denies_is_no_fault_of_the_jobs(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
     cloud.claim(inputs={})
-    attempt = make_attempt(write_one_row, leases=Denied(cloud.leases, {"output"}))
+    attempt = make_attempt(write_one_row, leases=denied(cloud.leases, "output"))
 
     assert attempt.run() is ExitCode.DENIED
 
-    result = cloud.lease().attempt.result
-    assert result is not None
+    result = cloud.result()
     assert result.kind == "refused"
     assert "AWS denies the task the commit" in result.error
 
@@ -313,7 +287,6 @@ def test_a_task_that_may_not_register_says_so_with_its_exit_code(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
     cloud.claim(inputs={})
-    leases = Denied(cloud.leases, {"task_arn"})
-
-    assert make_attempt(spark=NoSpark(), leases=leases).run() is ExitCode.DENIED
+    attempt = make_attempt(spark=NoSpark(), leases=denied(cloud.leases, "task_arn"))
+    assert attempt.run() is ExitCode.DENIED
     assert by_exit_code(ExitCode.DENIED) is OutcomeClass.REFUSED

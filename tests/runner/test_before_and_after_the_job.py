@@ -47,10 +47,10 @@ def attempt(make_attempt: MakeAttempt) -> Callable[..., AttemptRunner]:
     return attempt_
 
 
-def publish_json(cloud: Cloud, extension: str = "json") -> None:
-    """Another job's output at the place of this one's."""
+def publish(cloud: Cloud, file: str) -> None:
+    """Another job's output at the place of this one's, with this file."""
     other = AttemptId("main#other", 1767323045000, 1)
-    files = (ManifestFile(path=f"part-0-{other.token}.{extension}", size=1),)
+    files = (ManifestFile(path=file, size=1),)
     body = Manifest(key=other.key, run=other.run, attempt=1, files=files).model_dump_json()
     cloud.s3.put_object(Bucket=BUCKET, Key=f"out/{MANIFEST}", Body=body.encode())
 
@@ -65,11 +65,18 @@ def unread() -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(ROWS.schema, batches())
 
 
-@pytest.mark.parametrize("part", [None, "first"])
-def test_a_format_that_cannot_be_appended_is_refused_before_anything_is_computed(
-    cloud: Cloud, attempt: Callable[..., AttemptRunner], part: str | None
+@pytest.mark.parametrize(
+    ("there", "part", "said"),
+    [
+        ("part-0.json", None, "holds json files"),
+        ("part-0.json", "first", "holds json files"),
+        ("day=1/part-0.parquet", None, "is parted by day"),
+    ],
+)
+def test_what_cannot_be_appended_is_refused_before_anything_is_computed(
+    cloud: Cloud, attempt: Callable[..., AttemptRunner], there: str, part: str | None, said: str
 ) -> None:
-    publish_json(cloud)
+    publish(cloud, there)
     cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
 
     def run(job: Job[Any]) -> None:
@@ -77,16 +84,17 @@ def test_a_format_that_cannot_be_appended_is_refused_before_anything_is_computed
         job.write(unread(), part=part)
 
     assert attempt(run).run() is ExitCode.PERMANENT
+    assert said in cloud.result().error
 
 
 def test_an_output_that_was_replaced_since_takes_its_new_format(
     cloud: Cloud, attempt: Callable[..., AttemptRunner]
 ) -> None:
-    publish_json(cloud)
+    publish(cloud, "part-0.json")
     cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
 
     def run(job: Job[Any]) -> None:
-        publish_json(cloud, "parquet")
+        publish(cloud, "part-0.parquet")
         job.write(ROWS)
 
     assert attempt(run).run() is ExitCode.OK

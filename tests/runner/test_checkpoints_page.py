@@ -18,7 +18,6 @@ from longhaul.core.request import read_request
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import after_verdict
 from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
-from longhaul.outputs.publisher import read_manifest
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.running_job import RunningJob
@@ -91,9 +90,7 @@ def cut_off_at(monkeypatch: pytest.MonkeyPatch, method: str, times: set[int]) ->
 
 
 def rows(cloud: Cloud, prefix: str = "out/") -> int:
-    manifest, _ = read_manifest(cloud.s3, BUCKET, prefix)
-    assert manifest is not None
-    return manifest.rows["."]
+    return cloud.manifest(prefix).rows["."]
 
 
 def test_the_page_has_the_jobs_that_are_tested_here() -> None:

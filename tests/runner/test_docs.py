@@ -25,7 +25,7 @@ from longhaul.core.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from longhaul.core.verdict import ExitCode
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lazy_tables import publisher_of
-from longhaul.outputs.publisher import S3Publisher, read_manifest
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.attempt import Spark
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.on_demand import SparkOnDemand
@@ -130,8 +130,7 @@ def test_the_alarms_are_those_of_a_stage() -> None:
 
 def test_the_job_of_a_project(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
     assert run("busy_days") is ExitCode.OK
-    manifest, _ = read_manifest(cloud.s3, BUCKET, "busy/2013/")
-    assert manifest is not None
+    manifest = cloud.manifest("busy/2013/")
     assert manifest.rows == {".": 2, "carriers": 2}
     committed = cloud.lease().attempt.output
     assert committed is not None
@@ -187,9 +186,7 @@ def test_the_job_without_spark(cloud: Cloud, make_attempt: MakeAttempt) -> None:
     code = make_attempt(settings=known("long_words"), spark=spark, stop=stop).run()
 
     assert code is ExitCode.OK
-    manifest, _ = read_manifest(cloud.s3, BUCKET, "words/")
-    assert manifest is not None
-    assert manifest.rows == {".": 1}
+    assert cloud.manifest("words/").rows == {".": 1}
 
 
 def test_the_module_that_a_message_names(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:

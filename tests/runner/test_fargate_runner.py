@@ -196,8 +196,7 @@ def test_sigterm_stops_spark_and_records_an_interruption_in_time(
     send(process.pid, signal.SIGTERM)
 
     assert process.wait(10) == ExitCode.INTERRUPTED
-    result = remote.lease().attempt.result
-    assert result is not None
+    result = remote.result()
     assert (result.kind, result.error) == (
         "interrupted",
         "the platform asked the task to stop (SIGTERM)",
@@ -229,8 +228,7 @@ def test_a_jvm_out_of_memory_ends_the_runner_with_its_exit_code(
     _, log = process.communicate(timeout=DEADLINE_S)
 
     assert process.returncode == ExitCode.OUT_OF_MEMORY, (remote.lease().attempt.result, log)
-    result = remote.lease().attempt.result
-    assert result is not None
+    result = remote.result()
     assert result.kind == "out_of_memory"
     assert "OutOfMemoryError" in result.error
 
@@ -261,7 +259,6 @@ def test_a_jvm_that_ends_under_a_running_job_ends_the_runner_with_its_cause(
     jvm.send_signal(number)
 
     assert process.wait(20) == code
-    result = remote.lease().attempt.result
-    assert result is not None
+    result = remote.result()
     assert result.kind == kind
     assert result.error.startswith(error)

@@ -93,9 +93,7 @@ def test_an_input_that_cannot_be_brought_is_the_end_before_the_job_begins(
 
     assert run(lambda _: pytest.fail("the job begins")) is exit_code
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert text in result.error
+    assert text in cloud.result().error
 
 
 def test_an_input_that_is_replaced_before_it_comes_is_listed_as_it_is_then(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.core.lease import RecordedResult
 from longhaul.core.places import DataPath
 from longhaul.core.results import Results, read_results
 from longhaul.core.settings import LeaseSettings, PathPolicy
@@ -46,20 +45,8 @@ def run(cloud: Cloud, make_attempt: MakeAttempt) -> Run:
     return run_
 
 
-def result(cloud: Cloud) -> RecordedResult:
-    found = cloud.lease().attempt.result
-    assert found is not None
-    return found
-
-
-def manifest(cloud: Cloud) -> Manifest:
-    found, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
-    assert found is not None
-    return found
-
-
 def read(cloud: Cloud, dataset: str = ".") -> bytes:
-    files = [file.path for file in manifest(cloud).of_dataset(dataset)]
+    files = [file.path for file in cloud.manifest().of_dataset(dataset)]
     return b"".join(
         cloud.s3.get_object(Bucket=BUCKET, Key=OUTPUT + path)["Body"].read()
         for path in sorted(files)
@@ -88,13 +75,13 @@ def test_a_module_from_s3_runs_with_its_parameters_and_its_functions_in_sparks_w
 ) -> None:
     assert run(MODULE, params={"word": "hello"}) is ExitCode.OK
     assert read(cloud) == b'{"word":"HELLO"}\n'
-    assert manifest(cloud).rows == {".": 1}
+    assert cloud.manifest().rows == {".": 1}
 
 
 def test_a_wrong_parameter_of_a_module_is_permanent_and_named(cloud: Cloud, run: Run) -> None:
     assert run(MODULE, params={"words": "secret"}) is ExitCode.PERMANENT
     assert (
-        result(cloud).error
+        cloud.result().error
         == "params.word: Field required; params.words: Extra inputs are not permitted"
     )
 
@@ -129,7 +116,7 @@ def test_an_ordinary_script_runs_unchanged_with_our_session_and_its_argv(
     assert run(SCRIPT, inputs={"rows": f"s3://{BUCKET}/raw/"}, params={"argv": argv}) is ExitCode.OK
 
     assert read(cloud) == b'{"n":2,"label":"{not ours}"}\n{"n":4,"label":"{not ours}"}\n'
-    assert manifest(cloud).rows == {}
+    assert cloud.manifest().rows == {}
     assert sys.argv is before
 
 
@@ -200,7 +187,7 @@ def test_a_job_finds_the_results_of_those_that_wrote_its_inputs(cloud: Cloud, ru
         }
     }
     # Those that read the output find its own.
-    assert read_results(manifest(cloud).results or {}) == done.results
+    assert read_results(cloud.manifest().results or {}) == done.results
 
 
 def test_the_manifest_knows_the_types_that_texts_and_folders_lose(cloud: Cloud, run: Run) -> None:
@@ -214,7 +201,7 @@ def test_the_manifest_knows_the_types_that_texts_and_folders_lose(cloud: Cloud, 
 
     assert run(code) is ExitCode.OK
 
-    assert manifest(cloud).types == {
+    assert cloud.manifest().types == {
         ".": {"n": "integer", "day": "date", "x": "decimal(2,1)"},
         "rows": {"n": "integer"},
     }
@@ -247,7 +234,7 @@ def test_an_output_says_which_attempt_wrote_it_from_what(cloud: Cloud, run: Run)
     code = "def run(spark, job):\n    job.write(spark.range(1))"
     assert run(code, inputs=inputs) is ExitCode.OK
 
-    (origin,) = manifest(cloud).origins
+    (origin,) = cloud.manifest().origins
     assert origin.id == cloud.lease().id
     assert origin.at is not None
     found = {each.name: each for each in origin.inputs}
@@ -278,9 +265,7 @@ def test_a_script_may_write_to_further_outputs(cloud: Cloud, run: Run) -> None:
     outputs = {"report": f"s3://{BUCKET}/report/"}
     assert run(script, params={"argv": argv}, outputs=outputs) is ExitCode.OK
 
-    found, _ = read_manifest(cloud.s3, BUCKET, "report/")
-    assert found is not None
-    assert [file.dataset for file in found.files] == [".", "more"]
+    assert [file.dataset for file in cloud.manifest("report/").files] == [".", "more"]
     assert read(cloud) == b"x"
 
 
@@ -288,14 +273,14 @@ def test_an_output_that_the_request_does_not_name_is_permanent(cloud: Cloud, run
     code = "def run(spark, job):\n    job.write(spark.range(1), output='report')"
     assert run(code, outputs={"other": f"s3://{BUCKET}/other/"}) is ExitCode.PERMANENT
     assert "the job needs an output 'report' in the request's outputs; given: other" in str(
-        result(cloud).error
+        cloud.result().error
     )
 
 
 def test_no_output_is_published_while_one_is_not_written(cloud: Cloud, run: Run) -> None:
     code = "def run(spark, job):\n    job.write(spark.range(1))"
     assert run(code, outputs={"report": f"s3://{BUCKET}/report/"}) is ExitCode.FAILED
-    assert "the job wrote nothing to outputs.report" in str(result(cloud).error)
+    assert "the job wrote nothing to outputs.report" in str(cloud.result().error)
     assert read_manifest(cloud.s3, BUCKET, OUTPUT) == (None, None)
 
 
@@ -448,7 +433,7 @@ def test_code_that_cannot_run_says_why(
     error: str,
 ) -> None:
     assert run(code, params=params) is exit_code
-    assert result(cloud).error.startswith(error)
+    assert cloud.result().error.startswith(error)
     assert cloud.objects(OUTPUT) == []
 
 
@@ -464,7 +449,7 @@ def test_code_that_may_not_be_read_is_permanent(
 
     monkeypatch.setattr(cloud.s3, "get_object", denied)
     assert run("pass") is ExitCode.PERMANENT
-    assert "the task's role may not read it" in result(cloud).error
+    assert "the task's role may not read it" in cloud.result().error
 
 
 @pytest.mark.parametrize(

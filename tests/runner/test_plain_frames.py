@@ -128,18 +128,6 @@ NO_UTF8 = pa.array([b"\xff"]).view(pa.string())
 BY_STRUCT = pa.map_(pa.struct([("a", pa.int64())]), pa.int64())
 
 
-def test_runs_are_written_as_their_values(written: Callable[..., dict[str, str]]) -> None:
-    table = pa.table({"text": RUNS, "n": [1, 2, 3]})
-    assert written(table.slice(1), "json")["."] == '{"text":"a","n":2}\n{"text":"b","n":3}\n'
-
-
-def test_runs_name_folders_by_their_values(written: Callable[..., dict[str, str]]) -> None:
-    assert sorted(written(pa.table({"text": RUNS, "n": [1, 2, 3]}), "json", "text")) == [
-        "text=a",
-        "text=b",
-    ]
-
-
 def test_truth_in_a_byte_is_truth(written: Callable[..., dict[str, str]]) -> None:
     stored = pa.array([1, 0, None], pa.int8())
     table = pa.table({"is": pa.ExtensionArray.from_storage(pa.bool8(), stored), "n": [1, 2, 3]})
@@ -157,7 +145,7 @@ def test_truth_in_a_byte_is_truth(written: Callable[..., dict[str, str]]) -> Non
             r"columns x\.a and x\.A have one name",
         ),
         (pa.array([[1]], pa.list_view(pa.int64())), "has a type for Arrow's list_view"),
-        (pa.ListArray.from_arrays([0, 3], RUNS), "has a type for Arrow's run_end_encoded"),
+        (RUNS.slice(0, 1), "has a type for Arrow's run_end_encoded"),
         (pa.array([[None]], pa.list_(pa.null())), r"column x\.element: .* Arrow's null"),
         (
             pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]),

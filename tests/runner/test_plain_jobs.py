@@ -24,8 +24,7 @@ from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lazy_tables import publisher_of
-from longhaul.outputs.manifest import Manifest, ManifestFile
-from longhaul.outputs.publisher import S3Publisher, read_manifest
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.plain import python
@@ -34,7 +33,7 @@ from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_
 from tests.builders import BUCKET, settings
 from tests.forks import exit_code, fork
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
-from tests.runner.job_attempts import Attempts, no_jvm, plain_job
+from tests.runner.job_attempts import no_jvm, plain_job
 
 JOB = """
 from pathlib import Path
@@ -85,11 +84,9 @@ def run(cloud: Cloud, make_attempt: MakeAttempt) -> Callable[..., ExitCode]:
 
 
 def published(cloud: Cloud, prefix: str = "counts/") -> dict[str, bytes]:
-    manifest, _ = read_manifest(cloud.s3, BUCKET, prefix)
-    assert manifest is not None
     return {
         file.path: cloud.s3.get_object(Bucket=BUCKET, Key=prefix + file.path)["Body"].read()
-        for file in manifest.files
+        for file in cloud.manifest(prefix).files
     }
 
 
@@ -110,8 +107,7 @@ def test_a_job_without_spark_reads_local_paths_and_publishes_its_rows(
     code = make_attempt(settings=settings(jobs=("counts",)), spark=spark, stop=stop).run()
 
     assert code is ExitCode.OK
-    manifest, _ = read_manifest(cloud.s3, BUCKET, "counts/")
-    assert manifest is not None
+    manifest = cloud.manifest("counts/")
     assert manifest.rows == {".": 3}
     assert manifest.results is not None
     assert manifest.results["value"] == {"lines": 1}
@@ -164,32 +160,8 @@ def test_a_run_that_nothing_would_call_is_refused(
 
     assert attempt.run() is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
     with pytest.raises(AssertionError, match=said):
-        raise AssertionError(result.error)
-
-
-def test_an_append_that_is_parted_in_another_way_is_refused_before_anything_is_computed(
-    run: Callable[..., ExitCode], cloud: Cloud
-) -> None:
-    there = ManifestFile(path="day=1/part-0.parquet", size=1)
-    older = Manifest(key="main#older", run=1, attempt=1, files=(there,))
-    cloud.s3.put_object(Bucket=BUCKET, Key="counts/_SUCCESS", Body=older.model_dump_json().encode())
-    cloud.claim(inputs={}, output=f"s3://{BUCKET}/counts/", mode="append")
-
-    def job(job: Job[Any]) -> None:
-        def batches() -> Iterator[pa.RecordBatch]:
-            raise AssertionError("rows were computed")
-            yield
-
-        schema = pa.schema({"n": pa.int64(), "day": pa.int64()})
-        job.write(pa.RecordBatchReader.from_batches(schema, batches()))
-
-    assert run(job, is_claimed=True) is ExitCode.PERMANENT
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "is parted by day" in result.error
+        raise AssertionError(cloud.result().error)
 
 
 def test_a_file_that_is_open_at_the_end_is_refused_by_name(
@@ -203,9 +175,7 @@ def test_a_file_that_is_open_at_the_end_is_refused_by_name(
 
         assert run(job) is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "rows.csv is still open for writing" in result.error
+    assert "rows.csv is still open for writing" in cloud.result().error
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -245,9 +215,7 @@ def test_a_file_that_a_thread_still_writes_fails_the_job_before_its_commit(
 
     assert run(job) is ExitCode.PERMANENT
     assert cloud.lease().attempt.output is None
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "rows.csv has changed while it was sent" in result.error
+    assert "rows.csv has changed while it was sent" in cloud.result().error
 
 
 def test_compressed_files_are_the_jobs_own_matter(cloud: Cloud, run: Callable[..., Any]) -> None:
@@ -262,70 +230,6 @@ def test_compressed_files_are_the_jobs_own_matter(cloud: Cloud, run: Callable[..
 
     assert run(job, is_claimed=True) is ExitCode.OK
     assert seen == [b"zip"]
-
-
-def test_parts_and_checkpoints_are_computed_once(cloud: Cloud, attempts: Attempts) -> None:
-    computed: list[str] = []
-
-    def rows(name: str) -> pa.RecordBatchReader:
-        schema = pa.schema([("name", pa.large_string())])
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            computed.append(name)
-            yield pa.record_batch([pa.array([name], pa.large_string())], schema=schema)
-
-        return pa.RecordBatchReader.from_batches(schema, batches())
-
-    def work(job: Job[Any]) -> None:
-        kept = job.checkpoint("all", rows("checkpoint"))
-        assert kept.to_pylist() == [{"name": "checkpoint"}]
-        for part in ("a", "b"):
-            job.write(rows(part), part=part)
-        job.state["seen"] = 1
-        (job.folder("model") / "weights").write_text("1")
-        job.save()
-        if job.attempt == 1:
-            raise RuntimeError("cut off")
-        assert job.state == {"seen": 1}
-
-    for expected in (ExitCode.FAILED, ExitCode.OK):
-        assert attempts.run_found(plain_job(work)) is expected
-    assert computed == ["checkpoint", "a", "b"]
-    manifest, _ = read_manifest(cloud.s3, BUCKET, "clean/2013-01/")
-    assert manifest is not None
-    assert manifest.rows == {".": 2}
-
-
-def test_a_part_with_other_columns_is_refused(run: Callable[..., ExitCode], cloud: Cloud) -> None:
-    def job(job: Job[Any]) -> None:
-        job.write(pa.table({"n": pa.array([1], pa.int64())}), part="a")
-        job.write(pa.table({"n": pa.array([1], pa.int32())}), part="b")
-
-    assert run(job) is ExitCode.PERMANENT
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert 'n is "integer", and was "long"' in result.error
-
-
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ({}, "the main dataset was written already: write all its rows in one call, or in parts"),
-        ({"name": "bad"}, "dataset 'bad' was written already"),
-        ({"part": "1"}, "part '1' of the main dataset was written already"),
-    ],
-)
-def test_what_is_written_twice_fails_for_good(
-    run: Callable[..., ExitCode], cloud: Cloud, how: dict[str, str], said: str
-) -> None:
-    def job(job: Job[Any]) -> None:
-        for _ in range(2):
-            job.write(pa.table({"n": [1]}), **how)
-
-    assert run(job) is ExitCode.PERMANENT
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert said in result.error
 
 
 def test_a_dataset_that_is_still_being_written_is_written_once(

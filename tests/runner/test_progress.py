@@ -6,11 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -20,12 +18,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.core.background import Threads
-from longhaul.core.beat import Kill, beaten, decide_beat
 from longhaul.core.clients import SystemClock
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.transitions import Report
@@ -40,8 +36,8 @@ from tests.builders import running
 from tests.patience import DEADLINE_S
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-# So many of a task without any advance: more than a healthy one has, also on a busy machine.
-REPORTS_OF_A_HANG = 6
+
+
 IDLE, BUSY = Effort(1.0, 0.02, 500), Effort(1.0, 1.4, 0)
 
 
@@ -315,18 +311,6 @@ def test_a_sleeping_child_process_is_no_work() -> None:
     assert not effort.is_work, effort
 
 
-def test_sparks_tasks_are_counted_while_the_main_thread_waits_for_it(spark: SparkSession) -> None:
-    watch = SparkWatch(spark.sparkContext, period_s=0.02)
-    watch.start()
-    try:
-        spark.range(0, 200, 1, 8).select(
-            F.udf(lambda n: time.sleep(0.02) or n, "long")("id")
-        ).collect()
-    finally:
-        watch.stop()
-    assert watch.latest.total >= 8
-
-
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_spark_that_the_job_has_stopped_is_gone() -> None:
     context = SparkContext.__new__(SparkContext)
@@ -447,92 +431,6 @@ def test_work_without_a_registered_executor_is_seen(spark: SparkSession) -> None
     finally:
         watch.stop()
     assert waiting.is_set()
-
-
-@dataclass
-class WatchedTask:
-    """A running task of Spark, with the reporter and the watch of an attempt."""
-
-    reporter: Reporter
-    documents: list[dict[str, Any]]
-    advanced_at: list[datetime]
-    done: threading.Event
-
-    def report(self) -> None:
-        time.sleep(0.5)
-        self.reporter.report()
-
-    @property
-    def without_advance(self) -> int:
-        """Most reports in a row of one advance. Seconds pass when this machine is busy."""
-        return max((len(list(same)) for _, same in groupby(self.advanced_at)), default=0)
-
-
-@pytest.fixture
-def run_task(spark: SparkSession) -> Iterator[Callable[[str], WatchedTask]]:
-    """Runs Python in one task; the job is handed out when the task has begun."""
-    documents, advanced_at, done = [], [], threading.Event()
-    threads: list[threading.Thread] = []
-    watch = SparkWatch(spark.sparkContext, period_s=0.5)
-
-    class Leases:
-        def report(self, report: Report) -> Any:
-            documents.append(report.sets["progress"])
-            advanced_at.append(report.sets["progress_at"])
-            return running()
-
-    def run(code: str) -> WatchedTask:
-        def collect() -> None:
-            with suppress(Py4JError, PySparkException):  # cancelled at the end
-                spark.range(0, 1, 1, 1).select(
-                    F.udf(lambda n: exec(code) or n, "long")("id")  # noqa: S102 - code of these tests
-                ).collect()
-            done.set()
-
-        leases: Any = Leases()
-        reporter = reporter_of(leases, progress_period_s=0.5)
-        reporter.sample = lambda: watch.latest
-        watch.start()
-        threads.append(threading.Thread(target=collect))
-        threads[0].start()
-        end = time.monotonic() + DEADLINE_S
-        while not watch.latest.active:
-            assert time.monotonic() < end, "the task did not begin"
-            time.sleep(0.05)
-        return WatchedTask(reporter, documents, advanced_at, done)
-
-    yield run
-    spark.sparkContext.cancelAllJobs()
-    threads[0].join(DEADLINE_S)
-    watch.stop()
-
-
-def test_a_healthy_task_that_looks_dead_to_spark_is_not_stalled(
-    run_task: Callable[[str], WatchedTask],
-) -> None:
-    job = run_task("import time; end = time.monotonic() + 5\nwhile time.monotonic() < end: pass")
-    while not job.done.is_set():
-        job.report()
-    during = [(document["tasks"][0], *document["rows"]) for document in job.documents[:-3]]
-    assert len(set(during)) <= 2, "Spark's own counters moved, which this test is to do without"
-    assert job.without_advance < REPORTS_OF_A_HANG
-
-
-def test_a_task_that_hangs_is_stalled(run_task: Callable[[str], WatchedTask]) -> None:
-    job = run_task("import time; time.sleep(600)")
-    end = time.monotonic() + DEADLINE_S
-    while job.without_advance < REPORTS_OF_A_HANG:
-        assert time.monotonic() < end, f"it looks alive: {job.documents[-3:]}"
-        job.report()
-    (stage,) = job.documents[-1]["stages"]
-    assert stage[1:] == [0, 1]
-    lease = running(progress_at=job.advanced_at[-1], task_arn="arn:task/1", stall_timeout_s=60)
-    lease = beaten(lease, job.advanced_at[-1] + timedelta(seconds=31), job.advanced_at[-1])
-    beat = decide_beat(
-        lease, lease.id, LeaseSettings(), job.advanced_at[-1] + timedelta(seconds=61)
-    )
-    assert isinstance(beat, Kill)
-    assert beat.reason == "JobStalled"
 
 
 def test_rows_read_and_written_are_counted_once_their_tasks_have_ended(

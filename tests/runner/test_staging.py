@@ -4,7 +4,6 @@ import gzip
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
@@ -29,6 +28,7 @@ from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
+from tests.runner.attempts import Instead
 
 BUCKET = "data"
 POLICY = PathPolicy(data_bucket=BUCKET, input_buckets=("landing",), allow_file=True)
@@ -130,14 +130,6 @@ def test_a_file_of_an_output_whose_manifest_is_not_there_is_refused_by_name(
         stage(f"s3://{BUCKET}/{path}")
 
 
-def test_files_with_names_that_merely_look_like_an_attempts_are_read(
-    stage: Callable[..., Staged], put: Callable[..., None]
-) -> None:
-    put("raw/00000000000000012345-2024-01.csv")
-
-    assert stage(f"s3://{BUCKET}/raw/").files.keys() == {"00000-00000000000000012345-2024-01.csv"}
-
-
 def test_a_compressed_file_keeps_its_name_and_tells_its_format(
     stage: Callable[..., Staged], put: Callable[..., None]
 ) -> None:
@@ -145,38 +137,53 @@ def test_a_compressed_file_keeps_its_name_and_tells_its_format(
     assert stage(f"s3://{BUCKET}/raw/a.csv.gz").input.extensions == {"csv"}
 
 
-def test_names_that_hadoop_cannot_open_are_changed_on_the_disk(
-    stage: Callable[..., Staged], put: Callable[..., None]
+HIDDEN = (
+    "_landing/2013-1.csv",
+    "_landing/a/2013-1.csv",
+    "_landing/_a/2013-1.csv",
+    "_landing/_2013-1.csv",
+)
+BELOW = ("raw/", "raw/a.csv", "raw/day=1/b.csv", "raw/deep/c.csv", "raw/_tmp/x.csv", "raw/.hidden")
+
+
+@pytest.mark.parametrize(
+    ("path", "keys", "files"),
+    [
+        # A name that merely looks like an attempt's.
+        ("raw/", ("raw/00000000000000012345-24.csv",), {"00000-00000000000000012345-24.csv"}),
+        # Names that Hadoop cannot open.
+        (
+            "raw/",
+            ("raw/k=[1]/ü?#[x].csv", "raw/k={2}/a-10:00.csv", "raw/k=3*/a\\b.csv"),
+            {"k=3%2A/00000-a-b.csv", "k=%5B1%5D/00001-ü-#-x-.csv", "k=%7B2%7D/00002-a-10-00.csv"},
+        ),
+        # An object whose name would be a glob.
+        ("raw/ü?#[x].csv", ("raw/ü?#[x].csv",), {"00000-ü-#-x-.csv"}),
+        # What is hidden is found where the path says so.
+        ("_landing/2013-*.csv", HIDDEN, {"00000-2013-1.csv"}),
+        ("_landing/*/2013-1.csv", HIDDEN, {"00000-2013-1.csv"}),
+        ("_l*/2013-1.csv", HIDDEN, {"00000-2013-1.csv"}),
+        ("raw", BELOW, {"00000-a.csv", "day=1/00001-b.csv", "00002-c.csv"}),
+        ("raw/", (*BELOW, "raw2/d.csv"), {"00000-a.csv", "day=1/00001-b.csv", "00002-c.csv"}),
+        # A glob stays within its segments.
+        (
+            "raw/a-?.csv",
+            ("raw/a-1.csv", "raw/a-2.csv", "raw/b-1.csv", "raw/a-3.txt", "raw/a-x/y.csv"),
+            {"00000-a-1.csv", "00001-a-2.csv"},
+        ),
+        # What is Longhaul's own is no part of the bucket.
+        ("", ("longhaul/requests/secret.json", "other/requests/a.json"), {"00000-a.json"}),
+    ],
+)
+def test_a_path_finds_its_files_and_no_others(
+    stage: Callable[..., Staged],
+    put: Callable[..., None],
+    path: str,
+    keys: tuple[str, ...],
+    files: set[str],
 ) -> None:
-    put("raw/k=[1]/ü?#[x].csv", "raw/k={2}/a-10:00.csv", "raw/k=3*/a\\b.csv")
-
-    assert set(stage(f"s3://{BUCKET}/raw/").files) == {
-        "k=3%2A/00000-a-b.csv",
-        "k=%5B1%5D/00001-ü-#-x-.csv",
-        "k=%7B2%7D/00002-a-10-00.csv",
-    }
-
-
-def test_an_object_whose_name_would_be_a_glob_is_found_by_its_name(
-    stage: Callable[..., Staged], put: Callable[..., None]
-) -> None:
-    put("raw/ü?#[x].csv")
-
-    assert set(stage(f"s3://{BUCKET}/raw/ü?#[x].csv").files) == {"00000-ü-#-x-.csv"}
-
-
-@pytest.mark.parametrize("path", ["_landing/2013-*.csv", "_landing/*/2013-1.csv", "_l*/2013-1.csv"])
-def test_a_glob_below_a_hidden_folder_finds_what_is_not_hidden_itself(
-    stage: Callable[..., Staged], put: Callable[..., None], path: str
-) -> None:
-    put(
-        "_landing/2013-1.csv",
-        "_landing/a/2013-1.csv",
-        "_landing/_a/2013-1.csv",
-        "_landing/_2013-1.csv",
-    )
-
-    assert set(stage(f"s3://{BUCKET}/{path}").files) == {"00000-2013-1.csv"}
+    put(*keys)
+    assert set(stage(f"s3://{BUCKET}/{path}").files) == files
 
 
 @pytest.mark.parametrize("letter", ["x", "語"])
@@ -202,29 +209,6 @@ def test_partition_folder_too_long_for_a_disk_is_permanent_and_named(
         PermanentJobError, match=r"the folder 'day=10+' is longer .* s3://data/raw/"
     ):
         stage(f"s3://{BUCKET}/raw/")
-
-
-@pytest.mark.parametrize("path", [f"s3://{BUCKET}/raw", f"s3://{BUCKET}/raw/"])
-def test_a_prefix_without_hidden_files_and_with_partition_folders(
-    stage: Callable[..., Staged], put: Callable[..., None], path: str
-) -> None:
-    put(
-        "raw/",
-        "raw/a.csv",
-        "raw/day=1/b.csv",
-        "raw/deep/c.csv",
-        "raw/_tmp/x.csv",
-        "raw/.hidden",
-        "raw2/d.csv",
-    )
-    assert set(stage(path).files) == {"00000-a.csv", "day=1/00001-b.csv", "00002-c.csv"}
-
-
-def test_a_glob_over_objects_stays_within_its_segments(
-    stage: Callable[..., Staged], put: Callable[..., None]
-) -> None:
-    put("raw/a-1.csv", "raw/a-2.csv", "raw/b-1.csv", "raw/a-3.txt", "raw/a-x/y.csv")
-    assert set(stage(f"s3://{BUCKET}/raw/a-?.csv").files) == {"00000-a-1.csv", "00001-a-2.csv"}
 
 
 @pytest.mark.parametrize("path", ["clean/*/", "clean/", "clean", "cle*"])
@@ -282,16 +266,13 @@ def test_a_glob_finds_the_files_of_a_publication_that_came_after_its_look(s3: An
     old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
     publish(s3, "out/", f"p=0/part-0-{old}.json")
 
-    class Replaced:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(s3, name)
+    def get_object(**arguments: Any) -> Any:
+        if arguments["Key"] == "out/_SUCCESS":
+            publish(s3, "out/", f"p=1/part-0-{new}.json")
+        return s3.get_object(**arguments)
 
-        def get_object(self, **arguments: Any) -> Any:
-            if arguments["Key"] == "out/_SUCCESS":
-                publish(s3, "out/", f"p=1/part-0-{new}.json")
-            return s3.get_object(**arguments)
-
-    listing = InputListing(Replaced(), BUCKET)  # type: ignore[arg-type]  # all that is called
+    replaced: Any = Instead(s3, get_object=get_object)
+    listing = InputListing(replaced, BUCKET)
     found = listing.sources_of(parse_input(f"s3://{BUCKET}/out/p=*/*.json", POLICY))
     assert [source.key for source in found] == [f"out/p=1/part-0-{new}.json"]
 
@@ -302,23 +283,13 @@ def test_an_input_whose_outer_folders_may_not_be_read_is_read(
 ) -> None:
     put("team/raw/2013/a.csv", bucket="landing")
 
-    class Guarded:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(s3, name)
+    def get_object(**arguments: Any) -> Any:
+        if not arguments["Key"].startswith("team/raw/2013/"):
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+        return s3.get_object(**arguments)
 
-        def get_object(self, **arguments: Any) -> Any:
-            if not arguments["Key"].startswith("team/raw/2013/"):
-                raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
-            return s3.get_object(**arguments)
-
-    assert set(stage(path, client=Guarded()).files) == {"00000-a.csv"}
-
-
-def test_a_whole_bucket_is_listed_without_what_is_longhauls_own(
-    stage: Callable[..., Staged], put: Callable[..., None]
-) -> None:
-    put("longhaul/requests/secret.json", "other/requests/a.json", body=b"1")
-    assert set(stage(f"s3://{BUCKET}/").files) == {"00000-a.json"}
+    guarded = Instead(s3, get_object=get_object)
+    assert set(stage(path, client=guarded).files) == {"00000-a.csv"}
 
 
 def test_manifest_at_the_buckets_root_opens_nothing_of_longhauls_own(
@@ -475,17 +446,12 @@ def test_the_disk_is_checked_before_the_download_and_is_hopeless_only_if_no_size
     kind: type[Exception],
     more: str,
 ) -> None:
-    class Large:
-        """Nothing but the size of an object can be had."""
-
-        def head_object(self, **_: str) -> dict[str, Any]:
-            return {"ContentLength": input_gib * GIB, "ETag": "large"}
-
+    large = Instead(None, head_object=lambda **_: {"ContentLength": input_gib * GIB, "ETag": "l"})
     # 10 GiB of the disk are the image's.
     usage = shutil._ntuple_diskusage((free_gib + 10) * GIB, 10 * GIB, free_gib * GIB)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(kind) as error:
-        stage(f"s3://{BUCKET}/large.csv", client=Large())
+        stage(f"s3://{BUCKET}/large.csv", client=large)
     assert str(error.value).startswith(
         f"the inputs are {input_gib * 1024} MiB and need {input_gib * 1536} MiB of disk,"
         f" of which {free_gib * 1024} MiB are free{more}"
@@ -499,26 +465,9 @@ def test_an_output_replaced_while_it_is_read_is_read_once_more(
     publish(s3, "clean/", "old.csv")
     s3.delete_object(Bucket=BUCKET, Key="clean/old.csv")
 
-    replaced = Replaced(s3)
-    assert stage(f"s3://{BUCKET}/clean/", client=replaced).files == {"00000-new.csv": b"x"}
-
-
-@dataclass
-class Replaced:
-    """An output that is another one when it is listed again."""
-
-    s3: Any
-    reads: int = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.s3, name)
-
-    def get_object(self, **arguments: Any) -> Any:
-        if arguments["Key"] == "clean/_SUCCESS":
-            self.reads += 1
-            if self.reads == 2:
-                publish(self.s3, "clean/", "new.csv")
-        return self.s3.get_object(**arguments)
+    # As the download begins, after the listing.
+    staged = stage(f"s3://{BUCKET}/clean/", begin=lambda _: publish(s3, "clean/", "new.csv"))
+    assert staged.files == {"00000-new.csv": b"x"}
 
 
 def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(
@@ -538,22 +487,11 @@ def test_an_input_that_its_writer_deletes_before_it_writes_it_anew_may_be_there_
 ) -> None:
     put("raw/a.csv")
 
-    class Overwritten:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(s3, name)
-
-        def get_paginator(self, name: str) -> Any:
-            paginator = s3.get_paginator(name)
-
-            class Once:
-                def paginate(self, **arguments: Any) -> Iterator[Any]:
-                    yield from paginator.paginate(**arguments)
-                    s3.delete_object(Bucket=BUCKET, Key="raw/a.csv")
-
-            return Once()
+    def delete(_: int) -> None:
+        s3.delete_object(Bucket=BUCKET, Key="raw/a.csv")
 
     with pytest.raises(InputChangingError, match="input 'flights': nothing at s3://data/raw/"):
-        stage(f"s3://{BUCKET}/raw/", client=Overwritten())
+        stage(f"s3://{BUCKET}/raw/", begin=delete)
 
 
 def test_a_stop_ends_the_transfer(stage: Callable[..., Staged], put: Callable[..., None]) -> None:

@@ -22,7 +22,7 @@ from longhaul.core.verdict import ExitCode
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.columns import evolve
 from longhaul.outputs.lazy_tables import publisher_of
-from longhaul.outputs.publisher import S3Publisher, read_manifest
+from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe
 from longhaul.runner.running_job import RunningJob
@@ -144,9 +144,7 @@ def test_a_conflict_of_types_is_permanent_and_nothing_is_left(
 
     assert run(writing()) is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "column n is string in the table, and long in the output" in result.error
+    assert "column n is string in the table, and long in the output" in cloud.result().error
     assert cloud.pending_uploads() == []
 
 
@@ -162,9 +160,7 @@ def test_mode_error_refuses_before_any_work(
         raise AssertionError("the job ran")
 
     assert run(never, mode="error") is ExitCode.PERMANENT
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "mode is error, and table://lake/events holds an output" in result.error
+    assert "mode is error, and table://lake/events holds an output" in cloud.result().error
 
 
 @pytest.mark.parametrize(
@@ -189,9 +185,7 @@ def test_what_a_table_cannot_hold_is_permanent_and_named(
 ) -> None:
     assert run(writing(partition_by, query)) is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert problem in result.error
+    assert problem in cloud.result().error
 
 
 def test_a_named_dataset_goes_to_no_table_outside_the_limits_of_its_stage(
@@ -207,9 +201,7 @@ def test_a_named_dataset_goes_to_no_table_outside_the_limits_of_its_stage(
     limited = settings(stages=(stage(limits=limits),))
     assert make_attempt(two, tables=lambda: tables, settings=limited).run() is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "output: table://lake/events__late: stage main writes only below" in result.error
+    assert "output: table://lake/events__late: stage main writes only below" in cloud.result().error
 
 
 def test_a_job_that_overwrites_the_table_it_reads_keeps_what_came_since(
@@ -238,9 +230,7 @@ def test_a_job_does_not_overwrite_the_rows_that_its_filter_left_out(
     filtered = {"events": f"{PATH}?n = 1"}
     assert run(copy, inputs=filtered, mode="overwrite") is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "also those that the filter of the job's input leaves out" in result.error
+    assert "also those that the filter of the job's input leaves out" in cloud.result().error
     assert [row["n"] for row in read(tables)] == [1, 2]
 
 
@@ -257,9 +247,7 @@ def test_rows_that_were_deleted_since_the_job_read_them_do_not_come_back(
 
     assert run(copy, inputs={"events": str(PATH)}, mode="overwrite") is ExitCode.FAILED
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "rows that this output would replace have changed" in result.error
+    assert "rows that this output would replace have changed" in cloud.result().error
     assert [row["n"] for row in read(tables)] == [2]
     assert cloud.pending_uploads() == []
 
@@ -274,9 +262,7 @@ def with_rows(tables: Tables, *numbers: int) -> Table:
 def test_files_of_the_jobs_own_are_refused(run: Callable[..., ExitCode], cloud: Cloud) -> None:
     assert run(lambda _, job: job.files()) is ExitCode.PERMANENT
 
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert "which a table cannot hold" in result.error
+    assert "which a table cannot hold" in cloud.result().error
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
@@ -500,11 +486,7 @@ def test_a_table_and_prefixes_beside_it_are_written_by_one_attempt(
     assert run(write, outputs=outputs, mode="overwrite_partitions") is ExitCode.OK
 
     assert read(tables) == [{"n": 1}]
-    rows = {}
-    for name in names:
-        found, _ = read_manifest(cloud.s3, BUCKET, f"{name}/")
-        assert found is not None
-        rows[name] = found.rows
+    rows = {name: cloud.manifest(f"{name}/").rows for name in names}
     assert rows == {"report": {".": 2, "more": 3}, "parts": {".": 8}, "files": {}}
 
 
@@ -516,6 +498,4 @@ def test_files_of_a_jobs_own_go_to_a_prefix_beside_a_table_and_to_no_table(
         job.files(output="other")
 
     assert run(write, outputs={"other": "table://lake/other"}) is ExitCode.PERMANENT
-    result = cloud.lease().attempt.result
-    assert result is not None
-    assert result.error.startswith("outputs.other: this job writes files of its own")
+    assert cloud.result().error.startswith("outputs.other: this job writes files of its own")

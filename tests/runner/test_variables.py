@@ -137,8 +137,7 @@ def test_a_secret_that_cannot_be_read_ends_the_attempt_before_the_job_with_its_n
 
     attempt = make_attempt(run, variables=VARIABLES, secret_values=values)
     assert attempt.run() is ExitCode.DENIED
-    result = cloud.lease().attempt.result
-    assert result is not None
+    result = cloud.result()
     assert result.kind == OutcomeClass.REFUSED
     assert result.error.startswith("SecretUnreadableError: DB_PASSWORD: ")
 

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
-from longhaul.outputs.publisher import read_manifest
 from longhaul.runner.attempt import Spark
 from longhaul.runner.io.written import S3Folder
 from longhaul.runner.on_demand import SparkOnDemand
@@ -74,8 +73,7 @@ def test_rows_and_previews_are_published_by_one_commit(
     exit_code = make_attempt(settings=settings(jobs=(job,)), **plain).run()
 
     assert exit_code is ExitCode.OK
-    manifest, _ = read_manifest(cloud.s3, BUCKET, "previews/")
-    assert manifest is not None
+    manifest = cloud.manifest("previews/")
     assert manifest.rows == {".": 2}
 
     def contents(dataset: str) -> list[bytes]:

@@ -1,7 +1,6 @@
 """The work area of a cluster: a prefix in S3, on moto. What Spark would do there, the tests do."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import BucketArea, DiskArea, area_at
 from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
+from tests.runner.attempts import Instead
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 PREFIX = f"longhaul/work/{folder_name(ATTEMPT.key)}/1767323045000-2/"
@@ -149,76 +149,49 @@ def test_a_path_that_could_lead_spark_to_what_is_longhauls_own_is_never_given_to
     assert not [each for each in keys(s3, PREFIX) if "secret" in each]
 
 
-def test_an_output_that_is_replaced_while_it_is_copied_is_copied_again(
-    s3: Any, area: BucketArea, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_an_output_that_changes_while_it_is_copied_is_looked_at_again(
+    s3: Any, area: BucketArea, monkeypatch: pytest.MonkeyPatch, *, is_replaced: bool
 ) -> None:
-    put(s3, "clean/new.parquet")
     manifest(s3, "clean/", "old.parquet")
     listing = InputListing(s3, "data")
     sources_of = listing.sources_of
 
-    def replaced_meanwhile(path: DataPath) -> list[Source]:
+    def changed_meanwhile(path: DataPath) -> list[Source]:
         found = sources_of(path)
-        manifest(s3, "clean/", "new.parquet")
+        put(s3, "clean/new.parquet")
+        if is_replaced:
+            manifest(s3, "clean/", "new.parquet")
+        else:
+            s3.delete_object(Bucket="data", Key="clean/_SUCCESS")
         return found
 
-    monkeypatch.setattr(listing, "sources_of", replaced_meanwhile)
+    monkeypatch.setattr(listing, "sources_of", changed_meanwhile)
     inputs = {"x": DataPath("s3", "data", "clean/")}
 
     staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)["x"]
 
-    assert staged.path == f"s3://data/{PREFIX}inputs/again/x/"
-    assert keys(s3, staged.path.removeprefix("s3://data/")) == [
-        f"{PREFIX}inputs/again/x/00000-new.parquet"
-    ]
-
-
-def test_a_manifest_that_is_gone_when_its_output_is_looked_at_again_does_not_count(
-    s3: Any, area: BucketArea, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manifest(s3, "clean/", "old.parquet")
-    listing = InputListing(s3, "data")
-    sources_of = listing.sources_of
-
-    def replaced_meanwhile(path: DataPath) -> list[Source]:
-        found = sources_of(path)
-        s3.delete_object(Bucket="data", Key="clean/_SUCCESS")
-        put(s3, "clean/others.parquet")
-        return found
-
-    monkeypatch.setattr(listing, "sources_of", replaced_meanwhile)
-    inputs = {"x": DataPath("s3", "data", "clean/")}
-
-    staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)
-
-    assert staged["x"].path == "s3://data/clean/"
-    assert listing.manifests == {}  # no parent, and no output to be replaced
-
-
-@dataclass
-class Conditional:
-    """S3 with conditional copies, which moto does not have."""
-
-    s3: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.s3, name)
-
-    def copy_object(self, **given: Any) -> Any:
-        source = given["CopySource"]
-        self.s3.put_object(**source, Body=b"of others")
-        now = self.s3.head_object(**source)["ETag"]
-        if given.get("CopySourceIfMatch", now) != now:
-            raise ClientError({"Error": {"Code": "PreconditionFailed"}}, "CopyObject")
-        return self.s3.copy_object(**given)
+    copy = f"{PREFIX}inputs/again/x/"
+    assert staged.path == (f"s3://data/{copy}" if is_replaced else "s3://data/clean/")
+    assert keys(s3, PREFIX) == ([f"{copy}00000-new.parquet"] if is_replaced else [])
+    assert bool(listing.manifests) == is_replaced  # else no parent, and no output to be replaced
 
 
 def test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then(
     s3: Any,
 ) -> None:
+    def copy_object(**given: Any) -> Any:
+        """With a condition, which moto does not have."""
+        source = given["CopySource"]
+        s3.put_object(**source, Body=b"of others")
+        now = s3.head_object(**source)["ETag"]
+        if given.get("CopySourceIfMatch", now) != now:
+            raise ClientError({"Error": {"Code": "PreconditionFailed"}}, "CopyObject")
+        return s3.copy_object(**given)
+
     put(s3, "raw/a/one.csv")
     inputs = {"x": DataPath("s3", "data", "raw/")}
-    replacing: Any = Conditional(s3)
+    replacing: Any = Instead(s3, copy_object=copy_object)
     area = BucketArea(replacing, "s3://data/longhaul/work/", ATTEMPT)
 
     staged = area.stage(

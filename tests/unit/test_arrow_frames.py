@@ -11,7 +11,7 @@ import pytest
 
 from longhaul.core.errors import PermanentJobError
 from longhaul.runner.io.frame import WriteOptions
-from longhaul.runner.plain import files, types
+from longhaul.runner.plain import files
 from longhaul.runner.plain.frames import ArrowFrame
 
 
@@ -79,24 +79,3 @@ def test_an_index_of_pandas_without_a_name_is_no_column(tmp_path: Path) -> None:
 def test_what_spark_could_not_read_is_refused(columns: dict[str, Any], problem: str) -> None:
     with pytest.raises(PermanentJobError, match=problem):
         ArrowFrame(pa.table(columns))
-
-
-def test_a_batch_with_more_texts_than_a_column_holds_comes_in_parts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A column holds 2 GiB, and here two texts."""
-    cast = types._cast
-
-    def cast_few(column: pa.Array, field: pa.Field) -> pa.Array:
-        if len(column) > 2:
-            raise PermanentJobError("input array too large")
-        return cast(column, field)
-
-    monkeypatch.setattr(types, "_cast", cast_few)
-    monkeypatch.setattr(types, "_MAX_TEXT", 1)
-    batch = pa.record_batch({"a": pa.array(list("abcde"), pa.large_string())})
-
-    parts = list(types.plain_batches(batch, types.plain_schema(batch.schema)))
-
-    assert [text for part in parts for text in part["a"].to_pylist()] == list("abcde")
-    assert {part.schema.field("a").type for part in parts} == {pa.string()}

@@ -77,10 +77,8 @@ class ClusterStager:
                 f"input {next(iter(tables))!r}: a cluster reads no tables: send the job to engine"
                 " fargate"
             )
-        return look_twice(
-            lambda: self._stage(paths, self._folder / "first"),
-            lambda: self._stage(paths, self._folder / "again"),
-        )
+        folders = iter((self._folder / "first", self._folder / "again"))
+        return look_twice(lambda: self._stage(paths, next(folders)))
 
     def _stage(self, inputs: Mapping[str, DataPath], folder: S3Folder) -> dict[str, StagedInput]:
         sources = find(self._listing, inputs)

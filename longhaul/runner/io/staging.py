@@ -91,13 +91,10 @@ class Stager:
             InputChangingError: files vanished while they were read, twice.
             StopRequestedError: the attempt has to stop.
         """
-        return look_twice(lambda: self._stage(inputs), lambda: self._stage_again(inputs))
-
-    def _stage_again(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
-        shutil.rmtree(self._folder, ignore_errors=True)
-        return self._stage(inputs)
+        return look_twice(lambda: self._stage(inputs))
 
     def _stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+        shutil.rmtree(self._folder, ignore_errors=True)  # of a look before
         paths, table_inputs = parted(inputs)
         sources = find(self._listing, paths)
         tables = self._listing.tables_of(table_inputs)

@@ -1,7 +1,8 @@
 """Tables as the destination of an output: each dataset becomes part of one."""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,8 @@ class TableDestination:
                 " replace it or add to it (modes overwrite, overwrite_partitions and append)"
             )
         if self._mode == "overwrite_partitions" and table is not None:
-            try:
+            with _refused_for_good(f"output: {self._path}"):
                 require_one_spec(table, table.current_snapshot())
-            except OccupiedError as error:
-                raise PermanentJobError(f"output: {self._path}: {error}") from error
 
     def require_addable(self, dataset: str, how: WriteOptions) -> None:
         """All files of a table are Parquet, whatever the format."""
@@ -104,7 +103,8 @@ class TableDestination:
         self._require_whole(path)
         table = self._load(path)
         asked = tuple(map(PartitionBy.parse, partition_by))
-        by = asked if table is None else self._partition_of(table)
+        with _refused_for_good("output"):
+            by = asked if table is None else partition_of(table)
         if asked and asked != by:
             raise PermanentJobError(
                 f"output: {path} is partitioned by {_partitions_text(by)}, and the job asks for"
@@ -206,24 +206,14 @@ class TableDestination:
     def _numbered(self, table: Table, written: Schema) -> Schema:
         """The written columns with the field ids that the table has, or would give them."""
         transaction = table.transaction()
-        try:
+        with _refused_for_good(f"output: {'.'.join(table.name())}"):
             # Whether they hold nulls is known when their files are described.
             evolve(transaction, written, {column.name for column in written.fields})
-        except OccupiedError as error:
-            raise PermanentJobError(f"output: {'.'.join(table.name())}: {error}") from error
         return with_ids(written, transaction.table_metadata.schema())
 
     def _load(self, path: TablePath) -> Table | None:
-        try:
+        with _refused_for_good("output"):
             return self._tables.load(path)
-        except OccupiedError as error:
-            raise PermanentJobError(f"output: {error}") from error
-
-    def _partition_of(self, table: Table) -> tuple[PartitionBy, ...]:
-        try:
-            return partition_of(table)
-        except OccupiedError as error:
-            raise PermanentJobError(f"output: {error}") from error
 
     def _path_of(self, dataset: str) -> TablePath:
         if dataset == MAIN:
@@ -234,6 +224,15 @@ class TableDestination:
         except ValueError as error:
             raise PermanentJobError(f"output: {path}: {error}") from error
         return path
+
+
+@contextmanager
+def _refused_for_good(what: str) -> Iterator[None]:
+    """What the table cannot hold it will not hold at the next attempt either."""
+    try:
+        yield
+    except OccupiedError as error:
+        raise PermanentJobError(f"{what}: {error}") from error
 
 
 def version_of(table: Table | None) -> TableRead:

@@ -12,16 +12,11 @@ from decimal import Context, Decimal
 from typing import Any, Final
 
 from pyiceberg.expressions import (
-    AlwaysFalse,
     AlwaysTrue,
     And,
     BooleanExpression,
     EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
     In,
-    LessThan,
-    LessThanOrEqual,
     LiteralPredicate,
     Not,
     NotEqualTo,
@@ -42,7 +37,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DecimalType, FloatType, IcebergType, IntegerType, LongType
+from pyiceberg.types import DecimalType, IntegerType, LongType
 from pyparsing import ParseException
 
 from longhaul.core.errors import PermanentJobError
@@ -328,10 +323,10 @@ def _as_in_sql(where: BooleanExpression, schema: Schema) -> BooleanExpression:
     compares the bits of floats.
 
     Raises:
-        ValueError: whole numbers are compared with a fraction.
+        ValueError: a column is compared with a number that its type does not have.
     """
     if isinstance(where, LiteralPredicate | SetPredicate):
-        where = _within_type(where, schema)
+        _require_in_type(where, schema)
     match where:
         case In(term=term, literals=literals) if _has_zero(literals):
             return Or(where, EqualTo(term=term, value=0))
@@ -347,62 +342,24 @@ def _as_in_sql(where: BooleanExpression, schema: Schema) -> BooleanExpression:
             return where
 
 
-def _within_type(where: LiteralPredicate | SetPredicate, schema: Schema) -> BooleanExpression:
-    """The same comparison with no number beyond those that the column's type has.
+def _require_in_type(where: LiteralPredicate | SetPredicate, schema: Schema) -> None:
+    """Raises ValueError for a number that the column's type does not have.
 
-    pyiceberg makes of such a number the greatest or the least of the type, which a list then
-    matches, or makes of the comparison one that null and NaN match too. It cuts fractions.
+    pyiceberg makes of one beyond it the greatest or the least of the type, which rows then match,
+    and cuts fractions.
     """
     term: Any = where.term
     column = term.bind(schema, case_sensitive=True).ref().field
     kind = column.field_type
-    if not isinstance(kind, IntegerType | LongType | FloatType | DecimalType):
-        return where
-    literals = where.literals if isinstance(where, SetPredicate) else {where.literal}
-    if isinstance(kind, IntegerType | LongType) and any(each.value % 1 for each in literals):
-        raise ValueError(f"column {column.name} is {kind}: compare it with whole numbers")
-    beyond = {each: _beyond(each.to(kind), kind) for each in literals}
-    if not any(beyond.values()):
-        return where
-    match where:
-        case In() | EqualTo():
-            left = {each for each in literals if not beyond[each]}
-            return In(term=term, literals=left) if left else AlwaysFalse()
-        case NotIn() | NotEqualTo():
-            left = {each for each in literals if not beyond[each]}
-            return NotIn(term=term, literals=left) if left else NotNull(term=term)
-    (literal,) = literals
-    end = _end(kind, literal)
-    match where, beyond[literal]:
-        case LessThan() | LessThanOrEqual(), "above":
-            return LessThanOrEqual(term=term, value=end)
-        case LessThan() | LessThanOrEqual(), _:
-            return LessThan(term=term, value=end)
-        case _, "above":
-            return GreaterThan(term=term, value=end)
-        case _:
-            return GreaterThanOrEqual(term=term, value=end)
-
-
-def _beyond(literal: Literal[Any], kind: IcebergType) -> str:
-    if isinstance(kind, DecimalType):
-        # pyiceberg allows it, and pyarrow fails on it.
-        greatest = _greatest(kind)
-        return "above" if literal.value > greatest else "below" * (literal.value < -greatest)
-    if isinstance(literal, AboveMax):
-        return "above"
-    return "below" if isinstance(literal, BelowMin) else ""
-
-
-def _end(kind: IcebergType, literal: Literal[Any]) -> Any:  # noqa: ANN401 - of the type's values
-    """The greatest or the least of the type, which is nearest to a number beyond it."""
-    if isinstance(kind, DecimalType):
-        return _greatest(kind).copy_sign(literal.value)
-    return literal.to(kind).value
-
-
-def _greatest(kind: DecimalType) -> Decimal:
-    return Decimal((0, (9,) * kind.precision, -kind.scale))
+    for each in where.literals if isinstance(where, SetPredicate) else (where.literal,):
+        if isinstance(kind, IntegerType | LongType) and each.value % 1:
+            raise ValueError(f"column {column.name} is {kind}: compare it with whole numbers")
+        if isinstance(kind, DecimalType):
+            is_beyond = abs(each.value) >= 10 ** (kind.precision - kind.scale)
+        else:
+            is_beyond = isinstance(each.to(kind), AboveMax | BelowMin)
+        if is_beyond:
+            raise ValueError(f"column {column.name} is {kind}, which has no {each.value}")
 
 
 def _has_zero(literals: Iterable[Literal[Any]]) -> bool:

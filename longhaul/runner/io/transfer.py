@@ -38,8 +38,8 @@ class VanishedError(Exception):
     """A listed object is not there any more, or another one has its place."""
 
 
-def look_twice(first: Callable[[], T], again: Callable[[], T]) -> T:
-    """The result of `first`, or of `again` if objects vanished meanwhile.
+def look_twice(look: Callable[[], T]) -> T:
+    """The result of a look at the inputs, or of another if objects vanished meanwhile.
 
     Objects vanish when an output of ours is replaced. The new manifest names files that are there.
 
@@ -47,13 +47,13 @@ def look_twice(first: Callable[[], T], again: Callable[[], T]) -> T:
         InputChangingError: objects vanished under both, or all of an input.
     """
     try:
-        return first()
+        return look()
     except VanishedError as error:
         logger.info(
             "an input changed while it was read: reading it once more", extra={"file": str(error)}
         )
     try:
-        return again()
+        return look()
     except VanishedError as error:
         raise InputChangingError(
             f"an input keeps changing while it is read: {error} is gone"

@@ -22,7 +22,7 @@ from longhaul.runner.plain.files import RowFiles, read_parquet, require_years, t
 from longhaul.runner.plain.types import (
     columns_json,
     own_columns,
-    plain_batches,
+    plain_batch,
     plain_schema,
     require_index,
 )
@@ -96,7 +96,7 @@ class ArrowFrame:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._reader:
             if batch.num_rows:
-                yield from plain_batches(batch.select(self._own), self._schema)
+                yield plain_batch(batch.select(self._own), self._schema)
 
     def _require_parted(self, partition_by: Sequence[str]) -> None:
         for name in partition_by:

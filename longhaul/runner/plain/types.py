@@ -2,17 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from longhaul.core.errors import PermanentJobError
 
 _MAX_DIGITS: Final = 38
-_MAX_TEXT: Final = 2**31 - 1
 _OF_UINT64: Final = 20
 _NAMES: Final = {
     pa.bool_(): "boolean",
@@ -91,10 +89,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     if not schema.names:
         raise PermanentJobError("output: the frame has no columns, which no reader could take")
     _require_names(schema.names, "")
-    # Arrow decodes runs of a column alone, and none within one.
-    kinds = [e.type.value_type if types.is_run_end_encoded(e.type) else e.type for e in schema]
-    fields = zip(schema.names, kinds, strict=True)
-    return pa.schema([pa.field(name, _plain(kind, name)) for name, kind in fields])
+    return pa.schema([pa.field(each.name, _plain(each.type, each.name)) for each in schema])
 
 
 def columns_json(schema: pa.Schema) -> str:
@@ -102,38 +97,24 @@ def columns_json(schema: pa.Schema) -> str:
     return json.dumps(_struct(schema))
 
 
-def plain_batches(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The rows with the columns of their `plain_schema`.
-
-    A batch of polars may have texts of more than the 2 GiB that a column has room for then: it
-    comes in parts.
 
     Raises:
         PermanentJobError: a time has nanoseconds, or Arrow has no way from one type to the other.
     """
-    rows = batch.num_rows
-    try:
-        arrays = [_cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
-    except PermanentJobError:
-        if rows == 1 or batch.nbytes < _MAX_TEXT:
-            raise
-        for place, count in ((0, rows // 2), (rows // 2, rows - rows // 2)):
-            # Taken, not cut out: a cut column still counts its texts from the first of all.
-            yield from plain_batches(batch.take(pa.arange(place, place + count)), schema)
-        return
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    arrays = [_cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        if types.is_run_end_encoded(column.type):
-            column = pc.run_end_decode(column)
         # In two steps: Arrow cannot look up values in a dictionary of views, which polars has.
         return column.cast(_plain(column.type, field.name, keeps_codes=True)).cast(field.type)
     except pa.ArrowInvalid as error:  # it quotes a value
         raise PermanentJobError(
             f"output: column {field.name}: a {column.type} of it is no {field.type}: times have"
-            " microseconds at most, and a text 2 GiB"
+            " microseconds at most, and the texts of one batch 2 GiB: hand over smaller ones"
         ) from error
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise PermanentJobError(

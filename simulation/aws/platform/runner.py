@@ -159,9 +159,7 @@ class PlannedArea:
         advance: Callable[[int], None],
     ) -> Mapping[str, StagedInput]:
         del begin, advance
-        return look_twice(
-            lambda: self._stage(listing, inputs, stop), lambda: self._stage(listing, inputs, stop)
-        )
+        return look_twice(lambda: self._stage(listing, inputs, stop))
 
     def _stage(
         self, listing: InputListing, inputs: Mapping[str, InputPath], stop: Stop
