@@ -53,7 +53,7 @@ from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import require_closed, require_written
 from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
 from longhaul.runner.masking import NO_MASK, Mask
-from longhaul.runner.reporting import Phase, Progress, Reporter
+from longhaul.runner.reporting import Phase, Progress, Reporter, stop_as_refused
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.sample import SparkSample
@@ -173,11 +173,9 @@ class AttemptRunner:
         self._step_ended_at = self.clock.now()
         if lease.label:
             json_logs.add_label(lease.label)
+        reporter = self._reporter(lease.stall_timeout_s)
         try:
-            with (
-                self._deadline(lease.input.timeout_s),
-                self._reporting(lease.stall_timeout_s) as reporter,
-            ):
+            with self._deadline(lease.input.timeout_s), reporter.reporting():
                 # Else committed already, by a task that died before it could publish.
                 just_committed = lease.attempt.output is None
                 if just_committed:
@@ -464,12 +462,7 @@ class AttemptRunner:
                 self.leases.report(transitions.commit(self.id, output))
         except LeaseChangedError as error:
             self._may_be_committed = False
-            if (
-                error.current is not None
-                and error.current.owns(self.id)
-                and error.current.cancel_requested_at
-            ):
-                self.stop.request(StopReason.CANCELLED, "cancelled on request")
+            stop_as_refused(self.stop, error, self.id)
             raise
 
     def _masked(self, result: object) -> object:
@@ -521,9 +514,8 @@ class AttemptRunner:
         finally:
             timer.cancel()
 
-    @contextmanager
-    def _reporting(self, stall_timeout_s: int) -> Iterator[Reporter]:
-        reporter = Reporter(
+    def _reporter(self, stall_timeout_s: int) -> Reporter:
+        return Reporter(
             leases=self.reports,
             attempt=self.id,
             clock=self.clock,
@@ -535,11 +527,6 @@ class AttemptRunner:
             sample=self.spark.sample,
             effort=self.effort,
         )
-        reporter.start()
-        try:
-            yield reporter
-        finally:
-            reporter.finish()
 
 
 def _why_nothing(lease: Lease, request: JobRequest) -> str | None:

@@ -102,6 +102,12 @@ def of_error(error: BaseException, mask: Mask = NO_MASK) -> Failure:
             return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
         case OutOfDiskError() | OSError(errno=errno.ENOSPC):
             return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
+        case OSError(errno=errno.ENAMETOOLONG):  # most often of a partition's value
+            said = (
+                "a name is longer than a disk takes (255 bytes): give it a shorter one, or part"
+                f" the rows by another column: {text}"
+            )
+            return Failure(OutcomeClass.PERMANENT, _shorten(said), ExitCode.PERMANENT)
         case ClientError() | BotoCoreError() if _is_trouble_of_aws(error):
             return Failure(OutcomeClass.INTERRUPTED, text, ExitCode.INTERRUPTED)
     if _is_out_of_memory(searchable(raw), text):

@@ -15,7 +15,7 @@ from longhaul.core import transitions
 from longhaul.core.beat import longest_report_wait_s, report_wait_s
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import AttemptId
-from longhaul.core.ports import Background, Clock, Leases, Timer
+from longhaul.core.ports import Background, Clock, Leases
 from longhaul.core.settings import LeaseSettings
 from longhaul.runner.effort import Effort
 from longhaul.runner.masking import NO_MASK, Mask
@@ -124,6 +124,15 @@ class Progress:
         return self._fraction
 
 
+def stop_as_refused(stop: Stop, error: LeaseChangedError, attempt: AttemptId) -> None:
+    """Request the stop that a refused write of the attempt's row means."""
+    row = error.current
+    if row is not None and row.owns(attempt) and row.cancel_requested_at:
+        stop.request(StopReason.CANCELLED, "cancelled on request")
+    else:
+        stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
+
+
 @dataclass(frozen=True)
 class ReporterLook:
     """What a look at the attempt found."""
@@ -158,26 +167,26 @@ class Reporter:
     stall_timeout_s: int
     sample: Callable[[], SparkSample]
     effort: Callable[[], Effort]
-    _timer: Timer | None = None
     _seen: object = None
     _advanced_at: datetime | None = None
     _started_at: datetime | None = None
     _written: ReporterLook | None = None
     _written_at: datetime | None = None
 
-    def start(self) -> None:
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Report while the block lasts.
+
+        The end waits for a write on its way, so that it does not come after what follows.
+        """
         self._started_at = self._advanced_at = self._written_at = self.clock.now()
-        self._timer = self.background.every(
+        timer = self.background.every(
             self.timing.progress_period_s, lambda: self._safely(self._report_if_due)
         )
-
-    def finish(self) -> None:
-        """Write no more.
-
-        Waits for a write on its way, so that it does not come after what follows.
-        """
-        if self._timer is not None:
-            self._timer.cancel(wait_s=self.timing.progress_period_s + _LAST_REPORT_S)
+        try:
+            yield
+        finally:
+            timer.cancel(wait_s=self.timing.progress_period_s + _LAST_REPORT_S)
 
     def report_take_over(self) -> None:
         """Write what was taken over, if the attempt was too short for a report of it."""
@@ -257,8 +266,8 @@ class Reporter:
             lease = self.leases.report(
                 transitions.report_progress(self.attempt, look.document, look.advanced_at, look.at)
             )
-        except LeaseChangedError:
-            self.stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
+        except LeaseChangedError as error:
+            stop_as_refused(self.stop, error, self.attempt)
         except (ClientError, BotoCoreError) as error:
             self._could_not_write(look.at, error)
         else:

@@ -32,8 +32,8 @@ from longhaul.core.errors import (
 from longhaul.core.lease import AttemptId
 from longhaul.core.ports import Clock, Leases
 from longhaul.runner.io.saved_files import JobFolder, Objects, SavedFiles
-from longhaul.runner.reporting import Progress
-from longhaul.runner.stopping import Stop, StopReason
+from longhaul.runner.reporting import Progress, stop_as_refused
+from longhaul.runner.stopping import Stop
 from longhaul.saved.record import (
     CHECKPOINTS,
     CODE,
@@ -362,11 +362,7 @@ class Saving:
                 with self._waiting():
                     self._store()
             except LeaseChangedError as error:
-                row = error.current
-                if row is not None and row.owns(self.attempt) and row.cancel_requested_at:
-                    self.stop.request(StopReason.CANCELLED, "cancelled on request")
-                else:
-                    self.stop.request(StopReason.SUPERSEDED, "this attempt owns the job no more")
+                stop_as_refused(self.stop, error, self.attempt)
                 raise
             except _TROUBLE as error:
                 logger.warning(

@@ -60,7 +60,6 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     """
     job.require_prefix()
     places: Places = {(MAIN, ""): job.folder_of(MAIN)}
-    _require_inputs(job)
     argv = [_filled(word, job, places) for word in job.params.argv]
     with _keeping_folders(job), heeding_exits(), _as_main(file, argv):
         runpy.run_path(str(file), run_name="__main__")
@@ -71,24 +70,6 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
         if _may_hold_files(folder)
     )
     _take_reports(job)
-
-
-def _require_inputs(job: RunningJob[ScriptParams]) -> None:
-    """Raises PermanentJobError for an unknown input."""
-    named = [
-        match[2] or ""
-        for word in job.params.argv
-        for match in _PLACE.finditer(word)
-        if match[1] == "inputs"
-    ]
-    known = job.staged
-    for name in named:
-        if name not in known:
-            # Without its braces: the log leaves the values of parameters out.
-            raise PermanentJobError(
-                f"params.argv: {name!r} is no input of the request; given:"
-                f" {', '.join(sorted(known)) or 'none'}"
-            )
 
 
 def _take_reports(job: RunningJob[ScriptParams]) -> None:
@@ -164,6 +145,12 @@ def _filled(word: str, job: RunningJob[Any], places: Places) -> str:
                 raise PermanentJobError("params.argv: {folder} needs a name: {folder.NAME}")
             return str(_named(job.folder, name))
         if kind == "inputs":
+            if name not in job.staged:
+                # Without its braces: the log leaves the values of parameters out.
+                raise PermanentJobError(
+                    f"params.argv: {name or ''!r} is no input of the request; given:"
+                    f" {', '.join(sorted(job.staged)) or 'none'}"
+                )
             return local_path(job.path_of_input(name))
         output, dataset = "", MAIN if name is None else name
         if kind == "outputs":

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from longhaul.core.job_kinds import JobKind
+from longhaul.core.places import TablePath
 from longhaul.job import Job
+from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.runner.spark.sample import SparkSample
 
 
@@ -28,6 +31,12 @@ CSV = (
     b"2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
     b"2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
 )
+
+
+def loaded(tables: Tables, path: TablePath) -> Table:
+    table = tables.load(path)
+    assert table is not None
+    return table
 
 
 def write_one_row(spark: SparkSession, job: Job[Any]) -> None:

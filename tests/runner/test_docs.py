@@ -32,6 +32,7 @@ from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
+from tests.runner.attempts import loaded
 from tests.runner.conftest import Cloud, MakeAttempt
 
 PAGE = (ROOT / "docs" / "jobs.md").read_text()
@@ -154,8 +155,7 @@ def test_the_job_with_several_outputs(
 
     assert attempt.run() is ExitCode.OK
 
-    table = tables.load(TablePath("lake", "daily"))
-    assert table is not None
+    table = loaded(tables, TablePath("lake", "daily"))
     assert table.scan().to_arrow().num_rows == 3
     assert {b"UA,4", b"AA,1"} <= set(output(cloud, "reports/2013-01/"))
     committed = cloud.lease().attempt.output

@@ -138,6 +138,11 @@ def test_a_full_disk_is_named_without_stacks() -> None:
         (KeyError("city"), OutcomeClass.FAILED, ExitCode.FAILED),
         (RuntimeError(STAGE), OutcomeClass.OUT_OF_DISK, ExitCode.OUT_OF_DISK),
         (
+            OSError(errno.ENAMETOOLONG, "File name too long"),
+            OutcomeClass.PERMANENT,
+            ExitCode.PERMANENT,
+        ),
+        (
             OSError(errno.ENOSPC, "No space left on device"),
             OutcomeClass.OUT_OF_DISK,
             ExitCode.OUT_OF_DISK,

@@ -19,9 +19,8 @@ from longhaul.core.verdict import ExitCode
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.wiring import REPORTING
 from tests.builders import BUCKET, settings
-from tests.layers import DEMO_JOBS
 from tests.patience import DEADLINE_S
-from tests.runner.attempts import CSV, OUTPUT
+from tests.runner.attempts import OUTPUT
 from tests.runner.conftest import Cloud
 from tests.runner.metadata import metadata_endpoint
 
@@ -128,28 +127,6 @@ def computing(cloud: Cloud, process: "subprocess.Popen[str]") -> list[psutil.Pro
 
 def gone(processes: list[psutil.Process]) -> bool:
     return all(not p.is_running() or p.status() == psutil.STATUS_ZOMBIE for p in processes)
-
-
-@pytest.mark.slow  # tests/e2e runs one through the whole system
-def test_a_job_runs_from_message_to_published_output(
-    remote: Cloud, start: Start, tmp_path: Path
-) -> None:
-    lease = remote.claim(params={"max_bad_fraction": 0.75})
-    remote.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv", Body=CSV)
-    process = start(lease, **{JOBS_VARIABLE: str(DEMO_JOBS), "PYTHONPATH": str(DEMO_JOBS)})
-
-    _, log = process.communicate(timeout=DEADLINE_S)
-
-    assert process.returncode == ExitCode.OK, log
-    assert remote.lease().attempt.published_at is not None
-    assert f"{OUTPUT}_SUCCESS" in remote.objects(OUTPUT)
-    lines = [json.loads(line) for line in log.splitlines()]
-    assert {(line["job_id"], line["attempt"], line["execution"]) for line in lines} == {
-        ("january", 1, lease.id.execution_name)
-    }
-    assert [line for line in lines if line["level"] == "ERROR"] == []
-    assert "max_bad_fraction" not in log
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_projects_job_may_make_udfs_while_it_is_imported(

@@ -12,19 +12,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from longhaul.core.clients import SystemClock
-from longhaul.core.places import TablePath
-from longhaul.core.verdict import ExitCode
-from longhaul.job import Job, PermanentJobError
-from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.lazy_tables import publisher_of
-from longhaul.outputs.publisher import S3Publisher
+from longhaul.job import PermanentJobError
 from longhaul.runner.frames import frame_of
 from longhaul.testing import MakeJob
-from tests.builders import BUCKET
 from tests.layers import ROOT
-from tests.runner.conftest import Cloud, MakeAttempt
-from tests.runner.job_attempts import Attempts, DiesError, plain_job
 
 ROWS = {"n": [1, 2], "text": ["a", None]}
 LIBRARIES = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
@@ -47,53 +38,6 @@ def read_back(make_job: MakeJob, written: Any) -> Callable[[object], list[dict[s
 def test_the_image_has_neither() -> None:
     lock = (ROOT / "longhaul/runner/requirements.lock").read_text().splitlines()
     assert not [line for line in lock if line.startswith(("pandas=", "polars", "duckdb"))]
-
-
-@LIBRARIES
-def test_a_frame_is_written_in_parts_to_a_prefix(
-    cloud: Cloud, attempts: Attempts, frame: Callable[..., Any]
-) -> None:
-    def run(job: Job[Any]) -> None:
-        assert job.write(frame(ROWS), part="a") == 2
-        if job.attempt == 1:
-            raise DiesError
-        assert job.write(frame(ROWS), part="b") == 2
-
-    assert attempts.run_found(plain_job(run)) is ExitCode.FAILED
-    assert attempts.run_found(plain_job(run)) is ExitCode.OK
-    assert cloud.manifest("clean/2013-01/").rows == {".": 4}
-
-
-@LIBRARIES
-def test_a_frame_is_written_in_parts_to_a_table(
-    cloud: Cloud,
-    make_attempt: MakeAttempt,
-    tables: Tables,
-    tmp_path: Path,
-    frame: Callable[..., Any],
-) -> None:
-    path = TablePath("lake", "rows")
-    cloud.claim(inputs={}, output=str(path), mode="append")
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    attempts.parts = {
-        "tables": lambda: tables,
-        "publisher": S3Publisher(
-            cloud.s3, BUCKET, tables=publisher_of(lambda: tables, SystemClock())
-        ),
-    }
-
-    def run(job: Job[Any]) -> None:
-        for part in ("a", "b"):
-            job.write(frame(ROWS), part=part, partition_by=["text"])
-
-    assert attempts.run_found(plain_job(run)) is ExitCode.OK
-    table = tables.load(path)
-    assert table is not None
-    found = table.scan().to_arrow().to_pylist()
-    assert sorted(found, key=lambda row: int(row["n"])) == [
-        *[{"n": 1, "text": "a"}] * 2,
-        *[{"n": 2, "text": None}] * 2,
-    ]
 
 
 @LIBRARIES

@@ -164,20 +164,6 @@ def test_a_job_gets_a_process_that_knows_its_attempt_and_leaves_neither_files_no
     assert {each.pid for each in psutil.Process().children()} <= environment.spared
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("raise SystemExit(65)", "exit code 65"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code 137"),
-    ],
-)
-def test_a_job_that_fails_is_an_error_of_the_function(folder: Path, code: str, said: str) -> None:
-    environment = running(code)
-    with pytest.raises(JobEnded, match=f"^{said}; ended: arn:aws:lambda:.*/until/\\d+$"):
-        environment.run(EVENT, Context())
-    assert list(folder.iterdir()) == []
-
-
 class Runtime:
     """What Lambda's runtime client is told, and prints."""
 

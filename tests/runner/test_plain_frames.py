@@ -209,7 +209,6 @@ def test_the_first_and_the_last_year_have_a_text(written: Callable[..., dict[str
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (pa.array(["x" * 300]), "too long for the name of a folder"),
         (NO_UTF8, "a text that is no UTF-8 names no folder"),
     ],
 )

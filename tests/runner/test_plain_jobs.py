@@ -32,6 +32,7 @@ from longhaul.runner.plain.python import run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
 from tests.builders import BUCKET, settings
 from tests.forks import exit_code, fork
+from tests.runner.attempts import loaded
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
 from tests.runner.job_attempts import no_jvm, plain_job
 
@@ -310,8 +311,7 @@ def test_a_table_gets_the_rows_of_a_frame(
     ).run()
 
     assert code is ExitCode.OK
-    table = tables.load(PATH)
-    assert table is not None
+    table = loaded(tables, PATH)
     found = table.scan().to_arrow().to_pylist()
     assert sorted(found, key=lambda row: int(row["n"])) == rows
 

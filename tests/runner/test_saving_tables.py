@@ -16,6 +16,7 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lazy_tables import publisher_of
 from longhaul.outputs.publisher import S3Publisher
 from tests.builders import BUCKET
+from tests.runner.attempts import loaded
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import Attempts, DiesError, computed, times
 
@@ -50,8 +51,7 @@ def test_parts_of_a_table_are_one_output(
     assert attempts.run(run) is ExitCode.FAILED
     assert attempts.run(run) is ExitCode.OK
     assert [times(counter, month) for month in ("2013-01", "2013-02", "2013-03")] == [1, 2, 3]
-    table = tables.load(path)
-    assert table is not None
+    table = loaded(tables, path)
     rows = table.scan().to_arrow().to_pylist()
     assert sorted((row["month"], row["n"]) for row in rows) == [
         *[("2013-01", 0)],
@@ -116,8 +116,7 @@ def test_a_table_is_read_with_the_columns_that_it_had(
         job.checkpoint("c", computed(spark, "c", 1, counter))
         job.write(frame, part="all")
         if job.attempt == 1:
-            table = tables.load(path)
-            assert table is not None
+            table = loaded(tables, path)
             with table.update_schema() as change:
                 change.add_column("more", LongType())
             raise DiesError

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from longhaul.runner import slimming
-from longhaul.runner.slimming import NATIVE, UNUSED_JARS, UnknownJarsError, slim
+from longhaul.runner.slimming import NATIVE, UnknownJarsError, slim
 from longhaul.runner.spark.jars import spark_home
 from tests.layers import DEMO_JOBS
 
@@ -106,10 +106,6 @@ def test_another_version_of_spark_is_noticed(packages: Path) -> None:
         slim(packages, "x86_64")
     # Nothing was deleted before that.
     assert next((packages / "pyspark" / "jars").glob("spark-connect_*.jar")).exists()
-
-
-def test_every_part_that_goes_has_its_reason() -> None:
-    assert all(reason.endswith(".") for reason in UNUSED_JARS)
 
 
 def test_the_build_slims_in_the_layer_that_installs() -> None:

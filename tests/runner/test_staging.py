@@ -200,17 +200,6 @@ def test_name_too_long_for_a_disk_is_cut_before_its_extension(
     assert all(len(f".{file}.crc".encode()) <= 255 for file in files)
 
 
-def test_partition_folder_too_long_for_a_disk_is_permanent_and_named(
-    stage: Callable[..., Staged], put: Callable[..., None]
-) -> None:
-    """Its name is the value of a column: a shorter one would be another row."""
-    put(f"raw/day=1{'0' * 300}/a.csv")
-    with pytest.raises(
-        PermanentJobError, match=r"the folder 'day=10+' is longer .* s3://data/raw/"
-    ):
-        stage(f"s3://{BUCKET}/raw/")
-
-
 @pytest.mark.parametrize("path", ["clean/*/", "clean/", "clean", "cle*"])
 def test_a_path_above_outputs_has_what_each_manifest_names_and_the_files_of_others(
     stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str

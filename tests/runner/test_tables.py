@@ -28,6 +28,7 @@ from longhaul.runner.io.table_files import describe
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.splitting import split
 from tests.builders import BUCKET, settings, stage
+from tests.runner.attempts import loaded
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.row_deletes import delete_rows
 
@@ -66,8 +67,7 @@ def writing(partition_by: Sequence[str] = (), query: str = ROWS) -> Write:
 
 
 def read(tables: Tables, path: TablePath = PATH) -> list[dict[str, Any]]:
-    table = tables.load(path)
-    assert table is not None
+    table = loaded(tables, path)
     return sorted(table.scan().to_arrow().to_pylist(), key=lambda row: int(row["n"]))
 
 
@@ -98,8 +98,7 @@ def test_rows_of_all_types_are_read_as_they_were_written(
         "m": [("k", 2)],
     }
     assert [row["kind"] for row in rows] == [None, "", LONG, *["a/b=c"] * 3]
-    table = tables.load(PATH)
-    assert table is not None
+    table = loaded(tables, PATH)
     if count is not None:
         partitions = {str(task.file.partition) for task in table.scan().plan_files()}
         assert len(partitions) == count
@@ -115,8 +114,7 @@ def test_statistics_leave_out_the_files_that_a_filter_excludes(
 ) -> None:
     run(writing(["day"]))
 
-    table = tables.load(PATH)
-    assert table is not None
+    table = loaded(tables, PATH)
     assert len(list(table.scan(row_filter="n = 3").plan_files())) == 1
     assert len(list(table.scan(row_filter="day = '2026-02-01'").plan_files())) == 1
 
@@ -126,8 +124,7 @@ def test_field_ids_are_in_the_files(
 ) -> None:
     run(writing())
 
-    table = tables.load(PATH)
-    assert table is not None
+    table = loaded(tables, PATH)
     assert table.name_mapping() is None
     (key, *_) = cloud.objects("tables/lake/events/data/")
     cloud.s3.download_file(BUCKET, key, str(tmp_path / "file"))
@@ -406,30 +403,6 @@ def test_long_texts_go_into_a_column_that_is_not_null(
     assert [row["text"] for row in read(tables)] == (["x" * 5000] if code is ExitCode.OK else [])
 
 
-@pytest.mark.parametrize(
-    ("text", "upper"),
-    [
-        ("x" * 15 + "\ud7ffy", "x" * 15 + "\ue000"),
-        ("x" * 15 + "\U0010ffffy", "x" * 14 + "y"),
-        ("\U0010ffff" * 17, None),
-        ("\ud7ff" * 16, "\ud7ff" * 16),
-    ],
-)
-def test_any_long_text_has_an_upper_bound_that_can_be_written(
-    run: Callable[..., ExitCode], tables: Tables, text: str, upper: str | None
-) -> None:
-    def write(spark: SparkSession, job: RunningJob[Any]) -> None:
-        job.write(spark.createDataFrame([(1, text)], "n int, text string"))
-
-    assert run(write) is ExitCode.OK
-
-    table = tables.load(PATH)
-    assert table is not None
-    (task,) = table.scan().plan_files()
-    assert (task.file.upper_bounds or {}).get(2) == (upper.encode() if upper else None)
-    assert read(tables) == [{"n": 1, "text": text}]
-
-
 def test_options_of_the_writer_are_those_of_the_tables_files(
     run: Callable[..., ExitCode], tables: Tables
 ) -> None:
@@ -438,8 +411,7 @@ def test_options_of_the_writer_are_those_of_the_tables_files(
 
     assert run(write) is ExitCode.OK
 
-    table = tables.load(PATH)
-    assert table is not None
+    table = loaded(tables, PATH)
     assert [task.file.record_count for task in table.scan().plan_files()] == [10] * 10
 
 

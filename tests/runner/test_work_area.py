@@ -290,7 +290,7 @@ def test_a_large_object_is_copied_in_parts_that_cover_it_once() -> None:
             )
             return {"CopyPartResult": {"ETag": str(call["PartNumber"]), "ChecksumCRC32": "sum"}}
 
-    file = S3File("data", "key", "x", ".", size)
+    file = S3File("x", ".", size, "data", "key")
     client: Any = Client()
     done = [
         file.put_part(client, "data", "out/x", Upload(path="x", upload_id="u", size=size), n + 1)

@@ -4,7 +4,6 @@ By boto3's parallel multipart transfers, which serve every S3. Many small object
 native client, as far as it brings them (decision 0028).
 """
 
-import errno
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,8 +43,6 @@ _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
 # Files of tables that are written again at once, in some 100 MiB of memory each.
 _REWRITES: Final = 4
-# Characters of a long name in an error.
-_NAMED: Final = 40
 # Beside the inputs, whose names have no dot.
 _DELETES: Final = ".row-deletes"
 
@@ -223,18 +220,5 @@ def _in_folders(places: Iterable[Placed]) -> Iterator[Placed]:
     for place, source in places:
         if place.parent != last:
             last = place.parent
-            _make_folder(last, source)
+            last.mkdir(parents=True, exist_ok=True)
         yield place, source
-
-
-def _make_folder(folder: Path, source: Source) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        longest = max(folder.parts, key=len)
-        raise PermanentJobError(
-            f"the folder {longest[:_NAMED]!r} is longer than a disk takes (255 bytes), of"
-            f" s3://{source.bucket}/{source.key}: give it a shorter name, or leave it out"
-        ) from error

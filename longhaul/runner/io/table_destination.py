@@ -180,10 +180,10 @@ class TableDestination:
             raise PermanentJobError(f"output: {path}: {error}") from error
         files = [
             LocalFile(
-                file,
                 f"{path.name}/{entry.path}",
                 dataset.name,
                 entry.size,
+                file,
                 content_version(file.lstat()),
             )
             for file, entry in described

@@ -3,7 +3,6 @@
 What a file's partition is follows from its statistics: see `longhaul.runner.spark.splitting`.
 """
 
-import sys
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,6 @@ from pyiceberg.types import (
     FloatType,
     IcebergType,
     PrimitiveType,
-    StringType,
     TimestampType,
     TimestamptzType,
 )
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
     from pyiceberg.io.pyarrow import DataFileStatistics
 
-_BEFORE_SURROGATES: Final = "\ud7ff"
-_AFTER_SURROGATES: Final = "\ue000"
+
 _PARTS: Final = {
     "size": "column_sizes",
     "values": "value_counts",
@@ -110,7 +107,7 @@ def describe(
             size=file.stat().st_size,
             rows=footer.num_rows,
             partition=partition,
-            columns=_statistics(_with_bounds_of_texts(found).to_serialized_dict(), filled),
+            columns=_statistics(found.to_serialized_dict(), filled),
             split_offsets=tuple(found.split_offsets),
         )
         described.append((file, entry))
@@ -126,28 +123,6 @@ def _require_own_calendar(footer: "FileMetaData") -> None:
             "output: a table has no times of the LEGACY calendar, and none as INT96: leave"
             " spark.sql.parquet.datetimeRebaseModeInWrite and outputTimestampType as they are"
         )
-
-
-def _with_bounds_of_texts(found: "DataFileStatistics") -> "DataFileStatistics":
-    """The same with upper bounds of texts that can be encoded.
-
-    pyiceberg takes the next code point for the last character that it keeps. For U+D7FF that is
-    half of a surrogate pair.
-    """
-    for seen in found.column_aggregates.values():
-        if seen.primitive_type == StringType() and seen.current_max and seen.trunc_length:
-            seen.current_max = _upper_text(seen.current_max, seen.trunc_length)
-    return found
-
-
-def _upper_text(greatest: str, length: int) -> str | None:
-    if len(greatest) <= length:
-        return greatest
-    kept = greatest[:length].rstrip(chr(sys.maxunicode))
-    if not kept:
-        return None
-    following = _AFTER_SURROGATES if kept[-1] == _BEFORE_SURROGATES else chr(ord(kept[-1]) + 1)
-    return kept[:-1] + following
 
 
 def _statistics(raw: dict[str, Any], filled: Collection[int]) -> dict[int, ColumnStatistics]:

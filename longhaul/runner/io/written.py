@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from longhaul.core.errors import PermanentError, PermanentJobError
 from longhaul.core.places import PartitionBy
@@ -136,14 +136,30 @@ def require_written(
 
 
 @dataclass(frozen=True)
-class LocalFile:
-    """A file of an output on disk; `path` is relative to the output's prefix."""
+class _InParts:
+    """A file of an output; `path` is relative to the output's prefix."""
 
-    file: Path
     path: str
     dataset: str
     size: int
+    least_part: ClassVar[int]
+
+    @property
+    def part_size(self) -> int:
+        return max(self.least_part, ceil(self.size / _MAX_PARTS))
+
+    @property
+    def part_count(self) -> int:
+        return max(1, ceil(self.size / self.part_size))  # an empty file is one empty part
+
+
+@dataclass(frozen=True)
+class LocalFile(_InParts):
+    """One on disk."""
+
+    file: Path
     content: Hashable  # `content_version`
+    least_part = _MIN_PART
 
     def require_unchanged(self) -> None:
         """Raises ChangedFileError if it is not as it was when it was listed."""
@@ -152,14 +168,6 @@ class LocalFile:
                 f"output: {self.file.name} has changed while it was sent: let the job end what"
                 " writes its files (threads, processes) before it returns"
             )
-
-    @property
-    def part_size(self) -> int:
-        return max(_MIN_PART, ceil(self.size / _MAX_PARTS))
-
-    @property
-    def part_count(self) -> int:
-        return max(1, ceil(self.size / self.part_size))  # an empty file is one empty part
 
     def put_part(
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
@@ -172,25 +180,15 @@ class LocalFile:
 
 
 @dataclass(frozen=True)
-class S3File:
-    """The same in S3."""
+class S3File(_InParts):
+    """One in S3."""
 
     bucket: str
     key: str
-    path: str
-    dataset: str
-    size: int
+    least_part = _MIN_COPIED_PART
 
     def require_unchanged(self) -> None:
         """Nothing changes an object: it would be another one."""
-
-    @property
-    def part_size(self) -> int:
-        return max(_MIN_COPIED_PART, ceil(self.size / _MAX_PARTS))
-
-    @property
-    def part_count(self) -> int:
-        return max(1, ceil(self.size / self.part_size))
 
     def put_part(
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
@@ -261,7 +259,7 @@ def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
         NotAFileError: there is something besides regular files and folders.
     """
     return [
-        LocalFile(file, path, dataset.name, status.st_size, content_version(status))
+        LocalFile(path, dataset.name, status.st_size, file, content_version(status))
         for file, status in regular_files(folder)
         if (path := _final_path(dataset, file.relative_to(folder).parts, token)) is not None
     ]
@@ -371,7 +369,7 @@ def _open_itself(path: str, flags: int) -> int:
 def _s3_files(client: "S3Client", dataset: Dataset, folder: S3Folder, token: str) -> list[S3File]:
     files = dataset.stored if dataset.stored is not None else stored_files(client, folder)
     return [
-        S3File(folder.bucket, folder.prefix + file.path, path, dataset.name, file.size)
+        S3File(path, dataset.name, file.size, folder.bucket, folder.prefix + file.path)
         for file in files
         if (path := _final_path(dataset, file.path.split("/"), token)) is not None
     ]

@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from errno import ENAMETOOLONG
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -102,15 +101,7 @@ class RowFiles:
 
     def _begin(self, place: str) -> "RowWriter":
         folder = self._folder / place
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            if error.errno != ENAMETOOLONG:
-                raise
-            raise PermanentJobError(
-                "partition_by: a value is too long for the name of a folder: part the rows by"
-                " another column"
-            ) from error
+        folder.mkdir(parents=True, exist_ok=True)
         # As Spark names its files. Those of two appends differ in their UUID.
         name = f"part-{self._count:05d}-{self._id}{self._extension}"
         self._count += 1
