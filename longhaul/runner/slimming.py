@@ -7,13 +7,11 @@ Each line below says what a part is for, and so why no job misses it.
 `tests/runner/test_slimming.py` runs jobs, SQL, MLlib and every format on a tree that was slimmed.
 """
 
-import platform
 import shutil
 import site
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -102,87 +100,38 @@ UNUSED_FOLDERS: Final = (
 # Arrow's network service: pyarrow reads footers here, and no other of its libraries can go.
 UNUSED_FILES: Final = ("pyarrow/libarrow_flight.*", "pyarrow/_flight.*")
 
-# Jars with libraries for many systems: those of others go. Where Linux's are, for each machine.
-NATIVE: Final = {
-    "zstd-jni-*": {"x86_64": "linux/amd64/", "aarch64": "linux/aarch64/"},
-    "lz4-java-*": {
-        "x86_64": "net/jpountz/util/linux/amd64/",
-        "aarch64": "net/jpountz/util/linux/aarch64/",
-    },
-    "snappy-java-*": {
-        "x86_64": "org/xerial/snappy/native/Linux/x86_64/",
-        "aarch64": "org/xerial/snappy/native/Linux/aarch64/",
-    },
-}
-_LIBRARIES: Final = (".so", ".dll", ".dylib", ".jnilib", ".a")
-
 
 class UnknownJarsError(Exception):
     """Spark is not the one that the lists were made for."""
 
 
-@dataclass(frozen=True)
-class Saved:
-    """Bytes in files that were deleted, or made smaller."""
-
-    files: int
-    size_bytes: int
-
-
-def slim(packages: Path, machine: str) -> Saved:
-    """Slim the packages in a folder, for a machine as `platform.machine()` names it.
-
-    Files are replaced and never written to: they may be links to those of another tree.
+def slim(packages: Path) -> tuple[int, int]:
+    """Delete what is unused of the packages in a folder; returns how many files, and their bytes.
 
     Raises:
         UnknownJarsError: a pattern fits nothing, so another version of Spark or pyarrow has to be
             looked at.
     """
-    jars = packages / "pyspark" / "jars"
-    unused = [
-        jar
-        for patterns in UNUSED_JARS.values()
-        for pattern in patterns
-        for jar in _matching(jars, pattern)
-    ]
-    repacked = [
-        (jar, places[machine])
-        for pattern, places in NATIVE.items()
-        if machine in places
-        for jar in _matching(jars, pattern)
-    ]
-    unused += [file for pattern in UNUSED_FILES for file in _present(packages, pattern)]
-    files = [*unused, *(file for folder in UNUSED_FOLDERS for file in _files(packages / folder))]
+    jars = (f"pyspark/jars/{each}.jar" for patterns in UNUSED_JARS.values() for each in patterns)
+    folders = (f"{folder}/**/*" for folder in UNUSED_FOLDERS)
+    patterns = (*jars, *UNUSED_FILES, *folders)
+    files = [file for pattern in patterns for file in _found(packages, pattern)]
     saved = sum(file.stat().st_size for file in files)
-    for file in unused:
+    for file in files:
         file.unlink()
     for folder in UNUSED_FOLDERS:
         shutil.rmtree(packages / folder)
-    saved += sum(_without_others(jar, ours) for jar, ours in repacked)
-    return Saved(len(files) + len(repacked), saved)
+    return len(files), saved
 
 
-def _matching(jars: Path, pattern: str) -> Sequence[Path]:
-    found = sorted(jars.glob(f"{pattern}.jar"))
+def _found(packages: Path, pattern: str) -> Sequence[Path]:
+    found = [each for each in sorted(packages.glob(pattern)) if each.is_file()]
     if not found:
         raise UnknownJarsError(
-            f"no jar is named {pattern}.jar in {jars}: another version of Spark? Look at what its "
-            "jars are for, and correct the lists of longhaul/runner/slimming.py"
+            f"no file is named {pattern}: another version of Spark or pyarrow? Look at what its"
+            " files are for, and correct the lists of longhaul/runner/slimming.py"
         )
     return found
-
-
-def _present(packages: Path, pattern: str) -> Sequence[Path]:
-    found = sorted(packages.glob(pattern))
-    if not found:
-        raise UnknownJarsError(f"nothing is named {pattern}: correct longhaul/runner/slimming.py")
-    return found
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    if not folder.is_dir():
-        raise UnknownJarsError(f"there is no folder {folder}: correct longhaul/runner/slimming.py")
-    return (file for file in folder.rglob("*") if file.is_file())
 
 
 def repack(jar: Path, target: Path, is_left_out: Callable[[str], bool]) -> Sequence[str]:
@@ -194,30 +143,14 @@ def repack(jar: Path, target: Path, is_left_out: Callable[[str], bool]) -> Seque
         return new.namelist()
 
 
-def _without_others(jar: Path, ours: str) -> int:
-    """Replace the jar by one without libraries of other systems; returns the bytes saved."""
-    before, smaller = jar.stat(), jar.with_suffix(".smaller")
-    kept = repack(
-        jar, smaller, lambda name: name.endswith(_LIBRARIES) and not name.startswith(ours)
-    )
-    if not any(name.endswith(_LIBRARIES) for name in kept):
-        smaller.unlink()
-        raise UnknownJarsError(
-            f"{jar.name} has no library below {ours}: correct longhaul/runner/slimming.py"
-        )
-    smaller.chmod(before.st_mode)
-    smaller.replace(jar)
-    return before.st_size - jar.stat().st_size
-
-
 def main(arguments: Sequence[str]) -> int:
     packages = Path(arguments[0]) if arguments else Path(site.getsitepackages()[0])
     try:
-        saved = slim(packages, platform.machine())
+        count, size_bytes = slim(packages)
     except UnknownJarsError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"left out: {saved.files} files, {saved.size_bytes / 1e6:,.0f} MB\n")
+    sys.stdout.write(f"left out: {count} files, {size_bytes / 1e6:,.0f} MB\n")
     return 0
 
 

@@ -29,6 +29,7 @@ from longhaul.core.settings import LeaseSettings
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.store.table import creation
+from longhaul.job import Job
 from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs.patching import Patches
@@ -40,6 +41,7 @@ from longhaul.runner.effort import ProcessTree
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.loading import find_job
+from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.stopping import Stop
@@ -49,7 +51,14 @@ from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage
 from tests.layers import DEMO_JOBS
 from tests.runner.attempts import OUTPUT
-from tests.runner.job_attempts import Attempts, Either, PlainFrames, found_job
+from tests.runner.job_attempts import (
+    Attempts,
+    Either,
+    PlainFrames,
+    found_job,
+    no_jvm,
+    plain_job,
+)
 
 
 @dataclass
@@ -210,6 +219,19 @@ def make_attempt(
         if "spark" not in changes:
             values["spark"] = SharedSpark(request.getfixturevalue("spark"), stop)
         return AttemptRunner(**{**values, **changes})
+
+    return make
+
+
+@pytest.fixture
+def make_plain_attempt(make_attempt: MakeAttempt) -> MakeAttempt:
+    """The same for a job without Spark."""
+
+    def make(job: Callable[[Job[Any]], object] | None = None, **changes: Any) -> AttemptRunner:
+        if job is not None:
+            changes["find_job"] = lambda *_: plain_job(job)
+        stop = changes.setdefault("stop", Stop())
+        return make_attempt(spark=SparkOnDemand(no_jvm, stop), **changes)
 
     return make
 

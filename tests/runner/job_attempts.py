@@ -145,14 +145,14 @@ class Attempts:
             self.settle()
         return exit_code
 
-    def settle(self) -> None:
-        """Release the job, and claim its next attempt."""
+    def settle(self, verdict: Verdict | None = None) -> None:
+        """Release the job, and claim its next attempt. The verdict is by default its result's."""
         now, timing = datetime.now(UTC), LeaseSettings()
         before = self._cloud.lease()
         result = before.attempt.result
-        verdict = Verdict(OutcomeClass.INTERRUPTED, "it ended")
-        if result is not None:
+        if verdict is None and result is not None:
             verdict = Verdict(OutcomeClass(result.kind), result.error)
+        verdict = verdict or Verdict(OutcomeClass.INTERRUPTED, "it ended")
         after = after_verdict(before, verdict, stage(), timing, now, random.Random(1)).lease
         after = self._cloud.leases.apply(transitions.settle(before, after))
         assert after.state is State.RELEASED

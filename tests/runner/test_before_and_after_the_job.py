@@ -11,12 +11,8 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job
 from longhaul.outputs.manifest import MANIFEST, Manifest, ManifestFile
-from longhaul.runner.attempt import AttemptRunner
-from longhaul.runner.on_demand import SparkOnDemand
-from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET
 from tests.runner.conftest import Cloud, MakeAttempt
-from tests.runner.job_attempts import no_jvm, plain_job
 
 ROWS = pa.table({"n": range(3)})
 
@@ -31,20 +27,6 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         self.before()
         return getattr(self.s3, name)
-
-
-@pytest.fixture
-def attempt(make_attempt: MakeAttempt) -> Callable[..., AttemptRunner]:
-    def attempt_(job: Callable[[Job[Any]], object], **changes: Any) -> AttemptRunner:
-        stop = Stop()
-        return make_attempt(
-            find_job=lambda *_: plain_job(job),
-            spark=SparkOnDemand(no_jvm, stop),
-            stop=stop,
-            **changes,
-        )
-
-    return attempt_
 
 
 def publish(cloud: Cloud, file: str) -> None:
@@ -74,7 +56,7 @@ def unread() -> pa.RecordBatchReader:
     ],
 )
 def test_what_cannot_be_appended_is_refused_before_anything_is_computed(
-    cloud: Cloud, attempt: Callable[..., AttemptRunner], there: str, part: str | None, said: str
+    cloud: Cloud, make_plain_attempt: MakeAttempt, there: str, part: str | None, said: str
 ) -> None:
     publish(cloud, there)
     cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
@@ -83,12 +65,12 @@ def test_what_cannot_be_appended_is_refused_before_anything_is_computed(
         job.write(ROWS, "new")
         job.write(unread(), part=part)
 
-    assert attempt(run).run() is ExitCode.PERMANENT
+    assert make_plain_attempt(run).run() is ExitCode.PERMANENT
     assert said in cloud.result().error
 
 
 def test_an_output_that_was_replaced_since_takes_its_new_format(
-    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+    cloud: Cloud, make_plain_attempt: MakeAttempt
 ) -> None:
     publish(cloud, "part-0.json")
     cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/", mode="append")
@@ -97,11 +79,11 @@ def test_an_output_that_was_replaced_since_takes_its_new_format(
         publish(cloud, "part-0.parquet")
         job.write(ROWS)
 
-    assert attempt(run).run() is ExitCode.OK
+    assert make_plain_attempt(run).run() is ExitCode.OK
 
 
 def test_a_wait_for_s3_is_none_of_the_jobs_from_its_end_on(
-    cloud: Cloud, attempt: Callable[..., AttemptRunner]
+    cloud: Cloud, make_plain_attempt: MakeAttempt
 ) -> None:
     cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
     ended, phases = threading.Event(), list[str]()
@@ -114,6 +96,6 @@ def test_a_wait_for_s3_is_none_of_the_jobs_from_its_end_on(
         job.write(ROWS)
         ended.set()
 
-    made = attempt(run, s3=Watched(cloud.s3, before))
+    made = make_plain_attempt(run, s3=Watched(cloud.s3, before))
     assert made.run() is ExitCode.OK
     assert set(phases) == {"publishing"}

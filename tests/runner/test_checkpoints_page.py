@@ -1,10 +1,8 @@
 """Every job of docs/checkpoints.md goes on where its attempts were cut off."""
 
-import random
 import re
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,18 +10,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from longhaul.core import transitions
-from longhaul.core.claim import Claim, next_attempt
 from longhaul.core.request import read_request
 from longhaul.core.settings import LeaseSettings
-from longhaul.core.settlement import after_verdict
 from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.running_job import RunningJob
-from tests.builders import BUCKET, settings, stage
+from tests.builders import BUCKET, settings
 from tests.layers import ROOT
 from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.job_attempts import Attempts
 
 PAGE = (ROOT / "docs" / "checkpoints.md").read_text()
 # By the comment in their first line: where they belong.
@@ -50,6 +46,7 @@ def run(
 ) -> Callable[[str], ExitCode]:
     """Runs the next attempt of a job of the page; returns how it ended."""
     del jobs
+    attempts = Attempts(cloud, make_attempt, tmp_path)
 
     def run_(name: str) -> ExitCode:
         scratch = tmp_path / f"attempt-{cloud.lease().attempt.number}"
@@ -59,19 +56,10 @@ def run(
             area=DiskArea(cloud.s3, scratch, {}),
         ).run()
         if ended is not ExitCode.OK:
-            _claim_again(cloud)
+            attempts.settle(Verdict(OutcomeClass.INTERRUPTED, "cut off"))
         return ended
 
     return run_
-
-
-def _claim_again(cloud: Cloud) -> None:
-    now, timing, row = datetime.now(UTC), LeaseSettings(), cloud.lease()
-    verdict = Verdict(OutcomeClass.INTERRUPTED, "cut off")
-    released = after_verdict(row, verdict, stage(), timing, now, random.Random(1)).lease
-    released = cloud.leases.apply(transitions.settle(row, released))
-    claim = Claim(next_attempt(released, None, timing, now), replaces=released)
-    cloud.leases.apply(transitions.claim(claim, stage()))
 
 
 def cut_off_at(monkeypatch: pytest.MonkeyPatch, method: str, times: set[int]) -> list[int]:

@@ -26,10 +26,7 @@ from longhaul.core.verdict import ExitCode
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lazy_tables import publisher_of
 from longhaul.outputs.publisher import S3Publisher
-from longhaul.runner.attempt import Spark
 from longhaul.runner.job_file import JOBS_VARIABLE
-from longhaul.runner.on_demand import SparkOnDemand
-from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
 from tests.runner.attempts import loaded
@@ -169,7 +166,7 @@ def test_the_job_with_several_outputs(
 
 
 @pytest.mark.usefixtures("project")
-def test_the_job_without_spark(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+def test_the_job_without_spark(cloud: Cloud, make_plain_attempt: MakeAttempt) -> None:
     cloud.s3.put_object(Bucket=BUCKET, Key="texts/a.txt", Body=b"a wonderful example")
     cloud.claim(
         job="long_words",
@@ -177,15 +174,9 @@ def test_the_job_without_spark(cloud: Cloud, make_attempt: MakeAttempt) -> None:
         output=f"s3://{BUCKET}/words/",
         params={},
     )
-    stop = Stop()
 
-    def no_spark() -> Spark:
-        raise AssertionError("it needs no Spark")
+    assert make_plain_attempt(settings=known("long_words")).run() is ExitCode.OK
 
-    spark = SparkOnDemand(no_spark, stop)
-    code = make_attempt(settings=known("long_words"), spark=spark, stop=stop).run()
-
-    assert code is ExitCode.OK
     assert cloud.manifest("words/").rows == {".": 1}
 
 

@@ -51,19 +51,6 @@ def test_compressed_files_are_read_beside_plain_ones(
     assert [row["n"] for row in written(job)] == ["1", "2", "3", "4"]
 
 
-def test_a_test_may_make_several_jobs_over_compressed_files(
-    spark: SparkSession, make_job: Any, written: Any, tmp_path: Path
-) -> None:
-    file = tmp_path / "rows.csv.gz"
-    for number in (1, 2):
-        file.write_bytes(gzip.compress(f"n\n{number}\n".encode()))
-        job = make_job({"rows": file}, sql.Params(query="SELECT n FROM rows"))
-
-        sql.run(spark, job)
-
-        assert written(job) == [{"n": str(number)}]
-
-
 def test_small_files_are_read_together(spark: SparkSession, staged: Any) -> None:
     job = staged({f"{number}.csv": b"n\n1\n" for number in range(100)}, Params())
 

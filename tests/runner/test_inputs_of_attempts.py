@@ -2,68 +2,23 @@
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.core.verdict import ExitCode
-from longhaul.job import Job, Params, PermanentJobError
+from longhaul.job import Params, PermanentJobError
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.script import ScriptParams, run_script
-from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET
+from tests.runner.attempts import Instead
 from tests.runner.conftest import Cloud, MakeAttempt
-from tests.runner.job_attempts import no_jvm, plain_job
 
 LARGE = "raw/large.txt"
-
-
-@dataclass
-class RefusingS3:
-    """An S3 that answers with an error in the place of an object."""
-
-    s3: Any
-    instead: dict[str, Callable[[], Exception]] = field(default_factory=dict)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.s3, name)
-
-    def get_object(self, **given: Any) -> Any:
-        if error := self.instead.get(given["Key"]):
-            raise error()
-        return self.s3.get_object(**given)
-
-
-@pytest.fixture
-def s3(cloud: Cloud) -> RefusingS3:
-    cloud.s3.put_object(Bucket=BUCKET, Key=LARGE, Body=b"large, and more")
-    return RefusingS3(cloud.s3)
-
-
-Run = Callable[[Callable[[Job[Any]], object]], ExitCode]
-
-
-@pytest.fixture
-def run(cloud: Cloud, make_attempt: MakeAttempt, s3: RefusingS3, tmp_path: Path) -> Run:
-    def run_(job: Callable[[Job[Any]], object]) -> ExitCode:
-        cloud.claim(inputs={"large": f"s3://{BUCKET}/{LARGE}"}, output=f"s3://{BUCKET}/counts/")
-        stop = Stop()
-        return make_attempt(
-            find_job=lambda *_: plain_job(job),
-            spark=SparkOnDemand(no_jvm, stop),
-            stop=stop,
-            s3=s3,
-            area=DiskArea(s3, tmp_path / "scratch", {}),  # type: ignore[arg-type]
-        ).run()
-
-    return run_
 
 
 def refused(code: str) -> Callable[[], Exception]:
@@ -83,35 +38,26 @@ def refused(code: str) -> Callable[[], Exception]:
 )
 def test_an_input_that_cannot_be_brought_is_the_end_before_the_job_begins(
     cloud: Cloud,
-    run: Run,
-    s3: RefusingS3,
+    make_plain_attempt: MakeAttempt,
+    tmp_path: Path,
     error: Callable[[], Exception],
     exit_code: ExitCode,
     text: str,
 ) -> None:
-    s3.instead[LARGE] = error
+    def get_object(**given: Any) -> Any:
+        if given["Key"] == LARGE:
+            raise error()
+        return cloud.s3.get_object(**given)
 
-    assert run(lambda _: pytest.fail("the job begins")) is exit_code
+    cloud.s3.put_object(Bucket=BUCKET, Key=LARGE, Body=b"large, and more")
+    cloud.claim(inputs={"large": f"s3://{BUCKET}/{LARGE}"}, output=f"s3://{BUCKET}/counts/")
+    s3: Any = Instead(cloud.s3, get_object=get_object)
+    area = DiskArea(s3, tmp_path / "scratch", {})
+
+    attempt = make_plain_attempt(lambda _: pytest.fail("the job begins"), s3=s3, area=area)
+    assert attempt.run() is exit_code
 
     assert text in cloud.result().error
-
-
-def test_an_input_that_is_replaced_before_it_comes_is_listed_as_it_is_then(
-    cloud: Cloud, run: Run, s3: RefusingS3
-) -> None:
-    def replaced() -> Exception:
-        del s3.instead[LARGE]
-        cloud.s3.put_object(Bucket=BUCKET, Key=LARGE, Body=b"others")
-        return refused("PreconditionFailed")()
-
-    s3.instead[LARGE] = replaced
-
-    def job(job: Job[Any]) -> None:
-        (file,) = Path(job.input("large")).iterdir()
-        assert file.read_text() == "others"
-        job.write(pa.table({"n": [1]}))
-
-    assert run(job) is ExitCode.OK
 
 
 def running(**parts: Any) -> RunningJob[Any]:

@@ -13,14 +13,10 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql import SparkSession
 
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
-from longhaul.runner.attempt import Spark
 from longhaul.runner.io.written import S3Folder
-from longhaul.runner.on_demand import SparkOnDemand
-from longhaul.runner.stopping import Stop
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET, settings
 from tests.runner.conftest import Cloud, MakeAttempt
@@ -49,17 +45,13 @@ def wav_previews(demo_jobs: None) -> Iterator[ModuleType]:  # noqa: ARG001 - whe
         del sys.modules[each.__name__]
 
 
-def no_spark() -> Spark:
-    raise AssertionError("the job needs no Spark")
-
-
 @pytest.mark.usefixtures("wav_previews")
 @pytest.mark.parametrize("job", ["wav_previews", "wav_previews_plain"])
 def test_rows_and_previews_are_published_by_one_commit(
-    cloud: Cloud, make_attempt: MakeAttempt, job: str
+    cloud: Cloud, request: pytest.FixtureRequest, job: str
 ) -> None:
-    stop = Stop()
-    plain = {"spark": SparkOnDemand(no_spark, stop), "stop": stop} if "plain" in job else {}
+    kind = "make_plain_attempt" if "plain" in job else "make_attempt"
+    make: MakeAttempt = request.getfixturevalue(kind)
     whole, broken = tone(3), b"RIFF no audio"
     for name, content in (("a long call #1?%41.wav", whole), ("broken.wav", broken)):
         cloud.s3.put_object(Bucket=BUCKET, Key=f"calls/{name}", Body=content)
@@ -70,9 +62,8 @@ def test_rows_and_previews_are_published_by_one_commit(
         params={"preview_s": 1},
     )
 
-    exit_code = make_attempt(settings=settings(jobs=(job,)), **plain).run()
+    assert make(settings=settings(jobs=(job,))).run() is ExitCode.OK
 
-    assert exit_code is ExitCode.OK
     manifest = cloud.manifest("previews/")
     assert manifest.rows == {".": 2}
 
@@ -110,13 +101,6 @@ def test_a_file_that_ends_within_its_data_is_told_apart(
 
     assert facts.problem == "the file ends too soon"
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_files_and_rows_share_no_name(spark: SparkSession, make_job: MakeJob) -> None:
-    job = make_job({})
-    job.files("previews")
-    with pytest.raises(PermanentJobError, match="was written already"):
-        job.write(spark.range(1), "previews")
 
 
 def test_a_cluster_has_no_folder_for_files(make_job: MakeJob) -> None:

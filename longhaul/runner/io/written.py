@@ -266,20 +266,13 @@ def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
 
 
 def require_closed(folder: Folder) -> None:
-    """Let go of what the job no longer uses, and refuse a file that is still open for writing.
-
-    A file's last lines get to the disk when it is closed. Garbage closes its own, as it does at
-    Python's end; what a global, a cache or a thread holds stays open.
+    """Refuse a file that is still open for writing: its last lines are on the disk once it closes.
 
     Raises:
         ChangedFileError: this process may still write a file below the folder.
     """
     if not isinstance(folder, Path):
         return
-    # Held over the collection, which would close a text's buffer before its last lines are in it.
-    held = _open_objects()
-    gc.collect()
-    del held
     for _, file in _open_below(folder):
         raise ChangedFileError(
             f"output: {file.name} is still open for writing when the job has ended: close it,"
