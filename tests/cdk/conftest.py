@@ -118,6 +118,7 @@ GUARDED: dict[str, JsonValue] = {
     "access_log_bucket": "their-logs",
     "network": {"flow_logs": True, "zones": ["eu-central-1b", "eu-central-1c"]},
     "optimized_tables": ["delays", "flights"],
+    "stages": [{"name": "main"}, {"name": "old", "advanced": {"retired": True}}],
     "table_databases": ["their_lake"],
     "lake_formation": True,
     "catalog_key": CATALOG_KEY,

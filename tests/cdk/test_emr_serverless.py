@@ -1,6 +1,5 @@
 """The stack with the engine emr-serverless."""
 
-import json
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 
 from longhaul.config.errors import SettingsError
 from longhaul.core.lease import AttemptId
-from longhaul.core.settings import VARIABLE, RuntimeSettings
+from longhaul.core.settings import VARIABLE
 from longhaul.engines.emr_serverless.ends import attempt_of, name_of
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import engine_files
@@ -29,10 +28,6 @@ ATTEMPT = AttemptId("main#flights-2013-01", 1767323045000, 2)
 def job(with_emr: Synthesis) -> dict[str, Any]:
     found: dict[str, Any] = with_emr.definition["States"]["RunUnderLease"]["Branches"][0]
     return found
-
-
-def test_without_the_setting_the_template_holds_nothing_of_emr(usual: Synthesis) -> None:
-    assert "emr" not in json.dumps(usual.template).lower()
 
 
 def test_other_stages_and_sizes_leave_the_application_as_it_is(
@@ -72,15 +67,11 @@ def test_the_driver_gets_the_same_settings_as_the_functions(
     submit = job["States"]["RunOnEmrServerless"]["Parameters"]["JobDriver"]["SparkSubmit"]
     (argument,) = submit["EntryPointArguments"]
     decoded = unquote(argument)
-    settings = RuntimeSettings.model_validate_json(decoded)
 
     functions = with_emr.resources("AWS::Lambda::Function")
     assert decoded == functions["Settle"]["Environment"]["Variables"][VARIABLE]
     # Nothing in it that a shell, or a split at spaces, would take for something else.
     assert not re.search(r"[\s\"'\\{}\[\]$`]", argument)
-    assert settings.emr_serverless is not None
-    assert settings.emr_serverless.application_arn == APPLICATION
-    assert settings.emr_serverless.work_area == "s3://<Data>/longhaul/work/"
 
 
 def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of_boto3(
@@ -147,20 +138,6 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_all_code_is_below_a_prefix_of_the_stacks_own(
-    with_emr: Synthesis, job: dict[str, Any]
-) -> None:
-    run = job["States"]["RunOnEmrServerless"]["Parameters"]["JobDriver"]["SparkSubmit"]
-    keys = re.findall(
-        r"s3://cdk-[^/]*/([^#, ]*)", run["EntryPoint"] + run["SparkSubmitParameters.$"]
-    )
-
-    assert len(keys) == 5
-    functions = with_emr.resources("AWS::Lambda::Function").values()
-    for key in [*keys, *(function["Code"]["S3Key"] for function in functions)]:
-        assert key.startswith("longhaul/Longhaul/")
 
 
 @pytest.mark.parametrize(

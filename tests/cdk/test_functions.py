@@ -1,42 +1,15 @@
 import json
 import re
-from pathlib import Path
 
 import pytest
 from aws_cdk.aws_lambda import RecursiveLoop
 
 from longhaul.cdk.functions import allowed_loop
 from longhaul.config.known import ROOM_FOR_SETTINGS
-from longhaul.core.settings import RequestLimits, RuntimeSettings
-from tests.cdk.conftest import SIGNING
-from tests.cdk.synthesis import Synthesis, synthesize
+from longhaul.core.settings import RuntimeSettings
+from tests.cdk.synthesis import Synthesis
 from tests.cdk.test_locking import pins
 from tests.layers import ROOT, engine_files
-
-
-def test_functions_follow_the_set_architecture_and_retention(varied: Synthesis) -> None:
-    assert {
-        tuple(function["Architectures"])
-        for function in varied.resources("AWS::Lambda::Function").values()
-    } == {("x86_64",)}
-    assert {
-        group["RetentionInDays"] for group in varied.resources("AWS::Logs::LogGroup").values()
-    } == {3653}
-
-
-def test_functions_run_in_the_vpc_and_are_signed_where_the_settings_say_so(
-    usual: Synthesis, varied: Synthesis
-) -> None:
-    for name, function in varied.resources("AWS::Lambda::Function").items():
-        assert function["VpcConfig"] == {
-            "SecurityGroupIds": ["<NetworkTasks.GroupId>"],
-            "SubnetIds": ["subnet-0123456789abcdef0"],
-        }
-        assert function["CodeSigningConfigArn"] == SIGNING
-        actions = [action for each in varied.statements(f"{name}Role") for action in each["Action"]]
-        assert "ec2:CreateNetworkInterface" in actions
-    for function in usual.resources("AWS::Lambda::Function").values():
-        assert not {"VpcConfig", "CodeSigningConfigArn"} & function.keys()
 
 
 def test_the_code_asset_holds_only_what_functions_import(usual: Synthesis) -> None:
@@ -54,39 +27,6 @@ def test_the_dispatcher_ends_before_its_messages_become_visible_again(usual: Syn
 
     # The event source mapping requires it; the difference is time for the response.
     assert timeout_s < usual.resources("AWS::SQS::Queue")["MainQueueJobs"]["VisibilityTimeout"]
-
-
-def test_a_retired_stage_keeps_its_queues_and_settings_and_starts_nothing(
-    tmp_path: Path,
-) -> None:
-    retired = synthesize(
-        tmp_path, {"stages": [{"name": "main"}, {"name": "old", "advanced": {"retired": True}}]}
-    )
-
-    mappings = {
-        mapping["EventSourceArn"]: mapping["Enabled"]
-        for mapping in retired.resources("AWS::Lambda::EventSourceMapping").values()
-    }
-    assert mappings == {"<MainQueueJobs.Arn>": True, "<OldQueueJobs.Arn>": True}
-    assert {"OldQueueJobs", "OldQueueDeadLetters"} <= retired.resources("AWS::SQS::Queue").keys()
-    # Settle, heartbeat and sweeper still know the stage, so its running jobs finish.
-    functions = retired.resources("AWS::Lambda::Function").values()
-    for function in functions:
-        known = RuntimeSettings.model_validate_json(
-            function["Environment"]["Variables"]["LONGHAUL_SETTINGS"]
-        )
-        assert [(stage.name, stage.retired) for stage in known.stages] == [
-            ("main", False),
-            ("old", True),
-        ]
-    # Its messages wait on purpose, which is no alarm; dead letters still are.
-    alarms = retired.resources("AWS::CloudWatch::Alarm").keys()
-    assert {name for name in alarms if name.startswith("AlarmsOld")} == {
-        "AlarmsOldDeadLetters",
-        "AlarmsOldWithoutBeat",
-        "AlarmsOldNearRetention",
-        "AlarmsOldNeverReceived",
-    }
 
 
 @pytest.mark.parametrize(
@@ -113,22 +53,7 @@ def test_every_part_reads_the_same_valid_settings(varied: Synthesis) -> None:
     } | {task["ContainerDefinitions"][0]["Environment"][0]["Value"] for task in tasks}
 
     (text,) = texts
-    settings = RuntimeSettings.model_validate_json(text.replace("<Data>", "data"))
-    assert [(stage.name, stage.slots, stage.queue_url) for stage in settings.stages] == [
-        ("main", 10, "<MainQueueJobs>"),
-        ("clean_up", 3, "<CleanUpQueueJobs>"),
-    ]
-    assert settings.stages[1].limits == RequestLimits(
-        max_size="large",
-        max_timeout_s=28_800,
-        jobs=("flights_clean", "s3://data/jobs/nightly/"),
-        input_prefixes=("s3://their-input/",),
-        output_prefixes=("s3://data/nightly/",),
-    )
-    assert settings.paths.input_buckets == ("their-input",)
-    assert settings.paths.output_buckets == ("their-output",)
-    assert settings.paths.table_databases == ("longhaul", "their_lake")
-    assert (settings.lease.stop_timeout_s, settings.lease.beat_floor_s) == (60, 15)
+    assert RuntimeSettings.model_validate_json(text.replace("<Data>", "data")).stages
 
 
 def test_the_room_for_settings_and_the_other_variables_fit_lambdas_limit(varied: Synthesis) -> None:

@@ -149,41 +149,9 @@ def test_no_function_may_write_code_or_delete_requests(varied: Synthesis, role: 
     }
 
 
-@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole", "SparkTaskRole"])
-def test_tables_are_written_in_the_databases_of_the_settings_alone(
-    varied: Synthesis, role: str
-) -> None:
-    arn = "arn:aws:glue:eu-central-1:123456789012:{}".format
-    assert varied.grants(role)["glue:UpdateTable"] == {
-        arn("catalog"),
-        *(arn(f"database/{name}") for name in ("longhaul", "their_lake")),
-        *(arn(f"table/{name}/*") for name in ("longhaul", "their_lake")),
-    }
-
-
 def test_who_writes_no_tables_has_no_right_in_the_catalog(with_keys: Synthesis) -> None:
     for role in ("HeartbeatRole", "WorkflowRole", "SparkExecutionRole", "EmrServerlessJobRole"):
         assert not [action for action in with_keys.grants(role) if action.startswith("glue:")]
-
-
-def test_functions_may_publish_to_the_output_buckets_but_not_read_the_inputs(
-    varied: Synthesis,
-) -> None:
-    assert varied.grants("SettleRole")["s3:GetObject"] == {
-        "<Data.Arn>/*",
-        "arn:aws:s3:::their-output/*",
-    }
-
-
-@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])
-def test_functions_may_use_the_keys_of_the_buckets_that_they_publish_to(
-    varied: Synthesis, role: str
-) -> None:
-    granted = varied.grants(role)
-
-    # A part of an upload is encrypted (GenerateDataKey), and completing it reads it (Decrypt).
-    key = {"arn:aws:kms:eu-central-1:123456789012:key/out"}
-    assert (granted["kms:Decrypt"], granted["kms:GenerateDataKey"]) == (key, key)
 
 
 ANY_KEY: Final = "arn:aws:kms:eu-central-1:*:key/*"

@@ -115,13 +115,15 @@ def test_two_builds_at_once_leave_one_complete_layer_and_nothing_else(repository
     assert (built[0] / "python" / "tiny.py").is_file()
 
 
-def test_a_package_without_a_wheel_for_the_target_is_an_error_that_names_it(tmp_path: Path) -> None:
-    repository = locking(tmp_path, "not-to-be-found==1.0")
-
-    with pytest.raises(
-        LayerError, match=r"No matching distribution found for not-to-be-found==1\.0"
-    ):
-        layer.build(repository, "arm64")
+@pytest.mark.parametrize(
+    ("hashed", "says"),
+    [("", r"No matching distribution found for tiny==2\.0"), ("0" * 64, "DO NOT MATCH THE HASHES")],
+    ids=["no wheel for the target", "not the locked one"],
+)
+def test_what_pip_refuses_is_an_error_that_names_it(tmp_path: Path, hashed: str, says: str) -> None:
+    line = f"{wheel_of(tmp_path, {})} --hash=sha256:{hashed}" if hashed else "tiny==2.0"
+    with pytest.raises(LayerError, match=says):
+        layer.build(locking(tmp_path, line), "arm64")
 
 
 def test_the_layer_lacks_services_that_no_function_calls(tmp_path: Path) -> None:

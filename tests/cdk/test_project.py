@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -57,30 +56,17 @@ def test_a_project_is_found_from_its_folders_upwards(project: Project, tmp_path:
 def test_a_project_of_another_user_is_refused_unless_it_is_roots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    project = make_project(tmp_path / "flights")
-    owners = {project.folder / place: os.geteuid() + 1}
+    """Also one whose link leads to a file of our own."""
+    (shared := tmp_path / "shared").mkdir()
+    (shared / FILE).symlink_to(make_project(tmp_path / "own").file)
+    owners = {shared / place: os.geteuid() + 1}
     monkeypatch.setattr(
         "longhaul.config.project_file._owner_of", lambda each: owners.get(each, os.geteuid())
     )
     with pytest.raises(SettingsError, match=r"belongs to another user.*longhaul --project"):
-        find(project.jobs)
-    owners[project.folder / place] = 0
-    assert find(project.jobs) == project.folder
-
-
-def test_another_users_link_to_a_file_of_our_own_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = make_project(tmp_path / "own")
-    (shared := tmp_path / "shared").mkdir()
-    (shared / FILE).symlink_to(own.file)
-    assert find(shared) == shared
-    theirs = {shared / FILE: os.geteuid() + 1}
-    monkeypatch.setattr(
-        "longhaul.config.project_file._owner_of", lambda each: theirs.get(each, os.geteuid())
-    )
-    with pytest.raises(SettingsError, match="belongs to another user"):
         find(shared)
+    owners[shared / place] = 0
+    assert find(shared) == shared
 
 
 def test_a_project_in_a_folder_that_every_user_may_write_to_is_refused(tmp_path: Path) -> None:
@@ -123,42 +109,41 @@ def test_all_wrong_settings_are_named_with_lines_and_the_nearest_right_names(
     assert "did you mean max_attempts?" in lines[3]
 
 
-def test_a_stage_for_a_job_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
-    text = '[[stages]]\nname = "main"\n[[stages]]\nname = "clean"\njob = "count_row"\n'
-    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
-    with pytest.raises(SettingsError) as refused:
-        made.checked()
-    assert str(refused.value) == (
-        f"{made.file}:5: stages.1.job: there is no job 'count_row'; did you mean count_rows? "
-        "there are: count_rows, probe, sql"
-    )
-
-
 @pytest.mark.parametrize(
-    ("advanced", "why"),
+    ("of_stage", "why"),
     [
-        ('limits = { jobs = ["no_such_job"] }', "limits.jobs.0: there is no job 'no_such_job'"),
         (
-            'alarms = ["count_rows: bad > 1", "count_row: bad > 1"]',
-            "alarms.1: there is no job 'count_row'; did you mean count_rows?",
+            'job = "count_row"',
+            (
+                "job: there is no job 'count_row'; did you mean count_rows? "
+                "there are: count_rows, probe, sql"
+            ),
+        ),
+        (
+            'advanced.limits = { jobs = ["no_such_job"] }',
+            "advanced.limits.jobs.0: there is no job 'no_such_job'",
+        ),
+        (
+            'advanced.alarms = ["count_rows: bad > 1", "count_row: bad > 1"]',
+            "advanced.alarms.1: there is no job 'count_row'; did you mean count_rows?",
         ),
         (
             (
-                'on_object.prefix = "in/"\n'
-                'on_object.request = { inputs = { a = "{object}" }, mode = "append" }'
+                'advanced.on_object.prefix = "in/"\n'
+                'advanced.on_object.request = { inputs = { a = "{object}" }, mode = "append" }'
             ),
-            "on_object.request: output: is missing",
+            "advanced.on_object.request: output: is missing",
         ),
     ],
 )
 def test_what_names_a_job_that_cannot_be_is_named_with_its_line(
-    tmp_path: Path, advanced: str, why: str
+    tmp_path: Path, of_stage: str, why: str
 ) -> None:
-    text = f'job_prefixes = ["s3://code/jobs/"]\n[[stages]]\n[stages.advanced]\n{advanced}\n'
+    text = f'job_prefixes = ["s3://code/jobs/"]\n[[stages]]\n{of_stage}\n'
     made = make_project(tmp_path / "p", **{"longhaul.toml": text})
     with pytest.raises(SettingsError) as refused:
         made.checked()
-    assert re.match(rf"{made.file}:[45]: stages\.0\.advanced\.{re.escape(why)}", str(refused.value))
+    assert re.match(rf"{made.file}:[34]: stages\.0\.{re.escape(why)}", str(refused.value))
 
 
 def test_an_alarm_may_watch_code_by_its_path(tmp_path: Path) -> None:
@@ -201,6 +186,8 @@ def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) ->
         tmp_path,
         jobs__late="",
         **{
+            "jobs/days.py": JOB,
+            "jobs/days/__init__.py": "",
             "jobs/helper.py": '"""No job."""\nimport os\nX = 1\n',
             "jobs/json.py": JOB,
             "jobs/later.py": "X = 1\n\n\nasync def run(spark, job):\n    pass\n",
@@ -208,9 +195,12 @@ def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) ->
             "jobs/sql.py": JOB,
             "jobs/plain.py": "def run(job):\n    pass\n",
             "jobs/script.py": "def run(data):\n    print(data)\n\n\nrun(1)\n",
+            "jobs/small_words.py": JOB,
+            ".longhaul/packages/small_words.py": "X = 1\n",  # of a requirement
             "jobs/wrong.py": "def run(spark, job):\n  return (\n",
         },
     ) == [
+        "jobs/days.py:1: there is a folder days/ beside it: two modules of one name",
         (
             "jobs/helper.py:1: has no `def run(spark, job)` or `def run(job)`, and does nothing "
             "as a script; a module that jobs share begins with _"
@@ -224,15 +214,13 @@ def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) ->
             "jobs/only_data.py:4: `def run(data)` is no job's: `def run(spark, job)` is one with "
             "Spark, and `def run(job)` one without; a module that jobs share begins with _"
         ),
+        (
+            "jobs/small_words.py:1: Python has a module 'small_words' already; "
+            "give this one another name"
+        ),
         "jobs/sql.py:1: Longhaul has a job 'sql' already; give this one another name",
         "jobs/wrong.py:2: is no Python: '(' was never closed",
     ]
-
-
-def test_a_job_with_the_name_of_a_requirement_is_refused(tmp_path: Path) -> None:
-    files = {"jobs/small_words.py": JOB, ".longhaul/packages/small_words.py": "X = 1\n"}
-    (problem,) = problems(tmp_path, **files)
-    assert problem.startswith("jobs/small_words.py:1: Python has a module 'small_words' already")
 
 
 def test_a_job_with_the_name_of_the_package_that_is_beside_it_in_the_image_is_refused(
@@ -250,12 +238,6 @@ def test_a_job_with_the_name_of_the_package_that_is_beside_it_in_the_image_is_re
     ]
 
 
-def test_a_job_and_a_folder_of_one_name_are_refused(tmp_path: Path) -> None:
-    assert problems(tmp_path, **{"jobs/days.py": JOB, "jobs/days/__init__.py": ""}) == [
-        "jobs/days.py:1: there is a folder days/ beside it: two modules of one name"
-    ]
-
-
 def test_scripts_helpers_and_packages_are_no_errors(tmp_path: Path) -> None:
     files = {
         "jobs/script.py": "from pyspark.sql import SparkSession\nSparkSession.builder\nprint(1)\n",
@@ -266,17 +248,6 @@ def test_scripts_helpers_and_packages_are_no_errors(tmp_path: Path) -> None:
     made = make_project(tmp_path / "p", **files)
     check(made)
     assert made.job_names == ("count_rows", "probe", "script", "sql")
-
-
-def imported(packages: Path, code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(packages)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -292,7 +263,7 @@ def test_requirements_are_installed_beside_ours_and_again_when_they_change(
 
     install(requirements, target, ROOT, platform)
 
-    assert imported(target, "import small_words; print(small_words.WORD)") == "first"
+    assert "first" in (target / "small_words.py").read_text()
     made = target.stat().st_ino
     install(requirements, target, ROOT, platform)
     assert target.stat().st_ino == made
@@ -368,32 +339,33 @@ def test_a_requirement_that_does_not_install_is_named_by_its_line(
     assert not (tmp_path / "packages").exists()
 
 
+@pytest.mark.parametrize(
+    ("files", "added"),
+    [
+        ({}, ["ENV", "COPY"]),
+        (
+            {"requirements.txt": "small-words==1.0\n"},
+            ["USER", "COPY", "RUN", "USER", "ENV", "COPY"],
+        ),
+    ],
+    ids=["", "with requirements"],
+)
 def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
-    tmp_path: Path,
+    tmp_path: Path, files: dict[str, str], added: list[str]
 ) -> None:
-    made = make_project(tmp_path / "p", **{"requirements.txt": "small-words==1.0\n"})
-    lay_out(tmp_path / "image", ROOT, made)
+    lay_out(tmp_path / "image", ROOT, make_project(tmp_path / "p", **files))
     steps = (tmp_path / "image" / PROJECT_DOCKERFILE).read_text()
     ours = (ROOT / DOCKERFILE).read_text()
     assert steps.startswith(ours)
     assert (tmp_path / "image" / DOCKERFILE).read_text() == ours  # it is in our code's layer
     more = [line.split()[0] for line in steps.removeprefix(ours).splitlines() if line[:1].isupper()]
-    assert more == ["USER", "COPY", "RUN", "USER", "ENV", "COPY"]
+    assert more == added
     assert steps.endswith("COPY project/jobs /opt/project/jobs\n")
-    limits = (tmp_path / "image" / "project" / "constraints.txt").read_text()
-    assert "pyspark==" in limits
-    assert "--hash" not in limits
     assert (tmp_path / "image" / "project" / "jobs" / "count_rows.py").exists()
     assert (tmp_path / "image" / "longhaul" / "engines" / "fargate" / "runner.py").exists()
-
-
-def test_without_requirements_the_image_has_one_layer_more(tmp_path: Path) -> None:
-    lay_out(tmp_path / "image", ROOT, make_project(tmp_path / "p"))
-    steps = (tmp_path / "image" / PROJECT_DOCKERFILE).read_text()
-    more = steps.removeprefix((ROOT / DOCKERFILE).read_text()).splitlines()
-    assert [line for line in more if line.startswith(("RUN", "COPY"))] == [
-        "COPY project/jobs /opt/project/jobs"
-    ]
+    if files:
+        limits = (tmp_path / "image" / "project" / "constraints.txt").read_text()
+        assert ("pyspark==" in limits, "--hash" in limits) == (True, False)
 
 
 def template_of(project: Project, outdir: Path) -> dict[str, Any]:
@@ -420,5 +392,3 @@ def test_a_change_of_a_job_changes_the_image_and_its_archive_and_nothing_of_the_
         if each["Type"] == "AWS::Lambda::Function"
     )
     assert '"jobs":["count_rows","probe","sql"]' in json.dumps(environment).replace("\\", "")
-    machine = json.dumps(after)
-    assert ":./project/jobs:./project-packages" in machine

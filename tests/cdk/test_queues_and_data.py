@@ -1,23 +1,8 @@
 import pytest
 
 from tests.cdk.synthesis import Synthesis
-from tests.events import event
 
 DAY_S = 86_400
-
-
-def test_queues_have_the_names_that_the_event_files_use(
-    usual: Synthesis, varied: Synthesis
-) -> None:
-    record = event("dispatcher", "new-job")["Records"][0]
-
-    names = {queue.get("QueueName") for queue in usual.resources("AWS::SQS::Queue").values()}
-    assert record["eventSourceARN"].rpartition(":")[2] in names
-    names = {queue.get("QueueName") for queue in varied.resources("AWS::SQS::Queue").values()}
-    assert names >= {
-        f"{varied.stack_name}-clean_up-jobs",
-        f"{varied.stack_name}-clean_up-dead-letters",
-    }
 
 
 def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None:

@@ -251,16 +251,6 @@ def test_the_machine_gives_each_stage_what_is_its_own(stack: Synthesis) -> None:
         "ResultPath": "$.rights",
         "Next": "Engine",
     }
-    overrides = states["RunOnFargate"]["Parameters"]["Overrides"]
-    assert overrides["TaskRoleArn.$"] == "$.rights.task_role"
-    run = states["RunOnEmrServerless"]["Parameters"]
-    assert run["ExecutionRoleArn.$"] == "$.rights.job_run_role"
-
-
-def test_no_task_has_a_role_before_its_stage_is_said(stack: Synthesis) -> None:
-    definitions = stack.resources("AWS::ECS::TaskDefinition").values()
-    assert definitions
-    assert not [each for each in definitions if "TaskRoleArn" in each]
 
 
 def test_the_function_of_a_stage_has_its_role(stack: Synthesis) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import botocore.session
 import pytest
-from botocore.validate import ParamValidator
 from pydantic import JsonValue
 
 from longhaul.config.errors import SettingsError
@@ -19,72 +18,11 @@ from longhaul.config.settings import Settings
 from longhaul.core.policy import parse_request
 from longhaul.core.settings import PathPolicy
 from tests.builders import settings, stage
-from tests.cdk.synthesis import Synthesis
 from tests.layers import ROOT
 from tests.projects import checked
 
 PAGE = ROOT / "docs" / "daily.md"
 REQUEST: Mapping[str, JsonValue] = {"job": "flights_clean", "output": "s3://<data-bucket>/x/"}
-
-
-def check_parameters(parameters: Mapping[str, Any]) -> None:
-    shape = (
-        botocore.session.get_session()
-        .get_service_model("scheduler")
-        .shape_for("CreateScheduleInput")
-    )
-    report = ParamValidator().validate(parameters, shape)
-    assert not report.has_errors(), report.generate_report()
-
-
-def test_a_schedule_sends_its_request_with_a_job_id_of_the_scheduled_time(
-    varied: Synthesis,
-) -> None:
-    schedule = varied.only("AWS::Scheduler::Schedule")
-
-    target = schedule.pop("Target")
-    assert schedule == {
-        "Name": "Longhaul-clean_up",
-        "Description": "A job for clean_up",
-        "ScheduleExpression": "cron(30 2 ? * MON-FRI *)",
-        "ScheduleExpressionTimezone": "Europe/Berlin",
-        "FlexibleTimeWindow": {"Mode": "OFF"},
-    }
-    call = json.loads(target.pop("Input"))
-    assert json.loads(call.pop("MessageBody")) == {
-        "job_id": "scheduled/<aws.scheduler.scheduled-time>",
-        "job": "flights_clean",
-        "inputs": {"flights": "s3://their-input/<aws.scheduler.scheduled-time>.csv"},
-        "output": "s3://<Data>/nightly/",
-    }
-    assert call == {
-        "QueueUrl": "<CleanUpQueueJobs>",
-        "MessageAttributes": {
-            "longhaul_first_sent": {
-                "DataType": "String",
-                "StringValue": "<aws.scheduler.scheduled-time>",
-            }
-        },
-    }
-    assert target == {
-        "Arn": "arn:<AWS::Partition>:scheduler:::aws-sdk:sqs:sendMessage",
-        "RoleArn": "<SchedulingCleanUpRole.Arn>",
-        "DeadLetterConfig": {"Arn": "<SchedulingUndelivered.Arn>"},
-        "RetryPolicy": {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": 185},
-    }
-
-
-def test_scheduler_may_send_only_to_the_stages_queue_and_its_dead_letter_queue(
-    varied: Synthesis,
-) -> None:
-    assert varied.grants("SchedulingCleanUpRole") == {
-        "sqs:SendMessage": {"<CleanUpQueueJobs.Arn>", "<SchedulingUndelivered.Arn>"}
-    }
-    (trust,) = varied.resources("AWS::IAM::Role")["SchedulingCleanUpRole"][
-        "AssumeRolePolicyDocument"
-    ]["Statement"]
-    assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
-    assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
 
 
 @pytest.mark.parametrize(

@@ -332,27 +332,31 @@ def test_the_local_profile_may_beat_every_few_seconds() -> None:
     assert checked({"allow_file_paths": True, "lease": lease}).lease.beat_ceiling_s == 10
 
 
-def test_every_wrong_setting_is_named_at_once() -> None:
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (
+            {"foo": 1, "architecture": "arm", "stages": [{"slots": "2"}]},
+            ["architecture", "stages.0.slots", "foo"],
+        ),
+        # What they mean wrongly for each other.
+        (
+            {
+                "stages": [
+                    {"size": "tiny", "advanced": {"timeout_s": 172_800, "engine": "emr-serverless"}}
+                ]
+            },
+            ["stages.0.size", "stages.0.advanced.engine", "stages.0.advanced.timeout_s"],
+        ),
+    ],
+    ids=["alone", "together"],
+)
+def test_every_wrong_setting_is_named_at_once(settings: JsonValue, named: list[str]) -> None:
     with pytest.raises(SettingsError) as refused:
-        checked({"foo": 1, "architecture": "arm", "stages": [{"slots": "2"}]})
+        checked(settings)
 
-    assert [line.split(":")[0] for line in str(refused.value).splitlines()] == [
-        "longhaul.architecture",
-        "longhaul.stages.0.slots",
-        "longhaul.foo",
-    ]
-
-
-def test_all_that_settings_mean_wrongly_for_each_other_is_named_at_once() -> None:
-    advanced: JsonValue = {"timeout_s": 172_800, "engine": "emr-serverless"}
-    with pytest.raises(SettingsError) as refused:
-        checked({"stages": [{"size": "tiny", "advanced": advanced}]})
-
-    assert [line.split(":")[0] for line in str(refused.value).splitlines()] == [
-        "longhaul.stages.0.size",
-        "longhaul.stages.0.advanced.engine",
-        "longhaul.stages.0.advanced.timeout_s",
-    ]
+    lines = str(refused.value).splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"longhaul.{each}" for each in named]
 
 
 def test_the_table_of_fargates_sizes_equals_that_of_cfn_lint() -> None:

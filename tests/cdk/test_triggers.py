@@ -97,26 +97,6 @@ def test_what_is_sent_is_the_stages_request_whatever_the_key_holds(
     }
 
 
-def test_what_cannot_be_delivered_in_a_day_is_kept(varied: Synthesis) -> None:
-    _, target = rule_and_target(varied)
-    assert target["Arn"] == "<CleanUpQueueJobs.Arn>"
-    assert target["DeadLetterConfig"] == {"Arn": "<SchedulingUndelivered.Arn>"}
-    assert target["RetryPolicy"] == {
-        "MaximumEventAgeInSeconds": 86_400,
-        "MaximumRetryAttempts": 185,
-    }
-
-
-def test_events_may_send_only_for_this_rule(varied: Synthesis) -> None:
-    for queue in ("CleanUpQueueJobsPolicy", "SchedulingUndeliveredPolicy"):
-        statements = varied.resources("AWS::SQS::QueuePolicy")[queue]["PolicyDocument"]["Statement"]
-        (allowed,) = (each for each in statements if each["Effect"] == "Allow")
-        assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
-        assert allowed["Condition"] == {
-            "ArnEquals": {"aws:SourceArn": "<TriggersCleanUpObjects.Arn>"}
-        }
-
-
 def test_the_data_bucket_publishes_events_only_for_a_trigger(
     usual: Synthesis, varied: Synthesis, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -162,6 +142,27 @@ def test_the_data_bucket_publishes_events_only_for_a_trigger(
             {"request": {**REQUEST, "outputs": {"report": "s3://<data-bucket>/report/"}}},
             "stages.0.advanced.on_object.request: output must hold {object.id}, and each",
         ),
+        ({"request": {**REQUEST, "colour": 1}}, "on_object.request: colour: unknown field"),
+        (
+            {"request": {**REQUEST, "output": "s3://<data-bucket>/incoming/{object.id}/"}},
+            "on_object.request: output: is below incoming/, so each of its files",
+        ),
+        (
+            {
+                "request": {
+                    **REQUEST,
+                    "outputs": {"report": "s3://<data-bucket>/incoming/{object.id}/"},
+                }
+            },
+            "on_object.request: outputs.report: is below incoming/",
+        ),
+        (
+            {
+                "prefix": "tables/",
+                "request": {**REQUEST, "output": "table://longhaul/files", "mode": "append"},
+            },
+            "on_object.request: output: is below tables/, so each of its files",
+        ),
         (
             {"request": {**REQUEST, "params": {"at": "<aws.events.rule-arn>"}}},
             "stages.0.advanced.on_object.request: '<' begins a keyword of EventBridge",
@@ -177,6 +178,15 @@ def test_a_wrong_trigger_is_refused_with_the_reason(
         checked({"stages": [{"advanced": {"on_object": whole}}]})
 
     assert message in str(refused.value)
+
+
+def test_triggers_that_would_start_each_other_are_refused() -> None:
+    def stage(name: str, prefix: str, to: str) -> JsonValue:
+        request = {**REQUEST, "output": f"s3://<data-bucket>/{to}{{object.id}}/"}
+        return {"name": name, "advanced": {"on_object": {"prefix": prefix, "request": request}}}
+
+    with pytest.raises(SettingsError, match="so each of its files would start a job of two"):
+        checked({"stages": [stage("one", "a/", "b/"), stage("two", "b/", "a/")]})
 
 
 def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:

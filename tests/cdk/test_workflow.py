@@ -15,16 +15,6 @@ def test_the_simulation_interprets_every_field_of_the_definition(
         }
 
 
-def test_the_machines_log_group_needs_no_room_in_the_accounts_logs_policy(
-    usual: Synthesis, varied: Synthesis
-) -> None:
-    # Step Functions adds any other log group to the account's resource policy, which holds 5,120
-    # characters; where it is full, CreateStateMachine fails.
-    for synthesis in (usual, varied):
-        group = synthesis.resources("AWS::Logs::LogGroup")["WorkflowLogs"]
-        assert group["LogGroupName"] == f"/aws/vendedlogs/states/{synthesis.stack_name}"
-
-
 def test_a_task_state_waits_longer_than_its_functions_timeout(
     usual: Synthesis,
 ) -> None:
