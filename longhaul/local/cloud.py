@@ -155,7 +155,7 @@ class EmbeddedAws:
         try:
             moto_api_backend.reset()  # what else in this process used moto may have left something
             make_private_folder(self.work_dir)
-            for leftover in ("functions", "tasks", "job-runs", "spark"):
+            for leftover in ("functions", "tasks", "job-runs"):
                 shutil.rmtree(self.work_dir / leftover, ignore_errors=True)
             self._judge = Judge(self._iam) if self._iam else None
             gate = Gate(self._judge, self.account, self.region) if self._judge else None

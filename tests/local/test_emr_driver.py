@@ -17,12 +17,11 @@ import pytest
 from longhaul.local import emr_driver
 from longhaul.local.emr_driver import EmrDriver, JobRunSpec
 from longhaul.local.log_shipper import LogShipper
-from longhaul.local.spark_cluster import ClusterError
 from tests.local.support import ACCOUNT, REGION, eventually
 from tests.patience import DEADLINE_S
 
 ARN = "arn:aws:emr-serverless:us-east-1:123456789012:/applications/a/jobruns/r"
-MASTER = "spark://127.0.0.1:7077"
+MASTER = "local-cluster[2,1,768]"
 FAILED = "Job failed, please check complete logs in configured logging destination. ExitCode: 65."
 DESCRIBE = (
     "import json, os, pathlib, sys; "
@@ -68,7 +67,6 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmrDrive
         provided_archives=("wheels",),
     )
     monkeypatch.setattr(emr_driver, "aws_client", lambda *_, **__: Assets())
-    monkeypatch.setattr(made.cluster, "start", lambda: MASTER)
     yield made
     made.close()
     shipper.close()
@@ -160,14 +158,3 @@ def test_cancelled_job_run_is_killed_and_its_end_is_called_back(
     assert observer.wait()[0] == "CANCELLED"
     assert heard.wait(DEADLINE_S)
     driver.cancel(ARN)  # it has ended: no error
-
-
-def test_cluster_that_does_not_start_fails_the_job_run_without_an_exit_code(
-    driver: EmrDriver, run: Callable[..., Observer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken() -> str:
-        raise ClusterError("see master.log")
-
-    monkeypatch.setattr(driver.cluster, "start", broken)
-
-    assert run("").wait() == ("FAILED", "The cluster did not start: see master.log")

@@ -9,10 +9,10 @@ out.
 import logging
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 from moto.s3.models import FakeDeleteMarker, FakeKey, FakeMultipart, S3Backend, s3_backends
 from moto.s3.responses import S3Response
@@ -21,22 +21,20 @@ from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.state.store import Store
 
 LOG = logging.getLogger(__name__)
-# Of a key, an upload or a marker: what is stored apart, or made again.
-_APART: Final = ("_value_buffer", "lock", "multipart", "parts", "partlist", "key")
 
 
 class StoredContent:
     """The content of an object: opened for each read, so that any number of objects may be."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._position = 0
 
     def seek(self, position: int) -> None:
         self._position = position
 
     def read(self, size: int = -1) -> bytes:
-        with self._path.open("rb") as file:
+        with self.path.open("rb") as file:
             file.seek(self._position)
             content = file.read(size)
         self._position += len(content)
@@ -82,6 +80,9 @@ def apply(patches: Patches, store: Store) -> None:
         (S3Backend, "delete_objects", keep_deleted),
     ):
         patches.replace(owner, name, keeping(getattr(owner, name), keep))
+    patches.replace(FakeKey, "__getstate__", lambda key: _state_of(store, key))
+    patches.replace(FakeKey, "__setstate__", lambda key, state: _set_state(store, key, state))
+    patches.replace(FakeMultipart, "__getstate__", _state_of_upload)
 
 
 def restore(store: Store, account: str, _region: str) -> None:
@@ -89,133 +90,89 @@ def restore(store: Store, account: str, _region: str) -> None:
     for name, region in store.things("bucket"):
         if name not in backend.buckets:  # the others are the template's
             backend.create_bucket(name, region)
-    known = set()
-    for _, kept in store.things("object"):
-        known |= _files(kept)
-        if (bucket := backend.buckets.get(kept["bucket"])) is not None:
-            _put_back(store, backend, bucket, kept)
+    for name, (versions, uploads, tags) in store.things("object"):
+        bucket_name, _, key = name.partition("/")
+        store.contents[name] = _files(versions, uploads)
+        if (bucket := backend.buckets.get(bucket_name)) is None:
+            continue
+        if whole := [each for each in versions if _is_whole(each, name)]:
+            bucket.keys.setlist(key, whole)
+        for arn, pairs in tags.items():
+            backend.tagger.tag_resource(arn, pairs)
+        for upload in uploads:
+            parts = upload.parts.items()
+            upload.parts = {n: part for n, part in parts if _is_whole(part, name)}
+            upload.partlist = sorted(upload.parts)
+            bucket.multiparts[upload.id] = upload
+    known = {path for files in store.contents.values() for path in files}
     for path in store.objects.iterdir():
-        if path.name not in known:  # left by a killed process without an object
+        if path not in known:  # left by a killed process without an object
             path.unlink()
 
 
-def _put_back(store: Store, backend: Any, bucket: Any, kept: dict[str, Any]) -> None:
-    versions: list[Any] = []
-    for kind, attributes, tags in kept["versions"]:
-        if (version := _restored(store, kind, attributes, kept)) is not None:
-            if kind is FakeDeleteMarker:
-                version.key = versions[-1] if versions else version
-            versions.append(version)
-            if tags:
-                backend.tagger.tag_resource(version.arn, tags)
-    if versions:
-        bucket.keys.setlist(kept["key"], versions)
-    for attributes, parts in kept["uploads"]:
-        upload: Any = _restored(store, FakeMultipart, attributes, kept)
-        found = {n: _restored(store, FakeKey, part, kept) for n, part in sorted(parts.items())}
-        upload.parts = {n: part for n, part in found.items() if part is not None}
-        upload.partlist = list(upload.parts)
-        bucket.multiparts[upload.id] = upload
-
-
-def _restored(store: Store, kind: Any, attributes: dict[str, Any], of: dict[str, Any]) -> Any:
-    """None: its content is not whole."""
-    made = kind.__new__(kind)
-    vars(made).update(attributes)
-    if kind is FakeKey:
-        path = store.objects / made.stored_as
-        if not path.exists() or path.stat().st_size != made.contentsize:
-            LOG.warning("s3://%(bucket)s/%(key)s was not whole on the disk, and is left out", of)
-            return None
-        made._value_buffer, made.lock, made.multipart = StoredContent(path), Lock(), None
-    return made
+def _is_whole(version: Any, name: str) -> bool:
+    if isinstance(version, FakeDeleteMarker):
+        return True
+    path = version._value_buffer.path
+    version.disposed = not path.exists() or path.stat().st_size != version.contentsize
+    if version.disposed:
+        LOG.warning("s3://%s was not whole on the disk, and is left out", name)
+    return not version.disposed
 
 
 def _keep(store: Store, backend: Any, bucket_name: str, key: str) -> None:
-    """Write down the versions and uploads of an object as they are now, and remove their files.
-
-    Contents are written first, without the store's lock.
-    """
-
-    def there() -> tuple[list[Any], list[Any]]:
-        if (bucket := backend.buckets.get(bucket_name)) is None:
-            return [], []
-        uploads = [each for each in list(bucket.multiparts.values()) if each.key_name == key]
-        return list(bucket.keys.getlist(key, [])), uploads
-
-    versions, uploads = there()
-    for each in (*versions, *(part for upload in uploads for part in list(upload.parts.values()))):
-        _store(store, each)
+    """Write down the versions and uploads of an object as they are now, and remove their files."""
     name = f"{bucket_name}/{key}"
     with store.lock:
-        versions, uploads = there()
-        kept = {
-            "bucket": bucket_name,
-            "key": key,
-            "versions": [
-                (type(each), _attributes(each), _tags(backend, each))
-                for each in versions
-                if _is_kept(each)
-            ],
-            "uploads": [
-                (
-                    _attributes(each),
-                    {
-                        n: _attributes(part)
-                        for n, part in list(each.parts.items())
-                        if _is_kept(part)
-                    },
-                )
-                for each in uploads
-            ],
-        }
-        before = {file for _, each in store.things("object", name) for file in _files(each)}
-        store.put("object", {name: kept if versions or uploads else None})
-    for file in before - _files(kept):
-        (store.objects / file).unlink(missing_ok=True)
+        versions, uploads = [], []
+        if (bucket := backend.buckets.get(bucket_name)) is not None:
+            versions = [each for each in bucket.keys.getlist(key, []) if _is_made(each)]
+            uploads = [each for each in list(bucket.multiparts.values()) if each.key_name == key]
+        arns = {each.arn for each in versions if isinstance(each, FakeKey)}
+        tags = {arn: backend.tagger.list_tags_for_resource(arn)["Tags"] for arn in arns}
+        is_there = bool(versions or uploads)
+        store.put("object", {name: (versions, uploads, tags) if is_there else None})
+        files = _files(versions, uploads)
+        before = store.contents.pop(name, set())
+        if is_there:
+            store.contents[name] = files
+    for path in before - files:
+        path.unlink(missing_ok=True)
 
 
-def _files(kept: dict[str, Any]) -> set[str]:
-    keys = [attributes for _, attributes, _ in kept["versions"]]
-    keys += [part for _, parts in kept["uploads"] for part in parts.values()]
-    return {each["stored_as"] for each in keys if "stored_as" in each}
+def _files(versions: Iterable[Any], uploads: Iterable[Any]) -> set[Path]:
+    keys = [each for each in versions if isinstance(each, FakeKey)]
+    keys += [part for upload in uploads for part in list(upload.parts.values())]
+    contents = [key._value_buffer for key in keys]
+    return {each.path for each in contents if isinstance(each, StoredContent)}
 
 
-def _is_kept(version: Any) -> bool:
-    """Not if it came meanwhile: its own request keeps it."""
-    return isinstance(version, FakeDeleteMarker) or hasattr(version, "stored_as")
+def _is_made(version: Any) -> bool:
+    """Not if it came meanwhile: its own request keeps it, once it has read it for its ETag."""
+    return isinstance(version, FakeDeleteMarker) or version._etag is not None
 
 
-def _store(store: Store, version: Any) -> None:
-    """Move the content of a key from moto's memory to a file, once.
-
-    Not before its own request has made its ETag: moto reads the content for that without the lock.
-    """
-    if _is_kept(version) or version._etag is None:
-        return
-    with version.lock:
-        if _is_kept(version):
-            return
-        file = uuid.uuid4().hex
-        try:
-            version._value_buffer.seek(0)
-        except ValueError:
-            return  # replaced meanwhile, and closed
-        with (store.objects / file).open("wb") as target:
-            shutil.copyfileobj(version._value_buffer, target, 1 << 20)
-        version._value_buffer.close()
-        version._value_buffer = StoredContent(store.objects / file)
-        version.stored_as = file
-    # Its parts are in the whole.
-    version.multipart = None
+def _state_of(store: Store, key: Any) -> dict[str, Any]:
+    """What is kept of a key. Its content moves from moto's memory to a file, once."""
+    with key.lock:
+        if not isinstance(key._value_buffer, StoredContent):
+            memory, path = key._value_buffer, store.objects / uuid.uuid4().hex
+            if not memory.closed:  # another has replaced the object
+                memory.seek(0)
+                with path.open("wb") as target:
+                    shutil.copyfileobj(memory, target, 1 << 20)
+            key._value_buffer = StoredContent(path)
+            memory.close()
+            key.multipart = None  # its parts are in the whole
+    return {name: value for name, value in vars(key).items() if name != "lock"}
 
 
-def _attributes(thing: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(thing).items() if name not in _APART}
+def _set_state(store: Store, key: Any, state: dict[str, Any]) -> None:
+    vars(key).update(state)
+    key._value_buffer = StoredContent(store.objects / key._value_buffer.path.name)
+    key.lock = Lock()
 
 
-def _tags(backend: Any, version: Any) -> list[dict[str, str]]:
-    if isinstance(version, FakeDeleteMarker):
-        return []
-    tags: list[dict[str, str]] = backend.tagger.list_tags_for_resource(version.arn)["Tags"]
-    return tags
+def _state_of_upload(upload: Any) -> dict[str, Any]:
+    parts = {n: part for n, part in list(upload.parts.items()) if _is_made(part)}
+    return {**vars(upload), "parts": parts}

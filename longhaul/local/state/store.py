@@ -14,7 +14,7 @@ import moto
 
 FOLDER: Final = "state"
 # Raised with each change of what the table holds.
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 # `number` keeps the order in which things came, and `at` the time.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT);
@@ -57,6 +57,8 @@ class Store:
         """`stack` is the name of the one stack whose state this is."""
         self.folder = folder
         self.objects = folder / "objects"
+        self.contents: dict[str, set[Path]] = {}
+        """By object, its files."""
         self.recording = False
         """Whether changes are kept. What a start itself makes is not."""
         self.lock = RLock()
