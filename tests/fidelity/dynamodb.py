@@ -7,8 +7,7 @@ from botocore.exceptions import ClientError
 from tests.contract.conftest import Aws, create_leases_table
 from tests.contract.refusals import code_of
 from tests.fidelity.dynamodb_expressions import refusal
-from tests.fidelity.rule import NOT_ASKED, Rules
-from tests.fidelity.sqs import REAL_TIME
+from tests.fidelity.rule import Rules
 
 OTHER = {"key": {"S": "main#b"}, "item": {"S": "lease"}}
 KEY = {"key": {"S": "main#a"}, "item": {"S": "lease"}}
@@ -42,34 +41,10 @@ def transaction_repeated_with_its_token(aws: Aws) -> str:
     return str(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
 
 
-@RULES.add(
-    "IdempotentParameterMismatchException",
-    "API_TransactWriteItems",
-    embedded="ok",
-    why="moto ignores tokens",
-)
-def different_transaction_with_the_same_token(aws: Aws) -> str:
-    dynamodb = leases(aws)
-
-    def put(n: str) -> Any:
-        item = {"Put": {"TableName": "leases", "Item": KEY | {"n": {"N": n}}}}
-        return dynamodb.transact_write_items(TransactItems=[item], ClientRequestToken="token")
-
-    put("1")
-    return code_of(lambda: put("2"))
-
-
 @RULES.add("ValidationException", "API_PutItem")
 def empty_index_key(aws: Aws) -> str:
     dynamodb = leases(aws)
     return code_of(lambda: dynamodb.put_item(TableName="leases", Item=KEY | {"open": {"S": ""}}))
-
-
-@RULES.add("7.5", "HowItWorks.NamingRulesDataTypes", embedded="007.50", why=NUMBERS)
-def stored_form_of_a_number(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    dynamodb.put_item(TableName="leases", Item=KEY | {"n": {"N": "007.50"}})
-    return str(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
 
 
 @RULES.add("ValidationException", "Expressions.ExpressionAttributeNames")
@@ -241,27 +216,6 @@ def others(dynamodb: Any) -> list[dict[str, str]]:
     return [plain(item) for item in answer["Items"]]
 
 
-@RULES.add("ResourceNotFoundException, 0 items", "API_TransactWriteItems")
-def transaction_with_a_missing_table(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    puts = [{"Put": {"TableName": table, "Item": other("new")}} for table in ("leases", "missing")]
-    code = code_of(lambda: dynamodb.transact_write_items(TransactItems=puts))
-    return f"{code}, {len(others(dynamodb))} items"
-
-
-@RULES.add("3", "API_TransactWriteItems", embedded=NOT_ASKED, oracle=NOT_ASKED, why=REAL_TIME)
-def transaction_repeated_with_its_token_after_ten_minutes(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    change = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
-    for _ in range(2):
-        dynamodb.transact_write_items(
-            TransactItems=[{"Update": {"TableName": "leases", "Key": KEY, **change}}],
-            ClientRequestToken="token",
-        )
-        aws.clock.sleep(600)
-    return str(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
-
-
 def queried(aws: Aws, condition: str, **more: Any) -> Any:
     """A query of the index `open`."""
     dynamodb = leases(aws)
@@ -279,20 +233,6 @@ def queried(aws: Aws, condition: str, **more: Any) -> Any:
 def query_of_an_index_of_keys(aws: Aws) -> str:
     (item,) = queried(aws, "#o = :o", **OPEN)["Items"]
     return ", ".join(sorted(item))
-
-
-@RULES.add("ValidationException", "API_Query")
-def consistent_query_of_an_index(aws: Aws) -> str:
-    return refusal(
-        aws,
-        "Consistent reads are not supported",
-        lambda: queried(aws, "#o = :o", ConsistentRead=True, **OPEN),
-    )
-
-
-@RULES.add("ValidationException", "API_Query")
-def query_of_an_index_without_its_key(aws: Aws) -> str:
-    return refusal(aws, "missed key schema element: open", lambda: queried(aws, "s = :o"))
 
 
 @RULES.add("pending#1, pending#2", "API_Query")

@@ -150,33 +150,6 @@ def run_repeated_with_its_client_token(aws: Aws) -> str:
     return f"{len(arns)} started"
 
 
-@RULES.add("another", "ECS_Idempotency", embedded=NOT_ASKED, why=REAL_TIME)
-def run_repeated_with_its_client_token_after_a_day(aws: Aws) -> str:
-    ecs = cluster(aws)
-    first = run(ecs, clientToken="t")["taskArn"]
-    aws.clock.sleep(24 * 3600)
-    return "the same" if run(ecs, clientToken="t")["taskArn"] == first else "another"
-
-
-@RULES.add(
-    "running [1, 2], stopped [0]",
-    "API_ListTasks",
-    embedded="running [0, 1, 2], stopped [0]",
-    why="moto lists every task where no status is asked for. Longhaul names one",
-)
-def tasks_listed_by_desired_status_and_family(aws: Aws) -> str:
-    ecs = cluster(aws)
-    arns = [run(ecs)["taskArn"] for _ in range(3)]
-    for arn in arns:
-        shown(aws, ecs, arn, "RUNNING")
-    ecs.stop_task(cluster=CLUSTER, task=arns[0])
-    pages = ecs.get_paginator("list_tasks").paginate(cluster=CLUSTER, family=FAMILY, maxResults=1)
-    running = sorted(arns.index(arn) for page in pages for arn in page["taskArns"])
-    shown(aws, ecs, arns[0])
-    stopped = ecs.list_tasks(cluster=CLUSTER, desiredStatus="STOPPED")["taskArns"]
-    return f"running {running}, stopped {[arns.index(arn) for arn in stopped]}"
-
-
 @RULES.add("mine", "API_ListTasks")
 def tasks_listed_by_who_started_them(aws: Aws) -> str:
     ecs = cluster(aws)
@@ -187,37 +160,12 @@ def tasks_listed_by_who_started_them(aws: Aws) -> str:
     )
 
 
-@RULES.add(
-    "InvalidParameterException",
-    RUN,
-    embedded="ok",
-    why="moto does not count them. Longhaul's are a few short variables",
-)
-def overrides_of_more_than_8192_characters(aws: Aws) -> str:
-    return refused_run(aws, overrides=environment(X="x" * 8192))
-
-
 @RULES.add("InvalidParameterException, 0 tasks", RUN)
 def override_of_an_unknown_container(aws: Aws) -> str:
     ecs = cluster(aws)
     other = {"containerOverrides": [{"name": "other"}]}
     code = code_of(lambda: run(ecs, overrides=other))
     return f"{code}, {len(ecs.list_tasks(cluster=CLUSTER)['taskArns'])} tasks"
-
-
-@RULES.add(
-    "InvalidParameterException",
-    RUN,
-    embedded="ok",
-    why="moto does not count them. Longhaul sends no name of its own",
-)
-def started_by_of_129_characters(aws: Aws) -> str:
-    return refused_run(aws, startedBy="x" * 129)
-
-
-@RULES.add("InvalidParameterException", RUN)
-def launch_type_beside_a_capacity_provider(aws: Aws) -> str:
-    return refused_run(aws, capacityProviderStrategy=[{"capacityProvider": "FARGATE_SPOT"}])
 
 
 @RULES.add("2, then 1", RUN, embedded="2, then 2", why=INACTIVE)
@@ -240,8 +188,3 @@ def run_of_an_inactive_revision(aws: Aws) -> str:
 @RULES.add("ClientException", RUN)
 def run_of_an_unknown_family(aws: Aws) -> str:
     return refused_run(aws, taskDefinition="huge")
-
-
-@RULES.add("ClusterNotFoundException", RUN)
-def run_in_an_unknown_cluster(aws: Aws) -> str:
-    return refused_run(aws, cluster="other")

@@ -63,11 +63,6 @@ def table_after_an_update_of_an_older_version(aws: Aws) -> str:
     return str(found(glue)["Parameters"]["metadata_location"])
 
 
-@RULES.add("EntityNotFoundException", "API_UpdateTable")
-def update_of_a_missing_table(aws: Aws) -> str:
-    return update(catalog(aws), "new")
-
-
 @RULES.add("gone", "API_UpdateTable", repair=Repair("glue.versions", "kept"))
 def version_before_an_update_that_skips_the_archive(aws: Aws) -> str:
     glue = with_table(aws)
@@ -93,15 +88,3 @@ def creation_in_a_missing_database(aws: Aws) -> str:
 def read_of_a_missing_table(aws: Aws) -> str:
     glue = catalog(aws)
     return code_of(lambda: glue.get_table(DatabaseName="lake", Name="flights"))
-
-
-@RULES.add("new", "API_UpdateTable")
-def update_without_a_version(aws: Aws) -> str:
-    glue = with_table(aws)
-    update(glue, "new")
-    return str(found(glue)["Parameters"]["metadata_location"])
-
-
-@RULES.add("EntityNotFoundException", "API_UpdateTable")
-def update_of_a_version_of_a_missing_table(aws: Aws) -> str:
-    return update(catalog(aws), "new", VersionId="1")

@@ -62,36 +62,6 @@ def put_with_if_none_match_after_a_deletion(aws: Aws) -> str:
 
 
 @RULES.add(
-    "NotImplemented",
-    recorded("s3/test_s3_api.py::test_put_object_if_none_match_validation", "2026-02"),
-    embedded="ok",
-    why="moto ignores the value. Longhaul sends the star alone",
-)
-def put_with_if_none_match_of_an_etag(aws: Aws) -> str:
-    return put(bucket(aws, "a"), IfNoneMatch='"etag"')
-
-
-@RULES.add(
-    "NotImplemented",
-    recorded("s3/test_s3_api.py::test_put_object_if_match_validation", "2026-02"),
-    embedded="PreconditionFailed",
-    why="moto compares the star with the ETag. Longhaul sends ETags alone",
-)
-def put_with_if_match_of_a_star(aws: Aws) -> str:
-    return put(bucket(aws, "a"), IfMatch="*")
-
-
-@RULES.add(
-    "NotImplemented",
-    recorded("s3/test_s3_api.py::test_put_object_if_match_and_if_none_match_validation", "2026-02"),
-    embedded="NoSuchKey",
-    why="moto checks both. Longhaul sends one",
-)
-def put_with_both_conditions(aws: Aws) -> str:
-    return put(bucket(aws), IfMatch='"etag"', IfNoneMatch="*")
-
-
-@RULES.add(
     "ok",
     recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
     fake=NOT_ASKED,
@@ -101,40 +71,6 @@ def put_with_if_none_match_on_a_delete_marker(aws: Aws) -> str:
     s3 = versioned(aws)
     s3.delete_object(Bucket="data", Key="a")
     return put(s3, IfNoneMatch="*")
-
-
-@RULES.add(
-    "PreconditionFailed",
-    recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
-    fake=NOT_ASKED,
-    why=VERSIONS,
-)
-def put_with_if_none_match_on_a_key_with_versions(aws: Aws) -> str:
-    return put(versioned(aws), IfNoneMatch="*")
-
-
-@RULES.add(
-    "NoSuchKey",
-    recorded("s3/test_s3_api.py::test_put_object_if_match_versioned_bucket", "2026-02"),
-    fake=NOT_ASKED,
-    why=VERSIONS,
-)
-def put_with_if_match_on_a_delete_marker(aws: Aws) -> str:
-    s3 = versioned(aws)
-    s3.delete_object(Bucket="data", Key="a")
-    return put(s3, IfMatch='"d41d8cd98f00b204e9800998ecf8427e"')
-
-
-@RULES.add(
-    "NoSuchKey",
-    recorded("s3/test_s3_api.py::test_delete_object_versioned", "2026-02"),
-    fake=NOT_ASKED,
-    why=VERSIONS,
-)
-def read_of_a_key_whose_newest_version_is_a_delete_marker(aws: Aws) -> str:
-    s3 = versioned(aws)
-    s3.delete_object(Bucket="data", Key="a")
-    return code_of(lambda: s3.get_object(Bucket="data", Key="a"))
 
 
 def versioned(aws: Aws) -> Any:
@@ -150,28 +86,6 @@ def deletion_of_several_keys_of_which_one_is_missing(aws: Aws) -> str:
     keys = [{"Key": "a"}, {"Key": "missing"}]
     deleted = bucket(aws, "a").delete_objects(Bucket="data", Delete={"Objects": keys})
     return ", ".join(sorted(each["Key"] for each in deleted["Deleted"]))
-
-
-@RULES.add(
-    "[]",
-    recorded("s3/test_s3.py::test_delete_non_existing_keys_quiet", "2026-02"),
-    embedded="['Deleted']",
-    why="moto names what it deleted in any case. Longhaul reads the errors alone",
-)
-def quiet_deletion_of_missing_keys(aws: Aws) -> str:
-    keys = [{"Key": "missing"}]
-    deleted = bucket(aws).delete_objects(Bucket="data", Delete={"Objects": keys, "Quiet": True})
-    return str(sorted(deleted.keys() & {"Deleted", "Errors"}))
-
-
-@RULES.add(
-    "NoSuchBucket",
-    recorded("s3/test_s3.py::test_delete_non_existing_keys_in_non_existing_bucket", "2026-02"),
-)
-def deletion_in_a_missing_bucket(aws: Aws) -> str:
-    keys = [{"Key": "a"}]
-    delete = aws.client("s3").delete_objects
-    return code_of(lambda: delete(Bucket="missing", Delete={"Objects": keys}))
 
 
 @RULES.add(
@@ -206,22 +120,3 @@ def object_read_by_line(aws: Aws) -> str:
     found = s3.get_object(Bucket="data", Key="a")
     lines = [line.decode() for line in found["Body"].iter_lines()]
     return f"{', '.join(lines)}: {found['ContentLength']} bytes, {found['ContentType']}"
-
-
-@RULES.add(
-    "MalformedXML",
-    "API_DeleteObjects",
-    embedded="ok",
-    oracle="ok",
-    why="Neither counts keys. Longhaul deletes a thousand at most",
-)
-def deletion_of_1001_keys(aws: Aws) -> str:
-    s3 = bucket(aws)
-    keys = [{"Key": f"a{n}"} for n in range(1001)]
-    return code_of(lambda: s3.delete_objects(Bucket="data", Delete={"Objects": keys}))
-
-
-@RULES.add("NoSuchBucket", "API_ListObjectsV2")
-def listing_of_a_missing_bucket(aws: Aws) -> str:
-    listed = aws.client("s3").list_objects_v2
-    return code_of(lambda: listed(Bucket="missing"))

@@ -74,18 +74,6 @@ def upload_completed_with_wrong_checksums(aws: Aws) -> str:
 
 @RULES.add(
     "InvalidPart",
-    recorded("s3/test_s3.py::test_complete_multipart_parts_checksum_default", "2026-02"),
-    embedded="ok",
-    why="moto does not look at the checksums of parts. Longhaul names an algorithm when it"
-    " begins an upload",
-)
-def part_checksums_on_an_upload_begun_without_an_algorithm(aws: Aws) -> str:
-    s3, named, completion = upload(aws)
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
-
-
-@RULES.add(
-    "InvalidPart",
     recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
 )
 def upload_completed_with_an_unknown_part(aws: Aws) -> str:
@@ -117,31 +105,6 @@ def completion_of_an_aborted_upload(aws: Aws) -> str:
 
 
 @RULES.add(
-    "InvalidArgument",
-    recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
-    embedded="NoSuchUpload",
-    why="moto refuses it under another name",
-)
-def part_number_of_zero(aws: Aws) -> str:
-    s3, named, _ = upload(aws)
-    return code_of(lambda: s3.upload_part(**named, PartNumber=0, Body=b"x"))
-
-
-@RULES.add(
-    "InvalidPartOrder",
-    recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
-    embedded="EntityTooSmall",
-    why="moto sorts the parts. Longhaul names them in order",
-)
-def upload_completed_with_parts_out_of_order(aws: Aws) -> str:
-    s3, named, completion = upload(aws)
-    (first,) = completion["MultipartUpload"]["Parts"]
-    second = s3.upload_part(**named, PartNumber=2, Body=b"x")
-    parts = [{"PartNumber": 2, "ETag": second["ETag"]}, {"PartNumber": 1, "ETag": first["ETag"]}]
-    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
-
-
-@RULES.add(
     "EntityTooSmall",
     recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
 )
@@ -161,17 +124,6 @@ def upload_completed_with_another_etag(aws: Aws) -> str:
     s3, named, _ = upload(aws)
     parts = [{"PartNumber": 1, "ETag": '"d41d8cd98f00b204e9800998ecf8427e"'}]
     return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
-
-
-@RULES.add(
-    "InvalidRequest",
-    recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
-    embedded="500",
-    why="moto fails. Longhaul publishes an empty file with one empty part",
-)
-def upload_completed_without_parts(aws: Aws) -> str:
-    s3, named, _ = upload(aws)
-    return code_of(lambda: s3.complete_multipart_upload(**named))
 
 
 @RULES.add("ok", recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"))
@@ -202,20 +154,6 @@ def order_of_listed_uploads(aws: Aws) -> str:
     )
     listed = [each["UploadId"] for each in [*page["Uploads"], *rest["Uploads"]]]
     return ", ".join(str(begun.index(each)) for each in listed)
-
-
-@RULES.add(
-    "b",
-    recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
-    embedded="a, a, b",
-    why="moto lists every upload on one page",
-)
-def uploads_after_a_key_marker_alone(aws: Aws) -> str:
-    s3 = bucket(aws)
-    for key in ("a", "a", "b"):
-        s3.create_multipart_upload(Bucket="data", Key=key)
-    listed = s3.list_multipart_uploads(Bucket="data", KeyMarker="a")
-    return ", ".join(each["Key"] for each in listed["Uploads"])
 
 
 @RULES.add("…-2", recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"))
@@ -256,26 +194,6 @@ def part_of_a_completed_upload(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
     s3.complete_multipart_upload(**named, **completion)
     return code_of(lambda: s3.upload_part(**named, PartNumber=2, Body=b"x"))
-
-
-@RULES.add(
-    "NoSuchUpload", "API_AbortMultipartUpload", embedded="ok", why="moto looks at the id alone"
-)
-def upload_aborted_under_another_key(aws: Aws) -> str:
-    s3, named, _ = upload(aws)
-    return code_of(lambda: s3.abort_multipart_upload(**named | {"Key": "b"}))
-
-
-@RULES.add("MalformedXML", COMPLETE, oracle="InvalidRequest", why="LocalStack takes it as no list")
-def upload_completed_with_an_empty_list_of_parts(aws: Aws) -> str:
-    s3, named, _ = upload(aws)
-    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": []}))
-
-
-@RULES.add("InvalidArgument", "API_UploadPart")
-def part_number_of_10_001(aws: Aws) -> str:
-    s3, named, _ = upload(aws)
-    return code_of(lambda: s3.upload_part(**named, PartNumber=10_001, Body=b"x"))
 
 
 @RULES.add("404, ok", COMPLETE)

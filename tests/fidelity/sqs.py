@@ -22,18 +22,6 @@ def queue(aws: Aws, **attributes: str) -> tuple[Any, str]:
 
 
 @RULES.add(
-    "AWS.SimpleQueueService.PurgeQueueInProgress",
-    recorded("sqs/test_sqs.py::test_successive_purge_calls_fail", "2024-04"),
-    oracle="ok",
-    why="LocalStack purges as often as it is asked. Longhaul never purges",
-)
-def second_purge_within_a_minute(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    sqs.purge_queue(QueueUrl=url)
-    return code_of(lambda: sqs.purge_queue(QueueUrl=url))
-
-
-@RULES.add(
     "InvalidParameterValue",
     VISIBILITY,
     embedded="ReceiptHandleIsInvalid",
@@ -141,41 +129,6 @@ def visibility_of_43_201_s(aws: Aws) -> str:
 
 
 @RULES.add(
-    "InvalidAttributeValue",
-    "API_CreateQueue",
-    oracle="ok",
-    why=f"LocalStack does not look at the value. {TAKEN}",
-    embedded="ok",
-)
-def retention_of_more_than_14_days(aws: Aws) -> str:
-    sqs = aws.client("sqs")
-    attributes = {"MessageRetentionPeriod": str(14 * 86_400 + 1)}
-    return code_of(lambda: sqs.create_queue(QueueName="jobs", Attributes=attributes))
-
-
-@RULES.add(
-    "QueueAlreadyExists",
-    recorded(
-        "sqs/test_sqs.py::test_create_queue_with_different_attributes_raises_exception",
-        "2024-04",
-    ),
-)
-def queue_made_again_with_other_attributes(aws: Aws) -> str:
-    sqs, _ = queue(aws, VisibilityTimeout="30")
-    attributes = {"VisibilityTimeout": "31"}
-    return code_of(lambda: sqs.create_queue(QueueName="jobs", Attributes=attributes))
-
-
-@RULES.add(
-    "AWS.SimpleQueueService.NonExistentQueue",
-    recorded("sqs/test_sqs.py::test_non_existent_queue", "2024-04"),
-)
-def missing_queue(aws: Aws) -> str:
-    sqs = aws.client("sqs")
-    return code_of(lambda: sqs.get_queue_url(QueueName="jobs"))
-
-
-@RULES.add(
     "no message", recorded("sqs/test_sqs.py::test_delete_after_visibility_timeout", "2025-03")
 )
 def deletion_of_a_message_that_is_visible_again(aws: Aws) -> str:
@@ -196,24 +149,6 @@ def received(sqs: Any, url: str, **more: Any) -> str:
 def receive_from_an_empty_queue(aws: Aws) -> str:
     sqs, url = queue(aws)
     return "Messages" if "Messages" in sqs.receive_message(QueueUrl=url) else "nothing"
-
-
-@RULES.add(
-    "InvalidParameterValue",
-    recorded("sqs/test_sqs.py::test_send_receive_max_number_of_messages", "2024-04"),
-)
-def receive_of_eleven(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return code_of(lambda: sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=11))
-
-
-@RULES.add(
-    "InvalidParameterValue",
-    recorded("sqs/test_sqs.py::test_send_receive_wait_time_seconds", "2025-02"),
-)
-def long_poll_of_21_s(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return code_of(lambda: sqs.receive_message(QueueUrl=url, WaitTimeSeconds=21))
 
 
 @RULES.add("1 message, 2 handles, receives 1, 2", "sqs-queue-message-identifiers")
@@ -270,31 +205,10 @@ def counts(sqs: Any, url: str) -> str:
     return f"{visible} visible, {hidden} in flight, {delayed} delayed"
 
 
-@RULES.add(
-    "InvalidParameterValue",
-    VISIBILITY,
-    embedded="ok",
-    oracle="ok",
-    why="moto looks at the upper limit alone, LocalStack at none. Longhaul's waits are zero or"
-    " more",
-)
-def visibility_of_a_negative_number(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return extended(sqs, url, held(sqs, url), -1)
-
-
 @RULES.add("ok", VISIBILITY)
 def visibility_of_43_100_s(aws: Aws) -> str:
     sqs, url = queue(aws)
     return extended(sqs, url, held(sqs, url), 43_100)
-
-
-@RULES.add(
-    "ok", VISIBILITY, embedded=NOT_ASKED, oracle=NOT_ASKED, why="A real clock does not stand still"
-)
-def visibility_of_43_200_s_in_the_instant_of_the_receive(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return extended(sqs, url, held(sqs, url), 43_200)
 
 
 @RULES.add(
@@ -333,44 +247,3 @@ def message_in_flight_at_the_end_of_its_retention(aws: Aws) -> str:
     (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
     aws.clock.sleep(10)
     return f"{counts(sqs, url)}, {extended(sqs, url, str(message['ReceiptHandle']))}"
-
-
-@RULES.add(
-    "0 visible, 0 in flight, 0 delayed, InvalidParameterValue",
-    "API_PurgeQueue",
-    embedded="0 visible, 0 in flight, 0 delayed, ReceiptHandleIsInvalid",
-    why="moto forgets the handles of purged messages. Longhaul takes both as `not_held`",
-)
-def handle_of_a_purged_message(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    handle = held(sqs, url)
-    sqs.purge_queue(QueueUrl=url)
-    return f"{counts(sqs, url)}, {extended(sqs, url, handle)}"
-
-
-@RULES.add("ok", "API_PurgeQueue", embedded=NOT_ASKED, oracle=NOT_ASKED, why=REAL_TIME)
-def second_purge_after_a_minute(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    sqs.purge_queue(QueueUrl=url)
-    aws.clock.sleep(60)
-    return code_of(lambda: sqs.purge_queue(QueueUrl=url))
-
-
-@RULES.add(
-    "InvalidAttributeValue",
-    "API_CreateQueue",
-    oracle="ok",
-    why=f"LocalStack does not look at the value. {TAKEN}",
-    embedded="ok",
-)
-def retention_of_less_than_a_minute(aws: Aws) -> str:
-    sqs = aws.client("sqs")
-    attributes = {"MessageRetentionPeriod": "59"}
-    return code_of(lambda: sqs.create_queue(QueueName="jobs", Attributes=attributes))
-
-
-@RULES.add("AWS.SimpleQueueService.NonExistentQueue", "API_SendMessage")
-def message_to_a_deleted_queue(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    sqs.delete_queue(QueueUrl=url)
-    return send(sqs, url)

@@ -5,27 +5,9 @@ from typing import Any
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
 from tests.fidelity.rule import NOT_ASKED, Repair, Rules, recorded
-from tests.fidelity.sqs import NOT_IN_FLIGHT, TAKEN, held, queue, received
+from tests.fidelity.sqs import NOT_IN_FLIGHT, held, queue
 
-BATCH = "API_SendMessageBatch"
 RULES = Rules()
-
-
-@RULES.add(
-    "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-    recorded("sqs/test_sqs.py::test_too_many_entries_in_batch_request", "2024-04"),
-)
-def batch_of_eleven(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    entries = [{"Id": str(n), "MessageBody": "job"} for n in range(11)]
-    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
-
-
-@RULES.add("AWS.SimpleQueueService.BatchEntryIdsNotDistinct", BATCH)
-def batch_with_an_id_twice(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    entries = [{"Id": "a", "MessageBody": "job"} for _ in range(2)]
-    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
 
 
 @RULES.add(
@@ -53,93 +35,11 @@ def batch_with_one_body_beyond_the_queues_own_limit(aws: Aws) -> str:
     return f"{failed['Id']}: {failed['Code']}, {sent['Id']}: sent"
 
 
-@RULES.add(
-    "AWS.SimpleQueueService.InvalidBatchEntryId",
-    recorded("sqs/test_sqs.py::test_invalid_batch_id", "2024-04"),
-)
-def batch_with_a_colon_in_an_id(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    entries = [{"Id": "a:b", "MessageBody": "job"}]
-    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
-
-
-@RULES.add(
-    "AWS.SimpleQueueService.InvalidBatchEntryId",
-    recorded("sqs/test_sqs.py::test_delete_message_batch_invalid_msg_id", "2024-04"),
-    embedded="ok",
-    why="moto looks at the ids of SendMessageBatch alone. Longhaul deletes one at a time",
-)
-def deletion_of_a_batch_with_an_id_of_81_characters(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    entries = [{"Id": "a" * 81, "ReceiptHandle": held(sqs, url)}]
-    return code_of(lambda: sqs.delete_message_batch(QueueUrl=url, Entries=entries))
-
-
-@RULES.add(
-    "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-    recorded("sqs/test_sqs.py::test_delete_message_batch_with_too_large_batch", "2024-04"),
-    embedded="AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
-    why="moto compares handles instead of ids, and counts no entries. Longhaul"
-    " deletes one at a time",
-)
-def deletion_of_a_batch_of_eleven(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    handle = held(sqs, url)
-    entries = [{"Id": str(n), "ReceiptHandle": handle} for n in range(11)]
-    return code_of(lambda: sqs.delete_message_batch(QueueUrl=url, Entries=entries))
-
-
-@RULES.add(
-    "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
-    recorded(
-        "sqs/test_sqs.py::test_change_message_visibility_batch_with_too_large_batch", "2024-04"
-    ),
-    embedded="ok",
-    why="moto counts no entries. Longhaul extends ten at most",
-)
-def visibility_of_a_batch_of_eleven(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    handle = held(sqs, url)
-    entries = [{"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": 60} for n in range(11)]
-    return code_of(lambda: sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries))
-
-
-@RULES.add(
-    "a: InvalidParameterValue, b: ok",
-    BATCH,
-    oracle="a: ok, b: ok",
-    why=f"LocalStack does not count attributes. {TAKEN}",
-    embedded="a: ok, b: ok",
-)
-def batch_with_one_message_of_eleven_attributes(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    many = {f"a{n}": {"DataType": "String", "StringValue": "v"} for n in range(11)}
-    entries = [
-        {"Id": "a", "MessageBody": "job", "MessageAttributes": many},
-        {"Id": "b", "MessageBody": "job"},
-    ]
-    return each_of(sqs.send_message_batch(QueueUrl=url, Entries=entries))
-
-
 def each_of(answer: dict[str, Any]) -> str:
     """What became of each entry of a batch."""
     failed = {each["Id"]: each["Code"] for each in answer.get("Failed", [])}
     done = {each["Id"]: "ok" for each in answer.get("Successful", [])}
     return ", ".join(f"{entry}: {code}" for entry, code in sorted((failed | done).items()))
-
-
-@RULES.add("AWS.SimpleQueueService.EmptyBatchRequest", BATCH)
-def batch_without_entries(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=[]))
-
-
-@RULES.add("no message", BATCH)
-def queue_after_a_refused_batch(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    batch_twice = [{"Id": "a", "MessageBody": "job"} for _ in range(2)]
-    code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=batch_twice))
-    return received(sqs, url)
 
 
 @RULES.add(

@@ -3,7 +3,7 @@
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
 from tests.fidelity.rule import Rules, recorded
-from tests.fidelity.sqs import TAKEN, queue, received, send
+from tests.fidelity.sqs import TAKEN, queue, send
 
 MIB = 1_048_576
 TEXT = {"DataType": "String", "StringValue": "v"}
@@ -140,38 +140,7 @@ def ten_attributes(aws: Aws) -> str:
     return send(sqs, url, MessageAttributes={f"a{n}": TEXT for n in range(10)})
 
 
-@RULES.add("InvalidParameterValue", METADATA)
-def attribute_of_an_unknown_type(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    unknown = {"DataType": "Text", "StringValue": "v"}
-    return send(sqs, url, MessageAttributes={"a": unknown})
-
-
-@RULES.add(
-    "InvalidParameterValue",
-    METADATA,
-    embedded="ok",
-    why="moto takes any name. Longhaul's names are its own",
-)
-def attribute_named_as_awss_own(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return send(sqs, url, MessageAttributes={"AWS.a": TEXT})
-
-
 @RULES.add("ok", SEND)
 def body_with_a_tab_a_line_break_and_an_emoji(aws: Aws) -> str:
     sqs, url = queue(aws)
     return send(sqs, url, MessageBody="a\tb\né\U0001f600")
-
-
-@RULES.add("ok", SEND)
-def message_group_with_punctuation(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return send(sqs, url, MessageGroupId="a-b_c.1")
-
-
-@RULES.add("no message", SEND, embedded="", why=TAKEN)
-def queue_after_a_refused_message(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    send(sqs, url, MessageBody="")
-    return received(sqs, url)

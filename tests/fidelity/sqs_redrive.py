@@ -133,22 +133,6 @@ def redrive_of_a_message_that_was_sent_to_the_queue(aws: Aws) -> str:
 
 
 @RULES.add(
-    "COMPLETED, job with another id, no message",
-    REDRIVE,
-    embedded=NOT_ASKED,
-    oracle="COMPLETED, job with the same id, no message",
-    why=f"{MOVED_ON}. {NO_MOVES}",
-)
-def redrive_to_a_named_queue(aws: Aws) -> str:
-    sqs, dead, source = dead_letter_queue(aws)
-    sent = sqs.send_message(QueueUrl=dead, MessageBody="job")["MessageId"]
-    end = moved(aws, sqs, dead, DestinationArn=arn_of(sqs, source))
-    (message,) = sqs.receive_message(QueueUrl=source, WaitTimeSeconds=10)["Messages"]
-    kept = "the same id" if message["MessageId"] == sent else "another id"
-    return f"{end}, {message['Body']} with {kept}, {received(sqs, dead)}"
-
-
-@RULES.add(
     "COMPLETED, v, receive 1",
     REDRIVE,
     embedded=NOT_ASKED,

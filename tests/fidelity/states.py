@@ -10,7 +10,6 @@ from tests.simulation.conformance.scripts import Raises
 
 CATCH = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Done"}
 DONE = {"Type": "Succeed"}
-WAIT = {"Type": "Wait", "SecondsPath": "$.s", "End": True}
 FAIL = {"Type": "Fail", "Error": "Bad", "Cause": "very"}
 LONG = {"Type": "Wait", "Seconds": 600, "End": True}
 ERRORS = "concepts-error-handling"
@@ -50,47 +49,6 @@ def events_of_a_fail_state(aws: Aws) -> str:
 def events_of_an_execution_stopped_while_it_waits(aws: Aws) -> str:
     wait = {"Type": "Wait", "Seconds": 600, "End": True}
     return ", ".join(execute(aws, {"Wait": wait}, stopped_at="WaitStateEntered").events)
-
-
-@RULES.add(
-    "States.Runtime",
-    recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
-)
-def wait_of_a_negative_number_of_seconds(aws: Aws) -> str:
-    return execute(aws, {"Wait": WAIT}, {"s": -1}).end
-
-
-@RULES.add(
-    "States.Runtime",
-    recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
-)
-def wait_of_a_fraction_of_a_second(aws: Aws) -> str:
-    return execute(aws, {"Wait": WAIT}, {"s": 1.5}).end
-
-
-@RULES.add(
-    "SUCCEEDED",
-    recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
-)
-def wait_of_no_seconds(aws: Aws) -> str:
-    return execute(aws, {"Wait": WAIT}, {"s": 0}).end
-
-
-@RULES.add(
-    "States.Runtime",
-    recorded("stepfunctions/v2/scenarios/test_base_scenarios.py::test_invalid_jsonpath", "2025-01"),
-)
-def cause_path_to_nothing(aws: Aws) -> str:
-    return execute(aws, {"Fail": {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}}, {}).end
-
-
-@RULES.add(
-    "States.Runtime",
-    recorded("stepfunctions/v2/scenarios/test_base_scenarios.py::test_invalid_jsonpath", "2025-01"),
-)
-def timeout_path_to_nothing(aws: Aws) -> str:
-    call = {key: value for key, value in CALL.items() if key != "TimeoutSeconds"}
-    return execute(aws, {"Call": {**call, "TimeoutSecondsPath": "$.timeout_s"}}, {}).end
 
 
 @RULES.add(
@@ -246,16 +204,6 @@ def events_of_a_task_that_fails_in_a_branch(aws: Aws) -> str:
 
 
 @RULES.add(
-    "1 b",
-    recorded("stepfunctions/v2/intrinsic_functions/test_generic.py::test_format_2", "2023-02"),
-)
-def text_of_a_number_in_states_format(aws: Aws) -> str:
-    parameters = {"FunctionName": "f", "Payload": {"x.$": "States.Format('{} {}', $.a, $.b)"}}
-    ended = execute(aws, {"Call": {**CALL, "Parameters": parameters}}, {"a": 1, "b": "b"})
-    return str(ended.payloads[0]["x"])
-
-
-@RULES.add(
     "x",
     recorded(
         "stepfunctions/v2/intrinsic_functions/test_generic.py::test_context_json_path",
@@ -265,42 +213,6 @@ def text_of_a_number_in_states_format(aws: Aws) -> str:
 def execution_name_in_the_context_object(aws: Aws) -> str:
     parameters = {"FunctionName": "f", "Payload": {"x.$": "$$.Execution.Name"}}
     return str(execute(aws, {"Call": {**CALL, "Parameters": parameters}}, {}).payloads[0]["x"])
-
-
-@RULES.add("States.Runtime", "state-wait")
-def wait_of_a_text(aws: Aws) -> str:
-    return execute(aws, {"Wait": WAIT}, {"s": "15"}).end
-
-
-@RULES.add("States.Runtime", "state-wait")
-def wait_of_null(aws: Aws) -> str:
-    return execute(aws, {"Wait": WAIT}, {"s": None}).end
-
-
-@RULES.add(
-    "States.Runtime",
-    "state-fail",
-    embedded="Bad",
-    why="AWS wants a text. moto takes nothing as well, and Longhaul always names a cause",
-)
-def cause_path_to_null(aws: Aws) -> str:
-    fail = {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}
-    return execute(aws, {"Fail": fail}, {"why": None}).end
-
-
-@RULES.add(
-    "States.Runtime",
-    "state-task",
-    embedded="States.Timeout",
-    why="AWS wants a positive number. moto ends the task at once; a job's timeout is never 0",
-)
-def timeout_path_to_zero(aws: Aws) -> str:
-    return timeout_from_input(aws, 0)
-
-
-@RULES.add("States.Runtime", "state-task")
-def timeout_path_to_a_text(aws: Aws) -> str:
-    return timeout_from_input(aws, "1")
 
 
 @RULES.add("States.Timeout", "state-task")
@@ -341,11 +253,6 @@ def timeout_of_a_branch_in_a_catch(aws: Aws) -> str:
 def error_of_a_branch_with_a_cause_from_the_input(aws: Aws) -> str:
     fail = {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}
     return caught(aws, fail, "Worse", "Bad", why="no luck")
-
-
-@RULES.add("Bad", ERRORS)
-def error_of_a_branch_that_no_catch_names(aws: Aws) -> str:
-    return caught(aws, FAIL, "Worse")
 
 
 @RULES.add("States.Runtime", ERRORS)

@@ -70,58 +70,6 @@ def execution_started_again_with_other_input_while_it_runs(aws: Aws) -> str:
 
 
 @RULES.add(
-    "InvalidExecutionInput",
-    recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_input", "2023-06"),
-    embedded="",
-    why=TAKEN,
-)
-def input_that_is_no_json(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input="{"))
-
-
-@RULES.add("ExecutionDoesNotExist", "API_StopExecution")
-def stop_of_an_execution_that_does_not_exist(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    missing = arn.replace(":stateMachine:", ":execution:") + ":missing"
-    return code_of(lambda: sfn.stop_execution(executionArn=missing))
-
-
-@RULES.add(
-    "InvalidDefinition",
-    recorded("stepfunctions/v2/test_sfn_api.py::test_create_delete_invalid_sm", "2023-08"),
-    embedded="",
-    why="moto fails with a 500; our definition comes from the template",
-)
-def definition_without_states(aws: Aws) -> str:
-    sfn = aws.client("stepfunctions")
-    return code_of(
-        lambda: sfn.create_state_machine(name="Longhaul", definition="{}", roleArn=ROLE_ARN)
-    )
-
-
-@RULES.add(
-    "StateMachineDoesNotExist",
-    recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_arn", "2023-06"),
-)
-def execution_of_a_missing_machine(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    start = sfn.start_execution
-    return code_of(lambda: start(stateMachineArn=f"{arn}-missing", name="a", input="{}"))
-
-
-@RULES.add(
-    "StateMachineDoesNotExist",
-    recorded(
-        "stepfunctions/v2/test_sfn_api.py::test_list_execution_no_such_state_machine", "2024-03"
-    ),
-)
-def executions_of_a_missing_machine(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    return code_of(lambda: sfn.list_executions(stateMachineArn=f"{arn}-missing"))
-
-
-@RULES.add(
     "ExecutionDoesNotExist",
     recorded(
         "stepfunctions/v2/test_sfn_api.py::test_describe_execution_no_such_state_machine",
@@ -139,31 +87,6 @@ def execution_started_again_with_a_space_less_in_its_input(aws: Aws) -> str:
     sfn, arn = machine(aws, WAITING)
     sfn.start_execution(stateMachineArn=arn, name="a", input='{"b": 1}')
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input='{"b":1}'))
-
-
-@RULES.add("InvalidName", START, embedded="ok", why=TAKEN)
-def execution_name_with_a_space(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a b", input="{}"))
-
-
-@RULES.add("InvalidName", START, embedded="ok", why=TAKEN)
-def execution_name_with_a_slash(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a/b", input="{}"))
-
-
-@RULES.add("ok", START)
-def execution_name_with_punctuation(aws: Aws) -> str:
-    sfn, arn = machine(aws, WAITING)
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="main-a_1.2", input="{}"))
-
-
-@RULES.add("ok", START)
-def longest_name_and_input_of_an_execution(aws: Aws) -> str:
-    sfn, arn = machine(aws, WAITING)
-    longest = {"name": "a" * 80, "input": f'"{"x" * 262_142}"'}
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, **longest))
 
 
 @RULES.add("ABORTED: Operator, by hand", "API_StopExecution")

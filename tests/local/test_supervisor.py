@@ -35,38 +35,6 @@ def started(supervisor: Supervisor[Work], name: str) -> Work:
     return work
 
 
-def test_thing_is_found_by_its_name_even_after_its_end(supervisor: Supervisor[Work]) -> None:
-    first, second = started(supervisor, "first"), started(supervisor, "second")
-    heard = Event()
-    supervisor.on_end("first", heard.set)
-    assert not supervisor.has_ended("first")
-
-    first.may_end.set()
-
-    assert heard.wait(DEADLINE_S)
-    assert (list(supervisor), supervisor["first"], supervisor["second"]) == (
-        ["first", "second"],
-        first,
-        second,
-    )
-    assert (supervisor.has_ended("first"), supervisor.has_ended("second")) == (True, False)
-
-
-def test_each_callback_comes_once_and_a_late_one_at_once(
-    supervisor: Supervisor[Work],
-) -> None:
-    work, heard, all_heard = started(supervisor, "it"), list[str](), Event()
-    supervisor.on_end("it", lambda: heard.append("first"))
-    supervisor.on_end("it", lambda: heard.append("second"))
-    supervisor.on_end("it", all_heard.set)
-
-    work.may_end.set()
-    assert all_heard.wait(DEADLINE_S)
-    supervisor.on_end("it", lambda: heard.append("late"))
-
-    assert heard == ["first", "second", "late"]
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_thing_that_raises_has_ended(supervisor: Supervisor[Work]) -> None:
     def fail(work: Work) -> None:

@@ -2,7 +2,7 @@
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -89,31 +89,21 @@ def ecs_sync(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], 
         task = env.stack[-1]["Tasks"][0]
         describe = stock_build_resolver(state, env, *args, **kwargs)
 
+        def stop() -> None:
+            region = task["TaskArn"].split(":")[3]
+            _ecs_client(region, kwargs.get("state_credentials")).stop_task(
+                cluster=task["ClusterArn"],
+                task=task["TaskArn"],
+                reason="Stopped by AWS Step Functions",
+            )
+
         def resolve() -> Any:
-            changed = Event()
-            on_task_end(task["TaskArn"], changed.set)
-            env.program_state_event.on_set(changed.set)
-            changed.wait()
-            if not env.is_running():
-                if was_broken_off(env):
-                    ecs = _ecs_client(
-                        task["TaskArn"].split(":")[3], kwargs.get("state_credentials")
-                    )
-                    ecs.stop_task(
-                        cluster=task["ClusterArn"],
-                        task=task["TaskArn"],
-                        reason="Stopped by AWS Step Functions",
-                    )
+            if not has_ended(env, task["TaskArn"], on_task_end, stop):
                 return None
-            stopped = describe()
+            stopped = jsonable(describe())
             if not _succeeded(stopped):
-                fail(
-                    state,
-                    env,
-                    StatesErrorName(StatesErrorNameType.StatesTaskFailed),
-                    json.dumps(jsonable(stopped)),
-                )
-            return jsonable(stopped)
+                fail_with(state, env, stopped)
+            return stopped
 
         return resolve
 
@@ -125,12 +115,29 @@ def ecs_sync(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], 
     patches.replace(StateTaskServiceEcs, "_build_sync_resolver", build_sync_resolver)
 
 
-def was_broken_off(env: Any) -> bool:
-    """Whether a stop or an error ended the environment early.
+def has_ended(
+    env: Any,
+    arn: str,
+    on_end: Callable[[str, Callable[[], None]], None],
+    stop: Callable[[], None],
+) -> bool:
+    """Wait for a task or job run. False: its state has ended first.
 
-    After a timeout, it counts as ended.
+    What is broken off by a stop or an error is stopped. A timeout counts as an end of the state.
     """
-    return not env.is_running() and not isinstance(env.program_state(), ProgramEnded)
+    changed = Event()
+    on_end(arn, changed.set)
+    env.program_state_event.on_set(changed.set)
+    changed.wait()
+    if not env.is_running() and not isinstance(env.program_state(), ProgramEnded):
+        stop()
+    return bool(env.is_running())
+
+
+def fail_with(state: Any, env: Any, description: Mapping[str, Any]) -> None:
+    """Fail the state with what a task or job run ended as."""
+    name = StatesErrorName(StatesErrorNameType.StatesTaskFailed)
+    fail(state, env, name, json.dumps(description))
 
 
 def sync_or_stop(
@@ -303,26 +310,18 @@ class _JobRunService(state_task_service_callback.StateTaskServiceCallback):
         client = self._client_for(resource_runtime_part.region, state_credentials.role_arn)
         ids = {"applicationId": started["ApplicationId"], "jobRunId": started["JobRunId"]}
 
+        def cancel() -> None:
+            with suppress(ClientError):  # it has just ended
+                client.cancel_job_run(**ids)
+
         def resolve() -> Any:
-            changed = Event()
-            self._on_end(started["Arn"], changed.set)
-            env.program_state_event.on_set(changed.set)
-            changed.wait()
-            if not env.is_running():
-                if was_broken_off(env):
-                    with suppress(ClientError):  # it has just ended
-                        client.cancel_job_run(**ids)
+            if not has_ended(env, started["Arn"], self._on_end, cancel):
                 return None
             description = client.get_job_run(**ids)
             self._normalise_response(response=description, service_action_name="getJobRun")
             run = jsonable(description["JobRun"])
             if run["State"] != "SUCCESS":
-                fail(
-                    self,
-                    env,
-                    StatesErrorName(StatesErrorNameType.StatesTaskFailed),
-                    json.dumps(run),
-                )
+                fail_with(self, env, run)
             return run
 
         return resolve

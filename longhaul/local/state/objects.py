@@ -141,7 +141,7 @@ def _keep(store: Store, backend: Any, bucket_name: str, key: str) -> None:
 
 
 def _files(versions: Iterable[Any], uploads: Iterable[Any]) -> set[Path]:
-    keys = [each for each in versions if isinstance(each, FakeKey)]
+    keys: list[Any] = [each for each in versions if isinstance(each, FakeKey)]
     keys += [part for upload in uploads for part in list(upload.parts.values())]
     contents = [key._value_buffer for key in keys]
     return {each.path for each in contents if isinstance(each, StoredContent)}

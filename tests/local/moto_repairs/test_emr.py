@@ -19,7 +19,7 @@ from longhaul.local.moto_repairs import (
 from longhaul.local.moto_repairs import (
     sfn_sync as sfn_sync_repairs,
 )
-from tests.local.support import REGION, Moto, branch, eventually
+from tests.local.support import REGION, Moto, eventually
 
 ROLE = "arn:aws:iam::123456789012:role/job"
 SUBMIT = {
@@ -196,20 +196,6 @@ def test_application_without_job_runs_has_an_empty_list(
     assert emr.list_job_runs(applicationId=application)["jobRuns"] == []
 
 
-def test_job_runs_are_listed_by_state(
-    moto: Moto, emr: Any, application: str, driver: FakeDriver
-) -> None:
-    emr_repairs.job_runs(moto.patches, driver)
-    first, second = start(emr, application), start(emr, application, "other")
-    driver.end(first["arn"], "SUCCESS")
-
-    listed = emr.list_job_runs(applicationId=application, states=["SCHEDULED", "RUNNING"])[
-        "jobRuns"
-    ]
-
-    assert [(each["id"], each["name"]) for each in listed] == [(second["jobRunId"], "small run")]
-
-
 def start_job_run(application: str) -> dict[str, Any]:
     return {
         "Type": "Task",
@@ -302,38 +288,6 @@ def test_stopped_execution_cancels_its_job_run(
     running.client.stop_execution(executionArn=execution)
 
     eventually(lambda: driver.cancelled == [arn], "the job run is cancelled")
-
-
-@pytest.mark.usefixtures("sync")
-def test_failing_sibling_branch_cancels_the_job_run(
-    application: str, driver: FakeDriver, machine: Callable[..., Any]
-) -> None:
-    end = machine(
-        Both={
-            "Type": "Parallel",
-            "Branches": [
-                branch(Run={**start_job_run(application), "End": True}),
-                branch(
-                    Wait={"Type": "Wait", "Seconds": 1, "Next": "Kill"},
-                    Kill={"Type": "Fail", "Error": "Lost"},
-                ),
-            ],
-            "End": True,
-        }
-    ).run(**INPUT)
-
-    assert end["error"] == "Lost"
-    eventually(lambda: driver.cancelled == [started(driver)], "the job run is cancelled")
-
-
-@pytest.mark.usefixtures("sync")
-def test_timeout_of_the_state_leaves_its_job_run(
-    application: str, driver: FakeDriver, machine: Callable[..., Any]
-) -> None:
-    end = machine(Run={**start_job_run(application), "TimeoutSeconds": 1, "End": True}).run(**INPUT)
-
-    assert end["error"] == "States.Timeout"
-    assert driver.cancelled == []
 
 
 @pytest.mark.usefixtures("sync")

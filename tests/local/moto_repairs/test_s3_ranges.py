@@ -62,11 +62,3 @@ def test_range_beyond_the_end_is_refused(s3: Any, key: str, asked: str) -> None:
     with pytest.raises(ClientError) as refused:
         s3.get_object(Bucket="data", Key=key, Range=asked)
     assert error_code(refused.value) == "InvalidRange"
-
-
-def test_replaced_object_is_noticed_by_its_reader(s3: Any) -> None:
-    before = s3.head_object(Bucket="data", Key="file")["ETag"]
-    s3.put_object(Bucket="data", Key="file", Body=BODY[::-1])
-    with pytest.raises(ClientError) as refused:
-        s3.get_object(Bucket="data", Key="file", Range="bytes=0-1", IfMatch=before)
-    assert error_code(refused.value) == "PreconditionFailed"

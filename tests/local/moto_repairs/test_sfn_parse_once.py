@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.parse import asl_parser
-from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
 from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto, branch
@@ -62,17 +61,3 @@ def test_executions_of_one_parsed_machine_count_their_own_retries(
     for execution in executions:
         events = twice.client.get_execution_history(executionArn=execution)["events"]
         assert [event["type"] for event in events].count("ParallelStateStarted") == 2
-
-
-def test_machine_with_a_map_is_parsed_each_time(moto: Moto) -> None:
-    parsed = count_parses(moto)
-    sfn_repairs.parse_once(moto.patches)
-    definition = (
-        '{"StartAt": "M", "States": {"M": {"Type": "Map", "End": true, '
-        '"ItemProcessor": {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}}}}'
-    )
-
-    AmazonStateLanguageParser.parse(definition)
-    AmazonStateLanguageParser.parse(definition)
-
-    assert len(parsed) == 2

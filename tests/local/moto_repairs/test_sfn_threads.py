@@ -2,8 +2,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from moto.stepfunctions.parser.utils import TMP_THREADS
-
 from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto, branch, eventually
 
@@ -38,26 +36,3 @@ def test_execution_of_two_branches_takes_four_threads(
     # One each for the execution, its Parallel state and two branches. Stock moto adds one for the
     # machine and one for each branch.
     assert len(taken) == (4 if repaired else 7)
-
-
-def test_ended_threads_are_not_listed(
-    moto: Moto, machine: Callable[..., Any], *, repaired: bool
-) -> None:
-    if repaired:
-        sfn_repairs.threads(moto.patches)
-    TMP_THREADS.clear()
-    running = machine(
-        Both={
-            "Type": "Parallel",
-            "Branches": [branch(A={"Type": "Pass", "End": True})],
-            "End": True,
-        }
-    )
-
-    execution = running.start()
-
-    eventually(lambda: running.status(execution) == "SUCCEEDED", "the execution ends")
-    if repaired:
-        eventually(lambda: TMP_THREADS == [], "the list is empty")
-    else:
-        assert TMP_THREADS
