@@ -10,14 +10,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from longhaul.config.errors import SettingsError
 from longhaul.core.lease import AttemptId
 from longhaul.core.settings import VARIABLE
 from longhaul.engines.emr_serverless.ends import attempt_of, name_of
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import engine_files
 from tests.patience import DEADLINE_S
-from tests.projects import checked
 
 APPLICATION = "<EmrServerlessApplication.Arn>"
 ASSETS = "arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-<AWS::AccountId>-<AWS::Region>/"
@@ -138,32 +136,3 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        (
-            {"stages": [{"advanced": {"engine": "emr-serverless"}}]},
-            "engine: this stack has no emr-serverless; it has: fargate",
-        ),
-        (
-            {"emr_serverless": {}, "sizes": {"small": {"cpu": 512, "memory_mib": 2048}}},
-            "not sold by EMR Serverless",
-        ),
-        (
-            {"emr_serverless": {"max_vcpu": 16}},
-            "do not hold a driver and an executor of size xlarge",
-        ),
-        (
-            {"emr_serverless": {"work_area": "file:"}},
-            "which executors do not share: it needs allow_file_paths",
-        ),
-        ({"emr_serverless": {"idle_minutes": 5}}, "allowed here: idle_stop_minutes, max_executors"),
-    ],
-)
-def test_settings_under_which_a_job_would_wait_forever_are_refused(
-    settings: Any, problem: str
-) -> None:
-    with pytest.raises(SettingsError, match=problem.replace("(", r"\(")):
-        checked(settings)

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -13,8 +12,7 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.errors import SettingsError
-from longhaul.config.rules import MAX_QUEUE_PREFIX, problems
-from longhaul.config.settings import Settings
+from longhaul.config.rules import MAX_QUEUE_PREFIX
 from longhaul.core.policy import parse_request
 from longhaul.core.settings import PathPolicy
 from tests.builders import settings, stage
@@ -62,21 +60,9 @@ def test_the_longest_name_of_a_schedule_is_one_that_scheduler_takes() -> None:
     assert asked.members["Name"].metadata["max"] == MAX_QUEUE_PREFIX
 
 
-def blocks(kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(), re.DOTALL)
-
-
-def test_the_docs_stage_with_a_schedule_is_a_valid_setting() -> None:
-    (text,) = blocks("toml")
-    read = Settings.model_validate(
-        {"stack_name": "Weblogs", "stages": tomllib.loads(text)["stages"]}
-    )
-    assert problems(read, ("days", "hits", "report")) == []
-    assert read.stages[0].schedule
-
-
 def test_the_docs_command_for_a_single_start_names_its_time() -> None:
-    (command,) = (each for each in blocks("console") if "--at " in each)
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (command,) = (each for each in blocks if "--at " in each)
     words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
     given = dict(zip(words[2::2], words[3::2], strict=True))
 

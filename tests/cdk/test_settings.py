@@ -301,6 +301,44 @@ def test_an_override_changes_single_settings_and_leaves_their_neighbours(
             {"network": {"assign_public_ip": False}},
             "longhaul.network.assign_public_ip: assign_public_ip must be true without a vpc_id",
         ),
+        (
+            {"lease": {"beat_ceiling_s": 3_600}},
+            "longhaul.lease.hand_over_age_s: with these beats a hand-over comes up to 45,960 s",
+        ),
+        (
+            {"lease": {"hand_over_age_s": 42_900}},
+            "longhaul.lease.hand_over_age_s: with these beats a hand-over comes up to 43,335 s",
+        ),
+        # What Lambda does not take.
+        (
+            {"stages": [{"size": "tiny"}]},
+            "longhaul.stages.0.size: size: this stack has no tiny: its settings have no sizes.tiny",
+        ),
+        (
+            {"sizes": {"tiny": {"memory_mib": 4096}}},
+            "longhaul.sizes.small: small (4096 MiB, 30 GiB of disk) must have more memory than",
+        ),
+        (
+            {"sizes": {"tiny": {"memory_mib": 10_241}}},
+            "longhaul.sizes.tiny.memory_mib: is 10241; input should be less than or equal to 10240",
+        ),
+        (
+            {"sizes": {"tiny": {}}, "image_compression": "zstd"},
+            "longhaul.sizes.tiny: sizes.tiny needs image_compression gzip",
+        ),
+        # With which a job on EMR Serverless would wait for ever.
+        (
+            {"stages": [{"advanced": {"engine": "emr-serverless"}}]},
+            "longhaul.stages.0.advanced.engine: engine: this stack has no emr-serverless; it has: ",
+        ),
+        (
+            {"emr_serverless": {}, "sizes": {"small": {"cpu": 512, "memory_mib": 2048}}},
+            "longhaul.sizes.small: sizes.small: cpu 512 is not sold by EMR Serverless",
+        ),
+        (
+            {"emr_serverless": {"work_area": "file:"}},
+            "longhaul.emr_serverless.work_area: emr_serverless.work_area is a disk, which",
+        ),
     ],
     ids=lambda value: json.dumps(value) if not isinstance(value, str) else "",
 )

@@ -1,7 +1,6 @@
 """Triggers of stages: a job for each object that is created."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,12 +8,9 @@ import pytest
 from pydantic import JsonValue
 
 from longhaul.config.errors import SettingsError
-from longhaul.config.rules import problems
-from longhaul.config.settings import Settings
 from longhaul.core.request import CreatedObject
 from longhaul.local.event_driver import matches, transformed
 from tests.cdk.synthesis import Synthesis
-from tests.layers import ROOT
 from tests.projects import checked
 from tests.synthesized import local_profile
 
@@ -187,13 +183,3 @@ def test_triggers_that_would_start_each_other_are_refused() -> None:
 
     with pytest.raises(SettingsError, match="so each of its files would start a job of two"):
         checked({"stages": [stage("one", "a/", "b/"), stage("two", "b/", "a/")]})
-
-
-def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
-    page = (ROOT / "docs" / "daily.md").read_text()
-    (text,) = (
-        each for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "on_object" in each
-    )
-    read = Settings.model_validate({"stages": [json.loads(text)]})
-    assert problems(read, ("wav_previews",)) == []
-    assert read.stages[0].advanced.on_object

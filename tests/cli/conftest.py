@@ -19,7 +19,7 @@ from longhaul.config.sources import version
 from longhaul.core import transitions
 from longhaul.core.claim import Claim, new_run, next_attempt, refused
 from longhaul.core.dead_letter import Reason, dead_letter
-from longhaul.core.lease import Lease, Owed, Receive, State
+from longhaul.core.lease import CommittedOutput, Lease, Owed, Receive, State
 from longhaul.core.message import Message
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import VARIABLE, RuntimeSettings, Stage
@@ -46,6 +46,7 @@ from tests.builders import (
     BUCKET,
     DEAD_LETTER_QUEUE_URL,
     MACHINE,
+    OUTPUT,
     QUEUE_URL,
     message,
     running,
@@ -223,6 +224,19 @@ class World:
         for owed in () if owes else after.owed:
             after = self.parts.leases.apply(transitions.strike(after, Owed(owed), now))
         return after
+
+    def succeed(self, row: Lease, output: CommittedOutput = OUTPUT) -> Lease:
+        """End a running job that has written this."""
+        committed = self.parts.leases.report(transitions.commit(row.id, output))
+        return self.end(committed, OutcomeClass.SUCCEEDED)
+
+    def interrupt(self) -> None:
+        """Ctrl-C in the next sleep."""
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        self.clock.meanwhile.append(interrupt)
 
     def refuse(self, key: str, why: str, request: JobRequest | None = None) -> Lease:
         """A job that was refused before it had a run, with nothing owed."""

@@ -1,16 +1,14 @@
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.core import transitions
 from longhaul.core.lease import Lease
 from longhaul.core.request import read_request
 from longhaul.core.verdict import OutcomeClass
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import BUCKET, OUTPUT, stage
+from tests.builders import BUCKET, stage
 from tests.cli.conftest import World
 
 COMMAND = (
@@ -38,11 +36,7 @@ def claim(world: World, day: int) -> Lease:
 
 
 def succeed(world: World, day: int, row: Lease | None = None) -> None:
-    row = row or claim(world, day)
-    world.parts.leases.report(transitions.commit(row.id, replace(OUTPUT)))
-    committed = world.parts.leases.load(row.key)
-    assert committed is not None
-    world.end(committed, OutcomeClass.SUCCEEDED)
+    world.succeed(row or claim(world, day))
 
 
 def sent(world: World) -> list[str]:
@@ -88,11 +82,7 @@ def test_no_more_jobs_are_open_at_a_time_than_it_has_slots(world: World) -> None
 def test_without_a_number_it_takes_that_of_the_stage_also_one_set_by_hand(world: World) -> None:
     """The deployed one was taken, and the others waited in the command."""
     world.parts.slots.set_slots(stage(slots=1000), 2)
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    world.clock.meanwhile.append(interrupt)
+    world.interrupt()
     assert world.run(*COMMAND, *THREE).exit_code == 130
     assert sent(world) == ["2026-10-01", "2026-10-02"]
 
@@ -113,10 +103,7 @@ def test_it_says_what_failed_and_runs_that_again_when_it_is_started_again(world:
 
 
 def test_after_an_interrupt_it_goes_on_where_it_was(world: World) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    world.clock.meanwhile.append(interrupt)
+    world.interrupt()
     interrupted = world.run(*COMMAND, *THREE, "--slots", "1")
     assert interrupted.exit_code == 130
     assert "what was sent goes on (`longhaul status oct`), and the same" in interrupted.stderr
@@ -196,10 +183,7 @@ def test_what_sqs_does_not_take_is_sent_by_the_same_command(world: World) -> Non
 
 
 def interrupted(world: World, slots: int) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    world.clock.meanwhile.append(interrupt)
+    world.interrupt()
     assert world.run(*COMMAND, *THREE, "--slots", str(slots)).exit_code == 130
 
 

@@ -103,11 +103,7 @@ def test_a_claim_that_the_index_does_not_show_yet_is_waited_for(stack: World) ->
 
 def test_an_interrupt_leaves_the_stages_paused_and_says_both_ways(stack: World) -> None:
     running(stack, "long")
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    stack.clock.meanwhile.append(interrupt)
+    stack.interrupt()
     done = stack.run("stage", "drain")
     assert (done.exit_code, is_paused(stack)) == (130, True)
     assert "`longhaul stage drain` goes on, and with --undo it" in done.stderr

@@ -44,10 +44,14 @@ def test_options_make_one_request(world: World) -> None:
         *FLAGS,
         *("--input", "a=s3://landing/a.csv", "--size", "large", "--afresh", "--job-id", "mine"),
         *("--label", "7 October", "--tag", "day=2026-10-07", "--tag", "by=ops"),
+        *("--mode", "append", "--engine", "fargate", "--group", "tenant-7"),
+        # One with a name is a further one.
+        *("--output", "report=s3://longhaul-data/day=1/report/"),
     )
     assert (done.exit_code, done.stdout) == (0, "mine\n")
-    (message,) = world.queued()
-    assert json.loads(message["Body"]) == {
+    (message,) = world.aws.sqs.queues[QUEUE_URL].messages.values()
+    assert message.group_id == "tenant-7"
+    assert json.loads(message.body) == {
         "job": "sql",
         "output": "s3://longhaul-data/out/",
         "size": "large",
@@ -56,6 +60,9 @@ def test_options_make_one_request(world: World) -> None:
         "params": {"query": "SELECT 1", "n": 7},
         "label": "7 October",
         "tags": {"day": "2026-10-07", "by": "ops"},
+        "mode": "append",
+        "engine": "fargate",
+        "outputs": {"report": "s3://longhaul-data/day=1/report/"},
         "job_id": "mine",
     }
 
@@ -87,7 +94,7 @@ def test_job_of_the_project_that_the_stack_does_not_know_is_named_with_the_way_o
     assert "jobs/cuont_rows.py" not in done.stderr
 
 
-def test_every_field_of_a_request_has_an_option(world: World) -> None:
+def test_every_field_of_a_request_has_an_option() -> None:
     """Except the schema's version and the fields that Longhaul writes itself."""
     submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
     options = {option for parameter in submit.params for option in parameter.opts}
@@ -95,19 +102,6 @@ def test_every_field_of_a_request_has_an_option(world: World) -> None:
     singular["start_at"] = "at"
     for field in JobRequest.model_fields.keys() - {"version", "lineage", "object"}:
         assert f"--{singular.get(field, field.replace('_', '-'))}" in options
-    done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")
-    assert done.exit_code == 0, done.stderr
-    (message,) = world.queued()
-    assert {"mode": "append", "engine": "fargate"}.items() <= json.loads(message["Body"]).items()
-
-
-def test_outputs_with_a_name_are_further_ones(world: World) -> None:
-    report = "s3://longhaul-data/day=1/report/"
-    done = world.run("submit", *FLAGS, "--output", f"report={report}")
-    assert done.exit_code == 0, done.stderr
-    (message,) = world.queued()
-    sent = json.loads(message["Body"])
-    assert (sent["output"], sent["outputs"]) == ("s3://longhaul-data/out/", {"report": report})
 
 
 def test_empty_list_of_requests_is_said_and_is_no_error(world: World) -> None:
@@ -151,6 +145,9 @@ def test_a_missing_file_or_one_without_text_is_reported_in_a_sentence(
         ((*FLAGS, "--output", "s3://x/day=1/"), "a further output has a name: NAME=s3://x/day=1/"),
         ((*FLAGS, "--max-attempts", "0"), "max_attempts: "),
         ((*FLAGS, "--size", ""), "size: "),
+        ((*FLAGS, "--group", ""), "up to 128 letters, digits and punctuation"),
+        ((*FLAGS, "--group", "two words"), "up to 128 letters, digits and punctuation"),
+        ((*FLAGS, "--group", "x" * 129), "up to 128 letters, digits and punctuation"),
     ],
 )
 def test_wrong_usage_is_explained(world: World, arguments: tuple[str, ...], said: str) -> None:
@@ -235,10 +232,7 @@ def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> 
 
 
 def test_an_interrupt_while_waiting_says_that_the_jobs_go_on(world: World) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    world.clock.meanwhile.append(interrupt)
+    world.interrupt()
     done = world.run("submit", "--wait", input=body(job_id="a"))
     assert done.exit_code == 130
     assert "the jobs go on" in done.stderr

@@ -10,13 +10,13 @@ import pytest
 
 import longhaul.client
 from longhaul.client import Client, LonghaulError
-from longhaul.core import transitions
 from longhaul.core.policy import parse_request
 from longhaul.core.verdict import OutcomeClass
-from longhaul.outputs.manifest import Manifest, ManifestFile
-from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL
+from longhaul.outputs.manifest import ManifestFile
+from tests.builders import BODY, BUCKET, QUEUE_URL
 from tests.cli.conftest import World
 from tests.layers import ROOT
+from tests.operations.conftest import publish
 
 PAGE = (ROOT / "docs" / "construct.md").read_text().partition("\n## The client")[2]
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -29,15 +29,8 @@ def run_to_success(world: World, job_id: str) -> None:
     (body,) = (body for body in bodies if json.loads(body)["job_id"] == job_id)
     request = parse_request(body, world.settings, world.settings.stages[0])
     row = world.claim(job_id, fingerprint=request.fingerprint())
-    files = (ManifestFile(path="a.parquet", size=7),)
-    manifest = Manifest(key=row.key, run=row.run, attempt=1, files=files)
-    world.aws.s3.put_object(
-        Bucket=BUCKET, Key="clean/2013-01/_SUCCESS", Body=manifest.model_dump_json().encode()
-    )
-    world.parts.leases.report(transitions.commit(row.id, OUTPUT))
-    committed = world.parts.leases.load(row.key)
-    assert committed is not None
-    world.end(committed, OutcomeClass.SUCCEEDED)
+    publish(world, row, "clean/2013-01/", ManifestFile(path="a.parquet", size=7))
+    world.succeed(row)
 
 
 def test_the_lines_of_the_page_run(world: World, capsys: pytest.CaptureFixture[str]) -> None:
