@@ -1,8 +1,8 @@
 """EventBridge on this machine: rules for schedules, ends of executions, and created objects.
 
-A rule's pattern may hold lists of plain values, wildcards and `anything-but` of numbers, its
-schedule may be a rate, and its targets may be functions and queues, with an input transformer. The
-deployment of any other rule fails: otherwise the rule would silently never fire.
+moto matches a rule's pattern. A rule's schedule may be a rate, and its targets may be functions and
+queues, with an input transformer. The deployment of any other rule fails: otherwise the rule would
+silently never fire.
 """
 # ruff: noqa: ANN401 - moto's objects, which have no types worth naming
 
@@ -18,7 +18,7 @@ from threading import Event, Thread
 from typing import Any
 
 from moto.awslambda.models import lambda_backends
-from moto.events.models import events_backends
+from moto.events.models import EventPattern, events_backends
 from moto.sqs.models import sqs_backends
 
 from longhaul.local.firing import SECONDS
@@ -53,7 +53,7 @@ class Target:
 @dataclass(frozen=True)
 class Rule:
     arn: str
-    pattern: dict[str, Any] | None
+    pattern: EventPattern | None
     period_s: int | None
     targets: tuple[Target, ...]
 
@@ -114,9 +114,9 @@ class EventDriver:
         self, source: str, detail_type: str, detail: dict[str, Any], *, resources: list[str]
     ) -> None:
         """Send an event to the targets of every rule that it matches."""
-        event = self._event(source, detail_type, detail, resources)
+        event: Any = self._event(source, detail_type, detail, resources)
         for rule in self._rules:
-            if rule.pattern is not None and matches(rule.pattern, event):
+            if rule.pattern is not None and rule.pattern.matches_event(event):
                 self._send(rule, event)
 
     def _keep_schedules(self) -> None:
@@ -182,32 +182,6 @@ def _name_in(queue: str) -> str:
     return queue.rpartition(":")[2]
 
 
-def matches(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Whether the event has, for every field of the pattern, one of the listed values."""
-    return all(
-        matches(wanted, event[name])
-        if isinstance(wanted, dict) and isinstance(event.get(name), dict)
-        else _is_one_of(event.get(name), wanted)
-        for name, wanted in pattern.items()
-    )
-
-
-def _is_one_of(value: Any, wanted: Any) -> bool:
-    values = value if isinstance(value, list) else [value]
-    return isinstance(wanted, list) and any(_fits(each, one) for each in values for one in wanted)
-
-
-def _fits(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict) and "anything-but" in wanted:
-        return value is not None and value not in wanted["anything-but"]
-    if isinstance(wanted, dict):
-        parts = (re.escape(part) for part in wanted["wildcard"].split("*"))
-        return (
-            isinstance(value, str) and re.fullmatch(".*".join(parts), value, re.DOTALL) is not None
-        )
-    return bool(value == wanted)
-
-
 def transformed(transformer: dict[str, Any], event: dict[str, Any]) -> str:
     """The template with its variables, as AWS writes them where JSON has values.
 
@@ -224,10 +198,7 @@ def transformed(transformer: dict[str, Any], event: dict[str, Any]) -> str:
 
 
 def _rule_of(rule: Any) -> Rule:
-    raw_pattern = rule.event_pattern.dump()
-    pattern = json.loads(raw_pattern) if raw_pattern else None
-    if pattern is not None:
-        _refuse_operators(pattern, rule.name)
+    pattern = rule.event_pattern if rule.event_pattern.dump() else None
     targets = []
     for target in rule.targets:
         transformer = target.get("InputTransformer")
@@ -246,29 +217,6 @@ def _rule_of(rule: Any) -> Rule:
         letters = target.get("DeadLetterConfig", {}).get("Arn")
         targets.append(Target(target["Arn"], target.get("Input"), transformer, letters))
     return Rule(rule.arn, pattern, _period_s(rule.scheduled_expression, rule.name), tuple(targets))
-
-
-def _refuse_operators(pattern: Any, rule_name: str) -> None:
-    for wanted in pattern.values():
-        if isinstance(wanted, dict):
-            _refuse_operators(wanted, rule_name)
-        elif not isinstance(wanted, list) or any(
-            isinstance(value, list) or (isinstance(value, dict) and not _is_known(value))
-            for value in wanted
-        ):
-            raise NotImplementedError(
-                f"rule {rule_name}: the embedded AWS matches lists of plain values, wildcards and "
-                f"anything-but of numbers only, not {wanted!r}"
-            )
-
-
-def _is_known(operator: dict[str, Any]) -> bool:
-    match operator:
-        case {"anything-but": [*numbers]}:
-            are_numbers = all(isinstance(each, int | float) for each in numbers)
-            return len(operator) == 1 and are_numbers
-        case _:
-            return set(operator) == {"wildcard"}
 
 
 def _period_s(expression: str | None, rule_name: str) -> int | None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import psutil
 import pytest
-from moto.server import ThreadedMotoServer
 
 from longhaul.local.assembly import DeployError
 from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.credentials import Credentials, NotTrustedError, aws_client
-from tests.local.support import REGION, eventually, function
+from longhaul.local.credentials import Credentials, NotTrustedError
+from tests.local.support import eventually, function
 
 SLEEPING_TASK = {
     "Type": "AWS::ECS::TaskDefinition",
@@ -137,19 +136,6 @@ def test_next_embedded_aws_on_the_same_port_is_empty(
 
     with EmbeddedAws(port=port, work_dir=tmp_path / "second", task_dir=tmp_path):
         assert "QueueUrls" not in client("sqs").list_queues()
-
-
-def test_nothing_is_in_it_of_what_used_moto_in_the_process_before(tmp_path: Path) -> None:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    stock = aws_client("glue", endpoint=f"http://{host}:{port}", region=REGION)
-    stock.create_database(DatabaseInput={"Name": "left"})
-    server.stop()
-
-    with EmbeddedAws(work_dir=tmp_path / "work", task_dir=tmp_path) as aws:
-        glue = aws_client("glue", endpoint=aws.endpoint, region=REGION)
-        assert glue.get_databases()["DatabaseList"] == []
 
 
 def test_taken_port_is_an_error_after_which_a_start_works(aws: EmbeddedAws, tmp_path: Path) -> None:

@@ -159,19 +159,6 @@ def group_of(driver: EcsDriver, task: TaskSpec) -> int:
         return running.process.pid
 
 
-def test_group_that_is_killed_from_outside_is_an_exit_of_the_container(driver: EcsDriver) -> None:
-    task = spec("import time; print('up', flush=True); time.sleep(600)")
-    driver.run(task, observer := Observer())
-    log_line(driver, task)
-    group = group_of(driver, task)
-    assert group != os.getpgrp()
-
-    os.killpg(group, signal.SIGKILL)
-
-    end = end_of(observer)
-    assert (end.stop_code, end.exit_code) == ("EssentialContainerExited", 137)
-
-
 @pytest.mark.parametrize("ends", ["by itself", "stopped", "killed"])
 def test_temporary_files_of_a_task_go_with_it_however_it_ends(
     driver: EcsDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str

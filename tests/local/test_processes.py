@@ -63,13 +63,6 @@ def test_death_by_a_signal_is_an_exit_code_as_of_a_container(
     assert not process_runs(child)
 
 
-def test_signal_to_an_ended_group_does_nothing(tmp_path: Path) -> None:
-    group, _ = start(tmp_path)
-    group.wait()
-
-    group.send(signal.SIGKILL)
-
-
 def test_a_stopped_group_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"

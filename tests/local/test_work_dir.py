@@ -55,12 +55,6 @@ def test_folder_with_files_of_others_is_refused_and_unchanged(tmp_path: Path) ->
     assert [file.name for file in tmp_path.iterdir()] == ["functions"]
 
 
-def test_own_folder_is_taken_even_without_its_lock_file(tmp_path: Path) -> None:
-    (tmp_path / "functions").mkdir()
-    with occupied(tmp_path, is_ours=True):
-        pass
-
-
 def _mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 

@@ -8,25 +8,19 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.responses import DynamoHandler
 
 from longhaul.local.moto_repairs.patching import Patches
-from longhaul.local.state.store import Store
+from longhaul.local.state.store import Store, keep_after
 
 _WRITES: Final = ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems")
 
 
 def apply(patches: Patches, store: Store) -> None:
     """Apply before `dynamodb.atomic`: a change is then kept under its lock."""
-    stock = DynamoHandler.call_action
 
-    def call_action(response: Any) -> Any:
-        try:
-            return stock(response)
-        finally:  # also after an error: a batch may be written in part
-            target = response.headers.get("X-Amz-Target", "")
-            if store.recording and target.endswith(_WRITES):
-                with store.lock:
-                    store.put("item", dict(_items(response.dynamodb_backend, response.body)))
+    def keep(response: Any) -> None:
+        if response.headers.get("X-Amz-Target", "").endswith(_WRITES):
+            store.put("item", dict(_items(response.dynamodb_backend, response.body)))
 
-    patches.replace(DynamoHandler, "call_action", call_action)
+    keep_after(patches, store, DynamoHandler, "call_action", keep)
 
 
 def restore(store: Store, account: str, region: str) -> None:

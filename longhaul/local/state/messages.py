@@ -6,27 +6,20 @@ from typing import Any
 from moto.sqs.models import Message, Queue, sqs_backends
 
 from longhaul.local.moto_repairs.patching import Patches
-from longhaul.local.state.store import Store
+from longhaul.local.state.store import Store, keep_after
 
 
 def apply(patches: Patches, store: Store) -> None:
     """Apply after the repairs."""
     stock_add = Queue.add_message
 
-    def keep(message: Any) -> None:
+    def keep(message: Any, *_: Any) -> None:
         store.put("message", {message.id: vars(message)})
 
     def add_message(queue: Any, message: Any) -> None:
         message.queue_name = queue.name
         keep(message)  # before another can receive it, and so write it
         stock_add(queue, message)
-
-    def keeping(stock: Any) -> Any:
-        def call(message: Any, *args: Any, **named: Any) -> None:
-            stock(message, *args, **named)
-            keep(message)
-
-        return call
 
     def assign(queue: Any, messages: list[Any]) -> None:
         before = vars(queue).get("_messages", [])
@@ -35,8 +28,8 @@ def apply(patches: Patches, store: Store) -> None:
         store.put("message", dict.fromkeys(gone))
 
     patches.replace(Queue, "add_message", add_message)
-    patches.replace(Message, "mark_received", keeping(Message.mark_received))
-    patches.replace(Message, "change_visibility", keeping(Message.change_visibility))
+    for name in ("mark_received", "change_visibility"):
+        keep_after(patches, store, Message, name, keep)
     # Who removes messages for good gives the queue another list.
     patches.replace(Queue, "_messages", property(lambda queue: vars(queue)["_messages"], assign))
 

@@ -9,7 +9,7 @@ out.
 import logging
 import shutil
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,7 +18,7 @@ from moto.s3.models import FakeDeleteMarker, FakeKey, FakeMultipart, S3Backend, 
 from moto.s3.responses import S3Response
 
 from longhaul.local.moto_repairs.patching import Patches
-from longhaul.local.state.store import Store
+from longhaul.local.state.store import Store, keep_after
 
 LOG = logging.getLogger(__name__)
 
@@ -51,16 +51,6 @@ def apply(patches: Patches, store: Store) -> None:
     request's end, before its answer.
     """
 
-    def keeping(stock: Any, keep: Callable[..., None]) -> Callable[..., Any]:
-        def call(first: Any, *args: Any) -> Any:
-            try:
-                return stock(first, *args)
-            finally:
-                if store.recording:
-                    keep(first, *args)
-
-        return call
-
     def keep_bucket(response: Any, request: Any, _url: str) -> None:
         if request.method in {"PUT", "DELETE"}:
             bucket = response.backend.buckets.get(response.bucket_name)
@@ -79,7 +69,7 @@ def apply(patches: Patches, store: Store) -> None:
         (S3Response, "_key_response", keep_key),
         (S3Backend, "delete_objects", keep_deleted),
     ):
-        patches.replace(owner, name, keeping(getattr(owner, name), keep))
+        keep_after(patches, store, owner, name, keep)
     patches.replace(FakeKey, "__getstate__", lambda key: _state_of(store, key))
     patches.replace(FakeKey, "__setstate__", lambda key, state: _set_state(store, key, state))
     patches.replace(FakeMultipart, "__getstate__", _state_of_upload)

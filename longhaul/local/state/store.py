@@ -1,16 +1,20 @@
 """The files of the state: a database of SQLite, and beside it the contents of objects."""
+# ruff: noqa: ANN401 - moto's objects, which have no types worth naming
 
 import errno
 import pickle
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import moto
+
+if TYPE_CHECKING:
+    from longhaul.local.moto_repairs.patching import Patches
 
 FOLDER: Final = "state"
 # Raised with each change of what the table holds.
@@ -138,6 +142,31 @@ class Store:
         self._database.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
         with self._database as database:
             database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", mine.items())
+
+
+def keep_after(
+    patches: "Patches", store: Store, owner: Any, name: str, keep: Callable[..., None]
+) -> None:
+    """Keep what a method of moto's has changed, also after an error: it may be done in part.
+
+    Args:
+        patches: takes the replaced method.
+        store: the changes are kept there, under its lock.
+        owner: the class of the method.
+        name: its name.
+        keep: called with the object and the positional arguments of the call.
+    """
+    stock = getattr(owner, name)
+
+    def call(one: Any, *args: Any, **named: Any) -> Any:
+        try:
+            return stock(one, *args, **named)
+        finally:
+            if store.recording:
+                with store.lock:
+                    keep(one, *args)
+
+    patches.replace(owner, name, call)
 
 
 def begin_anew(work_dir: Path) -> None:

@@ -2,6 +2,7 @@
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from moto.glue.models import glue_backends
@@ -12,7 +13,7 @@ from moto.ssm.models import ssm_backends
 from moto.ssm.responses import SimpleSystemManagerResponse
 
 from longhaul.local.moto_repairs.patching import Patches
-from longhaul.local.state.store import Store
+from longhaul.local.state.store import Store, keep_after
 
 _KIND: Final = "whole"
 
@@ -36,19 +37,11 @@ _AFTER: Final = (
 def apply(patches: Patches, store: Store, account: str, region: str) -> None:
     """Apply after the repairs."""
 
-    def keeping(stock: Any, name: str) -> Callable[..., Any]:
-        def call_action(response: Any) -> Any:
-            try:
-                return stock(response)
-            finally:  # also after an error: a batch may be done in part
-                if store.recording:
-                    with store.lock:
-                        store.put(_KIND, {name: _WHOLE[name](account, region)})
-
-        return call_action
+    def keep(name: str, _response: Any) -> None:
+        store.put(_KIND, {name: _WHOLE[name](account, region)})
 
     for owner, name in _AFTER:
-        patches.replace(owner, "call_action", keeping(owner.call_action, name))
+        keep_after(patches, store, owner, "call_action", partial(keep, name))
 
 
 def restore(store: Store, account: str, region: str) -> None:

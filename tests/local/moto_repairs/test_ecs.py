@@ -1,5 +1,4 @@
-"""`ecs.resources` and `ecs.tasks`: a task is a process."""
-
+import json
 from typing import Any
 
 import pytest
@@ -52,3 +51,34 @@ def test_overrides_reach_the_process(moto: Moto, ecs: Any, driver: EcsDriver) ->
 
     stopped(ecs, arn)
     assert driver.log_of(arn).read_text() == "a c\n"
+
+
+TEMPLATE = {
+    "Resources": {
+        "Small": {
+            "Type": "AWS::ECS::TaskDefinition",
+            "Properties": {
+                "Family": "small",
+                "Cpu": "1024",
+                "Memory": "4096",
+                "TaskRoleArn": "arn:aws:iam::123456789012:role/job",
+                "ContainerDefinitions": [{"Name": "job", "Image": "any"}],
+            },
+        }
+    }
+}
+
+
+def test_task_definition_of_a_stack_keeps_its_cpu_and_its_role(
+    moto: Moto, *, repaired: bool
+) -> None:
+    if repaired:
+        ecs_repairs.definitions(moto.patches)
+    moto.client("cloudformation").create_stack(StackName="tiny", TemplateBody=json.dumps(TEMPLATE))
+    definition = moto.client("ecs").describe_task_definition(taskDefinition="small")[
+        "taskDefinition"
+    ]
+    assert definition["memory"] == "4096"
+    assert definition.get("cpu") == ("1024" if repaired else None)
+    role = "arn:aws:iam::123456789012:role/job"
+    assert definition.get("taskRoleArn") == (role if repaired else None)

@@ -3,11 +3,64 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
 from typing import Any
 
+import pytest
+from botocore.exceptions import ClientError
+from moto.awslambda.models import EventSourceMapping, LambdaBackend
 from moto.sqs import models
+from moto.sqs.models import sqs_backends
 
 from longhaul.local.moto_repairs import sqs as sqs_repairs
-from tests.local.support import Moto
+from tests.local.support import ACCOUNT, REGION, Moto, error_code
 from tests.patience import DEADLINE_S
+
+
+@pytest.fixture
+def sqs(moto: Moto, *, repaired: bool) -> Any:
+    if repaired:
+        sqs_repairs.receipts(moto.patches)
+    return moto.client("sqs")
+
+
+@pytest.fixture
+def queue(sqs: Any) -> str:
+    url: str = sqs.create_queue(QueueName="jobs", Attributes={"VisibilityTimeout": "600"})[
+        "QueueUrl"
+    ]
+    sqs.send_message(QueueUrl=url, MessageBody="job")
+    return url
+
+
+def receive(sqs: Any, queue: str) -> str:
+    (message,) = sqs.receive_message(QueueUrl=queue)["Messages"]
+    return str(message["ReceiptHandle"])
+
+
+def message_in_moto() -> Any:
+    (message,) = sqs_backends[ACCOUNT][REGION].queues["jobs"]._messages
+    return message
+
+
+def extend(sqs: Any, queue: str, handle: str, visibility_s: int = 600) -> str:
+    try:
+        sqs.change_message_visibility(
+            QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=visibility_s
+        )
+    except ClientError as error:
+        return error_code(error)
+    return "ok"
+
+
+def test_twelve_hours_count_from_the_receive(sqs: Any, queue: str, *, repaired: bool) -> None:
+    handle = receive(sqs, queue)
+    message = message_in_moto()
+    eleven_hours_ms = 11 * 3_600_000
+    message.sent_timestamp -= 48 * 3_600_000
+    message.received_at_ms = getattr(message, "received_at_ms", 0) - eleven_hours_ms
+
+    # Sent two days ago, received eleven hours ago: 59 more minutes are allowed, 61 are not.
+    assert extend(sqs, queue, handle, 59 * 60) == ("ok" if repaired else "InvalidParameterValue")
+    assert extend(sqs, queue, handle, 61 * 60) == "InvalidParameterValue"
+
 
 LONG_POLL_S = 2 * DEADLINE_S  # longer than a test waits for its end
 
@@ -90,3 +143,28 @@ def test_closing_ends_a_long_poll(moto: Moto) -> None:
             sqs_repairs.wake_long_polls()
 
         assert waiting.result(DEADLINE_S) == []
+
+
+def test_sending_a_message_invokes_nothing(moto: Moto, monkeypatch: Any, *, repaired: bool) -> None:
+    if repaired:
+        sqs_repairs.trigger(moto.patches)
+    invoked: list[str] = []
+    monkeypatch.setattr(
+        LambdaBackend, "send_sqs_batch", lambda _backend, arn, *_rest: invoked.append(arn)
+    )
+    backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
+    queue = backend.create_queue("jobs")
+    mapping = EventSourceMapping(
+        {
+            "RegionName": "us-east-1",
+            "AccountId": "123456789012",
+            "FunctionName": "handler",
+            "FunctionArn": "arn:handler",
+            "EventSourceArn": queue.queue_arn,
+        }
+    )
+    queue.lambda_event_source_mappings["arn:handler"] = mapping
+
+    backend.send_message("jobs", "job")
+
+    assert invoked == ([] if repaired else ["arn:handler"])
