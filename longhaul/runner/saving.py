@@ -209,20 +209,16 @@ class Saving:
 
         `why_nothing`: why the attempt begins from nothing, if it was decided before.
         """
-        if why_nothing is not None:
-            self._leave(why_nothing)
-            return
+        before, reason = None, why_nothing
         try:
-            before = self.records.load()
+            if reason is None and (before := self.records.load()) is not None:
+                reason = why_not(before, self.work)
         except UnusableRecordError as error:
-            self._leave(str(error))
-            return
-        if before is None:
-            return
-        reason = why_not(before, self.work)
+            reason = str(error)
         if reason is not None:
-            self._left = frozenset(before.objects)
+            self._left = frozenset(before.objects if before else ())
             self._leave(reason)
+        if before is None or reason is not None:
             return
         self._record = before.model_copy(update={"code": self.work.code})
         if before.code == self.work.code:

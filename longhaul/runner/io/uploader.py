@@ -164,7 +164,9 @@ class Uploader:
                 `Publisher.discard`.
         """
         plans = (main, *beside.values())
-        _require_uploadable(plans)
+        for plan in plans:
+            _require_places(plan.place.key, plan.files)
+        require_few(sum(len(plan.files) for plan in plans))
         self._begin(sum(plan.size_bytes for plan in plans))
         for plan in plans:
             self._create(plan)
@@ -275,9 +277,8 @@ def require_same_way(current: Manifest, dataset: str, how: WriteOptions) -> None
     """
     paths = [file.path for file in current.of_dataset(dataset)]
     there = set(map(extension_of, paths))
-    if there and there != {how.format} and there <= {*get_args(Format)}:
-        raise _other_format(dataset, there, {how.format})
-    _require_parted_alike(dataset, paths, {tuple(map(escaped, how.partition_by))})
+    formats = {how.format} if there <= {*get_args(Format)} else there
+    _require_alike(dataset, paths, formats, {tuple(map(escaped, how.partition_by))})
 
 
 def _require_same_ways(current: Manifest, files: Sequence[WrittenFile]) -> None:
@@ -288,36 +289,34 @@ def _require_same_ways(current: Manifest, files: Sequence[WrittenFile]) -> None:
     for dataset in dict.fromkeys(file.dataset for file in files):
         old_paths = [file.path for file in current.of_dataset(dataset)]
         new_paths = [file.path for file in files if file.dataset == dataset]
-        if not any(map(_is_of_spark, (*old_paths, *new_paths))):
-            continue
-        there, new = set(map(extension_of, old_paths)), set(map(extension_of, new_paths))
-        if there and there != new:
-            raise _other_format(dataset, there, new)
-        _require_parted_alike(dataset, old_paths, _partition_columns(new_paths))
+        if any(map(_is_of_spark, (*old_paths, *new_paths))):
+            new = set(map(extension_of, new_paths))
+            _require_alike(dataset, old_paths, new, _partition_columns(new_paths))
 
 
-def _require_parted_alike(
-    dataset: str, paths: Sequence[str], new: AbstractSet[tuple[str, ...]]
+def _require_alike(
+    dataset: str,
+    paths: Sequence[str],
+    formats: AbstractSet[str],
+    columns: AbstractSet[tuple[str, ...]],
 ) -> None:
-    there = _partition_columns(paths)
-    if there and there != new:
+    there, parted = set(map(extension_of, paths)), _partition_columns(paths)
+    if paths and there != formats:
         raise PermanentJobError(
-            f"output: mode is append, and dataset {dataset!r} is parted by {parted_text(there)},"
-            f" and the rows to add by {parted_text(new)}, of which readers find only some: part"
+            f"output: mode is append, and dataset {dataset!r} holds {_extensions_text(there)}"
+            f" files, to which {_extensions_text(formats)} files cannot be added: write the same"
+            " format, or name another output"
+        )
+    if paths and parted != columns:
+        raise PermanentJobError(
+            f"output: mode is append, and dataset {dataset!r} is parted by {parted_text(parted)},"
+            f" and the rows to add by {parted_text(columns)}, of which readers find only some: part"
             " them alike, or name another output"
         )
 
 
 def _partition_columns(paths: Iterable[str]) -> set[tuple[str, ...]]:
     return {partition_columns(partitions_of(path)) for path in paths}
-
-
-def _other_format(dataset: str, there: set[str], new: set[str]) -> PermanentJobError:
-    return PermanentJobError(
-        f"output: mode is append, and dataset {dataset!r} holds {_extensions_text(there)} files,"
-        f" to which {_extensions_text(new)} files cannot be added: write the same format, or name"
-        " another output"
-    )
 
 
 def _row_counts(datasets: Sequence[Dataset]) -> dict[str, int]:
@@ -331,12 +330,6 @@ def _row_counts(datasets: Sequence[Dataset]) -> dict[str, int]:
 
 def _is_of_spark(path: str) -> bool:
     return path.rpartition("/")[2].startswith("part-")
-
-
-def _require_uploadable(plans: Sequence[UploadPlan]) -> None:
-    for plan in plans:
-        _require_places(plan.place.key, plan.files)
-    require_few(sum(len(plan.files) for plan in plans))
 
 
 def _require_places(prefix: str, files: Sequence[WrittenFile]) -> None:
@@ -360,5 +353,5 @@ def _require_places(prefix: str, files: Sequence[WrittenFile]) -> None:
         seen.add(file.path)
 
 
-def _extensions_text(extensions: set[str]) -> str:
+def _extensions_text(extensions: AbstractSet[str]) -> str:
     return " and ".join(sorted(extension or "nameless" for extension in extensions))

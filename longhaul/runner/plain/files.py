@@ -190,12 +190,10 @@ class _JsonFile:
         self._sink = sink
 
     def write(self, batch: pa.RecordBatch) -> None:
-        try:
-            rows = batch.to_pylist(maps_as_pydicts="strict")
-        except _NO_VALUES as error:
-            raise PermanentJobError(_no_json(batch)) from error
-        for row in rows:
-            self._sink.write(f"{_json(row)}\n".encode())
+        names = batch.schema.names
+        columns = [_values(*each) for each in zip(batch.columns, names, strict=True)]
+        for row in zip(*columns, strict=True):
+            self._sink.write(f"{_json(dict(zip(names, row, strict=True)))}\n".encode())
 
     def finish_file(self) -> None:
         with self._sink:
@@ -206,26 +204,21 @@ RowWriter = _ParquetFile | _CsvFile | _JsonFile
 """One open file."""
 
 
-def _no_json(batch: pa.RecordBatch) -> str:
-    """What is wrong with rows that Python has no values for."""
-    name = next(
-        name
-        for column, name in zip(batch.columns, batch.schema.names, strict=True)
-        if not _has_values(column)
-    )
-    return (
-        f"output: column {name}: JSON cannot hold one of its values: a map with the same key twice"
-        " or with a key of several values, a year before 1 or after 9999, or a text that is no"
-        " UTF-8: take parquet"
-    )
+def _values(column: pa.Array, name: str) -> list[Any]:
+    """Those of Python.
 
-
-def _has_values(column: pa.Array) -> bool:
+    Raises:
+        PermanentJobError: it has none for one of them.
+    """
     try:
-        column.to_pylist(maps_as_pydicts="strict")
-    except _NO_VALUES:
-        return False
-    return True
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    except _NO_VALUES as error:
+        raise PermanentJobError(
+            f"output: column {name}: JSON cannot hold one of its values: a map with the same key"
+            " twice or with a key of several values, a year before 1 or after 9999, or a text that"
+            " is no UTF-8: take parquet"
+        ) from error
+    return values
 
 
 def _json(value: Any) -> str:  # noqa: ANN401 - a table of types

@@ -58,33 +58,45 @@ class ArrowFrame:
             )
 
         with _emptied_on_error(_on_disk(folder)) as local:
-            files = RowFiles(local, schema, how.format, how.options)
-            rows = 0
-            for batch in self._batches():
-                rows += batch.num_rows
-                keys = [_folder_texts(batch.column(name), name) for name in partition_by]
-                for values, some in _grouped(batch.select(in_files), keys):
-                    files.add(place(values), place(values), some)
-            files.finish_files(partition_of_nulls(partition_by))
-        return rows
+            return self._write_to(
+                RowFiles(local, schema, how.format, how.options),
+                in_files,
+                lambda rows: [_folder_texts(rows.column(name), name) for name in partition_by],
+                place,
+                partition_of_nulls(partition_by),
+            )
 
     def write_for_table(
         self, folder: Folder, layout: TableLayout, options: Mapping[str, str]
     ) -> tuple[int, frozenset[str]]:
-        required = [name for name in layout.required if name in self._schema.names]
-        nulls = dict.fromkeys(required, 0)
+        nulls = {name: 0 for name in layout.required if name in self._schema.names}
+
+        def keys(rows: pa.RecordBatch) -> list[pa.Array]:
+            for name in nulls:
+                nulls[name] += rows.column(name).null_count
+            return [_partition(by, rows.column(by.column)) for by in layout.partition_by]
+
         with _emptied_on_error(_on_disk(folder)) as local:
             files = RowFiles(local, self._schema, "parquet", options)
-            rows = 0
-            for batch in self._batches():
-                rows += batch.num_rows
-                for name in required:
-                    nulls[name] += batch.column(name).null_count
-                keys = [_partition(by, batch.column(by.column)) for by in layout.partition_by]
-                for values, some in _grouped(batch, keys):
-                    files.add(tuple(values), "", some)
-            files.finish_files(None)
-        return rows, frozenset(name for name, count in nulls.items() if count == 0)
+            count = self._write_to(files, self._schema.names, keys, lambda _: "", None)
+        return count, frozenset(name for name, count in nulls.items() if count == 0)
+
+    def _write_to(
+        self,
+        files: RowFiles,
+        names: Sequence[str],
+        keys: Callable[[pa.RecordBatch], Sequence[pa.Array]],
+        place: Callable[[Sequence[str | None]], str],
+        place_of_none: str | None,
+    ) -> int:
+        """Write these columns of all rows: those of equal `keys` to one file, in a folder."""
+        count = 0
+        for batch in self._batches():
+            count += batch.num_rows
+            for values, some in _grouped(batch.select(names), keys(batch)):
+                files.add(tuple(values), place(values), some)
+        files.finish_files(place_of_none)
+        return count
 
     def checkpoint(self, folder: Folder) -> int:
         return self.write(folder, WriteOptions("parquet", (), {}))
