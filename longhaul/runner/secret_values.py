@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -31,8 +32,7 @@ class AwsSecretValues:
 
     def __init__(self, client: Callable[[str], Any]) -> None:
         """`client` makes boto3's client of a service: most stages have no secrets."""
-        self._make_client = client
-        self._clients: dict[str, Any] = {}
+        self._client = cache(client)
         self._read: dict[tuple[str, str, str], str] = {}
 
     def read_secret(self, ref: SecretRef) -> str:
@@ -51,7 +51,7 @@ class AwsSecretValues:
         return _of_key(value, ref) if ref.key else value
 
     def _value(self, ref: SecretRef) -> str:
-        client = self._client_of(ref.service)
+        client = self._client(ref.service)
         if ref.service == "ssm":
             found = client.get_parameter(Name=ref.arn, WithDecryption=True)["Parameter"]
             return str(found["Value"])
@@ -64,11 +64,6 @@ class AwsSecretValues:
         if "SecretString" not in answer:
             raise SecretUnreadableError(f"{ref.arn} holds bytes: only a text can be in a variable")
         return str(answer["SecretString"])
-
-    def _client_of(self, service: str) -> Any:  # noqa: ANN401 - one of boto3's clients
-        if service not in self._clients:
-            self._clients[service] = self._make_client(service)
-        return self._clients[service]
 
 
 def _of_key(value: str, ref: SecretRef) -> str:

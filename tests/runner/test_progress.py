@@ -187,35 +187,28 @@ def young(watched: Watched) -> Watched:
     return watched
 
 
-def test_what_is_new_is_reported_at_each_look_while_an_attempt_is_young(young: Watched) -> None:
-    shown = []
-    for done in range(1, 9):
-        young.reporter.progress.say(f"file {done}")
-        shown.append(young.look())
-    assert shown == [True] * 8
-
-
-def test_what_is_new_waits_in_proportion_to_the_age(young: Watched) -> None:
+@pytest.mark.parametrize(
+    ("age_s", "has_news", "shown"),
+    [
+        (5, True, [True] * 6),
+        (95, True, [False, False, True] * 2),
+        (5, False, [False, False, True] * 2),
+    ],
+    ids=["news of a young one", "news of an older one", "no news"],
+)
+def test_reports_wait_in_proportion_to_the_age_and_load_alone_is_no_news(
+    young: Watched, age_s: float, shown: list[bool], *, has_news: bool
+) -> None:
     young.effort = BUSY
-    assert young.look(95)
-    shown = []
-    for done in range(6):
-        young.reporter.progress.say(f"file {done}")
-        shown.append(young.look())
-    assert shown == [False, False, True] * 2
-
-
-def test_a_look_that_finds_nothing_new_is_left_out_twice_in_three(young: Watched) -> None:
-    young.effort = BUSY
-    assert [young.look() for _ in range(6)] == [False, False, True] * 2
-
-
-def test_load_alone_is_nothing_new(young: Watched) -> None:
-    shown = []
-    for n in range(2):
+    young.reporter.progress.say("first")
+    assert young.look(age_s)
+    found = []
+    for n in range(6):
         young.effort = Effort(1.0, 0.5 + n, 10**6)
-        shown.append(young.look())
-    assert shown == [False, False]
+        if has_news:
+            young.reporter.progress.say(f"file {n}")
+        found.append(young.look())
+    assert found == shown
 
 
 def test_a_new_phase_is_reported_at_once_however_old_the_attempt_is(young: Watched) -> None:

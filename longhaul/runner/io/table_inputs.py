@@ -141,7 +141,8 @@ class TablePlanner:
         table = self._load(wanted.table)
         schema = table.schema()
         if wanted.snapshot is None:
-            version = self._version(wanted.table, table)
+            # As an attempt before has read it, if one did.
+            version = self.pinned.get(str(wanted.table)) or version_of(table)
             versions[wanted.table] = version
             snapshot = None if version.snapshot is None else table.snapshot_by_id(version.snapshot)
             schema = table.schemas().get(version.schema_id, schema)
@@ -151,7 +152,7 @@ class TablePlanner:
                 raise UnreadableError(
                     f"{wanted.table} has no snapshot {wanted.snapshot}: it never was, or expired"
                 )
-            schema = _schema_at(snapshot, table)
+            schema = table.schemas().get(snapshot.schema_id or 0, schema)
         where = parse_filter(wanted.where, schema)
         logger.info(
             "input %s is %s",
@@ -190,10 +191,6 @@ class TablePlanner:
             snapshot.snapshot_id,
             summary_of(written_by(table.metadata, snapshot)),
         )
-
-    def _version(self, path: TablePath, table: Table) -> TableRead:
-        """The version to read: as an attempt before has, if it did."""
-        return self.pinned.get(str(path)) or version_of(table)
 
     def _is_there(self, wanted: TableInput) -> bool:
         """Whether the version that an attempt before has read can still be read."""
@@ -367,22 +364,15 @@ def _has_zero(literals: Iterable[Literal[Any]]) -> bool:
     return any(each.value == 0 and not isinstance(each.value, bool) for each in literals)
 
 
-def _schema_at(snapshot: Snapshot, table: Table) -> Schema:
-    return table.schemas().get(snapshot.schema_id or 0, table.schema())
-
-
 def _require_no_equality_deletes(path: TablePath, snapshot: Snapshot, table: Table) -> None:
-    for file in _delete_files(snapshot, table):
-        if file.content == DataFileContent.EQUALITY_DELETES:
-            raise UnreadableError(
-                f"{path} has equality deletes ({file.file_path}), which Longhaul does not apply:"
-                " compact it (Athena: OPTIMIZE … REWRITE DATA USING BIN_PACK; Spark:"
-                " rewrite_data_files with delete-file-threshold 1), then send the job again"
-            )
-
-
-def _delete_files(snapshot: Snapshot, table: Table) -> Iterable[DataFile]:
     for manifest in snapshot.manifests(table.io):
-        if manifest.content == ManifestContent.DELETES:
-            for entry in manifest.fetch_manifest_entry(table.io):
-                yield entry.data_file
+        if manifest.content != ManifestContent.DELETES:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io):
+            if entry.data_file.content == DataFileContent.EQUALITY_DELETES:
+                raise UnreadableError(
+                    f"{path} has equality deletes ({entry.data_file.file_path}), which Longhaul"
+                    " does not apply: compact it (Athena: OPTIMIZE … REWRITE DATA USING BIN_PACK;"
+                    " Spark: rewrite_data_files with delete-file-threshold 1), then send the job"
+                    " again"
+                )
