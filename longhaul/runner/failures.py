@@ -23,17 +23,43 @@ from longhaul.runner.stopping import Stop, StopReason
 class Failure:
     kind: OutcomeClass
     error: str
-    exit_code: ExitCode
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What settle goes by where the row does not say the kind."""
+        return _EXIT_CODES.get(self.kind, ExitCode.FAILED)
 
 
+_EXIT_CODES: Final = {
+    OutcomeClass.PERMANENT: ExitCode.PERMANENT,
+    OutcomeClass.SUPERSEDED: ExitCode.SUPERSEDED,
+    OutcomeClass.REFUSED: ExitCode.DENIED,
+    OutcomeClass.OUT_OF_MEMORY: ExitCode.OUT_OF_MEMORY,
+    OutcomeClass.OUT_OF_DISK: ExitCode.OUT_OF_DISK,
+    OutcomeClass.INTERRUPTED: ExitCode.INTERRUPTED,
+    OutcomeClass.CANCELLED: ExitCode.INTERRUPTED,
+}
 _STOPPED: Final = {
-    StopReason.TERMINATED: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
-    StopReason.SUPERSEDED: (OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
-    StopReason.CANCELLED: (OutcomeClass.CANCELLED, ExitCode.INTERRUPTED),
-    StopReason.DEADLINE: (OutcomeClass.TIMED_OUT, ExitCode.FAILED),
-    StopReason.JVM_DIED: (OutcomeClass.FAILED, ExitCode.FAILED),
-    StopReason.OUT_OF_MEMORY: (OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
-    StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+    StopReason.TERMINATED: OutcomeClass.INTERRUPTED,
+    StopReason.SUPERSEDED: OutcomeClass.SUPERSEDED,
+    StopReason.CANCELLED: OutcomeClass.CANCELLED,
+    StopReason.DEADLINE: OutcomeClass.TIMED_OUT,
+    StopReason.JVM_DIED: OutcomeClass.FAILED,
+    StopReason.OUT_OF_MEMORY: OutcomeClass.OUT_OF_MEMORY,
+    StopReason.UNREPORTABLE: OutcomeClass.INTERRUPTED,
+}
+# The first that fits.
+_KINDS: Final[Sequence[tuple[type[BaseException], OutcomeClass]]] = (
+    (NoOutputError, OutcomeClass.NO_OUTPUT),
+    (PermanentError, OutcomeClass.PERMANENT),
+    (LeaseChangedError, OutcomeClass.SUPERSEDED),
+    (DeniedError, OutcomeClass.REFUSED),
+    (MemoryError, OutcomeClass.OUT_OF_MEMORY),
+    (OutOfDiskError, OutcomeClass.OUT_OF_DISK),
+)
+_ERRNOS: Final = {
+    errno.ENOSPC: OutcomeClass.OUT_OF_DISK,
+    errno.ENAMETOOLONG: OutcomeClass.PERMANENT,  # most often of a partition's value
 }
 
 _OUT_OF_MEMORY: Final = re.compile(
@@ -79,8 +105,7 @@ def of_stop(stop: Stop, mask: Mask = NO_MASK) -> Failure:
     """The failure of an attempt that was stopped; `mask` as in `of_error`."""
     if stop.reason is None:
         raise AssertionError("no stop was requested")
-    kind, code = _STOPPED[stop.reason]
-    return Failure(kind, _shorten(mask(stop.detail)), code)
+    return Failure(_STOPPED[stop.reason], _shorten(mask(stop.detail)))
 
 
 def of_error(error: BaseException, mask: Mask = NO_MASK) -> Failure:
@@ -89,34 +114,30 @@ def of_error(error: BaseException, mask: Mask = NO_MASK) -> Failure:
     raw = text_of(error)
     said = mask(raw)
     text = _shorten(cause(error, said)) if said.strip() else _without_text(error)
-    match error:
-        case NoOutputError():
-            return Failure(OutcomeClass.NO_OUTPUT, text, ExitCode.FAILED)
-        case PermanentError():
-            return Failure(OutcomeClass.PERMANENT, text, ExitCode.PERMANENT)
-        case LeaseChangedError():
-            return Failure(OutcomeClass.SUPERSEDED, text, ExitCode.SUPERSEDED)
-        case DeniedError():
-            return Failure(OutcomeClass.REFUSED, text, ExitCode.DENIED)
-        case MemoryError():
-            return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
-        case OutOfDiskError() | OSError(errno=errno.ENOSPC):
-            return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
-        case OSError(errno=errno.ENAMETOOLONG):  # most often of a partition's value
-            said = (
-                "a name is longer than a disk takes (255 bytes): give it a shorter one, or part"
-                f" the rows by another column: {text}"
-            )
-            return Failure(OutcomeClass.PERMANENT, _shorten(said), ExitCode.PERMANENT)
-        case ClientError() | BotoCoreError() if _is_trouble_of_aws(error):
-            return Failure(OutcomeClass.INTERRUPTED, text, ExitCode.INTERRUPTED)
-    if _is_out_of_memory(searchable(raw), text):
-        return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
-    if _OUT_OF_DISK in searchable(raw):  # of the JVM, or of a Python worker
-        return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
-    if text != (with_line := with_requirement(text)):
-        return Failure(OutcomeClass.PERMANENT, with_line, ExitCode.PERMANENT)
-    return Failure(OutcomeClass.FAILED, text, ExitCode.FAILED)
+    kind = _kind_of(error, searchable(raw), text)
+    if kind is OutcomeClass.FAILED and (with_line := with_requirement(text)) != text:
+        return Failure(OutcomeClass.PERMANENT, with_line)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        text = _shorten(
+            "a name is longer than a disk takes (255 bytes): give it a shorter one, or part the"
+            f" rows by another column: {text}"
+        )
+    return Failure(kind, text)
+
+
+def _kind_of(error: BaseException, raw: str, text: str) -> OutcomeClass:
+    """By the error's class and its own text, or by `text`, its cause."""
+    for class_, kind in _KINDS:
+        if isinstance(error, class_):
+            return kind
+    if isinstance(error, OSError) and error.errno in _ERRNOS:
+        return _ERRNOS[error.errno]
+    if isinstance(error, ClientError | BotoCoreError) and _is_trouble_of_aws(error):
+        return OutcomeClass.INTERRUPTED
+    if _is_out_of_memory(raw, text):
+        return OutcomeClass.OUT_OF_MEMORY
+    # Of the JVM, or of a Python worker.
+    return OutcomeClass.OUT_OF_DISK if _OUT_OF_DISK in raw else OutcomeClass.FAILED
 
 
 def with_requirement(text: str) -> str:

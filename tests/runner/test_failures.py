@@ -70,7 +70,7 @@ Caused by: java.util.zip.ZipException: Not in GZIP format
 )
 def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) -> None:
     failure = failures.of_error(RuntimeError(text))
-    assert failure == failures.Failure(OutcomeClass.FAILED, cause, ExitCode.FAILED)
+    assert failure == failures.Failure(OutcomeClass.FAILED, cause)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) 
 )
 def test_a_python_worker_without_memory_makes_the_job_grow(text: str, cause: str) -> None:
     failure = failures.of_error(RuntimeError(text))
-    assert failure == failures.Failure(OutcomeClass.OUT_OF_MEMORY, cause, ExitCode.OUT_OF_MEMORY)
+    assert failure == failures.Failure(OutcomeClass.OUT_OF_MEMORY, cause)
 
 
 def test_a_worker_that_has_dealt_with_a_memory_error_fails_by_the_next_error() -> None:
