@@ -488,7 +488,6 @@ def _checked(
         [each for each in read if isinstance(each, Document)],
         stack.settings,
         where,
-        stack.max_bytes(where),
         # Of the operating system's: processes that were forked would draw the same numbers.
         new_ids(now, SystemRandom()),
         now,

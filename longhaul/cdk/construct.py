@@ -199,7 +199,6 @@ class Longhaul(Construct):
         grants.find_stack(role, Stack.of(self))
         grants.hold_leases(role, table)
         grants.find_open_leases(role, table)
-        grants.count_messages(role, queues)
         grants.finish_messages(role, queues)
         self._grant_notices(role)
         grants.read_objects(role, self._data, outputs)

@@ -65,7 +65,6 @@ class Stack:
         self.stack = name
         self.session = session
         self._lock = Lock()
-        self._max_bytes: dict[str, int] = {}
         if session.region_name is None:
             raise NoRegionError
 
@@ -244,15 +243,6 @@ class Stack:
                 'deploy it without "retired"'
             )
         return stage
-
-    def max_bytes(self, stage: Stage) -> int:
-        """The limit of the stage's queue for one message."""
-        if stage.queue_url not in self._max_bytes:
-            answer = self.client("sqs").get_queue_attributes(
-                QueueUrl=stage.queue_url, AttributeNames=["MaximumMessageSize"]
-            )
-            self._max_bytes[stage.queue_url] = int(answer["Attributes"]["MaximumMessageSize"])
-        return self._max_bytes[stage.queue_url]
 
 
 def _stacks(cloudformation: Any) -> list[str]:  # noqa: ANN401 - one of boto3's clients

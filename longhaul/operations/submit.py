@@ -85,7 +85,6 @@ def submissions(
     documents: Iterable[Document],
     settings: RuntimeSettings,
     stage: Stage,
-    max_bytes: int,
     new_id: Callable[[str], str],
     now: datetime,
     *,
@@ -97,7 +96,6 @@ def submissions(
         documents: the objects as they were read.
         settings: what the deployment allows.
         stage: where they go.
-        max_bytes: the queue's limit for one message.
         new_id: makes a job id for a request of that job that has none.
         now: in aware UTC.
         is_named: whether the sender has named the stage. Else it gets no job that another expects,
@@ -116,7 +114,7 @@ def submissions(
             problems += [Problem(document.position, text) for text in error.problems]
             continue
         first = by_id.setdefault(each.job_id, each)
-        if problem := size_problem(Message(each.body, {}), max_bytes):
+        if problem := size_problem(Message(each.body, {})):
             problems.append(Problem(each.position, problem))
         elif first.request.fingerprint() != each.request.fingerprint():
             problems.append(
@@ -239,19 +237,9 @@ class Submitter:
             group_id: the tenant whose messages they are, for SQS's fair queues.
         """
         report, stop = SubmitReport(), Event()
-
-        def send(batch: list[Submission]) -> SubmitReport:
-            part = SubmitReport()
-            try:
-                self._send(queue_url, batch, group_id, part, stop)
-            except Exception as error:  # noqa: BLE001 - reported with what was sent; the caller raises it
-                stop.set()
-                part.stopped_by = error
-            return part
-
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="submit") as pool:
             batches = in_batches(submissions, lambda each: len(each.body.encode()))
-            futures = [pool.submit(send, batch) for batch in batches]
+            futures = [pool.submit(self._send, queue_url, each, group_id, stop) for each in batches]
             while not all(each.done() for each in futures):
                 try:
                     wait(futures)
@@ -268,20 +256,15 @@ class Submitter:
         return report
 
     def _send(
-        self,
-        queue_url: str,
-        batch: list[Submission],
-        group_id: str | None,
-        part: SubmitReport,
-        stop: Event,
-    ) -> None:
+        self, queue_url: str, batch: list[Submission], group_id: str | None, stop: Event
+    ) -> SubmitReport:
+        part, attempt = SubmitReport(), 0
         unanswered = [Unsent(each, "not sent: stopped before its turn") for each in batch]
         try:
-            for attempt in range(_TRIES):
-                if stop.is_set() or not unanswered:
-                    return
+            while unanswered and attempt < _TRIES and not stop.is_set():
                 if attempt:
                     self.clock.sleep(self.rng.uniform(0, _BACK_OFF_S * 2**attempt))
+                attempt += 1
                 answers = self.queue.send_batch(
                     queue_url, [Message(each.body, {}, group_id) for each, _ in unanswered]
                 )
@@ -290,10 +273,13 @@ class Submitter:
                     if answer.message_id is not None:
                         part.sent.append(Sent(each, answer.message_id))
                     elif answer.again:
-                        why = f"refused {attempt + 1} times, the last time: {answer.reason}"
+                        why = f"refused {attempt} times, the last time: {answer.reason}"
                         again.append(Unsent(each, why))
                     else:
                         part.unsent.append(Unsent(each, answer.reason))
                 unanswered = again
-        finally:
-            part.unsent += unanswered
+        except Exception as error:  # noqa: BLE001 - reported with what was sent; the caller raises it
+            stop.set()
+            part.stopped_by = error
+        part.unsent += unanswered
+        return part

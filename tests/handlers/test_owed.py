@@ -131,7 +131,7 @@ def test_a_body_that_could_not_be_renewed_is_refused_at_its_claim(
 
 def test_submit_refuses_the_same_before_it_sends(pipeline: Stack) -> None:
     found = [Document(WHOLE, json.loads(large(size))) for size in (0, 1_000)]
-    limits = (pipeline.settings, MAIN, MAX_JOB_BYTES)
+    limits = (pipeline.settings, MAIN)
     now = pipeline.aws.clock.now()
     good, (problem,) = submissions(found[:1], *limits, lambda job: job, now)
     assert good == []

@@ -191,7 +191,6 @@ def submit(
         requests,
         target.settings,
         to_stage,
-        target.max_bytes(to_stage),
         new_ids(now, target.parts.rng),
         now,
         is_named=stage is not None,
