@@ -188,15 +188,3 @@ def test_what_an_earlier_run_sent_waits_for_nothing_and_never_starts(
     assert "Messages" not in pipeline.sqs.receive_message(QueueUrl=CLEAN.dead_letter_queue_url)
     end_well(pipeline, later, context, emitting(1))
     assert run_one(pipeline, "clean", context).state is State.RUNNING
-
-
-@pytest.mark.parametrize("stage", ["fetch", "clean"])
-def test_job_sent_by_hand_behind_an_opener_starts_no_join(context: Context, stage: str) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        queue = stack.settings.stage(stage).queue_url
-        stack.sqs.send_message(QueueUrl=queue, MessageBody=body(job_id="by-hand"))
-        (row,) = dispatched(stack, stack.settings.stage(stage), context)
-        end_well(stack, row, context)
-
-        assert len(run_all(stack, "clean", context)) == (1 if stage == "fetch" else 0)
-        assert jobs_in(stack, stack.settings.stage("delays")) == []

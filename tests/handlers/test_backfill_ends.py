@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from longhaul.core.lease import Lease
-from longhaul.core.message import Message
 from longhaul.core.request import read_request
 from longhaul.notices.notice import Notice
 from longhaul.operations.backfill import Backfiller, Course, Planned
@@ -24,7 +23,7 @@ from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import body
 from tests.builders import stage as stage_of
 from tests.handlers.life import Killed
-from tests.handlers.stack import Context, Stack, deployed
+from tests.handlers.stack import Context, Stack
 from tests.handlers.test_stages import commit, dispatched, emitting, queued, receive, settled
 from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
 from tests.handlers.test_trees import rerun, trees_of
@@ -146,19 +145,6 @@ def test_what_a_command_has_still_to_send_keeps_it_open(stack: Stack, context: C
     assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
 
 
-def test_another_command_does_not_end_what_one_has_left(stack: Stack, context: Context) -> None:
-    """The number that the latest one had left was all that was known."""
-    send(stack, ["01", "02", "03"], slots=1)
-    send(stack, ["04"])
-    run(stack, context)
-    assert backfill(stack).unsent == 2
-    assert swept(stack, context) == []
-    send(stack, ["02", "03"])
-    run(stack, context)
-    (told,) = swept(stack, context)
-    assert (told["jobs"], told["unsent"]) == ({"main": {"SUCCEEDED": 4}}, 0)
-
-
 def test_an_earlier_command_sends_what_a_later_one_has_left(stack: Stack, context: Context) -> None:
     earlier = command(stack, ["01", "02", "03"], slots=1)
     next(earlier)
@@ -197,18 +183,6 @@ def test_what_was_not_sent_before_a_cancel_is_told(stack: Stack, context: Contex
     canceller(stack).cancel_backfill(backfill(stack))
     (told,) = swept(stack, context)
     assert (told["outcome"], told["unsent"]) == ("CANCELLED", 2)
-
-
-def test_a_cancelled_backfill_is_told_when_its_messages_have_come(
-    stack: Stack, context: Context
-) -> None:
-    send(stack, ["01", "02"])
-    stack.aws.clock.advance(1)
-    canceller(stack).cancel_backfill(backfill(stack))
-    assert swept(stack, context) == []
-    dispatched(stack, stack.settings.stage("main"), context)
-    (told,) = swept(stack, context)
-    assert told["jobs"] == {"main": {"CANCELLED": 2}}
 
 
 def test_what_a_command_had_not_sent_when_it_died_is_no_job_of_it(
@@ -286,25 +260,6 @@ def test_it_ends_once_more_after_a_retry_and_after_more_is_sent(
     assert len({told["id"], again["id"], last["id"]}) == 3
 
 
-def test_what_is_sent_again_keeps_it_open_while_it_waits_in_its_queue(
-    stack: Stack, context: Context
-) -> None:
-    """Its row is of the run that died."""
-    send(stack, ["01"])
-    (first,) = dispatched(stack, stack.settings.stage("main"), context)
-    die(first, context)
-    (told,) = swept(stack, context)
-    stack.aws.clock.advance(1)
-    send(stack, ["01", "02"])
-    hide(stack, "oct/01")
-    run(stack, context)
-    assert swept(stack, context) == [told]
-    stack.aws.clock.advance(HIDDEN_S)
-    run(stack, context)
-    _, last = swept(stack, context)
-    assert last["jobs"] == {"main": {"SUCCEEDED": 2}}
-
-
 def test_a_cancel_covers_what_was_sent_again(stack: Stack, context: Context) -> None:
     """It met a job that had died, and its message ran."""
     send(stack, ["01", "02"])
@@ -326,18 +281,6 @@ def test_the_same_command_again_tells_nothing_anew(stack: Stack, context: Contex
     told = swept(stack, context)
     send(stack, ["01"])
     assert swept(stack, context) == told
-
-
-def test_a_job_below_it_that_runs_again_ends_it_once_more(stack: Stack, context: Context) -> None:
-    send(stack, ["01"])
-    run(stack, context, emitted=emitting(1))
-    (below,) = dispatched(stack, stack.settings.stage("clean"), context)
-    die(below, context)
-    (told,) = swept(stack, context)
-    assert told["jobs"]["clean"] == {"DEAD": 1}
-    retry(stack)
-    run(stack, context, "clean")
-    assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]
 
 
 def test_a_refused_job_that_is_sent_again_ends_it_once_more(stack: Stack, context: Context) -> None:
@@ -411,31 +354,6 @@ def test_more_that_is_noted_during_a_look_keeps_it_open(stack: Stack, context: C
     assert [each for each in swept(stack, context) if each["job_id"] == "oct"] == []
 
 
-def test_two_sweeps_tell_one_end_with_one_id(stack: Stack, context: Context) -> None:
-    send(stack, ["01"])
-    run(stack, context)
-    seen, main = backfill(stack), stack.settings.stage("main")
-    assert stack.parts.tree_ends.tell_end(seen, main)
-    assert not stack.parts.tree_ends.tell_end(seen, main)
-    # The second looked before the first noted it.
-    assert not stack.parts.backfills.note_look(KEY, seen.watch, replace(seen.watch, told=1))
-    assert len(swept(stack, context)) == 1
-
-
-def test_one_that_has_expired_is_not_brought_back(stack: Stack, context: Context) -> None:
-    send(stack, ["01"])
-    run(stack, context)
-    seen = backfill(stack)
-    assert seen.watch is not None
-    table = stack.aws.dynamodb.tables[stack.settings.leases_table]
-    now = stack.aws.clock.now()
-    table.write((KEY, "backfill"), None, now.timestamp(), 0.0, 1000)
-    stack.parts.backfills.watch_again(KEY, f"{KEY}/01", now)
-    assert not stack.parts.backfills.note_look(KEY, seen.watch, seen.watch)
-    assert stack.parts.backfills.find_backfills([KEY]) == {}
-    assert swept(stack, context) == []
-
-
 def test_a_look_at_one_that_goes_on_reads_two_rows(stack: Stack, context: Context) -> None:
     send(stack, [f"{n:03}" for n in range(250)], slots=250)
     assert swept(stack, context) == []
@@ -446,28 +364,3 @@ def test_a_look_at_one_that_goes_on_reads_two_rows(stack: Stack, context: Contex
     swept(stack, context)
     read = [call for call in list(stack.aws.gate.calls)[calls:] if call.operation == "BatchGetItem"]
     assert len(read) <= 3  # the backfill, the job that went on, and whether it was refused
-
-
-def test_where_no_end_is_told_nothing_is_watched() -> None:
-    with deployed(check=True) as stack:
-        send(stack, ["01"])
-        assert backfill(stack).watch is None
-
-
-def test_a_job_that_it_has_not_sent_does_not_tell_its_end_again(
-    stack: Stack, context: Context
-) -> None:
-    """What somebody submits under such an id."""
-    send(stack, ["01"])
-    run(stack, context)
-    told = swept(stack, context)
-    queue_url = stack.settings.stage("main").queue_url
-    text = body(job_id="oct/mine", tags={"backfill": "oct"})
-    stack.parts.queue.send(queue_url, Message(text, {}))
-    (row,) = dispatched(stack, stack.settings.stage("main"), context)
-    die(row, context)
-    stack.aws.clock.advance(600)
-    dead = stack.load(row.key)
-    rerun(stack, dead)
-    run(stack, context)
-    assert swept(stack, context) == told

@@ -8,7 +8,7 @@ import pytest
 
 from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.outputs.publisher import S3Publisher
-from simulation.aws.service import Answer, Call, Proceed, client_error
+from simulation.aws.service import Answer, Call, Proceed
 from tests.handlers.life import Life
 from tests.handlers.stack import out
 
@@ -102,26 +102,3 @@ def test_a_settle_goes_on_when_the_limit_cannot_be_lowered(life: Life) -> None:
         for each in life.stack.sqs.queues[life.stack.jobs_url].messages.values()
     }
     assert max(left_s) < 120, "the message was released with its back-off"
-
-
-def test_a_write_to_the_slots_outlasts_transactions_on_the_same_item(life: Life) -> None:
-    slots, clock = life.stack.parts.slots, life.stack.aws.clock
-    conflicts = 3
-
-    def around(call: Call, proceed: Proceed) -> Answer:
-        nonlocal conflicts
-        if call.operation == "UpdateItem" and conflicts:
-            conflicts -= 1
-            raise client_error("TransactionConflictException", "ongoing", call.operation)
-        return proceed()
-
-    life.stack.aws.gate.around = around
-    slots.lower_limit(life.stage, clock.now())
-    assert slots.free(life.stage, clock.now()) == life.stage.slots // 2
-    conflicts = 3
-    clock.advance(61)
-    assert slots.free(life.stage, clock.now()) == 8
-    conflicts = 3
-    assert slots.blocked_s(life.stage, waiting=True, now=clock.now()) == 0
-    conflicts = 3
-    assert slots.blocked_s(life.stage, waiting=False, now=clock.now()) == 0

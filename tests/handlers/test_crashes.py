@@ -4,26 +4,16 @@ Another function, or the next try, finishes its work.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from longhaul.core.background import Threads
 from longhaul.core.lease import Lease, Owed, State
 from tests.handlers.life import Kill, Life
 from tests.handlers.stack import deployed, forget_runtimes
-
-
-@pytest.fixture(autouse=True)
-def _in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_all(_: Threads, tasks: Sequence[Callable[[], Any]], **_limits: Any) -> list[Any]:
-        # One after the other, so that the n-th call is always the same
-        return [task() for task in tasks]
-
-    monkeypatch.setattr(Threads, "run_all", run_all)
 
 
 def at_every_call(

@@ -12,7 +12,6 @@ from longhaul.core import transitions
 from longhaul.core.lease import State
 from simulation.aws.service import Answer, Call, Proceed
 from simulation.aws.sqs.receipts import Policy, Stale
-from tests.builders import changed
 from tests.handlers.life import Life, until
 
 
@@ -64,17 +63,6 @@ def test_batch_dispatched_twice_starts_one_execution(life: Life) -> None:
     ends_well(life)
 
 
-def test_message_that_becomes_visible_while_its_job_runs_is_adopted(life: Life) -> None:
-    row = life.running()
-    for receives in range(2, 6):
-        life.stack.aws.clock.advance(600)  # without a beat
-        life.deliver()
-        adopted = life.row()
-        assert (adopted.attempt.number, adopted.receive.receive_count) == (1, receives)
-        assert adopted.receive.receipt_handle != row.receive.receipt_handle
-    ends_well(life)
-
-
 def test_later_receive_stays_when_two_adoptions_arrive_in_reverse_order(life: Life) -> None:
     life.running()
     life.stack.aws.clock.advance(120)
@@ -87,42 +75,6 @@ def test_later_receive_stays_when_two_adoptions_arrive_in_reverse_order(life: Li
     assert life.row() == before
     assert starts(life) == started + 1  # one probe and no more
     ends_well(life)
-
-
-def test_running_attempt_keeps_its_settings_when_a_deploy_changes_the_stage(life: Life) -> None:
-    row = life.running()
-    life.stack.redeploy(size="xlarge", timeout_s=60, stall_timeout_s=1, max_attempts=1, spot=True)
-    life.stack.aws.clock.advance(120)
-    life.deliver()
-    adopted = life.row()
-    assert changed(
-        adopted,
-        receipt_handle=row.receive.receipt_handle,
-        receive_count=1,
-        received_at=row.receive.received_at,
-    ) == changed(row, progress=adopted.attempt.progress, adoptions=1)
-    assert life.stack.executions() == [row.execution_input]
-    ends_well(life)
-
-
-def test_retry_keeps_the_settings_of_the_first_claim_when_a_deploy_changes_the_stage(
-    life: Life,
-) -> None:
-    row = life.running()
-    life.settle(row, "exit-1")
-    life.stack.redeploy(size="xlarge", timeout_s=60, stall_timeout_s=1, max_attempts=1)
-    life.stack.aws.clock.advance(120)
-    life.deliver()
-    retry = life.row()
-    assert (retry.attempt.number, retry.max_attempts, retry.stall_timeout_s) == (
-        2,
-        row.max_attempts,
-        row.stall_timeout_s,
-    )
-    assert (retry.input.size, retry.input.timeout_s) == (row.input.size, row.input.timeout_s)
-    assert life.send()
-    life.deliver()
-    assert life.stack.dead_letters() == []  # still the same work, although the defaults changed
 
 
 def any_of(seed: int) -> Policy:

@@ -9,7 +9,6 @@ from functions.dispatcher import lambda_handler
 from longhaul.config.starts import SCHEDULED_TIME, Schedule
 from longhaul.core import transitions
 from longhaul.core.lease import Lease, Owed, State
-from longhaul.core.request import read_request
 from longhaul.core.transitions import Change
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
@@ -57,38 +56,6 @@ def test_new_job_is_claimed_and_started_and_its_message_kept(
     assert len(row.execution_input) < 1024
 
 
-def test_other_work_under_a_key_in_use_is_dead_lettered_with_the_way_out(
-    stack: Stack, context: Context
-) -> None:
-    dispatch("new-job", context)
-    assert dispatch("conflicting-job-id", context) == []
-    ((_, why),) = stack.dead_letters()
-    assert why["class"] == "conflicting_job_id"
-    assert "give this one another job_id" in why["reason"]
-
-
-def test_job_id_is_read_from_a_message_attribute_and_defaults_to_the_message_id(
-    stack: Stack, context: Context
-) -> None:
-    dispatch("job-id-in-attribute", context)
-    dispatch("no-job-id", context)
-    assert stack.row("flights-2013-01").state is State.RUNNING
-    assert stack.row("00000006-0000-4000-8000-000000000000").state is State.RUNNING
-
-
-def test_request_that_says_data_is_the_same_work_as_one_with_the_buckets_name(
-    stack: Stack, context: Context
-) -> None:
-    batch = event("dispatcher", "new-job")
-    record = batch["Records"][0]
-    named = {**json.loads(record["body"]), "output": f"s3://{BUCKET}/named/"}
-    record["body"] = json.dumps({**named, "output": "data:named/"})
-    assert dispatch(batch, context)
-    row = stack.row()
-    assert row.fingerprint == read_request(json.dumps(named)).fingerprint()
-    assert stack.parts.requests.get(row.request_ref).body == record["body"], "as it was sent"
-
-
 def test_row_has_the_label_and_tags_of_its_request_and_who_sent_it(
     stack: Stack, context: Context
 ) -> None:
@@ -125,15 +92,6 @@ def test_body_at_the_size_limit_runs_if_valid_and_is_dead_lettered_whole_if_not(
     batch["Records"] = batch["Records"][:2]
     assert dispatch(batch, context) == ["00000041-0000-4000-8000-000000000000"]
     assert stack.row("large").state is State.RUNNING
-
-
-def test_valid_messages_of_a_mixed_batch_run(stack: Stack, context: Context) -> None:
-    assert dispatch("mixed-batch", context) == [
-        "00000041-0000-4000-8000-000000000000",
-        "00000043-0000-4000-8000-000000000000",
-    ]
-    assert len(stack.executions()) == 2
-    assert len(stack.dead_letters()) == 2
 
 
 def test_invalid_message_that_cannot_be_dead_lettered_stays_in_the_queue(
@@ -194,45 +152,12 @@ def ended(stack: Stack, state: State, *owed: Owed) -> Lease:
     return after
 
 
-def test_own_message_of_a_dead_job_sends_the_dead_letter_it_owes_and_is_deleted(
-    stack: Stack, context: Context
-) -> None:
-    ended(stack, State.DEAD, Owed.DEAD_LETTER, Owed.DELETE)
-    assert dispatch("redelivery", context) == []
-    assert stack.row().is_finished
-    ((_, why),) = stack.dead_letters()
-    assert (why["class"], why["key"]) == ("failed", "main#flights-2013-01")
-    assert why["execution_arn"].endswith(f":execution:Longhaul:{stack.row().id.execution_name}")
-
-
-def test_correction_of_a_dead_job_starts_a_new_run_after_the_dead_letter(
-    stack: Stack, context: Context
-) -> None:
-    before = ended(stack, State.DEAD, Owed.DEAD_LETTER, Owed.DELETE)
-    assert len(dispatch("corrected-resubmission", context)) == 1
-    row = stack.row()
-    assert (row.state, row.attempt.number) == (State.RUNNING, 2)
-    assert row.run > before.run
-    assert len(stack.dead_letters()) == 1  # the old run's, sent before the new run started
-
-
 @pytest.mark.usefixtures("stack")
 def test_batch_of_an_unknown_queue_raises_and_deletes_nothing(context: Context) -> None:
     batch = event("dispatcher", "new-job")
     batch["Records"][0]["eventSourceARN"] = "arn:aws:sqs:us-east-1:123456789012:other"
     with pytest.raises(LookupError, match="no stage reads from the queue 'other'"):
         dispatch(batch, context)
-
-
-@pytest.mark.usefixtures("stack")
-def test_logs_contain_no_body(context: Context, caplog: pytest.LogCaptureFixture) -> None:
-    batch = event("dispatcher", "mixed-batch")
-    batch["Records"][1]["body"] = body(job_id="quiet", params={"password": "hunter2"})
-    batch["Records"][0]["body"] = '{"password": "hunter2"'
-    dispatch(batch, context)
-    logged = "".join(str(vars(record)) for record in caplog.records)
-    assert "job claimed" in logged
-    assert "hunter2" not in logged
 
 
 def test_events_name_the_bucket_of_the_settings() -> None:
@@ -270,27 +195,6 @@ def test_firing_of_a_schedule_is_one_job_however_often_it_is_delivered(
         life.deliver()
     assert [life.row(each).state for each in (first, second)] == [State.DEAD, State.CANCELLED]
     assert len(stack.dead_letters()) == 1
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        pytest.param({"longhaul_first_sent": "9" * 15}, id="no date"),
-        pytest.param({"longhaul_first_sent": "0001-01-01T00:00+23:59"}, id="before the first"),
-        pytest.param({"moved_attributes": "[" * 100_000}, id="nested too deeply"),
-    ],
-)
-def test_invalid_values_in_reserved_attributes_harm_no_message_of_the_batch(
-    stack: Stack, context: Context, hostile: dict[str, str]
-) -> None:
-    batch = event("dispatcher", "new-job")
-    (record,) = batch["Records"]
-    bad = {name: {"stringValue": value, "dataType": "String"} for name, value in hostile.items()}
-    other = {"messageId": "other", "body": body(job_id="other", output=f"s3://{BUCKET}/other/")}
-    batch["Records"] = [record | other | {"messageAttributes": bad}, record]
-    assert dispatch(batch, context) == ["other", record["messageId"]]
-    assert len(stack.executions()) == 2
-    assert stack.row("other").state is State.RUNNING
 
 
 def test_unreadable_record_stays_in_the_queue_and_delays_no_other(

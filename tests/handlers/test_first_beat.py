@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from longhaul.core import beat
-from longhaul.core.settings import LeaseSettings
 from tests.handlers.life import Life
 from tests.handlers.stack import deployed
 
@@ -23,18 +22,3 @@ def test_the_message_stays_invisible_until_the_first_beat_has_come(
         life.beat(row)
         stack.aws.clock.advance(floor_s + 30)
         assert stack.messages() == (0, 1)
-
-
-@pytest.mark.parametrize(("floor_s", "calls"), [(15, 0), (300, 1)])
-def test_a_claim_extends_only_where_the_queues_visibility_would_not_do(
-    output: Path, floor_s: int, calls: int
-) -> None:
-    with deployed(lease={"beat_floor_s": floor_s}) as stack:
-        life = Life(stack, output)
-        life.submit("january")
-        made = [call.operation for call in stack.aws.gate.calls]
-        assert made.count("ChangeMessageVisibility") == calls
-
-
-def test_the_usual_first_beat_comes_in_time_after_a_slow_batch() -> None:
-    assert not beat.must_extend(beat.interval_s(0, LeaseSettings()), 60)

@@ -86,26 +86,6 @@ def test_a_forged_member_never_starts(
     assert jobs_in(pipeline, DELAYS) == []
 
 
-def test_a_member_without_the_seal_of_its_parent_never_starts(
-    pipeline: Stack, context: Context
-) -> None:
-    parent = succeeded(pipeline, context)
-    pipeline.sqs.purge_queue(QueueUrl=CLEAN.queue_url)  # the forged message comes first
-    send(pipeline, CLEAN.queue_url, job_id=member_id(parent, 0), lineage=lineage(parent))
-    assert is_refused(pipeline, context)
-    sealed = lineage(parent) | {"seal": "5ea1"}
-    send(pipeline, CLEAN.queue_url, job_id=member_id(parent, 0), lineage=sealed)
-    assert len(dispatched(pipeline, CLEAN, context)) == 1
-
-
-def test_a_member_starts_although_a_deploy_since_leads_elsewhere(
-    pipeline: Stack, context: Context
-) -> None:
-    succeeded(pipeline, context)
-    pipeline.redeploy(next=())
-    assert len(dispatched(pipeline, CLEAN, context)) == 3
-
-
 ELSEWHERE = queued("elsewhere")
 
 
@@ -146,48 +126,6 @@ def test_what_a_task_writes_into_a_row_that_waits_for_its_time_leads_nowhere(
         commit(stack, life.row("planned"), forged, seal="5ea1")
         settled(life.row("planned"), context)
         assert is_refused(stack, context, ELSEWHERE)
-
-
-def test_what_an_attempt_emitted_is_sent_although_a_deploy_since_leads_elsewhere(
-    context: Context, output: Path
-) -> None:
-    with deployed(check=True, stages=(*STAGES, ELSEWHERE)) as stack:
-        life = Life(stack, output, context)
-        life.submit("emits")
-        life.settle(life.row("emits"), "exit-1")
-        stack.redeploy(next=("elsewhere",))
-        stack.aws.clock.advance(3_600)
-        life.deliver()
-        emitted = {
-            name: [{"job": "sql", "output": f"s3://{BUCKET}/{name}/"}]
-            for name in ("clean", "elsewhere")
-        }
-        commit(stack, life.row("emits"), emitted, seal="5ea1")
-        settled(life.row("emits"), context)
-        stack.redeploy(next=())
-        assert len(dispatched(stack, CLEAN, context)) == 1
-        assert len(dispatched(stack, ELSEWHERE, context)) == 1
-
-
-def test_a_member_under_an_id_of_its_own_never_starts(
-    pipeline: Stack, parent: Lease, context: Context
-) -> None:
-    send(pipeline, CLEAN.queue_url, job_id="mine", lineage=lineage(parent))
-    assert is_refused(pipeline, context)
-
-
-def test_a_child_of_a_job_that_has_not_succeeded_never_starts(
-    pipeline: Stack, context: Context
-) -> None:
-    parent = pipeline.claim()
-    send(pipeline, CLEAN.queue_url, job_id=member_id(parent, 0), lineage=lineage(parent))
-    assert is_refused(pipeline, context)
-
-
-def test_a_child_of_no_job_never_starts(pipeline: Stack, context: Context) -> None:
-    forged = {"root": "main#nobody", "parent": "main#nobody"}
-    send(pipeline, CLEAN.queue_url, job_id="mine", lineage=forged)
-    assert is_refused(pipeline, context)
 
 
 @pytest.mark.parametrize(("stage", "n"), [(CLEAN, 0), (DELAYS, "join")], ids=["member", "join"])
@@ -236,21 +174,6 @@ def test_a_join_without_the_seal_of_what_it_joins_never_starts(
     assert request["lineage"]["seal"] == "5ea1"
     pipeline.sqs.send_message(QueueUrl=DELAYS.queue_url, MessageBody=honest["Body"])
     assert len(dispatched(pipeline, DELAYS, context)) == 1
-
-
-def test_a_join_gets_the_outputs_of_its_members_whatever_its_message_says(
-    pipeline: Stack, context: Context
-) -> None:
-    parent = pipeline.claim()
-    commit(pipeline, parent, emitting(1))
-    settled(parent, context)
-    (only,) = dispatched(pipeline, CLEAN, context)
-    commit(pipeline, only)
-    settled(only, context)
-    join_id = child_id(parent.root, "delays", parent.key, "join")
-    key = f"delays#{join_id}"
-    stored = pipeline.parts.requests.get_inputs(joined_ref(key, 0))
-    assert stored == {"clean_00000": only.places[""]}
 
 
 def test_a_lineage_of_a_cancelled_message_is_checked_when_it_is_corrected(

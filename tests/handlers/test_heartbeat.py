@@ -29,27 +29,6 @@ def test_beat_extends_the_message_of_a_running_job(
     assert stack.messages() == (0, 1)
 
 
-def test_beat_with_a_handle_that_no_longer_holds_the_message_keeps_up_the_row(
-    stack: Stack, context: Context
-) -> None:
-    stack.claim(receipt_handle="stale")
-    assert beat(context)["next"] == "wait"
-    assert stack.row().attempt.beats == 1
-
-
-def test_beat_of_an_attempt_that_lost_its_lease_names_the_holder_and_writes_nothing(
-    stack: Stack, context: Context
-) -> None:
-    stack.claim(attempt=2)
-    before = stack.row()
-    assert beat(context) == {
-        "next": "LeaseLost",
-        "wait_s": 0,
-        "cause": f"the lease is held by run {before.run}, attempt 2 (RUNNING)",
-    }
-    assert stack.row() == before
-
-
 def test_beat_of_an_attempt_that_has_settled_ends_its_branch(
     stack: Stack, context: Context
 ) -> None:

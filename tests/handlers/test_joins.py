@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from functions import sweeper
-from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.lease import Lease, State
 from longhaul.core.settings import Stage
-from longhaul.core.store.item import lease_key, to_item
+from longhaul.core.store.item import to_item
 from longhaul.operations.cancel import Canceller
 from tests.builders import body, stage
 from tests.events import event
@@ -78,39 +78,6 @@ NESTED = of(
     stage(name="year", job="sql", join=True, opener="years", next=("all",)),
     stage(name="all", job="sql", join=True, opener="main"),
 )
-
-
-@pytest.mark.parametrize("emits", [none, lambda _: {"clean": requests(1)}])
-def test_join_starts_once_however_the_jobs_between_pass_their_work_along(
-    context: Context, emits: Emits
-) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        row = begun(stack, context, {"fetch": requests(6)})
-
-        counts = [
-            len(run_all(stack, "fetch", context, emits)),
-            len(run_all(stack, "clean", context)),
-        ]
-
-        (join,) = run_all(stack, "delays", context)
-        assert counts == [6, 6]
-        assert inputs_of(stack, join) == [f"clean_{n:05}" for n in range(6)]
-        assert join.root == row.key
-
-
-def test_join_waits_for_the_last_of_what_its_members_split_into(context: Context) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        begun(stack, context, {"fetch": requests(3)})
-        run_all(stack, "fetch", context, lambda n: {"clean": requests(n[-1])})  # none, one, two
-        rows = dispatched(stack, stack.settings.stage("clean"), context)
-
-        for each in rows:
-            assert jobs_in(stack, stack.settings.stage("delays")) == []
-            end_well(stack, each, context)
-
-        assert len(rows) == 3
-        (join,) = run_all(stack, "delays", context)
-        assert inputs_of(stack, join) == ["clean_00000", "clean_00001", "clean_00002"]
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "nearest"])
@@ -303,30 +270,6 @@ def test_join_hears_of_a_job_whose_stage_leads_nowhere_since_a_deploy(
         assert len(run_all(stack, "delays", context)) == 1
 
 
-@pytest.mark.parametrize("joins_later", [True, False])
-def test_what_waits_for_a_stage_starts_when_a_deploy_made_it_a_join_or_none(
-    context: Context, *, joins_later: bool
-) -> None:
-    joins, plain = STAGES, (*STAGES[:2], STAGES[2].model_copy(update={"join": False}))
-    before, after = (plain, joins) if joins_later else (joins, plain)
-    with deployed(check=True, stages=before) as stack:
-        begun(stack, context, emitting(2))
-        run_all(stack, "clean", context)
-        stack.deploy(after)
-
-        assert len(dispatched(stack, DELAYS, context)) == (2 if joins_later else 1)
-
-
-def test_repeat_of_the_last_success_sends_the_same_join(pipeline: Stack, context: Context) -> None:
-    begun(pipeline, context, {"clean": []})
-    owing = replace(pipeline.row(), owed=(Owed.FOLLOW_ONS,))
-
-    pipeline.parts.finisher.finish(owing)
-
-    assert len(set(jobs_in(pipeline, DELAYS))) == 1
-    assert pipeline.row().state is State.SUCCEEDED
-
-
 def test_join_of_a_job_that_emitted_none_starts_though_its_stage_was_taken_out_since(
     pipeline: Stack, context: Context
 ) -> None:
@@ -337,20 +280,6 @@ def test_join_of_a_job_that_emitted_none_starts_though_its_stage_was_taken_out_s
     settled(row, context)
 
     assert len(jobs_in(pipeline, DELAYS)) == 1
-
-
-def test_join_of_a_job_that_emitted_none_has_no_inputs_though_what_it_led_to_was_taken_out_since(
-    pipeline: Stack, context: Context
-) -> None:
-    row = pipeline.claim()
-    commit(pipeline, row, {"clean": []}, seal="5ea1")
-    main = STAGES[0].model_copy(update={"next": ()})
-    pipeline.deploy((main, *STAGES[2:]))
-
-    settled(row, context)
-
-    (join,) = dispatched(pipeline, DELAYS, context)
-    assert inputs_of(pipeline, join) == []
 
 
 def test_outer_join_waits_for_an_inner_one_whose_opener_emitted_none_and_was_taken_out(
@@ -393,57 +322,6 @@ def test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between(
 
         assert (len(members), len(jobs_in(stack, stages[4]))) == ((1, 0) if was_settled else (0, 1))
         assert len(run_all(stack, "delays", context)) == 1
-
-
-def test_success_leads_where_its_stage_led_when_that_was_taken_out_since(
-    context: Context,
-) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        begun(stack, context, {"fetch": requests(2)})
-        first, second = dispatched(stack, BY_DATE[1], context)
-        end_well(stack, first, context)
-        main = BY_DATE[0].model_copy(update={"next": ("clean",)})
-        stack.deploy((main, *BY_DATE[2:]))
-        commit(stack, second, seal="5ea1")
-
-        settled(second, context)
-
-        assert len(run_all(stack, "clean", context)) == 2
-        (join,) = run_all(stack, "delays", context)
-        assert inputs_of(stack, join) == ["clean_00000", "clean_00001"]
-
-
-def test_join_starts_though_the_row_of_its_opener_has_expired(
-    pipeline: Stack, context: Context
-) -> None:
-    """As when a dead member is corrected months after its opener ended."""
-    row = begun(pipeline, context, emitting(2))
-    first, second = dispatched(pipeline, CLEAN, context)
-    end_well(pipeline, first, context)
-    pipeline.aws.dynamodb.delete_item(
-        TableName=pipeline.settings.leases_table, Key=lease_key(row.key)
-    )
-    end_well(pipeline, second, context)
-
-    (join,) = dispatched(pipeline, DELAYS, context)
-
-    assert inputs_of(pipeline, join) == ["clean_00000", "clean_00001"]
-    assert join.root == row.key
-
-
-def test_forged_join_never_starts_though_the_row_of_its_opener_has_expired(
-    pipeline: Stack, context: Context
-) -> None:
-    row = begun(pipeline, context, {"clean": []})
-    (message,) = receive(pipeline, DELAYS)
-    pipeline.aws.dynamodb.delete_item(
-        TableName=pipeline.settings.leases_table, Key=lease_key(row.key)
-    )
-    forged = json.loads(message["Body"])
-    forged["lineage"]["root"] = "main#another"
-    pipeline.sqs.send_message(QueueUrl=DELAYS.queue_url, MessageBody=json.dumps(forged))
-
-    assert dispatched(pipeline, DELAYS, context) == []
 
 
 def given_up(stack: Stack, key: str) -> None:
@@ -520,34 +398,3 @@ def test_join_that_was_taken_out_or_renamed_is_a_dead_letter_when_all_has_arrive
         assert "stage delays was taken out" in why["reason"]
         assert row.job_id in why["key"]
         assert jobs_in(stack, RENAMED[3]) == []
-
-
-def test_join_that_is_being_retired_starts_for_what_ran_before(context: Context) -> None:
-    """The first step of a retirement: nothing leads to it any more."""
-    with deployed(check=True, stages=BY_DATE) as stack:
-        begun(stack, context, {"fetch": requests(2)})
-        run_all(stack, "fetch", context)
-        stack.deploy((*BY_DATE[:2], BY_DATE[2].model_copy(update={"next": ()}), BY_DATE[3]))
-
-        run_all(stack, "clean", context)
-
-        (join,) = run_all(stack, "delays", context)
-        assert inputs_of(stack, join) == ["clean_00000", "clean_00001"]
-
-
-@pytest.mark.parametrize("opener", ["main", "fetch"])
-def test_join_of_another_opener_since_a_deploy_starts_as_its_jobs_began(
-    context: Context, opener: str
-) -> None:
-    other = {"main": "fetch", "fetch": "main"}[opener]
-    before, after = (
-        (*BY_DATE[:3], BY_DATE[3].model_copy(update={"opener": name})) for name in (opener, other)
-    )
-    with deployed(check=True, stages=before) as stack:
-        begun(stack, context, {"fetch": requests(2)})
-        run_all(stack, "fetch", context)
-        stack.deploy(after)
-
-        run_all(stack, "clean", context)
-
-        assert len(run_all(stack, "delays", context)) == {"main": 1, "fetch": 2}[opener]

@@ -99,17 +99,6 @@ def test_every_function_names_the_attempt_in_its_lines(life: Life, log: Log) -> 
     assert logged[-1] == ("swept", None, None, None)
 
 
-def test_adopted_receive_and_duplicate_are_logged_with_their_job(life: Life, log: Log) -> None:
-    life.submit("january")
-    life.stack.aws.clock.advance(200)
-    life.deliver()
-    life.send("january")  # the same work under the same key
-    life.deliver()
-    logged = {(line["message"], *named(line)) for line in log}
-    assert ("running job adopted", *names(life, "january")) in logged
-    assert ("duplicate submission deleted", "january", None, None) in logged
-
-
 def test_error_is_logged_with_the_job_that_has_it(
     stack: Stack, life: Life, context: Context, log: Log
 ) -> None:

@@ -92,22 +92,6 @@ def test_join_starts_although_what_it_waited_for_waited_for_130_days(context: Co
         assert receive_dead(stack, delays) == []
 
 
-def test_row_of_a_parent_does_not_outlive_its_follow_ons(pipeline: Stack, context: Context) -> None:
-    key = succeed(pipeline, context)
-    pipeline.parts.slots.pause(CLEAN, pipeline.aws.clock.now())
-    wait(pipeline, CLEAN, 20, context)
-    assert len(start(pipeline, CLEAN, context)) == 2
-
-    (row,) = (
-        row.item
-        for place, row in pipeline.aws.dynamodb.tables["leases"].rows.items()
-        if place == (key, "lease") and row.item
-    )
-
-    ends_in = timedelta(seconds=int(row["ttl"]["N"]) - pipeline.aws.clock.now().timestamp())
-    assert timedelta(days=112) < ends_in < timedelta(days=120)
-
-
 def receive_dead(stack: Stack, stage: Stage) -> list[object]:
     return list(stack.sqs.queues[stage.dead_letter_queue_url].messages.values())
 

@@ -13,7 +13,7 @@ from longhaul.core.claim import Claim
 from longhaul.core.lease import CommittedOutput, State
 from longhaul.core.metrics import StageMetric, SweeperMetric
 from longhaul.saved.record import record_ref
-from tests.builders import BUCKET, body, changed
+from tests.builders import BUCKET, changed
 from tests.emf import metrics_in
 from tests.events import event
 from tests.handlers.stack import Context, Stack
@@ -89,32 +89,6 @@ def test_waiting_message_that_comes_less_than_once_a_day_may_not_be_renewed(
         assert metrics.new().get(StageMetric.NEAR_RETENTION) == counted
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        ("exit-1", {StageMetric.FAILED: 1, StageMetric.WASTED: 60}),
-        (
-            "exit-65-permanent",
-            {StageMetric.FAILED: 1, StageMetric.WASTED: 60, StageMetric.DEAD_LETTERED: 1},
-        ),
-        ("spot-interruption", {StageMetric.INTERRUPTED: 1, StageMetric.WASTED: 60}),
-        ("no-capacity", {StageMetric.NOT_PLACED: 1}),
-        ("run-task-denied", {StageMetric.NOT_PLACED: 1}),
-    ],
-)
-def test_outcome_is_counted_once_however_often_settle_is_called(
-    stack: Stack,
-    context: Context,
-    metrics: Reader,
-    case: str,
-    expected: dict[StageMetric, float],
-) -> None:
-    stack.claim()
-    settle.lambda_handler(event("settle", case), context)
-    settle.lambda_handler(event("settle", case), context)
-    assert metrics.new() == expected
-
-
 @pytest.mark.parametrize("case", ["exit-1", "spot-interruption"])
 def test_what_an_attempt_has_stored_is_not_wasted(
     stack: Stack, context: Context, metrics: Reader, case: str
@@ -125,40 +99,6 @@ def test_what_an_attempt_has_stored_is_not_wasted(
     stack.parts.leases.report(transitions.save(row.id, None, record_ref(row.id, 1), 10, at))
     settle.lambda_handler(event("settle", case), context)
     assert metrics.new()[StageMetric.WASTED] == 15 - 45
-
-
-def test_attempt_that_the_platform_ends_after_a_cancel_wastes_nothing(
-    stack: Stack, context: Context, metrics: Reader
-) -> None:
-    row = stack.claim()
-    stack.parts.leases.request_cancel(row.key, row.stage)
-    settle.lambda_handler(event("settle", "spot-interruption"), context)
-    assert (stack.row().state, metrics.new()) == (State.CANCELLED, {})
-
-
-def test_beat_reports_the_seconds_left_of_the_lease(
-    stack: Stack, context: Context, metrics: Reader
-) -> None:
-    lease = stack.claim(lease_expires_at=stack.parts.clock.now() + timedelta(seconds=40))
-    heartbeat.lambda_handler(json.loads(lease.execution_input), context)
-    assert metrics.new() == {StageMetric.LEASE_LEFT: 40}
-
-
-@pytest.mark.usefixtures("stack")
-def test_sweep_of_an_idle_stage_reports_every_metric(context: Context, metrics: Reader) -> None:
-    sweep(context)
-    assert metrics.new() == {
-        StageMetric.BACKLOG: 0,
-        StageMetric.FREE_SLOTS: 10,
-        StageMetric.BLOCKED: 0,
-        StageMetric.OLDEST_WAITING: 0,
-        StageMetric.WITHOUT_BEAT: 0,
-        StageMetric.NEAR_RETENTION: 0,
-        SweeperMetric.SWEEPS: 1,
-        SweeperMetric.REPAIRS: 0,
-        SweeperMetric.UNREADABLE_ROWS: 0,
-        SweeperMetric.OLDEST_OWED: 0,
-    }
 
 
 def test_overdue_lease_is_counted_as_without_a_beat(
@@ -185,19 +125,6 @@ def test_released_job_waits_since_the_end_of_its_attempt(
     stack.parts.leases.apply(transitions.settle(lease, ended))
     sweep(context)
     assert metrics.new()[StageMetric.OLDEST_WAITING] == 108_000
-
-
-def test_message_overdue_for_renewal_is_counted_as_near_retention(
-    stack: Stack, context: Context, metrics: Reader
-) -> None:
-    now = stack.parts.clock.now()
-    near = timedelta(days=7, hours=11, minutes=30)
-    stack.claim(sent_at=now - near + timedelta(seconds=1))
-    sweep(context)
-    assert metrics.new()[StageMetric.NEAR_RETENTION] == 0
-    stack.aws.clock.advance(1)
-    sweep(context)
-    assert metrics.new()[StageMetric.NEAR_RETENTION] == 1
 
 
 def test_gauges_are_of_all_leases_and_messages_of_a_stage(
@@ -227,83 +154,6 @@ def test_gauges_are_of_all_leases_and_messages_of_a_stage(
     assert (found[StageMetric.OLDEST_WAITING], found[StageMetric.WITHOUT_BEAT]) == (108_000, 2)
     # One message is visible and five are hidden, three of them for jobs that run.
     assert (found[StageMetric.BACKLOG], found[StageMetric.FREE_SLOTS]) == (3, 7)
-
-
-def test_job_without_room_waits_from_its_first_refusal_until_a_task_registers(
-    stack: Stack, context: Context, metrics: Reader
-) -> None:
-    clock = stack.parts.clock
-    lease = stack.claim(unplaced_since=clock.now() - timedelta(hours=1))
-    sweep(context)
-    assert metrics.new()[StageMetric.OLDEST_WAITING] == 3_600
-    stack.parts.leases.report(transitions.register_task(lease.id, "arn:task", clock.now()))
-    sweep(context)
-    assert metrics.new()[StageMetric.OLDEST_WAITING] == 0
-
-
-@pytest.mark.parametrize(("case", "refused_s"), [("run-task-denied", 120), ("no-capacity", None)])
-def test_refusal_for_another_reason_than_room_has_an_age_of_its_own(
-    stack: Stack, context: Context, metrics: Reader, case: str, refused_s: float | None
-) -> None:
-    lease = stack.claim(unplaced_since=stack.parts.clock.now() - timedelta(seconds=120))
-    settle.lambda_handler(event("settle", case), context)
-    for _ in range(2):  # it does not grow while AWS is not asked
-        stack.parts.clock.sleep(300)
-        sweep(context)
-        assert metrics.new().get(StageMetric.OLDEST_REFUSED) == refused_s
-    assert stack.row().attempt.number == lease.attempt.number
-
-
-def test_job_that_has_found_a_place_is_no_longer_refused(
-    stack: Stack, context: Context, metrics: Reader
-) -> None:
-    now = stack.parts.clock.now()
-    lease = stack.claim(
-        unplaced_since=now - timedelta(hours=1), settled_at=now, last_class="refused"
-    )
-    sweep(context)
-    assert metrics.new()[StageMetric.OLDEST_REFUSED] == 3_600
-    stack.parts.leases.report(transitions.register_task(lease.id, "arn:task", now))
-    sweep(context)
-    assert StageMetric.OLDEST_REFUSED not in metrics.new()
-
-
-class TestBlocked:
-    """The seconds in which messages are visible, slots are free, and nothing is claimed."""
-
-    def seen_after(
-        self, stack: Stack, context: Context, metrics: Reader, seconds: float = 300
-    ) -> float:
-        stack.parts.clock.sleep(seconds)
-        sweep(context)
-        return metrics.new()[StageMetric.BLOCKED]
-
-    def test_time_grows_from_sweep_to_sweep(
-        self, stack: Stack, context: Context, metrics: Reader
-    ) -> None:
-        stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody="{}")
-        assert [self.seen_after(stack, context, metrics) for _ in range(4)] == [0, 300, 600, 900]
-
-    def test_claim_resets_the_time(self, stack: Stack, context: Context, metrics: Reader) -> None:
-        stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody="{}")
-        self.seen_after(stack, context, metrics)
-        dispatch(context)
-        assert [self.seen_after(stack, context, metrics) for _ in range(2)] == [0, 300]
-
-    def test_empty_queue_resets_the_time(
-        self, stack: Stack, context: Context, metrics: Reader
-    ) -> None:
-        stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody="{}")
-        assert [self.seen_after(stack, context, metrics) for _ in range(2)] == [0, 300]
-        stack.sqs.receive_message(QueueUrl=stack.jobs_url, VisibilityTimeout=310)
-        assert [self.seen_after(stack, context, metrics) for _ in range(3)] == [0, 0, 300]
-
-    def test_full_slots_do_not_count_as_blocked(
-        self, stack: Stack, context: Context, metrics: Reader
-    ) -> None:
-        stack.take_slots()
-        stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody=body())
-        assert [self.seen_after(stack, context, metrics) for _ in range(2)] == [0, 0]
 
 
 def test_unreachable_queue_loses_the_metrics_of_its_stage_and_not_the_sweep(

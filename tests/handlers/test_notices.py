@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from longhaul.core.lease import Owed, State
+from longhaul.core.lease import State
 from longhaul.core.metrics import NoticeMetric
 from longhaul.notices.announcer import REFUSED_FOR, UNREACHED_FOR
 from longhaul.notices.targets import AwsNotices
 from longhaul.operations.wait import Awaited, standing
 from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
-from tests.builders import BUCKET
 from tests.emf import metrics_in
 from tests.handlers.life import JOB, Life
 from tests.handlers.stack import Context, Stack, deployed
@@ -82,60 +81,6 @@ def test_a_success_is_told_with_its_output(life: Life) -> None:
     assert life.stack.messages() == (0, 0)
 
 
-def test_a_death_is_told_after_its_dead_letter_and_a_redrive_is_another_run(life: Life) -> None:
-    life.send()
-    for outcome in ("RELEASED", "DEAD"):
-        life.deliver()
-        assert life.settle(life.row(), "exit-1") == outcome
-        life.stack.aws.clock.advance(1_000)
-    (event,) = told(life)
-    assert (event["outcome"], event["class"], event["attempts"]) == ("DEAD", "failed", 2)
-    assert event["reason"] == life.row().last_error
-    assert event["output"] is None
-    (letter,) = life.stack.dead_letters()
-    assert letter[1]["run"] == event["run"]
-
-    succeed(life)
-    again = told(life)[1]
-    assert (again["outcome"], again["attempts"]) == ("SUCCEEDED", 1)
-    assert again["id"] != event["id"]
-
-
-@pytest.mark.parametrize("state", ["queued", "released", "running"])
-def test_a_cancel_is_told(life: Life, state: str) -> None:
-    life.send()
-    life.stack.aws.clock.advance(2)
-    if state != "queued":
-        life.deliver()
-    if state == "released":
-        life.settle(life.row(), "exit-1")
-    life.cancel()
-    life.stack.aws.clock.advance(1_000)
-    if state == "running":
-        assert life.settle(life.row(), "cancelled") == "CANCELLED"
-    life.deliver()
-    (event,) = told(life)
-    assert (event["outcome"], event["class"]) == ("CANCELLED", "cancelled")
-    assert (event["job_id"], event["run"]) == (JOB, life.row().run)
-    assert event["message_id"] is not None
-
-
-def test_a_cancel_that_no_message_met_is_not_told(life: Life) -> None:
-    life.cancel()
-    life.stack.aws.clock.advance(2)
-    succeed(life)
-    assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
-
-
-def test_other_work_under_a_running_jobs_id_is_refused_and_not_told_as_its_end(life: Life) -> None:
-    life.submit()
-    life.submit(params={"limit": 1})
-    (event,) = told(life)
-    assert (event["outcome"], event["class"]) == ("REFUSED", "conflicting_job_id")
-    life.succeed(life.row())
-    assert [each["outcome"] for each in told(life)] == ["REFUSED", "SUCCEEDED"]
-
-
 def test_a_duplicate_is_not_told(life: Life) -> None:
     succeed(life)
     life.submit()
@@ -162,25 +107,6 @@ def test_a_join_with_too_many_inputs_is_told_to_its_own_stage(
 
 def replace_notify(stage: Any) -> Any:
     return stage.model_copy(update={"notify": TOPIC})
-
-
-def succeed_unpublished(life: Life) -> None:
-    """The job has committed, and its publication is owed."""
-    life.running()
-    life.commit(life.row())
-    with (
-        failing(life.stack, unavailable, "CompleteMultipartUpload"),
-        pytest.raises(Exception, match="CompleteMultipartUpload"),
-    ):
-        life.settle(life.row())
-
-
-def test_nothing_is_told_before_the_publication(life: Life) -> None:
-    succeed_unpublished(life)
-    assert life.row().owed[0] is Owed.PUBLISH
-    assert told(life) == []
-    life.sweep()
-    assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
 
 
 def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life) -> None:
@@ -234,30 +160,6 @@ def test_a_notice_is_tried_for_so_long_and_then_lost_and_counted(
         life.sweep()
     life.sweep()
     assert (told(life), lost(capsys)) == ([], 1)
-
-
-def test_a_notice_is_sent_once_when_its_target_is_there_again(
-    life: Life, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with failing(life.stack, unavailable, "Publish"):
-        succeed(life)
-        life.stack.aws.clock.advance(3_700)
-        life.sweep()
-    for _ in range(2):
-        life.stack.aws.clock.advance(300)
-        life.sweep()
-    assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
-    assert lost(capsys) == 0
-
-
-def test_a_refused_messages_dead_letter_does_not_wait_for_its_notice(life: Life) -> None:
-    life.submit()
-    with failing(life.stack, unavailable, "Publish"):
-        life.submit(params={"limit": 1})
-    assert len(life.stack.dead_letters()) == 1
-    life.stack.aws.clock.advance(60)
-    life.sweep()
-    assert [each["outcome"] for each in told(life)] == ["REFUSED"]
 
 
 @contextmanager
@@ -405,27 +307,6 @@ def test_a_run_is_told_as_openlineage_says_it_too(output: Path) -> None:
         # Nothing was read in any version: these are the paths of the request.
         assert (died["eventType"], died["outputs"]) == ("FAIL", [])
         assert [each.keys() for each in died["inputs"]] == [{"namespace", "name"}]
-
-
-def test_an_input_that_was_named_by_data_is_in_the_stacks_bucket(output: Path) -> None:
-    with deployed(check=True, notify=BUS, openlineage=True, max_attempts=1) as stack:
-        life = Life(stack, output)
-        life.submit("dies", inputs={"flights": "data:raw/2013/"})
-        assert life.settle(life.row("dies"), "exit-1") == "DEAD"
-        assert run_events(stack)[-1]["inputs"] == [
-            {"namespace": f"s3://{BUCKET}", "name": "raw/2013"}
-        ]
-
-
-def test_a_cancel_before_the_first_claim_is_no_run(output: Path) -> None:
-    with deployed(check=True, notify=BUS, openlineage=True) as stack:
-        life = Life(stack, output)
-        life.send()
-        stack.aws.clock.advance(2)
-        life.cancel()
-        stack.aws.clock.advance(1_000)
-        life.deliver()
-        assert [e["DetailType"] for e in stack.aws.events.events[BUS]] == ["Longhaul Job Ended"]
 
 
 def test_of_a_list_that_is_gone_the_request_names_the_inputs(output: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from functions import sweeper
 from longhaul.core import transitions
 from longhaul.core.lease import Lease, Owed, State
-from longhaul.core.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
+from longhaul.core.message import MAX_JOB_BYTES
 from longhaul.core.metrics import SweeperMetric
 from longhaul.core.settlement import MAX_ERRORS
 from longhaul.operations.submit import WHOLE, Document, submissions
@@ -156,10 +156,3 @@ def test_attributes_that_no_dead_letter_can_hold_are_left_out_of_it(
     assert kept == []
     ((sent, why),) = pipeline.dead_letters()
     assert (sent, why["class"]) == ("no JSON", "invalid_request")
-
-
-def test_sizes_count_as_sqs_counts_them() -> None:
-    value = {"dataType": "String", "stringValue": "é"}
-    blob = {"dataType": "Binary", "binaryValue": "aGk="}
-    assert size_of(Message("é", {"name": value, "b": blob})) == 2 + (4 + 6 + 2) + (1 + 6 + 3)
-    assert MAX_JOB_BYTES < MAX_DEAD_LETTER_BYTES

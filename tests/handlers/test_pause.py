@@ -41,22 +41,6 @@ def test_what_runs_is_settled_and_its_next_attempt_waits(life: Life) -> None:
     assert (life.row("fails").state, life.slots_taken()) == (State.RELEASED, 0)
 
 
-def test_a_pause_between_two_refusals_of_aws_does_not_count_as_a_lack_of_room(life: Life) -> None:
-    clock, slots = life.stack.aws.clock, life.stack.parts.slots
-    life.submit("waits")
-    assert life.settle(life.row("waits"), "no-capacity") == "RELEASED"
-    slots.pause(life.stage, clock.now())
-    for _ in range(8 * 24):  # days, by the hour
-        clock.advance(3_600)
-        life.deliver()
-    slots.resume(life.stage, clock.now())
-    clock.advance(1_800)
-    life.deliver()
-    assert life.row("waits").state is State.RUNNING
-
-    assert life.settle(life.row("waits"), "no-capacity") == "RELEASED"
-
-
 def test_a_body_that_is_not_valid_is_dead_lettered_during_a_pause(life: Life) -> None:
     life.stack.parts.slots.pause(life.stage, life.stack.aws.clock.now())
     life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="{}")

@@ -58,35 +58,6 @@ def test_settle_aborts_the_uploads_of_a_failed_attempt_and_a_sweep_removes_the_l
     assert "discarded" not in life.sweep()
 
 
-def test_sweep_aborts_the_uploads_that_settle_could_not_abort(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row = uploading(life)
-    with monkeypatch.context() as trouble:
-        failing(life, "AbortMultipartUpload", trouble)
-        with pytest.raises(ClientError, match="internal error"):
-            life.settle(row, "killed")
-    assert life.settle(row, "killed") == "RELEASED"  # the state machine retries
-    assert len(life.pending_uploads()) == 1
-    wait(life)
-    assert life.sweep()["discarded"] == 1
-    assert (life.pending_uploads(), life.pending_lists()) == ([], [])
-
-
-def test_second_abort_removes_parts_that_outlived_the_first(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row = uploading(life)
-    with monkeypatch.context() as in_transit:
-        # S3 returns 204, but a part in transit keeps the upload alive.
-        in_transit.setattr(type(life.stack.aws.s3), "abort_multipart_upload", lambda *_, **__: {})
-        life.settle(row, "timed-out")
-    assert len(life.pending_uploads()) == 1
-    wait(life)
-    life.sweep()
-    assert life.pending_uploads() == []
-
-
 def test_uploads_of_an_older_attempt_are_aborted_while_the_next_one_keeps_its_own(
     life: Life,
 ) -> None:
@@ -126,16 +97,6 @@ def test_committed_output_keeps_its_uploads_until_it_is_published(
     assert (life.pending_uploads(), life.pending_lists()) == ([], [])
 
 
-def test_sweep_removes_the_list_of_a_published_output(life: Life) -> None:
-    life.submit()
-    life.complete(life.row())
-    assert life.sweep() == {"looked_at": 1}
-    assert len(life.pending_lists()) == 1
-    life.settle(life.row())
-    assert life.sweep() == {}
-    assert life.pending_lists() == []
-
-
 def left_by(life: Life, count: int) -> list[AttemptId]:
     """Create lists of attempts that have no row any more."""
     attempts = [AttemptId(f"main#gone/{n}", 1, 1) for n in range(count)]
@@ -164,20 +125,6 @@ def calls_of(life: Life, act: Any) -> Counter[str]:
     return life.stack.aws.gate.counts - before
 
 
-def test_lists_are_cleared_page_by_page(life: Life) -> None:
-    left_by(life, 230)
-    life.stack.aws.s3.page_size = 90
-    calls = calls_of(life, life.sweep)
-    assert (life.pending_uploads(), life.pending_lists()) == ([], [])
-    wanted = {
-        "s3.ListObjectsV2": 4,  # three pages, and what jobs have stored: nothing
-        "dynamodb.BatchGetItem": 23,  # eleven rows each
-        "s3.DeleteObjects": 3,
-        "s3.AbortMultipartUpload": 230,
-    }
-    assert {name: count for name, count in calls.items() if name in wanted} == wanted
-
-
 def test_sweep_with_nothing_left_behind_makes_one_call_for_lists_and_one_for_what_is_stored(
     life: Life,
 ) -> None:
@@ -196,14 +143,3 @@ def test_unreadable_list_does_not_block_the_others(life: Life) -> None:
     life.stack.aws.s3.put_object(Bucket=BUCKET, Key=pending_ref(first), Body=b"{")
     assert life.sweep() == {"discarded": 2, "failed": 1}
     assert life.pending_lists() == [pending_ref(first)]
-
-
-def test_list_for_a_deleted_bucket_is_removed(life: Life) -> None:
-    attempt = AttemptId("main#gone", 1, 1)
-    life.stack.aws.s3.put_object(
-        Bucket=BUCKET,
-        Key=pending_ref(attempt),
-        Body=listing(attempt, "out/x", "u", bucket="no-more"),
-    )
-    assert life.sweep() == {"discarded": 1}
-    assert life.pending_lists() == []

@@ -57,37 +57,6 @@ def test_job_begins_at_its_time_and_waits_with_a_row(life: Life) -> None:
     assert life.row("december").state is State.SUCCEEDED
 
 
-def test_message_comes_twice_a_day_and_is_renewed_before_sqs_drops_it(life: Life) -> None:
-    plan(life, "spring", timedelta(days=80))
-    received = 0
-    for _ in range(81 * 24):
-        life.stack.aws.clock.advance(3_600)
-        received += life.deliver()
-
-    row = life.row("spring")
-    assert (row.state, row.attempt.number) == (State.RUNNING, 1)
-    assert 160 <= received <= 200
-
-
-def test_time_that_has_passed_is_no_wait(life: Life) -> None:
-    plan(life, "late", -timedelta(days=1))
-    life.deliver()
-
-    assert life.row("late").state is State.RUNNING
-
-
-def test_planned_job_is_cancelled_at_once(life: Life) -> None:
-    plan(life, "december")
-    life.deliver()
-    life.cancel("december")
-
-    assert life.row("december").state is State.CANCELLED
-    assert life.row("december").is_finished
-    pass_days(life, 4)
-    assert life.row("december").state is State.CANCELLED
-    assert not life.stack.sqs.queues[life.stack.jobs_url].messages
-
-
 def test_second_message_for_the_same_is_a_duplicate_and_another_time_a_conflict(
     life: Life,
 ) -> None:
@@ -178,18 +147,3 @@ def test_stage_with_many_planned_jobs_takes_no_more(life: Life) -> None:
     (letter,) = life.stack.dead_letters()
     assert "50,000 planned jobs already" in str(letter)
     assert life.row("now").state is State.RUNNING
-
-
-def test_job_that_died_is_planned_anew_by_another_request(life: Life) -> None:
-    life.submit("december")
-    life.settle(life.row("december"), "exit-65-permanent")
-    assert life.row("december").state is State.DEAD
-    life.stack.aws.clock.advance(5)
-    plan(life, "december")
-    life.deliver()
-
-    row = life.row("december")
-    assert (row.state, row.is_planned, row.attempt.number) == (State.RELEASED, True, 1)
-    pass_days(life, 3.1)
-    row = life.row("december")
-    assert (row.state, row.attempt.number, row.input.attempt) == (State.RUNNING, 2, 2)

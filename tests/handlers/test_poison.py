@@ -6,7 +6,6 @@ An outage is no fault of a message: it never counts.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -15,7 +14,7 @@ from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.errors import lost_answer, throttle, unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
-from tests.builders import BUCKET, body
+from tests.builders import BUCKET
 from tests.handlers.life import JOB, Life
 from tests.handlers.stack import Stack
 
@@ -73,45 +72,6 @@ def lost_request(stack: Stack, row: Lease) -> None:
     stack.aws.s3.delete_object(Bucket=BUCKET, Key=row.request_ref)
 
 
-@pytest.mark.parametrize("moved", ['{"x":{}}', '{"x":{"dataType":"Number","stringValue":"y"}}'])
-def test_attributes_that_sqs_would_refuse_are_kept_as_they_came(life: Life, moved: str) -> None:
-    given: Any = {"moved_attributes": {"DataType": "String", "StringValue": moved}}
-    life.stack.sqs.send_message(
-        QueueUrl=life.stack.jobs_url,
-        MessageBody=body(job_id=JOB, max_attempts=1),
-        MessageAttributes=given,
-    )
-    life.deliver()
-    assert life.settle(life.row(), "exit-1") == "DEAD"
-    assert life.row().is_finished
-    (letter,) = life.stack.sqs.receive_message(
-        QueueUrl=life.stack.dead_letters_url, MessageAttributeNames=["All"]
-    )["Messages"]
-    assert letter["MessageAttributes"]["moved_attributes"]["StringValue"] == moved
-
-
-@pytest.mark.parametrize(
-    "lineage",
-    [
-        {"root": "", "parent": "main#x"},
-        {"root": "main#x", "parent": "no key"},
-        {"root": "main#x", "parent": "main#x", "groups": [{"of": "", "run": 1, "n": 0, "size": 1}]},
-        {
-            "root": "main#x",
-            "parent": "main#x",
-            "groups": [{"of": "main#x", "run": int("9" * 4_000), "n": 0, "size": 1}],
-        },
-    ],
-    ids=["empty root", "parent is no key", "empty group", "run of 4,000 digits"],
-)
-def test_a_lineage_that_can_be_none_is_refused_at_once(life: Life, lineage: Any) -> None:
-    life.submit(lineage=lineage)
-    ((_, why),) = life.stack.dead_letters()
-    assert why["class"] == "invalid_request"
-    assert "lineage" in why["reason"]
-    assert life.stack.messages() == (0, 0)
-
-
 @pytest.mark.parametrize("error", [refused, defect])
 def test_a_message_whose_claim_always_fails_is_dead_lettered(
     life: Life, error: Callable[[Call], Exception]
@@ -139,15 +99,6 @@ def test_an_outage_never_counts(life: Life, error: Callable[[Call], Exception]) 
     life.stack.aws.clock.advance(130)
     life.deliver()
     assert life.row().state is State.RUNNING
-
-
-def test_errors_that_are_hours_apart_are_no_row(life: Life) -> None:
-    life.send()
-    with failing(life.stack, refused, "TransactWriteItems", about=f"main#{JOB}"):
-        for _ in range(2 * MAX_ERRORS):
-            life.deliver()
-            life.stack.aws.clock.advance(3_700)
-    assert life.stack.dead_letters() == []
 
 
 def test_a_waiting_job_that_cannot_start_again_is_dead(life: Life) -> None:
@@ -197,18 +148,6 @@ def test_an_output_that_can_never_be_published_ends_as_a_dead_letter(
     assert life.row().run > row.run
 
 
-def test_a_message_that_can_never_be_deleted_is_no_longer_owed_and_no_dead_letter(
-    life: Life,
-) -> None:
-    row = life.begin()
-    life.complete(row)
-    with failing(life.stack, refused, "DeleteMessage"):
-        again_and_again(life.stack, lambda: life.settle(row))
-        again_and_again(life.stack, life.sweep, 2)
-    assert (life.row().state, life.row().owed) == (State.SUCCEEDED, ())
-    assert life.stack.dead_letters() == []
-
-
 def test_an_attempt_that_can_never_be_settled_ends_as_a_dead_letter(life: Life) -> None:
     row = life.running()
     with failing(life.stack, refused, "StopTask"):
@@ -218,15 +157,3 @@ def test_an_attempt_that_can_never_be_settled_ends_as_a_dead_letter(life: Life) 
     assert life.slots_taken() == 0
     ((_, why),) = life.stack.dead_letters()
     assert why["class"] == "internal_error"
-
-
-def test_a_waiting_job_whose_message_and_request_are_lost_is_dead(life: Life) -> None:
-    life.submit()
-    life.settle(life.row(), "exit-1")
-    life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
-    lost_request(life.stack, life.row())
-    life.stack.aws.clock.advance(8 * 3_600)
-    again_and_again(life.stack, life.sweep)
-    ((text, why),) = life.stack.dead_letters()
-    assert (json.loads(text), why["class"]) == ({"job_id": JOB}, "internal_error")
-    assert life.row().is_finished

@@ -46,50 +46,6 @@ def test_redriven_job_starts_a_new_run_under_its_key_without_failures(life: Life
     assert life.stack.messages() == (0, 0)
 
 
-def test_redrive_without_a_destination_moves_nothing(life: Life) -> None:
-    dead(life)
-    moved = redrive(life)
-    assert (moved["Status"], moved["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
-    assert len(life.stack.dead_letters()) == 1
-
-
-def test_job_without_a_job_id_is_redriven_under_its_first_key(life: Life) -> None:
-    sent = life.stack.sqs.send_message(
-        QueueUrl=life.stack.jobs_url, MessageBody=builders.body(max_attempts=1)
-    )
-    job_id = sent["MessageId"]
-    life.deliver()
-    life.settle(life.row(job_id), "exit-1")
-    redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
-    life.deliver()
-    assert (life.row(job_id).state, life.row(job_id).attempt.number, len(life.rows())) == (
-        State.RUNNING,
-        2,
-        1,
-    )
-
-
-def test_second_dead_letter_explains_only_the_second_end(life: Life) -> None:
-    dead(life)
-    redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
-    life.deliver()
-    life.settle(life.row(), "exit-65-permanent")
-    ((_, why),) = life.stack.dead_letters()
-    assert (why["class"], why["attempts"]) == ("permanent", 1)
-
-
-def test_message_that_sqs_moved_after_a_thousand_receives_is_redriven(life: Life) -> None:
-    """SQS moves a message only if no dispatcher has finished for weeks."""
-    life.send()
-    for _ in range(1000):
-        assert life.receive()
-        life.stack.aws.clock.advance(120)
-    assert life.receive() == []
-    redrive(life)
-    life.deliver()
-    assert (life.row().state, life.row().attempt.number) == (State.RUNNING, 1)
-
-
 def groups(life: Life, url: str) -> list[str | None]:
     return [message.group_id for message in life.stack.sqs.queues[url].messages.values()]
 

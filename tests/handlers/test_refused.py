@@ -10,7 +10,6 @@ from longhaul.core.lease import State
 from tests.handlers.life import Life
 from tests.handlers.stack import deployed
 from tests.handlers.test_notices import TOPIC, told
-from tests.handlers.test_trees import rerun
 
 TOO_LONG = {"timeout": "2d"}  # above the stage's limit
 NO_REQUEST = {"size": 7}
@@ -35,12 +34,6 @@ def test_a_refused_job_is_dead_as_every_other_one(life: Life, changes: dict[str,
     assert (event["outcome"], event["run"]) == ("DEAD", row.run)
     assert row.receive.message_id == event["message_id"] == sent
     assert life.stack.messages() == (0, 0)
-
-
-def test_a_message_without_an_id_is_a_dead_job_under_the_messages_own(life: Life) -> None:
-    sent = life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="no JSON")
-    life.deliver()
-    assert life.row(sent["MessageId"]).state is State.DEAD
 
 
 @pytest.mark.parametrize("changes", [TOO_LONG, NO_REQUEST])
@@ -70,12 +63,3 @@ def test_a_row_that_exists_stays_as_it_is(life: Life, changes: dict[str, Any]) -
     assert life.row() == before
     assert [each["outcome"] for each in told(life)] == ["REFUSED"]
     assert len(life.stack.dead_letters()) == 1
-
-
-def test_a_refused_job_is_retried_once_it_is_allowed(life: Life) -> None:
-    life.submit(**TOO_LONG)
-    limits = life.stage.limits.model_copy(update={"max_timeout_s": 2 * 86_400})
-    life.stack.redeploy(limits=limits)
-    rerun(life.stack, life.row())
-    life.deliver()
-    assert life.row().state is State.RUNNING

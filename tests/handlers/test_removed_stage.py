@@ -1,7 +1,6 @@
 """A stage is retired, or removed while its jobs run or wait: rows go on, nothing is lost unseen."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -48,19 +47,6 @@ def test_job_that_runs_ends_well_although_its_stage_was_removed(
     assert life.row(JOB).is_finished
 
 
-def test_failure_in_a_removed_stage_is_the_last_one_and_says_why(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    life.submit(JOB)
-    remove_the_stage(life, monkeypatch)
-
-    assert life.settle(life.row(JOB), "exit-1") == "DEAD"
-    row = life.row(JOB)
-    assert row.is_finished
-    assert "its stage was removed" in (row.last_error or "")
-    assert "exit code 1" in (row.last_error or "")
-
-
 def test_sweep_finds_what_was_left_in_a_removed_stage(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,18 +76,6 @@ def test_sweep_without_the_list_of_stages_repairs_those_that_are_deployed(
     life.close(life.row(JOB), "ABORTED")
     life.stack.aws.clock.advance(HOUR_S)
     assert life.sweep()["settled"] == 1
-
-
-def test_job_of_a_retired_stage_goes_on_beyond_the_hand_over(life: Life) -> None:
-    life.submit(JOB)
-    life.stack.redeploy(retired=True)
-
-    life.run_for(life.row(JOB), timedelta(hours=14).total_seconds())
-
-    row = life.row(JOB)
-    assert row.attempt.hand_overs == 1
-    life.succeed(row)
-    assert life.stack.messages() == (0, 0)
 
 
 def test_what_waits_in_a_retired_stage_is_neither_started_nor_lost(life: Life) -> None:

@@ -93,26 +93,3 @@ def test_message_of_a_waiting_job_is_renewed_with_its_key_and_first_sent_time(
     stack.take_slots(all_=False)
     kept(copy, context)
     assert stack.row(first_id).state is State.RUNNING  # under the key of the first message
-
-
-def test_copy_of_a_copy_names_the_first_message_and_its_time(
-    stack: Stack, context: Context
-) -> None:
-    stack.take_slots()
-    batch = worn_out("no-job-id")
-    first_id = batch["Records"][0]["messageId"]
-    kept(batch, context)
-    copy = received(stack, batch)
-    copy["Records"][0]["attributes"]["ApproximateReceiveCount"] = "900"
-    assert kept(copy, context) == []
-    stack.sqs.delete_message(
-        QueueUrl=stack.jobs_url, ReceiptHandle=copy["Records"][0]["receiptHandle"]
-    )
-    attributes = received(stack, batch)["Records"][0]["messageAttributes"]
-    assert (
-        attributes["longhaul_renews"]["stringValue"],
-        attributes["longhaul_first_sent"]["stringValue"],
-    ) == (
-        first_id,
-        "2099-01-01T00:00:00+00:00",
-    )

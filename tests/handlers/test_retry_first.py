@@ -48,17 +48,6 @@ def test_retry_takes_the_slot_before_a_new_job_does(life: Life) -> None:
     assert life.row("failed-once").attempt.number == 2
 
 
-def test_of_two_retries_the_one_that_is_due_for_longer_takes_the_slot(life: Life) -> None:
-    for job_id in ("b-failed-first", "a-failed-later"):
-        released(life, job_id)
-        life.stack.aws.clock.advance(30)
-    life.stack.aws.clock.advance(3_600)
-    life.submit("new")
-
-    assert life.row("b-failed-first").state is State.RUNNING
-    assert life.row("a-failed-later").state is State.RELEASED
-
-
 def test_retry_that_ends_before_its_message_comes_lets_that_message_go(life: Life) -> None:
     released(life, "failed-once")
     life.stack.aws.clock.advance(3_600)
@@ -71,24 +60,3 @@ def test_retry_that_ends_before_its_message_comes_lets_that_message_go(life: Lif
     assert life.row("new").state is State.RUNNING
     (left,) = life.stack.sqs.queues[life.stack.jobs_url].messages.values()
     assert left.id == life.row("new").receive.message_id
-
-
-def test_retry_waits_for_its_back_off_and_for_its_own_message(life: Life) -> None:
-    released(life, "failed-once")
-    retry_at = life.row("failed-once").retry_at
-    assert retry_at is not None
-    life.stack.aws.clock.advance_to(retry_at + timedelta(seconds=60))
-    life.submit("new")
-
-    assert life.row("failed-once").state is State.RELEASED
-    assert life.row("new").state is State.RUNNING
-
-
-def test_cancelled_retry_is_left_to_its_message(life: Life) -> None:
-    released(life, "failed-once")
-    life.cancel("failed-once")
-    life.stack.aws.clock.advance(3_600)
-    life.submit("new")
-
-    assert life.row("failed-once").attempt.number == 1
-    assert life.row("new").state is State.RUNNING

@@ -9,7 +9,7 @@ import pytest
 from functions.settle import lambda_handler
 from longhaul.core import transitions
 from longhaul.core.errors import LeaseChangedError
-from longhaul.core.lease import CommittedOutput, Lease, RecordedResult, State
+from longhaul.core.lease import CommittedOutput, Lease, State
 from longhaul.core.transitions import Change
 from longhaul.outputs.pending import pending_ref
 from tests.builders import BUCKET
@@ -171,46 +171,6 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
     assert stack.stopped_tasks == ([TASK] if case in may_still_run else [])
 
 
-def test_last_failure_is_dead_lettered_with_its_reason(stack: Stack, context: Context) -> None:
-    started(stack, failures=2)
-    assert settle("exit-1", context) == "DEAD"
-    ((_, why),) = stack.dead_letters()
-    assert (why["class"], why["attempts"], why["failures"], why["log_location"]) == (
-        "failed",
-        3,
-        3,
-        "/longhaul/jobs:job/job/0123",
-    )
-    assert why["reason"].startswith("exit code 1")
-
-
-def test_recorded_result_overrides_the_exit_code(stack: Stack, context: Context) -> None:
-    started(stack)
-    stack.parts.leases.report(
-        transitions.record_result(
-            stack.row().id,
-            RecordedResult(1, "permanent", "input 'flights' is missing: s3://longhaul-data/raw/"),
-        )
-    )
-    assert settle("exit-1", context) == "DEAD"
-    ((_, why),) = stack.dead_letters()
-    assert why["reason"] == "input 'flights' is missing: s3://longhaul-data/raw/"
-
-
-@pytest.mark.parametrize(("case", "kind"), [("stalled", "stalled"), ("timed-out", "timed_out")])
-def test_stall_or_timeout_overrides_what_the_stopped_runner_recorded(
-    stack: Stack, context: Context, case: str, kind: str
-) -> None:
-    started(stack)
-    stack.parts.leases.report(
-        transitions.record_result(
-            stack.row().id, RecordedResult(1, "interrupted", "asked to stop (SIGTERM)")
-        )
-    )
-    assert settle(case, context) == "RELEASED"
-    assert (stack.row().last_class, stack.row().failures, stack.row().interruptions) == (kind, 1, 0)
-
-
 def committed(stack: Stack) -> CommittedOutput:
     """Commit an output without files, and publish nothing."""
     started(stack)
@@ -298,65 +258,6 @@ def test_stall_of_a_task_that_the_platform_ended_is_an_interruption(
 
     row = stack.row()
     assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
-
-
-def test_attempt_without_any_report_for_the_stall_timeout_is_an_interruption(
-    stack: Stack, context: Context
-) -> None:
-    """Its task is cut off from the network: that says nothing about the job."""
-    started(stack, reported_after=timedelta(seconds=5))
-
-    assert settle("stalled", context) == "RELEASED"
-
-    row = stack.row()
-    assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
-    assert stack.stopped_tasks == [TASK]
-
-
-def test_history_has_task_and_paid_time_of_an_attempt_that_never_registered(
-    stack: Stack, context: Context
-) -> None:
-    lease = stack.claim()
-    assert settle("exit-1", context) == "RELEASED"
-    (only,) = stack.parts.leases.history([stack.row()])[lease.key]
-    assert (only.kind, only.attempt.started_at) == ("failed", None)
-    task = "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123456789abcdef0123456789abcdef"
-    assert only.attempt.task_arn == task
-    assert only.attempt.task_from is not None
-    assert only.attempt.task_until is not None
-    paid = only.attempt.task_until - only.attempt.task_from  # from the image pull to the stop
-    assert paid.total_seconds() == 285
-
-
-def test_dead_letter_of_a_task_that_never_registered_names_its_log(
-    stack: Stack, context: Context
-) -> None:
-    stack.claim()
-    assert settle("exit-65-permanent", context) == "DEAD"
-    ((_, why),) = stack.dead_letters()
-    assert (
-        why["log_location"]
-        == f"{stack.settings.job_log_group}:job/job/0123456789abcdef0123456789abcdef"
-    )
-
-
-@pytest.mark.parametrize("case", ["no-capacity", "vcpu-quota", "run-task-throttled"])
-def test_refusal_of_an_attempt_whose_task_has_registered_is_an_interruption(
-    stack: Stack, context: Context, case: str
-) -> None:
-    """The answer of RunTask was lost, and its second try was refused: the task must be stopped."""
-    started(stack)
-    assert settle(case, context) == "RELEASED"
-    assert (stack.row().last_class, stack.row().interruptions) == ("interrupted", 1)
-    assert stack.stopped_tasks == [TASK]
-
-
-def test_size_above_the_quota_is_said_at_once(stack: Stack, context: Context) -> None:
-    stack.claim()
-    assert settle("cpu-above-the-limit", context) == "DEAD"
-    ((_, why),) = stack.dead_letters()
-    assert why["class"] == "permanent"
-    assert why["reason"].startswith("no other try will help: take a smaller size")
 
 
 def test_driver_that_has_registered_was_placed(stack: Stack, context: Context) -> None:

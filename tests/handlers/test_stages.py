@@ -15,12 +15,11 @@ from longhaul.core.lease import CommittedOutput, Lease, Owed, State, emitted_ref
 from longhaul.core.message import Message
 from longhaul.core.queue import SendError
 from longhaul.core.settings import Stage
-from longhaul.operations.cancel import Canceller
 from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publisher import Manifest, PendingOutput
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call
-from tests.builders import BUCKET, body, changed, stage
+from tests.builders import BUCKET, body, stage
 from tests.events import event
 from tests.handlers.stack import Context, Stack, deployed, out
 
@@ -132,21 +131,6 @@ def dispatched(stack: Stack, stage_: Stage, context: Context) -> list[Lease]:
     return [row for row in found if row is not None and row.state is State.RUNNING]
 
 
-@pytest.mark.parametrize("following", [(), ("other",)])
-def test_what_a_job_emitted_is_sent_wherever_a_deploy_leads_since(
-    following: tuple[str, ...], context: Context
-) -> None:
-    with deployed(check=True, stages=(*STAGES, queued("other"))) as stack:
-        lease = stack.claim()
-        commit(stack, lease, emitting(25))
-        stack.redeploy(next=following)
-
-        assert settled(lease, context) == "SUCCEEDED"
-
-        assert len(jobs_in(stack, STAGES[1])) == 25
-        assert stack.row().owed == ()
-
-
 def test_what_a_job_owes_is_sent_wherever_a_deploy_leads_since(context: Context) -> None:
     with deployed(check=True, stages=(*STAGES, queued("other"))) as stack:
         lease = stack.claim()
@@ -248,24 +232,6 @@ def test_settle_that_dies_at_any_call_is_finished_and_each_follow_on_runs_once(
     assert len(dispatched(pipeline, STAGES[1], context)) == 12
 
 
-def test_fan_out_is_joined_when_the_last_member_has_succeeded(
-    pipeline: Stack, context: Context
-) -> None:
-    months = pipeline.claim()
-    end_well(pipeline, months, context, emitting(3))
-    members = dispatched(pipeline, STAGES[1], context)
-    assert {member.lineage.parent for member in members if member.lineage} == {months.key}
-    for member in members:
-        assert jobs_in(pipeline, STAGES[2]) == []
-        end_well(pipeline, member, context)
-    (delays,) = dispatched(pipeline, STAGES[2], context)
-    assert delays.lineage
-    assert delays.lineage.inputs_ref
-    inputs = pipeline.parts.requests.get_inputs(delays.lineage.inputs_ref)
-    assert list(inputs or {}) == ["clean_00000", "clean_00001", "clean_00002"]
-    assert (delays.root, delays.lineage.parent) == (months.key, months.key)
-
-
 def joined_after_correction(pipeline: Stack, job_id: str, context: Context) -> Lease:
     """Send a correction without a lineage, let it succeed, and return the job that joins."""
     correction = body(job_id=job_id, params={"corrected": True})
@@ -290,22 +256,6 @@ def test_join_waits_until_a_dead_member_is_corrected_and_succeeds(
     assert joined_after_correction(pipeline, bad.job_id, context).root == months.key
 
 
-def test_correction_replaces_a_member_that_was_cancelled_before_its_claim(
-    pipeline: Stack, context: Context
-) -> None:
-    months = pipeline.claim()
-    end_well(pipeline, months, context, emitting(2))
-    waiting = receive(pipeline, STAGES[1])
-    unwanted = json.loads(waiting[1]["Body"])["job_id"]
-    parts = pipeline.parts
-    pipeline.aws.clock.advance(1)
-    Canceller(parts.leases, parts.finisher).cancel("clean", unwanted)
-    pipeline.aws.clock.advance(129)
-    (good,) = dispatched(pipeline, STAGES[1], context)
-    end_well(pipeline, good, context)
-    assert joined_after_correction(pipeline, unwanted, context).root == months.key
-
-
 def test_repeated_settle_of_a_member_does_not_advance_the_join(
     pipeline: Stack, context: Context
 ) -> None:
@@ -321,27 +271,3 @@ def test_repeated_settle_of_a_member_does_not_advance_the_join(
     assert jobs_in(pipeline, STAGES[2]) == []
     end_well(pipeline, second, context)
     assert len(jobs_in(pipeline, STAGES[2])) == 1
-
-
-def test_job_that_emits_an_empty_list_still_starts_the_join(
-    pipeline: Stack, context: Context
-) -> None:
-    lease = pipeline.claim()
-    end_well(pipeline, lease, context, {"clean": []})
-    assert jobs_in(pipeline, STAGES[1]) == []
-    assert len(jobs_in(pipeline, STAGES[2])) == 1
-
-
-def test_deploy_that_removes_the_next_stage_leaves_nothing_owed(pipeline: Stack) -> None:
-    lease = pipeline.claim()
-    commit(pipeline, lease)
-    owing = replace(
-        lease, state=State.SUCCEEDED, settled_attempt=1, owed=(Owed.FOLLOW_ONS, Owed.DELETE)
-    )
-    known = pipeline.settings.model_copy(update={"stages": (stage(),)})
-    before = pipeline.parts.finisher
-    finisher = replace(before, context=replace(before.context, settings=known))
-    pipeline.parts.leases.apply(
-        transitions.settle(pipeline.row(), changed(owing, output=pipeline.row().attempt.output))
-    )
-    assert finisher.finish(pipeline.row()).is_finished

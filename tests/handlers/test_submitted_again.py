@@ -53,27 +53,6 @@ def test_cancelled_job_whose_task_stops_at_once_starts_again_within_seconds(life
     assert started_after_s(life, task) <= 15
 
 
-def test_job_whose_task_has_ended_starts_again_at_once(life: Life) -> None:
-    life.stack.aws.ecs.end(cancelled(life), stop_code="UserInitiated", reason="")
-    life.submit()
-    assert (life.row().state, life.row().attempt.number) == (State.RUNNING, 2)
-
-
-def test_job_cancelled_between_attempts_starts_again_after_its_task_is_killed(life: Life) -> None:
-    row, task = working(life)
-    assert life.settle(row, "stalled") == "RELEASED"
-    assert life.cancel().state is State.CANCELLED
-    life.submit()
-    assert 120 <= started_after_s(life, task) <= 135
-
-
-def test_dead_job_corrected_at_once_starts_again_after_its_task_is_killed(life: Life) -> None:
-    row, task = working(life, max_attempts=1, timeout="3m")
-    assert life.settle(row, "timed-out") == "DEAD"
-    life.submit(max_attempts=2)
-    assert 120 <= started_after_s(life, task) <= 135
-
-
 def test_job_that_is_planned_anew_begins_after_its_task_is_killed(life: Life) -> None:
     task = cancelled(life)
     soon = life.stack.aws.clock.now() + timedelta(seconds=5)

@@ -34,22 +34,6 @@ def test_event_of_an_execution_that_ended_unsettled_settles_its_attempt(
     assert (stack.row().state, stack.row().interruptions) == (State.RELEASED, 1)
 
 
-def test_event_of_an_execution_that_settled_before_it_failed_changes_nothing(
-    stack: Stack, context: Context
-) -> None:
-    lease = stack.claim()
-    ended = replace(
-        lease,
-        state=State.RELEASED,
-        settled_attempt=1,
-        failures=1,
-        retry_at=lease.attempt.claimed_at,
-    )
-    stack.parts.leases.apply(transitions.settle(lease, ended))
-    assert sweep(context, "execution-failed") == {"outcome": "RELEASED"}
-    assert stack.row() == ended
-
-
 def test_event_of_a_release_does_not_set_the_back_off_again(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

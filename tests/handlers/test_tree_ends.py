@@ -13,9 +13,6 @@ from functions import settle, sweeper
 from longhaul.core.lease import Lease
 from longhaul.core.settings import Stage
 from longhaul.notices.notice import Notice
-from longhaul.operations.cancel import Canceller
-from longhaul.operations.dead_letters import DeadLetterOffice, Which
-from longhaul.operations.tree import TreeCanceller
 from simulation.aws.service import ACCOUNT, REGION
 from tests.events import event
 from tests.handlers.stack import Context, Stack, deployed
@@ -138,49 +135,6 @@ def test_a_dead_job_that_is_run_again_ends_its_tree_a_second_time(
     assert again["id"] != told["id"]
 
 
-def test_a_refused_job_that_is_sent_again_ends_its_tree_a_second_time(
-    stack: Stack, context: Context
-) -> None:
-    too_long = {"timeout": "2d", "params": {"query": "SELECT 1"}}
-    root = begun(stack, context, {"fetch": [too_long]})
-    fetch = stack.settings.stage("fetch")
-    assert dispatched(stack, fetch, context) == []
-    (told,) = swept(stack, context)
-    assert told["unwell"][0]["class"] == "invalid_request"
-
-    stages = [
-        each.model_copy(
-            update={"limits": each.limits.model_copy(update={"max_timeout_s": 604_800})}
-        )
-        if each.name == "fetch"
-        else each
-        for each in STAGES
-    ]
-    stack.deploy(stages)
-    stack.aws.clock.advance(1)
-    parts = stack.parts
-    office = DeadLetterOffice(parts.clock, parts.queue, stack.aws.sqs)
-    assert [why for _, why in office.redrive(fetch, Which())] == [None]
-    (row,) = dispatched(stack, fetch, context)
-    end_well(stack, row, context, {"clean": []})
-    assert root_of(stack, root).is_watched
-    run_all(stack, "delays", context)
-    assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]
-
-
-def test_a_cancelled_tree_is_told_when_its_messages_have_come(
-    stack: Stack, context: Context
-) -> None:
-    root = begun(stack, context, {"fetch": requests(3)})
-    stack.aws.clock.advance(1)
-    canceller = Canceller(stack.parts.leases, stack.parts.finisher)
-    TreeCanceller(trees_of(stack), canceller, stack.parts.backfills).cancel(root_of(stack, root))
-    assert swept(stack, context) == []
-    dispatched(stack, stack.settings.stage("fetch"), context)
-    (told,) = swept(stack, context)
-    assert (told["outcome"], told["jobs"]["fetch"]) == ("CANCELLED", {"CANCELLED": 3})
-
-
 def test_an_end_that_comes_while_a_sweep_tells_the_first_one_is_told_too(
     stack: Stack, context: Context
 ) -> None:
@@ -253,32 +207,3 @@ def test_a_tree_whose_target_is_away_is_told_later(stack: Stack, context: Contex
     stack.aws.sns.topics[TOPIC] = topic
     (told,) = swept(stack, context)
     assert told["outcome"] == "SUCCEEDED"
-
-
-def test_a_look_at_a_tree_that_goes_on_reads_a_row_until_that_has_ended(
-    stack: Stack, context: Context
-) -> None:
-    root = begun(stack, context, {"fetch": requests(150)})
-    assert swept(stack, context) == []
-    tree = root_of(stack, root).tree
-    assert tree is not None
-    assert tree.waits_for is not None
-    calls = len(stack.aws.gate.calls)
-    swept(stack, context)
-    read = [call for call in list(stack.aws.gate.calls)[calls:] if call.operation == "BatchGetItem"]
-    assert len(read) <= 3
-
-
-def test_an_end_that_two_finishers_saw_is_told_twice_with_one_id(
-    stack: Stack, context: Context
-) -> None:
-    """The slower one begins the watch again after the end was told."""
-    root = begun(stack, context, {"fetch": requests(1)})
-    (row,) = dispatched(stack, stack.settings.stage("fetch"), context)
-    die(row, context)
-    (told,) = swept(stack, context)
-    dead = stack.load(row.key)
-    stack.parts.tree_ends.ends_again(replace(dead, cancelled_at=dead.ended_at))
-    assert root_of(stack, root).is_watched
-    _, again = swept(stack, context)
-    assert again == {**told, "sequence": 2}

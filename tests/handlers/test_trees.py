@@ -15,9 +15,8 @@ from longhaul.operations.view import cancelled_as, is_stopped
 from longhaul.operations.wait import Awaited, conflicts
 from longhaul.pipelines.trees import TreeJob, Trees
 from tests.builders import body
-from tests.events import event
 from tests.handlers.stack import Context, Stack, deployed
-from tests.handlers.test_joins import BY_DATE, NESTED, requests, run_all
+from tests.handlers.test_joins import BY_DATE, requests, run_all
 from tests.handlers.test_stages import begun, commit, dispatched, end_well, settled
 
 
@@ -80,58 +79,6 @@ def test_a_tree_knows_its_queued_jobs_and_for_how_many_its_join_waits(context: C
         tree = walked(stack, root)
         assert (tree.has_ended, tree.has_succeeded) == (True, True)
         assert progress(tree) == "main 1 of 1, fetch 3 of 3, clean 2 of 2, delays 1 of 1"
-
-
-def test_nested_joins_are_jobs_of_the_tree(context: Context) -> None:
-    with deployed(check=True, stages=NESTED) as stack:
-        root = begun(stack, context, {"years": requests(2)})
-        run_all(stack, "years", context, lambda _: {"months": requests(2)})
-        run_all(stack, "months", context, lambda _: {"days": requests(2)})
-        for name in ("days", "month", "year"):
-            assert not walked(stack, root).has_ended
-            run_all(stack, name, context)
-        assert progress(walked(stack, root)).endswith("all 0 of 1")
-        run_all(stack, "all", context)
-        assert walked(stack, root).has_succeeded
-
-
-def test_a_tree_has_ended_when_its_join_waits_for_none_but_the_cancelled(context: Context) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        root = begun(stack, context, {"fetch": requests(2)})
-        queued = walked(stack, root).children[0]
-        parts = stack.parts
-        stack.aws.clock.advance(1)
-        Canceller(parts.leases, parts.finisher).cancel("fetch", queued.job_id)
-        assert not walked(stack, root).has_ended
-        for row in dispatched(stack, stack.settings.stage("fetch"), context):
-            if row.state is State.RUNNING:
-                end_well(stack, row, context, {"clean": requests(0)})
-        tree = walked(stack, root)
-        assert (tree.has_ended, tree.has_succeeded) == (True, False)
-        assert progress(tree) == "main 1 of 1, fetch 1 of 2 (1 CANCELLED), delays waits for 1"
-
-
-def test_a_dead_member_that_is_rerun_with_another_size_completes_its_tree(
-    context: Context,
-) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        root = begun(stack, context, {"fetch": requests(2)})
-        first, second = dispatched(stack, stack.settings.stage("fetch"), context)
-        end_well(stack, first, context)
-        end = {"error": event("settle", "exit-65-permanent")["error"]}
-        settle.lambda_handler({**json.loads(second.execution_input), **end}, context)
-        run_all(stack, "clean", context)
-        tree = walked(stack, root)
-        assert (tree.has_ended, tree.has_succeeded) == (True, False)
-
-        stack.aws.clock.advance(600)
-        dead = stack.load(second.key)
-        rerunner(stack).send(rerunner(stack).plan(dead, params={}, size="large"))
-        (again,) = run_all(stack, "fetch", context)
-        assert (again.key, again.input.size) == (second.key, "large")
-        for name in ("clean", "delays"):
-            run_all(stack, name, context)
-        assert walked(stack, root).has_succeeded
 
 
 def test_a_cancelled_tree_ends_when_its_messages_have_come(context: Context) -> None:

@@ -193,43 +193,6 @@ def test_an_unreadable_job_keeps_the_end_of_its_own_tree_back_and_of_no_other(
         assert [each["job_id"] for each in swept(stack, context)] == ["other"]
 
 
-@pytest.mark.parametrize(
-    ("attribute", "value"),
-    [
-        ("run", {"S": "1000"}),
-        ("run", {"N": f"{10**17}"}),
-        ("attempt", {"S": "9" * 4_300}),
-        ("saved_bytes", {"S": "9" * 400}),
-        ("saved_bytes", {"N": f"{2**53}"}),
-        ("beat_ages_s", {"S": ",".join(["999999999"] * 500)}),
-        ("progress_at", {"N": "253402300799000"}),
-        ("progress", {"S": f'{{"fraction": {10**400}}}'}),
-        ("progress", {"S": '{"fraction": NaN}'}),
-        ("output", {"S": '{"attempt":1,"files":0,"size_bytes":0,"emitted":{"clean":5001}}'}),
-    ],
-)
-def test_a_number_that_none_of_ours_can_be_is_unreadable(
-    stack: Stack, attribute: str, value: dict[str, str]
-) -> None:
-    row = stack.claim()
-    write(stack, item(stack, row.job_id) | {attribute: value})
-    assert stack.parts.leases.load_many([row.key]).unreadable == {row.key}
-
-
-def test_beats_of_two_clocks_out_of_their_order_are_read(stack: Stack) -> None:
-    row = changed(stack.claim(), beat_ages_s=(2_000_000, 2_000_100, 2_000_040))
-    stack.parts.leases.apply(Change(before=stack.row(), after=row, requires={Clause.MINE: row.id}))
-    assert stack.row() == row
-
-
-def test_no_clock_of_a_task_says_when_its_row_expires(life: Life) -> None:
-    row = life.begin("evil")
-    write(life.stack, item(life.stack, "evil") | {"progress_at": {"N": "1000"}})
-    life.settle(row, "exit-65-permanent")
-    ttl = item(life.stack, "evil")["ttl"]["N"]
-    assert int(ttl) - life.stack.aws.clock.now().timestamp() == pytest.approx(120 * DAY_S, abs=5)
-
-
 def test_a_row_that_cannot_be_read_is_not_taken_for_absent(life: Life) -> None:
     life.send("newer")
     life.submit("other")
@@ -241,17 +204,6 @@ def test_a_row_that_cannot_be_read_is_not_taken_for_absent(life: Life) -> None:
     for read in (rows.get, rows.__getitem__, leases.load):
         with pytest.raises(UnreadableRowError, match="main#newer"):
             read("main#newer")
-
-
-def test_the_log_names_the_row_and_not_what_is_in_it(
-    life: Life, caplog: pytest.LogCaptureFixture
-) -> None:
-    life.submit("newer")
-    make_unreadable(life.stack, "newer")
-    life.stack.parts.leases.load_many(["main#newer"])
-    (record,) = (each for each in caplog.records if "cannot be read" in each.getMessage())
-    assert vars(record)["lease"] == "main#newer"
-    assert "no such form" not in str(vars(record))
 
 
 def test_an_attempt_of_a_newer_version_is_left_out_of_the_history(life: Life) -> None:
