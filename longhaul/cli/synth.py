@@ -120,7 +120,7 @@ def kept_synth(
 ) -> Path:
     """Synthesize with the local profile, unless the folder has what that would write.
 
-    A synthesis takes 16 seconds of CPU. What the jobs of a project are is no part of what is
+    A synthesis takes 6 seconds of CPU. What the jobs of a project are is no part of what is
     compared, only their names: on this machine they run from the project's folder. On EMR
     Serverless they run from the assembly.
 

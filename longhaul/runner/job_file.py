@@ -35,9 +35,11 @@ def file_in_catalogue(name: str) -> Path | None:
 def may_need_no_spark(name: str | None) -> bool:
     """Whether a JVM that is started at once might be one too many.
 
-    So is it for plain Python, and for code that is yet to be fetched. `name` is None where it is
-    not known. What is wrong with a file is said when it is loaded.
+    So is it for plain Python, for code that is yet to be fetched, and where Spark is not installed.
+    `name` is None where it is not known. What is wrong with a file is said when it is loaded.
     """
+    if importlib.util.find_spec("pyspark") is None:
+        return True
     if name is None or name.startswith(BROUGHT):
         return name is not None
     try:

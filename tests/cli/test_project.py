@@ -61,12 +61,14 @@ def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> Non
             ".gitignore",
             "README.md",
             "jobs/count_rows.py",
+            "jobs/count_rows_spark.py",
             "longhaul.toml",
             "requirements.txt",
             "tests/test_count_rows.py",
+            "tests/test_count_rows_spark.py",
         )
     )
-    assert "`longhaul test`" in error
+    assert "`longhaul up`" in error
     assert load_project(made).stack_name == "DailyFlights"
     (code,) = re.findall(r"```python\n(.*?)```", FIRST_JOB, re.DOTALL)
     assert code in (made / "jobs/count_rows.py").read_text()
@@ -96,7 +98,7 @@ def test_the_workflow_that_init_writes_installs_this_version_and_runs_what_exist
     assert "set the variable LONGHAUL_WHEELS" in refused.stderr
     asked = bash(shown, folder, WHEELS="https://example.com/wheels").stdout
     wheel = f"longhaul_jobs-{version()}-py3-none-any.whl"
-    assert asked == f"install longhaul-jobs[local] @ https://example.com/wheels/{wheel}"
+    assert asked == f"install longhaul-jobs[local,spark] @ https://example.com/wheels/{wheel}"
     program, command = tested["run"].split()
     assert program == "longhaul"
     assert run("--project", str(folder), command, "--help")[0] == 0
@@ -130,9 +132,7 @@ def test_commands_find_the_project_from_the_working_directory_upwards(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder / "tests")
-    assert run("new", "orders")[0] == 0
-    assert (folder / "jobs" / "orders.py").exists()
-    assert "import orders\n" in (folder / "tests" / "test_orders.py").read_text()
+    assert run("test", "--collect-only")[0] == 0
     assert connect(None, None, None).stack == "DailyFlights"
     assert connect(None, None, "Other").stack == "Other"
     assert default_work_dir() == folder / ".longhaul"
@@ -146,7 +146,7 @@ def test_a_project_of_another_user_is_taken_only_by_name(
     code, _, error = run("test", "--collect-only")
     assert code == ExitStatus.USAGE, error
     assert "its code would run as you" in error
-    assert run("--project", str(folder), "new", "busy_days")[0] == 0
+    assert run("--project", str(folder), "test", "--collect-only")[0] == 0
 
 
 @pytest.mark.parametrize("name", ["pytest.ini", "conftest.py"])
@@ -167,13 +167,12 @@ def test_without_a_project_the_checkout_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run("new", "Not-A-Name")[0] == ExitStatus.USAGE
-    assert VARIABLE not in os.environ
-    assert connect(None, "eu-west-1", None).stack == DEFAULT_STACK
-    assert default_work_dir() == DEFAULT_WORK_DIR
     code, _, error = run("test")
     assert code == ExitStatus.USAGE
     assert "`longhaul init DIR` makes one" in re.sub(r"\s+", " ", error)
+    assert VARIABLE not in os.environ
+    assert connect(None, "eu-west-1", None).stack == DEFAULT_STACK
+    assert default_work_dir() == DEFAULT_WORK_DIR
 
 
 @pytest.mark.parametrize("command", ["test", "deploy", "diff", "synth"])

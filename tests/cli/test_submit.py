@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import typer.main
 
+from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.core.request import JobRequest
 from longhaul.core.verdict import OutcomeClass
@@ -92,6 +93,17 @@ def test_job_of_the_project_that_the_stack_does_not_know_is_named_with_the_way_o
     assert "line 1: job: unknown job;" in done.stderr
     assert f"jobs/count_rows.py is there, and the stack does not have it: {way_out}" in done.stderr
     assert "jobs/cuont_rows.py" not in done.stderr
+
+
+def test_a_job_with_spark_is_not_sent_to_this_machine_without_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = replace(PLACE, endpoint="http://127.0.0.1:1", embedded=True)
+    monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: here)
+    monkeypatch.setattr(extras, "find_spec", lambda name: name != "pyspark" or None)
+    done = world.run("submit", *FLAGS)
+    assert (done.exit_code, done.stdout, world.queued()) == (2, "", [])
+    assert "the job sql needs pyspark, which is not installed" in done.stderr
 
 
 def test_every_field_of_a_request_has_an_option() -> None:

@@ -1,4 +1,3 @@
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +6,7 @@ from typing import Any
 import pytest
 
 from longhaul.cli import synth as synthesis
-from longhaul.cli.synth import SynthError, WrongSettingsError, kept_synth, synth
+from longhaul.cli.synth import SynthError, kept_synth, synth
 from tests.projects import make_project
 
 
@@ -101,11 +100,3 @@ def test_temporary_files_of_an_app_that_is_ended_are_removed(
     left = Path(str(raised.value).splitlines()[-1])
     assert left.is_absolute()
     assert not left.exists()
-
-
-def test_error_of_the_app_is_in_the_message(tmp_path: Path) -> None:
-    profile = tmp_path / "profile.json"
-    profile.write_text(json.dumps({"longhaul": {"no_such_setting": 1}}))
-
-    with pytest.raises(WrongSettingsError, match=r"^longhaul\.no_such_setting: "):
-        synth(tmp_path / "cdk.out", profile=profile)

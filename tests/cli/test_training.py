@@ -20,12 +20,3 @@ def test_training_runs_in_the_background_and_ends_with_its_block(
         assert child.is_running()
         assert endless_one.is_at_work
     assert set(psutil.Process().children()) == before
-
-
-def test_who_waits_for_the_training_goes_on_when_it_is_done(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(training, "_COMMAND", [sys.executable, "-c", ""])
-    with BackgroundTraining() as short:
-        short.wait()
-        assert not short.is_at_work

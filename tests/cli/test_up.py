@@ -26,7 +26,7 @@ def test_state_of_another_stack_ends_a_start_with_the_way_out_and_fresh_begins_w
     done = CliRunner().invoke(app, command)
     assert done.exit_code == ExitStatus.FAILED
     said = re.sub(r"\s+", " ", done.stderr)
-    assert "stack Other; this is format 2" in said
+    assert "stack Other; this is format" in said
     assert "`longhaul up --fresh` begins without it" in said
 
     begun = CliRunner().invoke(app, [*command, "--fresh"])

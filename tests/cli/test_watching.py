@@ -43,11 +43,14 @@ def test_a_new_job_and_one_that_is_gone_are_taken_while_it_runs(project: Project
     code = (project.jobs / "count_rows.py").read_text()
     (project.jobs / "second.py").write_text(code)
     stack.watch.look()
-    assert stack.settings == {"jobs": ["count_rows", "probe", "second", "sql"], "stages": []}
+    assert stack.settings == {
+        "jobs": ["count_rows", "count_rows_spark", "probe", "second", "sql"],
+        "stages": [],
+    }
     (project.jobs / "second.py").unlink()
     stack.watch.look()
     stack.watch.look()
-    assert stack.settings["jobs"] == ["count_rows", "probe", "sql"]
+    assert stack.settings["jobs"] == ["count_rows", "count_rows_spark", "probe", "sql"]
     assert stack.said == ["jobs that are new: second", "jobs that are gone: second"]
 
 

@@ -26,6 +26,7 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lazy_tables import publisher_of
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.job_file import JOBS_VARIABLE
+from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.plain import python
 from longhaul.runner.plain.python import run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
@@ -80,6 +81,16 @@ def published(cloud: Cloud, prefix: str = "counts/") -> dict[str, bytes]:
         file.path: cloud.s3.get_object(Bucket=BUCKET, Key=prefix + file.path)["Body"].read()
         for file in cloud.manifest(prefix).files
     }
+
+
+def test_a_job_with_spark_cannot_succeed_where_none_is_installed() -> None:
+    def not_installed() -> Any:
+        raise ModuleNotFoundError("No module named 'pyspark'")
+
+    spark = SparkOnDemand(not_installed, Stop())
+    spark.begin(JobKind.PLAIN)
+    with pytest.raises(PermanentJobError, match=r"pip install 'longhaul-jobs\[spark\]'"):
+        spark.begin(JobKind.SPARK)
 
 
 def test_a_job_without_spark_reads_local_paths_and_publishes_its_rows(

@@ -73,8 +73,8 @@ def test_a_job_that_makes_udfs_at_its_top_is_tested_as_a_task_runs_it(tmp_path: 
     assert [each.name for each in scratch.iterdir() if each.name.startswith("spark-")] == []
 
 
-# tests/cli/test_new_job.py has the command without Spark, and tests/runner/test_demo_jobs.py the
-# demo's tests in a session that is warm. The other installs a driver and starts a PostgreSQL.
+# test_new_project.py has the command without Spark, and test_demo_jobs.py the demo's tests
+# in a session that is warm. The other installs a driver and starts a PostgreSQL.
 @pytest.mark.slow
 @pytest.mark.parametrize("example", ["demo", "postgres"])
 def test_the_tests_of_an_example_pass_as_those_of_any_project(example: str) -> None:

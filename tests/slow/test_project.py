@@ -7,11 +7,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from longhaul.cli.synth import synth
 from tests.layers import ROOT
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker
@@ -31,7 +29,7 @@ from longhaul.config.project import load_project
 folder, repository, project = map(Path, sys.argv[1:])
 lay_out(folder, repository, load_project(project))
 """
-_SUBMIT = ("submit", "--job", "count_rows", "--param", "column=city", "--wait")
+_SUBMIT = ("submit", "--job", "count_rows_spark", "--param", "column=city", "--wait")
 
 
 def longhaul(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -110,9 +108,9 @@ def test_a_new_project_is_tested_runs_and_picks_up_a_changed_job_and_a_requireme
     add_requirement(project, tmp_path / "wheels")
     code, said = longhaul(project, "test")
     assert code == 0, said
-    assert "3 passed" in said
+    assert "5 passed" in said
 
-    job = project / "jobs" / "count_rows.py"
+    job = project / "jobs" / "count_rows_spark.py"
     with up(project):
         code, said = submitted(project, "first")
         assert code == 0, said
@@ -128,18 +126,6 @@ def test_a_new_project_is_tested_runs_and_picks_up_a_changed_job_and_a_requireme
         code, said = submitted(project, "second")
         assert code == 1
         assert "permanent: Oslo!" in said
-
-
-def test_the_stack_of_a_project_is_synthesized_for_a_deployment(
-    project: Path, tmp_path: Path
-) -> None:
-    assembly = synth(tmp_path / "out", profile=None, project=project)
-    template: dict[str, Any] = json.loads((assembly / "DailyFlights.template.json").read_text())
-    kinds = [each["Type"] for each in template["Resources"].values()]
-    assert kinds.count("AWS::ECS::TaskDefinition") == 4
-    (image,) = (each for each in assembly.glob("asset.*/") if (each / _DOCKERFILE).exists())
-    assert (image / "project" / "jobs" / "count_rows.py").exists()
-    assert not (image / "project" / "longhaul.toml").exists()
 
 
 def built(project: Path, folder: Path) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.slow
 NEEDED: Final = ("longhaul", "functions", "cdk.json", ".dockerignore", "requirements.txt")
 DESCRIBED: Final = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
 BASE_LIMIT: Final = 120 * 10**6
+LOCAL_LIMIT: Final = 700 * 10**6
 INSTALLED_WITHIN_S: Final = 1800
 RUN_WITHIN_S: Final = 1800
 
@@ -35,11 +37,19 @@ class Installation:
         self.bin = folder / "venv" / "bin"
         subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
         self.site = next((folder / "venv").glob("lib/python3*/site-packages"))
+        self.install(requirement)
+
+    def install(self, requirement: str) -> None:
         subprocess.run(
             [self.bin / "pip", "install", "--quiet", "--no-input", requirement],
             check=True,
             timeout=INSTALLED_WITHIN_S,
         )
+
+    def size(self) -> int:
+        """The bytes of what is installed, without pip itself."""
+        files = (each for each in self.site.rglob("*") if (self.site / "pip") not in each.parents)
+        return sum(each.stat().st_size for each in files if each.is_file())
 
     def environment(self, **variables: str) -> dict[str, str]:
         """This process's own, without what leads to the checkout or to AWS."""
@@ -91,6 +101,13 @@ def local(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ins
 
 
 @pytest.fixture(scope="module")
+def with_cdk(wheel: Path, local: Installation) -> Installation:
+    """Last: until then `local` is without it."""
+    local.install(f"{wheel}[deploy]")
+    return local
+
+
+@pytest.fixture(scope="module")
 def project(local: Installation) -> Path:
     made = local.run("longhaul", "init", "flights")
     assert made.returncode == 0, made.stderr
@@ -113,10 +130,7 @@ def test_the_wheel_is_one_package_with_every_file_that_it_needs(wheel: Path) -> 
 
 
 def test_the_base_is_small_and_says_what_else_a_command_needs(base: Installation) -> None:
-    def size(folder: Path) -> int:
-        return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-    assert size(base.site) - size(base.site / "pip") < BASE_LIMIT
+    assert base.size() < BASE_LIMIT
     assert base.run("longhaul", "--version").stdout == f"longhaul {version()}\n"
     assert base.run("python", "-c", "import longhaul.client, longhaul.job").returncode == 0
     asked = base.run("longhaul", "status", AWS_ENDPOINT_URL="http://127.0.0.1:9")
@@ -127,17 +141,47 @@ def test_the_base_is_small_and_says_what_else_a_command_needs(base: Installation
         assert f"pip install 'longhaul-jobs[{extra}]'" in refused.stderr
 
 
-def test_a_projects_tests_run(local: Installation, project: Path) -> None:
+def test_without_spark_a_projects_tests_run(local: Installation, project: Path) -> None:
+    assert local.size() < LOCAL_LIMIT
     tested = local.run("longhaul", "test", cwd=project)
 
     assert tested.returncode == 0, tested.stdout + tested.stderr
-    assert "2 passed" in tested.stdout
+    assert "2 passed, 1 skipped" in tested.stdout
+
+
+def test_without_spark_a_plain_job_runs_on_it(local: Installation, project: Path) -> None:
+    (project / "rows.csv").write_text("city,km\nOslo,3\nRome,5\nOslo,4\n")
+    with subprocess.Popen(
+        [local.bin / "longhaul", "up", "--port", "0"],
+        cwd=project,
+        env=local.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as up:
+        assert up.stdout is not None
+        try:
+            ready: dict[str, Any] = json.loads(up.stdout.readline())
+            bucket = ready["outputs"]["DataBucketName"]
+            request = (
+                *("--input", f"rows=file://{project / 'rows.csv'}", "--param", "column=city"),
+                *("--output", f"s3://{bucket}/counted/", "--job-id", "counted", "--wait"),
+            )
+            submit = partial(local.run, "longhaul", "submit", "--job", cwd=project)
+            refused = submit("count_rows_spark", *request)
+            assert (refused.returncode, "longhaul-jobs[spark]" in refused.stderr) == (2, True)
+            sent = submit("count_rows", *request)
+            assert sent.returncode == 0, sent.stderr
+            status = local.run("longhaul", "status", "counted", "--json", cwd=project)
+            assert json.loads(status.stdout)["state"] == "SUCCEEDED"
+        finally:
+            up.send_signal(signal.SIGTERM)
+    assert list(local.site.rglob(".longhaul")) == []
 
 
 def test_the_functions_are_those_of_a_checkout_to_the_byte(
-    local: Installation, project: Path, tmp_path: Path
+    with_cdk: Installation, project: Path, tmp_path: Path
 ) -> None:
-    mine = local.run("longhaul", "synth", "--output", str(tmp_path / "wheel"), cwd=project)
+    mine = with_cdk.run("longhaul", "synth", "--output", str(tmp_path / "wheel"), cwd=project)
     assert mine.returncode == 0, mine.stderr
     assert Path(mine.stdout.strip()).is_file()
     ours = ("longhaul.cli.cli", "--project", project, "synth", "--output", tmp_path / "checkout")
@@ -148,10 +192,10 @@ def test_the_functions_are_those_of_a_checkout_to_the_byte(
 
 
 def test_without_a_project_the_jobs_of_the_package_are_deployed(
-    local: Installation, tmp_path: Path
+    with_cdk: Installation, tmp_path: Path
 ) -> None:
     synth = "import sys; from pathlib import Path; from longhaul.cli.synth import synth; "
-    made = local.run("python", "-c", f"{synth}synth(Path(sys.argv[1]))", str(tmp_path))
+    made = with_cdk.run("python", "-c", f"{synth}synth(Path(sys.argv[1]))", str(tmp_path))
 
     assert made.returncode == 0, made.stderr
     template = (tmp_path / "Longhaul.template.json").read_text()
@@ -167,30 +211,3 @@ def _files(folder: Path) -> dict[str, bytes]:
 def _is_content(name: str) -> bool:
     """Metadata of the assembly has paths of the machine."""
     return name.startswith("asset.") or name.endswith(".template.json")
-
-
-def test_a_job_runs_on_the_embedded_aws(local: Installation, project: Path) -> None:
-    (project / "rows.csv").write_text("city,km\nOslo,3\nRome,5\nOslo,4\n")
-    with subprocess.Popen(
-        [local.bin / "longhaul", "up", "--port", "0"],
-        cwd=project,
-        env=local.environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as up:
-        assert up.stdout is not None
-        try:
-            ready: dict[str, Any] = json.loads(up.stdout.readline())
-            bucket = ready["outputs"]["DataBucketName"]
-            sent = local.run(
-                *("longhaul", "submit", "--job", "count_rows", "--job-id", "counted"),
-                *("--input", f"rows=file://{project / 'rows.csv'}", "--param", "column=city"),
-                *("--output", f"s3://{bucket}/counted/", "--wait"),
-                cwd=project,
-            )
-            assert sent.returncode == 0, sent.stderr
-            status = local.run("longhaul", "status", "counted", "--json", cwd=project)
-            assert json.loads(status.stdout)["state"] == "SUCCEEDED"
-        finally:
-            up.send_signal(signal.SIGTERM)
-    assert list(local.site.rglob(".longhaul")) == []

@@ -49,24 +49,15 @@ def test_tests_of_others_run_with_it_and_import_nothing(
     assert "1 passed" in run(tmp_path, *options)
 
 
-def test_a_project_may_have_fixtures_of_the_same_names(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(
-        "import pytest\n\n@pytest.fixture\ndef spark():\n    return 'mine'\n"
-    )
-    (tmp_path / "test_mine.py").write_text("def test_mine(spark):\n    assert spark == 'mine'\n")
-    assert "1 passed" in run(tmp_path)
-
-
-@pytest.mark.parametrize("fixture", ["spark", "make_job", "written"])
-def test_a_fixture_without_spark_names_the_line_to_run(tmp_path: Path, fixture: str) -> None:
+def test_a_session_without_spark_names_the_line_to_run(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(WITHOUT_SPARK)
-    (tmp_path / "test_job.py").write_text(f"def test_job({fixture}):\n    pass\n")
-    printed = run(tmp_path)
-    assert "1 error" in printed
-    assert (
-        "this fixture of Longhaul needs pyspark, which is not installed: "
-        "pip install 'longhaul-jobs[local]'" in printed
+    (tmp_path / "test_job.py").write_text(
+        "def test_job(spark): ...\ndef test_plain(make_job, written, emitted): ...\n"
     )
+    printed = run(tmp_path)
+    assert "1 passed, 1 error" in printed
+    assert "this fixture of Longhaul needs pyspark" in printed
+    assert "which is not installed: pip install 'longhaul-jobs[spark]'" in printed
 
 
 def test_the_plugin_knows_the_variable_that_names_the_jobs() -> None:

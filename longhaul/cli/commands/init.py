@@ -13,8 +13,6 @@ from longhaul.config.sources import version
 
 _FILES: Final = Path(__file__).resolve().parent.parent / "new_project"
 
-_EXAMPLE: Final = "count_rows"
-
 # Where each file of `new_project` goes.
 _PLACES: Final = {
     "longhaul.toml": "longhaul.toml",
@@ -22,6 +20,10 @@ _PLACES: Final = {
     "requirements.txt": "requirements.txt",
     "gitignore": ".gitignore",
     "tests.yml": ".github/workflows/tests.yml",
+    "count_rows.py.txt": "jobs/count_rows.py",
+    "count_rows_spark.py.txt": "jobs/count_rows_spark.py",
+    "test_count_rows.py.txt": "tests/test_count_rows.py",
+    "test_count_rows_spark.py.txt": "tests/test_count_rows_spark.py",
 }
 
 
@@ -30,9 +32,10 @@ def init(
         Path, typer.Argument(help="A new or empty folder.", metavar="DIR", show_default=False)
     ],
 ) -> None:
-    """Make a project: settings, an example of a job with its test, and what runs the tests in CI.
+    """Make a project: settings, two jobs with their tests, and what runs the tests in CI.
 
-    The folder must be new or empty; otherwise nothing is changed (docs/first-job.md).
+    One of the jobs is plain Python, the other one does the same with Spark. The folder must be new
+    or empty; otherwise nothing is changed (docs/first-job.md).
 
     Example: longhaul init flights
     """
@@ -50,20 +53,16 @@ def init(
         file.write_text(text, "utf-8")
         typer.echo(file)
     say = Console(stderr=True, soft_wrap=True, highlight=False).print
-    say(f"next: cd {quote(str(folder))}, then `longhaul test`, and read README.md", markup=False)
+    say(f"next: cd {quote(str(folder))}, then `longhaul up`, and read README.md", markup=False)
 
 
 def files_of(name: str) -> dict[str, str]:
     """Path → text of a new project in a folder of that name."""
-    from longhaul.cli.commands.new import texts
-
     values = {"name": name, "stack": stack_name(name), "version": version()}
-    job, test = texts(_EXAMPLE)
-    files = {
+    return {
         place: _Text((_FILES / file).read_text("utf-8")).substitute(values)
         for file, place in _PLACES.items()
     }
-    return files | {f"jobs/{_EXAMPLE}.py": job, f"tests/test_{_EXAMPLE}.py": test}
 
 
 class _Text(Template):

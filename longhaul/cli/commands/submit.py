@@ -26,7 +26,7 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.requests import request_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from longhaul.cli.target import Target
     from longhaul.operations.submit import Document, Problem, SubmitReport
@@ -198,6 +198,7 @@ def submit(
     for note in _unknown_jobs(requests, target):
         out.note(note, style="yellow")
     _refuse([*problems, *more])
+    _require_spark_if_needed(target, (each.request.job or to_stage.job for each in sendable))
     out.say_where(target)
     awaited = target.waiter.before(to_stage.name, sendable) if wait else []
     _refuse(conflicting(awaited, sendable))
@@ -256,6 +257,18 @@ def _unknown_jobs(requests: "Sequence[Document]", target: "Target") -> list[str]
         f"{project.jobs.name}/{job}.py is there, and the stack does not have it: {way_out}"
         for job in unknown
     ]
+
+
+def _require_spark_if_needed(target: "Target", jobs: "Iterable[str | None]") -> None:
+    """End before anything is sent if jobs are to run in this environment, and could not."""
+    from longhaul.cli.extras import require
+    from longhaul.config.job_files import needs_spark
+    from longhaul.config.project import bare
+
+    project = chosen() or bare()
+    for job in {*jobs} if target.place.embedded else ():
+        if job and needs_spark(project, job):
+            require("spark", what=f"the job {job}")
 
 
 def _refuse(problems: "Sequence[Problem]") -> None:

