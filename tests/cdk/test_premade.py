@@ -5,8 +5,6 @@ import os
 import re
 from pathlib import Path
 
-import pytest
-
 from longhaul.cdk.app import build
 from longhaul.cli import premade
 from longhaul.cli.local_project import local_context
@@ -42,25 +40,14 @@ def test_it_is_what_the_cdk_makes_of_a_new_project(tmp_path: Path) -> None:
     assert json.loads(text) == json.loads(premade.FILE.read_text())
 
 
-def test_it_is_used_under_other_names_and_with_nothing_else_changed(tmp_path: Path) -> None:
+def test_it_is_used_under_other_names_and_for_no_other_settings(tmp_path: Path) -> None:
     project = make_project(tmp_path / "my-new-project", **{"jobs/mine.py": "def run(job): ..."})
     assert premade.write(tmp_path / "out", project, local_context(project))
     text = (tmp_path / "out" / "MyNewProject.template.json").read_text()
     assert premade.STACK not in text.replace(project.stack_name, "")
     assert r"[\"count_rows\",\"count_rows_spark\",\"mine\",\"probe\",\"sql\"]" in text
     assert '"/tables/mynewproject"' in text
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        '[[stages]]\nname = "second"',
-        "[env.local]\nlog_retention_days = 3",
-        "[emr_serverless]",
-    ],
-)
-def test_other_settings_are_for_the_cdk(tmp_path: Path, table: str) -> None:
-    project = make_project(tmp_path / "p")
-    project.file.write_text(f"{project.text}\n{table}\n")
-    changed = load_project(project.folder)
-    assert not premade.write(tmp_path / "out", changed, local_context(changed))
+    for table in ('[[stages]]\nname = "second"', "[env.local]\nlog_retention_days = 3"):
+        project.file.write_text(f"{project.text}\n{table}\n")
+        changed = load_project(project.folder)
+        assert not premade.write(tmp_path / "out", changed, local_context(changed))

@@ -178,9 +178,9 @@ class World:
         self.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
         return lease
 
-    def retry(self, released: Lease) -> Lease:
-        """The next attempt of a released job, ten minutes later."""
-        self.clock.advance(600)
+    def retry(self, released: Lease, after_s: float = 600) -> Lease:
+        """The next attempt of a released job."""
+        self.clock.advance(after_s)
         now = self.clock.now()
         changes = {
             "message_id": released.receive.message_id,

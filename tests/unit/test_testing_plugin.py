@@ -19,11 +19,6 @@ def test_nothing_of_longhaul_is_imported_but_the_plugin():
     heavy = {"boto3", "pydantic", "pyspark", "py4j", "psutil"}
     assert heavy.isdisjoint(sys.modules)
 """
-WITHOUT_SPARK = """
-import sys
-
-sys.modules["pyspark"] = None
-"""
 
 
 def run(folder: Path, *options: str) -> str:
@@ -50,7 +45,7 @@ def test_tests_of_others_run_with_it_and_import_nothing(
 
 
 def test_a_session_without_spark_names_the_line_to_run(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(WITHOUT_SPARK)
+    (tmp_path / "conftest.py").write_text("import sys; sys.modules['pyspark'] = None\n")
     (tmp_path / "test_job.py").write_text(
         "def test_job(spark): ...\ndef test_plain(make_job, written, emitted): ...\n"
     )

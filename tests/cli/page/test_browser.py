@@ -24,6 +24,7 @@ from tests.cli.page.scenes import (
     started,
     three_stages,
     tree,
+    works,
 )
 from tests.layers import ROOT
 
@@ -375,10 +376,10 @@ def test_a_server_on_another_port_learns_no_way_in(opened: Callable[..., Any]) -
     assert seen == [(None, None), (None, f"{address}/left")]
 
 
-def picture(page: Any, name: str) -> None:
-    """Taken for docs/operations.md only when asked for."""
+def picture(page: Any, name: str, height: int = 700) -> None:
+    """Taken for README and docs/operations.md only when asked for."""
     if os.environ.get("UPDATE_PICTURES"):
-        page.set_viewport_size({"width": 1100, "height": 700})
+        page.set_viewport_size({"width": 1100, "height": height})
         page.screenshot(path=ROOT / "docs" / f"console-{name}.png")
 
 
@@ -402,6 +403,14 @@ def test_a_hundred_jobs_fit_a_screen_and_a_narrow_one_has_the_list_alone(
     page.get_by_text("Jobs of clean").click()
     page.get_by_role("link", name="Rerun 2026-01-02T08/clean/02").wait_for()
     picture(page, "run")
+    why = "OutOfMemoryError: Container killed due to memory usage"
+    claimed = staged.claim("flights-2013-12", first_sent_at=staged.clock.now())
+    first = works(staged, started(staged, claimed, 0.4), 90)
+    again = staged.retry(staged.end(first, OutcomeClass.OUT_OF_MEMORY, why), after_s=12)
+    works(staged, started(staged, again, 0.7), 110)
+    page = opened("/job?stage=main&id=flights-2013-12")
+    page.locator("#attempts >> text=killed").wait_for()
+    picture(page, "kill", height=850)
 
 
 @pytest.fixture

@@ -38,24 +38,15 @@ def test_an_output_is_shown_with_its_size(world: World, visitor: Visitor) -> Non
     assert "files 12, 3.4 MB" in shown
 
 
-def test_the_end_of_a_long_log_is_shown(world: World, visitor: Visitor) -> None:
-    lease = started(world, world.claim("job"))
-    world.aws.logs.write(
-        world.settings.job_log_group,
-        f"{FARGATE.log_prefix}task-job-1",
-        *(f"line {n}" for n in range(500)),
-    )
-    shown = words(visitor.read("/job", stage=lease.stage, id=lease.job_id))
-    assert "line 499" in shown
-    assert "line 300" in shown
-    assert "line 299" not in shown
-
-
-def test_a_log_is_searched_as_a_whole(world: World, visitor: Visitor) -> None:
+def test_the_end_of_a_long_log_is_shown_and_all_of_it_is_searched(
+    world: World, visitor: Visitor
+) -> None:
     lease = started(world, world.claim("job"))
     stream = f"{FARGATE.log_prefix}task-job-1"
     lines = [f"line {n}, {'Odd' if n % 2 else 'even'}" for n in range(500)]
     world.aws.logs.write(world.settings.job_log_group, stream, *lines)
+    end = visitor.read("/job", stage=lease.stage, id=lease.job_id)
+    assert re.findall(r"<code>(line .*?)</code>", end)[::199] == ["line 300, even", "line 499, Odd"]
     page = visitor.read("/job", stage=lease.stage, id=lease.job_id, find="3, oDD")
     shown = re.findall(r"<code>(line .*?)</code>", page)
     assert (len(shown), shown[0], shown[-1]) == (50, "line 3, Odd", "line 493, Odd")
