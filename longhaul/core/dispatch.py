@@ -117,14 +117,14 @@ class Dispatcher:
     def _read(self, deliveries: Iterable[Delivery], batch: Batch) -> list[JobMessage]:
         """The deliveries that are requests. The job of a body that is none is dead."""
         messages: list[JobMessage] = []
-        bucket = self.context.settings.paths.data_bucket
+        paths = self.context.settings.paths
         for delivery in deliveries:
             now = self.context.clock.now()
             if batch.is_over(now):
                 break
             with self.guard.delivery(batch, delivery):
                 try:
-                    messages.append(read(delivery, batch.stage, now, bucket))
+                    messages.append(read(delivery, batch.stage, now, paths))
                 except InvalidRequestError as error:
                     key = job_key(batch.stage.name, id_of(delivery))
                     reason = refusal(INVALID, str(error), delivery.sent_at, key)

@@ -11,7 +11,7 @@ from longhaul.core.attributes import Attributes
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.lease import Receive, job_key, request_ref
 from longhaul.core.request import JobRequest, parse_job_id, read_request
-from longhaul.core.settings import LeaseSettings, Stage
+from longhaul.core.settings import LeaseSettings, PathPolicy, Stage
 
 MAX_BATCH = 10
 MAX_BATCH_BYTES = 1_048_576
@@ -129,9 +129,9 @@ class JobMessage:
 
 
 def read(
-    delivery: Delivery, stage: Stage, now: datetime, data_bucket: str | None = None
+    delivery: Delivery, stage: Stage, now: datetime, paths: PathPolicy | None = None
 ) -> JobMessage:
-    """The job that a delivery asks for. `data_bucket` is what `data:` in its paths means.
+    """The job that a delivery asks for. `paths` has what `data:` and `table:` in it mean.
 
     Raises:
         InvalidRequestError: its body is no request; `problems` says why.
@@ -140,7 +140,7 @@ def read(
     renews = attributes.value_of(given, attributes.RENEWS)
     if renews and len(renews) > _MAX_MESSAGE_ID:  # untrusted input: it goes into the row
         renews = None
-    request = read_request(delivery.content.body, data_bucket)
+    request = read_request(delivery.content.body, paths)
     attribute = attributes.value_of(given, attributes.JOB_ID)
     job_id = request.job_id or (
         parse_job_id(attribute) if attribute is not None else delivery.message_id

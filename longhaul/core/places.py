@@ -127,7 +127,7 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
         ValueError: as `parse_input`; also for a bucket's root and for glob characters.
     """
     if not text.startswith(("s3:", "file:")):
-        raise ValueError("must be s3://bucket/…, data:…, or a table: table://DATABASE/NAME")
+        raise ValueError("must be s3://bucket/…, data:…, or a table: table:NAME")
     path = _parse(text, policy, allowed=(policy.data_bucket, *policy.output_buckets))
     if path.scheme != "s3":
         raise ValueError(

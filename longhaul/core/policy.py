@@ -45,7 +45,7 @@ def parse_request(body: str, settings: RuntimeSettings, stage: Stage) -> JobRequ
     Raises:
         InvalidRequestError: it cannot run; `problems` says why, without quoting the body.
     """
-    request = read_request(body, settings.paths.data_bucket)
+    request = read_request(body, settings.paths)
     check_policy(request, settings, stage)
     return request
 

@@ -35,7 +35,7 @@ from longhaul.core.descent import MAX_GROUP, Lineage
 from longhaul.core.durations import format_duration, parse_duration_s, parse_moment
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import MAX_BESIDE, DataPath, is_table
-from longhaul.core.settings import EngineName, Mode, Model, SizeName
+from longhaul.core.settings import EngineName, Mode, Model, PathPolicy, SizeName
 
 MAX_LABEL: Final = 100
 MAX_TAGS: Final = 10
@@ -204,6 +204,8 @@ Name = Annotated[str, Field(pattern=_NAME)]
 PathText = Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
 DATA: Final = "data:"
 """How a path in the stack's data bucket begins, whatever the bucket is called."""
+TABLE: Final = "table:"
+"""How a table of the stack's database begins, whatever the database is called."""
 OBJECT: Final = "{object}"
 """In the inputs and the outputs of a request with an `object`: the object's path."""
 _OBJECT_ID: Final = "{object.id}"
@@ -350,12 +352,12 @@ class JobRequest(Model):
         ).hexdigest()[:32]
 
 
-def read_request(body: str, data_bucket: str | None = None) -> JobRequest:
+def read_request(body: str, paths: PathPolicy | None = None) -> JobRequest:
     """The request in a body, whatever the settings allow.
 
     Args:
         body: JSON.
-        data_bucket: takes the place of `data:` in the paths. Without it they stay as they are sent,
+        paths: has the names for `data:` and `table:`. Without it the paths stay as they are sent,
             which is for people: no job can read them.
 
     Raises:
@@ -374,8 +376,8 @@ def read_request(body: str, data_bucket: str | None = None) -> JobRequest:
             raise InvalidRequestError(
                 [f"the body must be a JSON object, not {_json_type(document)}"]
             )
-        if data_bucket is not None:
-            document = _with_bucket(document, data_bucket)
+        if paths is not None:
+            document = _with_names(document, paths)
         return JobRequest.model_validate(document)
     except ValidationError as error:
         raise InvalidRequestError(
@@ -392,16 +394,23 @@ def read_request(body: str, data_bucket: str | None = None) -> JobRequest:
         raise InvalidRequestError([f"the body is not valid JSON{where}"]) from None
 
 
-def with_bucket(path: str, bucket: str) -> str:
-    """The path, with the name of the stack's data bucket in the place of `data:`."""
-    return f"s3://{bucket}/{path.removeprefix(DATA)}" if path.startswith(DATA) else path
+def with_names(path: str, policy: PathPolicy) -> str:
+    """The path, with the names of the stack's data bucket and database for `data:` and `table:`.
+
+    Its database is its own, and where it has none the first of those that the settings allow.
+    """
+    if path.startswith(DATA):
+        return f"s3://{policy.data_bucket}/{path.removeprefix(DATA)}"
+    if path.startswith(TABLE) and not is_table(path) and policy.table_databases:
+        return f"table://{policy.table_databases[0]}/{path.removeprefix(TABLE)}"
+    return path
 
 
-def _with_bucket(document: Mapping[str, Any], bucket: str) -> dict[str, Any]:
-    """A request with the bucket's name: the same work as one that was sent with it."""
+def _with_names(document: Mapping[str, Any], policy: PathPolicy) -> dict[str, Any]:
+    """A request with those names: the same work as one that was sent with them."""
 
     def named(text: object) -> object:
-        return with_bucket(text, bucket) if isinstance(text, str) else text
+        return with_names(text, policy) if isinstance(text, str) else text
 
     fields = {name: named(document[name]) for name in ("job", "output") if name in document}
     for field in ("inputs", "outputs"):

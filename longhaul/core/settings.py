@@ -46,7 +46,7 @@ NotifyArn = Annotated[
 # and a dataset adds up to 66.
 DATABASE_NAME = r"[a-z0-9_]{1,128}"
 TABLE_NAME = r"[a-z0-9_]{1,180}"
-TableOutput = Annotated[str, Field(pattern=rf"^table://{DATABASE_NAME}/{TABLE_NAME}$")]
+TableOutput = Annotated[str, Field(pattern=rf"^table:(//{DATABASE_NAME}/)?{TABLE_NAME}$")]
 
 _BUCKET = r"([a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|\$\{Token\[[^\]]+\]\})"
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
@@ -156,7 +156,7 @@ class RequestLimits(Model):
 class FollowOnSettings(Model):
     """Where jobs write that follow from another stage, or join, and name no output themselves."""
 
-    # A table, `table://DATABASE/NAME`. None: each writes below a prefix of its own.
+    # A table, `table:NAME` or `table://DATABASE/NAME`. None: each writes below a prefix of its own.
     output: TableOutput | None = None
     # Jobs that share a table add to it. Only a join may replace what is there.
     mode: Mode = "append"

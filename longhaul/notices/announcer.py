@@ -146,7 +146,7 @@ class Announcer:
         settings = self.context.settings
         if read is None:
             body = self.context.requests.get(lease.request_ref).body
-            asked = read_request(body, settings.paths.data_bucket)
+            asked = read_request(body, settings.paths)
             named = (requested(name, path) for name, path in asked.inputs.items())
             read = origin(lease.id, lease.ended_at, named)
         place = Place.of(settings.state_machine_arn, settings.metrics_namespace)

@@ -18,7 +18,8 @@ from botocore.exceptions import ClientError
 from longhaul.core.aws_errors import code_of, is_denied
 from longhaul.core.errors import InvalidRequestError, LonghaulError
 from longhaul.core.places import DataPath, TablePath, is_table
-from longhaul.core.request import DATA, with_bucket
+from longhaul.core.request import with_names
+from longhaul.core.settings import PathPolicy
 from longhaul.outputs.lineage import MAX_ORIGINS, InputRead, Origin, Writer, origin_in
 from longhaul.outputs.manifest import Manifest
 from longhaul.outputs.publisher import read_manifest
@@ -90,16 +91,18 @@ _AGAIN: Final = Known(note="shown above")
 _TOO_MANY: Final = Known(note=f"not looked up: there are more than {MAX_PLACES} places")
 
 
-def place_of(text: str, bucket: str) -> str:
-    """The place in a text; `data:` is the stack's own bucket.
+def place_of(text: str, policy: PathPolicy) -> str:
+    """The place in a text, as requests name it.
 
     Raises:
         InvalidRequestError: it is none.
     """
-    if not is_table(text) and not text.startswith(("s3://", DATA)):
-        why = "is neither s3://BUCKET/PREFIX, data:PREFIX nor table://DATABASE/NAME"
-        raise InvalidRequestError([f"{text} {why}"])
-    return with_bucket(text, bucket)
+    place = with_names(text, policy)
+    if is_table(place) or place.startswith("s3://"):
+        return place
+    raise InvalidRequestError(
+        [f"{text} is no s3://BUCKET/PREFIX, data:PREFIX, table:NAME or table://DATABASE/NAME"]
+    )
 
 
 def upstream(first: Wanted, look: Look) -> Iterator[Step]:

@@ -97,7 +97,7 @@ class Following:
         reason = Reason(kind=kind, reason=why, key=key)
         request = None
         with suppress(InvalidRequestError):  # of a join without all its inputs
-            request = read_request(message.body, self.context.settings.paths.data_bucket)
+            request = read_request(message.body, self.context.settings.paths)
         dead = refuse(self.context, stage, message, reason, Receive(""), request=request)
         logger.error("a follow-on cannot start: dead", extra={"lease": key, "class": kind})
         if dead is not None:

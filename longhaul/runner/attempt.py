@@ -391,7 +391,7 @@ class AttemptRunner:
 
     def _request(self, lease: Lease) -> JobRequest:
         body = self.requests.get(lease.request_ref).body
-        request = read_request(body, self.settings.paths.data_bucket)
+        request = read_request(body, self.settings.paths)
         if request.lineage is None or request.lineage.inputs_ref is None:
             return request
         return with_stored(request, self.requests.get_inputs(request.lineage.inputs_ref) or {})

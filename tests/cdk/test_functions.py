@@ -64,7 +64,7 @@ def test_the_room_for_settings_and_the_other_variables_fit_lambdas_limit(varied:
 
 
 def test_the_layer_and_the_image_pin_the_versions_that_the_tests_run_with() -> None:
-    tested = pins(ROOT / "requirements.txt")
+    tested = pins(ROOT / "requirements.txt") | pins(ROOT / "requirements-dev.txt")
 
     for requirements in ("functions/requirements.txt", "longhaul/runner/requirements.txt"):
         for package, version in pins(ROOT / requirements).items():

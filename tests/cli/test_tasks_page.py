@@ -95,7 +95,7 @@ def test_a_command_of_the_page_runs(used: World, line: str) -> None:
 
 def _run_what_was_sent(world: World) -> None:
     for message in world.queued():
-        request = read_request(message["Body"], world.settings.paths.data_bucket)
+        request = read_request(message["Body"], world.settings.paths)
         assert request.job_id is not None
         lease = world.claim(request.job_id, fingerprint=request.fingerprint())
         world.end(lease, OutcomeClass.SUCCEEDED)

@@ -123,9 +123,9 @@ def test_a_job_adds_its_rows_to_a_table_and_another_replaces_a_partition(stack: 
     code, listed, _ = stack.longhaul("table", "list", "--json")
     assert (code, json.loads(listed)["current"]["rows"]) == (0, 4)
 
-    inputs = {"numbers": "table://longhaul/numbers?n > 0"}
+    inputs = {"numbers": "table:numbers?n > 0"}
     query = "SELECT p, count(*) AS rows, sum(n) AS total FROM numbers GROUP BY p ORDER BY p"
-    stack.send(stack.select("read", query, inputs=inputs, output="table://longhaul/totals"))
+    stack.send(stack.select("read", query, inputs=inputs, output="table:totals"))
     stack.until("read", State.SUCCEEDED)
     assert stack.table_rows("totals") == [("a", 1, 1), ("b", 2, 11)]
 

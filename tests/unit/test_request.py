@@ -38,15 +38,19 @@ def test_valid_body_is_parsed_with_durations_in_seconds() -> None:
 
 
 def test_data_is_the_stacks_own_bucket_and_asks_for_the_same_work_as_its_name() -> None:
-    short = {"inputs": {"a": "data:raw/*.csv", "b": "s3://theirs/x"}, "output": "data:out/"}
-    named = {"inputs": {"a": f"s3://{BUCKET}/raw/*.csv", "b": "s3://theirs/x"}}
-    known = settings(paths=PathPolicy(data_bucket=BUCKET, input_buckets=("theirs",)))
+    short: dict[str, Any] = {
+        "inputs": {"a": "data:raw/*.csv", "b": "s3://theirs/x", "c": "table:hits@7?day > '1'"},
+        "output": "data:out/",
+        "outputs": {"hits": "table:hits_of_day", "theirs": "table://theirs/hits"},
+        "mode": "append",
+    }
+    theirs: dict[str, Any] = {"input_buckets": ("theirs",), "table_databases": ("ours", "theirs")}
+    known = settings(paths=PathPolicy(data_bucket=BUCKET, **theirs))
+    text = body(**short).replace("data:", f"s3://{BUCKET}/").replace('"table:h', '"table://ours/h')
 
     request = parse_request(body(**short), known, stage())
-    assert request.inputs == named["inputs"]
-    assert request.output == f"s3://{BUCKET}/out/"
-    same = parse_request(body(**named, output=f"s3://{BUCKET}/out/"), known, stage())
-    assert request.fingerprint() == same.fingerprint()
+    assert request.fingerprint() == parse_request(text, known, stage()).fingerprint()
+    assert request.inputs["c"] == "table://ours/hits@7?day > '1'"
     assert read_request(body(**short)).output == "data:out/", "as it was sent"
 
 

@@ -28,7 +28,7 @@ def lineage(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="s3://…|table://…", help="An output, a file or folder of one, or a table."
+            metavar="data:…|table:…", help="An output, a file or folder of one, or a table."
         ),
     ],
     as_json: AsJson = False,
@@ -42,7 +42,7 @@ def lineage(
 
     Example: longhaul lineage data:clean/2013-01/
 
-    Example: longhaul lineage table://longhaul/flights --json
+    Example: longhaul lineage table:flights --json
     """
     from longhaul.operations.lineage import OriginReader, Wanted, place_of, upstream
 
@@ -54,7 +54,7 @@ def lineage(
 
         return reader_of(target)
 
-    data = place_of(data, target.settings.paths.data_bucket)
+    data = place_of(data, target.settings.paths)
     for step in upstream(Wanted(data), OriginReader(target.client("s3"), tables).look):
         if step.depth == 0 and not step.known.origins:
             raise CommandError(f"{data}: {step.known.note}", ExitStatus.NOT_FOUND)

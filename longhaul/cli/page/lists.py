@@ -64,7 +64,7 @@ def lineage_list(target: Target, data: str) -> ShortList:
         InvalidRequestError: it is no place of data.
         CommandError: what reads a table is not installed.
     """
-    place, rows = place_of(data, target.settings.paths.data_bucket), []
+    place, rows = place_of(data, target.settings.paths), []
     look = OriginReader(target.client("s3"), partial(_tables_of, target)).look
     for step in upstream(Wanted(place), look):
         indent, by = "\u2003" * step.depth, step.writer

@@ -93,8 +93,9 @@ Inputs = Annotated[
 OUTPUT = typer.Option(
     "--output",
     metavar="[NAME=]PATH",
-    help="Where the output goes: s3://bucket/prefix/, data:prefix/ in the stack's own bucket, or"
-    " table://DATABASE/NAME. With a name: a further output; may be repeated.",
+    help="Where the output goes: s3://bucket/prefix/, data:prefix/ in the stack's own bucket,"
+    " table:NAME in its database, or table://DATABASE/NAME. With a name: a further output; may be"
+    " repeated.",
     rich_help_panel=REQUEST,
 )
 Mode = Annotated[
