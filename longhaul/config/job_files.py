@@ -80,19 +80,15 @@ def _is_taken(name: str, elsewhere: list[str]) -> bool:
 def _job_problems(file: Path) -> Iterator[str]:
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError) as error:
-        yield f"{file}:{getattr(error, 'lineno', None) or 1}: is no Python: {error.args[0]}"
-        return
-    try:
-        does_nothing = kind_of(tree) is JobKind.SCRIPT and all(map(_only_names, tree.body))
-    except SignatureError as error:
-        yield f"{file}:{error.line}: {error}; a module that jobs share begins with _"
-    else:
-        if does_nothing:
+        if kind_of(tree) is JobKind.SCRIPT and all(map(_only_names, tree.body)):
             yield (
                 f"{file}:1: has no `def run(spark, job)` or `def run(job)`, and does nothing as a "
                 "script; a module that jobs share begins with _"
             )
+    except SignatureError as error:
+        yield f"{file}:{error.line}: {error}; a module that jobs share begins with _"
+    except (SyntaxError, ValueError) as error:
+        yield f"{file}:{getattr(error, 'lineno', None) or 1}: is no Python: {error.args[0]}"
 
 
 def _only_names(statement: ast.stmt) -> bool:
