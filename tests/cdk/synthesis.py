@@ -16,6 +16,8 @@ from longhaul.cdk.app import build
 from aws_cdk import App, Validations  # after `longhaul.cdk`, which tells jsii where Node is
 from cdk_nag import AwsSolutionsChecks
 
+from tests.layers import ROOT
+
 NO_COPIES: Final[dict[str, JsonValue]] = {
     "aws:cdk:disable-asset-staging": True,
     "aws:cdk:bundling-stacks": [],
@@ -39,8 +41,9 @@ class Synthesis:
 
     @cached_property
     def masked(self) -> dict[str, Any]:
-        """The template without what other code changes: hashes of assets, names of jobs."""
-        text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", self.template_file.read_text())
+        """The template without what differs elsewhere: hashes of assets, places, names of jobs."""
+        text = self.template_file.read_text().replace(f'"{ROOT}', '"<checkout>')
+        text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", text)
         text = re.sub(r'(\\+)"jobs\1":\[[^\]]*\]', r'\1"jobs\1":[<jobs>]', text)
         # As an argument of EMR Serverless, whose quotes and brackets are escaped.
         text = re.sub(r"(%22jobs%22:%5B).*?(%5D)", r"\1<jobs>\2", text)
