@@ -37,6 +37,7 @@ class _Command(NamedTuple):
 
 _COMMANDS: Final[Mapping[str, _Command]] = {
     "init": _Command(_BEGIN, "init"),
+    "new": _Command(_BEGIN, "new"),
     "test": _Command(_BEGIN, "run_tests", passes_on=True),
     "up": _Command(_BEGIN, "up"),
     "demo": _Command(_BEGIN, "demo"),

@@ -67,7 +67,7 @@ def test_every_command_has_help_with_an_example_of_itself(command: tuple[str, ..
     assert done.exit_code == 0
     example = " ".join(done.output.split()).partition("Example: ")[2]
     assert f"longhaul {' '.join(command)}" in example
-    of_a_folder = {"up", "demo", "init", "test", "synth"}
+    of_a_folder = {"up", "demo", "init", "new", "test", "synth"}
     assert (options(COMMANDS[command]) >= WHERE) == (
         command[0] not in of_a_folder | {"bootstrap", "diff", "deploy", "destroy"}
     )

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from longhaul.cli.cli import app
 from tests.layers import ROOT
 from tests.projects import make_project
 
@@ -25,6 +29,26 @@ def test_its_files_are_lint_clean(tmp_path: Path) -> None:
             ruff, cwd=project.folder, capture_output=True, text=True, check=False
         )
         assert linted.returncode == 0, linted.stdout
+
+
+@pytest.mark.parametrize("kind", [(), ("--plain",)])
+def test_a_new_job_has_a_test_of_its_own_name_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, ...]
+) -> None:
+    project = make_project(tmp_path / "p")
+    monkeypatch.setattr("longhaul.cli.commands.new.chosen", lambda: project)
+    made = CliRunner().invoke(app, ["new", "days", *kind])
+    assert made.exit_code == 0, made.output
+    job, test = (project.folder / place for place in ("jobs/days.py", "tests/test_days.py"))
+    assert "import days\n" in test.read_text()
+    assert ("SparkSession" in job.read_text()) is not bool(kind)
+    project.checked()
+    job.write_text("mine")
+    for name, why in (("days", "exists already"), ("class", "no name for a job"), ("A", "no name")):
+        refused = CliRunner().invoke(app, ["new", name, *kind])
+        assert refused.exit_code != 0
+        assert why in str(refused.exception) + refused.output
+    assert job.read_text() == "mine"
 
 
 def test_without_spark_the_tests_of_the_plain_job_pass_and_the_others_are_skipped(

@@ -29,7 +29,7 @@ PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text().partition("## Where 
 LINES = re.findall(r"^\| (?!to )[^|`]+ \| `longhaul ([^`]+)` \|$", PAGE, re.MULTILINE)
 # By the first word: what runs for minutes or until Ctrl-C, makes a project, or needs an account.
 ELSEWHERE = {
-    *("demo", "up", "console", "test", "init"),
+    *("demo", "up", "console", "test", "init", "new"),
     *("check", "deploy", "verify", "destroy", "secret"),
 }
 CLICKS = re.findall(r"^\| (?!to )[^|`]+ \| (\*\*.*) \|$", PAGE, re.MULTILINE)

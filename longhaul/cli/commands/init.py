@@ -59,10 +59,12 @@ def init(
 def files_of(name: str) -> dict[str, str]:
     """Path → text of a new project in a folder of that name."""
     values = {"name": name, "stack": stack_name(name), "version": version()}
-    return {
-        place: _Text((_FILES / file).read_text("utf-8")).substitute(values)
-        for file, place in _PLACES.items()
-    }
+    return {place: _Text(template(file)).substitute(values) for file, place in _PLACES.items()}
+
+
+def template(file: str) -> str:
+    """The text of a file of `new_project`."""
+    return (_FILES / file).read_text("utf-8")
 
 
 class _Text(Template):
