@@ -28,6 +28,8 @@ def test_it_is_what_the_cdk_makes_of_a_new_project(tmp_path: Path) -> None:
     named = {each["displayName"]: each for each in assets["files"].values()}
     code = named["Default/Heartbeat/Code"]
     code["source"]["path"] = premade.CODE
+    (there,) = code["destinations"].values()  # its name tells the place of the checkout
+    code["destinations"] = {"here": there}
     made = {
         "settings": premade.settings_of(project, context),
         "template": template,
