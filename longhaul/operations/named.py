@@ -1,6 +1,6 @@
 """What people name: a job or a backfill, by its id, its label, or how one of these begins."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -113,16 +113,14 @@ def find_work(stack: "Stack", text: str, stage: str | None) -> Work:
         AmbiguousJobError: it means several.
     """
     stages = [each.name for each in stack.stages(stage)]
-    named = find_named(stack, text, stages)
-    if named is not None:
-        return named
+    exact, seen = _look(stack, text, stages)
     begins = [
         Work(row.key, row)
-        for row in _seen(stack, stages)
+        for row in seen
         if text and (row.job_id.startswith(text) or (row.label or "").startswith(text))
     ]
     # A mark: a cancel of the id before anything was sent.
-    return _only_one(text, _with_id(stack, text, stages) or begins)
+    return _only_one(text, _named(text, exact, seen) or exact or begins)
 
 
 def find_job(stack: "Stack", text: str, stage: str | None) -> Lease:
@@ -143,12 +141,27 @@ def find_named(stack: "Stack", text: str, stages: Sequence[str]) -> Work | None:
     Raises:
         AmbiguousJobError: it means several.
     """
-    found = [each for each in _with_id(stack, text, stages) if not each.is_mark]
-    if not found:
-        seen = list(_seen(stack, stages))
-        called = [row for row in seen if name_of(row) == text]
-        found = [Work(row.key, row) for row in called or seen if text in (row.label, name_of(row))]
+    found = _named(text, *_look(stack, text, stages))
     return _only_one(text, found) if found else None
+
+
+def _look(stack: "Stack", text: str, stages: Sequence[str]) -> tuple[list[Work], list[Lease]]:
+    """What has the id, marks too; and where that is no job, the jobs among which a name is sought.
+
+    They are the open jobs, and those that ended last.
+    """
+    exact = _with_id(stack, text, stages)
+    if any(not each.is_mark for each in exact):
+        return exact, []
+    ended = islice(stack.jobs.ended(stages, tuple(State), Ages()), _LOOKED_AT)
+    return exact, [*stack.jobs.unfinished(stages), *ended]
+
+
+def _named(text: str, exact: Sequence[Work], seen: Sequence[Lease]) -> list[Work]:
+    if found := [each for each in exact if not each.is_mark]:
+        return found
+    called = [row for row in seen if name_of(row) == text]
+    return [Work(row.key, row) for row in called or seen if text in (row.label, name_of(row))]
 
 
 def _with_id(stack: "Stack", text: str, stages: Sequence[str]) -> list[Work]:
@@ -162,12 +175,6 @@ def _with_id(stack: "Stack", text: str, stages: Sequence[str]) -> list[Work]:
         return works
     backfills = stack.parts.backfills.find_backfills(job_key(each, text) for each in stages)
     return [Work(key, None, each) for key, each in backfills.items()] or works
-
-
-def _seen(stack: "Stack", stages: Sequence[str]) -> Iterator[Lease]:
-    """The open jobs, and those that ended last."""
-    yield from stack.jobs.unfinished(stages)
-    yield from islice(stack.jobs.ended(stages, tuple(State), Ages()), _LOOKED_AT)
 
 
 def _only_one(name: str, works: Sequence[Work]) -> Work:
