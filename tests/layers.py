@@ -7,17 +7,6 @@ ROOT: Final = Path(__file__).parents[1]
 DEMO_JOBS: Final = ROOT / "examples" / "demo" / "jobs"
 FEATURES: Final = ("pipelines", "outputs", "saved", "notices")
 """What hangs on the core; functions and tasks have both."""
-FOLDERS: Final = (
-    *("core", *FEATURES),
-    "catalogue",
-    "cdk",
-    "cli",
-    "config",
-    "local",
-    "operations",
-    "runner",
-    "testing",
-)
 OF_FILE: Final = {
     "__init__": "core",
     "engine": "core",

@@ -1,9 +1,13 @@
 """The parts of Longhaul that are installed only where they are asked for."""
 
 from importlib.util import find_spec
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from longhaul.cli.errors import CommandError, ExitStatus
+
+if TYPE_CHECKING:
+    from longhaul.operations.stack import Stack
+    from longhaul.operations.tables import TableReader
 
 Extra = Literal["deploy", "local", "spark", "tables"]
 # The modules that an extra adds. The first one that is not there names what is missing.
@@ -33,3 +37,17 @@ def require(extra: Extra, *modules: str, what: str = "this") -> None:
             f"{extra}: pip install 'longhaul-jobs[{extra}]'",
             ExitStatus.USAGE,
         )
+
+
+def tables_of(stack: "Stack", *modules: str) -> "TableReader":
+    """What reads the stack's tables.
+
+    `modules`: what the command imports of the extra; some of it comes with `[local]` too.
+
+    Raises:
+        CommandError: it is not installed.
+    """
+    require("tables", *modules)
+    from longhaul.operations.tables import reader_of  # noqa: PLC0415 - imports the extra
+
+    return reader_of(stack)

@@ -1,13 +1,14 @@
 """`longhaul lineage`."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from longhaul.cli.display.text import counted, moment_text
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.extras import require
+from longhaul.cli.extras import tables_of
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import AsJson
 from longhaul.cli.terminal.output import Output
@@ -15,7 +16,6 @@ from longhaul.cli.terminal.output import Output
 if TYPE_CHECKING:
     from longhaul.cli.target import Target
     from longhaul.operations.lineage import Step
-    from longhaul.operations.tables import TableReader
 
 
 _INDENT = "  "
@@ -48,13 +48,8 @@ def lineage(
 
     out = Output(as_json=as_json)
 
-    def tables() -> "TableReader":
-        require("tables", "pyiceberg")
-        from longhaul.operations.tables import reader_of
-
-        return reader_of(target)
-
     data = place_of(data, target.settings.paths)
+    tables = partial(tables_of, target, "pyiceberg")
     for step in upstream(Wanted(data), OriginReader(target.client("s3"), tables).look):
         if step.depth == 0 and not step.known.origins:
             raise CommandError(f"{data}: {step.known.note}", ExitStatus.NOT_FOUND)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longhaul.cli.display.text import moment_text
-from longhaul.cli.extras import require
+from longhaul.cli.extras import tables_of
 from longhaul.cli.terminal.command import on_target
 from longhaul.cli.terminal.options import MANY, AsJson
 from longhaul.cli.terminal.output import Output
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from longhaul.cli.target import Target
-    from longhaul.operations.tables import TableReader
 
 
 COLUMNS = ("TABLE", "ROWS", "FILES", "BYTES", "CHANGED", "BY")
@@ -43,7 +42,7 @@ def list_tables(target: "Target", *, as_json: AsJson = False) -> None:
     Example: longhaul table list
     """
     out = Output(as_json=as_json)
-    reader, rows = _reader(target, "pyiceberg"), []
+    reader, rows = tables_of(target, "pyiceberg"), []
     for table, now in reader.all():
         if as_json:
             out.record({**_record(table), "current": _jsonable(now) if now else None})
@@ -79,7 +78,7 @@ def show(
     from longhaul.operations.tables import partitions_of, version_of
 
     out = Output(as_json=as_json)
-    table = _reader(target, "pyiceberg").find(name)
+    table = tables_of(target, "pyiceberg").find(name)
     snapshots = sorted(table.snapshots(), key=lambda each: each.timestamp_ms)
     changes = [version_of(each) for each in snapshots[-limit:]]
     columns = [(each.name, str(each.field_type), each.required) for each in table.schema().fields]
@@ -134,7 +133,7 @@ def run_query(
 
     out = Output(as_json=as_json)
     # One more than is shown, to say that there are more.
-    reader = _reader(target, "pyiceberg", "pyarrow", "duckdb")
+    reader = tables_of(target, "pyiceberg", "pyarrow", "duckdb")
     answer = query(reader, sql, limit + 1, as_json=as_json)
     rows = [["" if each is None else each for each in row] for row in answer.rows[:limit]]
     if as_json:
@@ -146,14 +145,6 @@ def run_query(
         out.note("there are more rows: raise --limit")
     if answer.left_out:
         out.note(f"not read: {', '.join(answer.left_out)} (lists and maps of others)")
-
-
-def _reader(target: "Target", *modules: str) -> "TableReader":
-    """`modules`: what the command imports of the extra; some of it comes with `[local]` too."""
-    require("tables", *modules)
-    from longhaul.operations.tables import reader_of
-
-    return reader_of(target)
 
 
 def _record(table: "Table") -> Mapping[str, Any]:

@@ -4,16 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from longhaul.cli.display.text import age, moment_text, size_text
-from longhaul.cli.extras import require
+from longhaul.cli.extras import tables_of
 from longhaul.cli.target import Target
 from longhaul.operations.lineage import OriginReader, Wanted, place_of, upstream
 from longhaul.operations.schedules import schedules
-
-if TYPE_CHECKING:
-    from longhaul.operations.tables import TableReader
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ def table_list(target: Target) -> ShortList:
         CommandError: what reads them is not installed.
     """
     now, rows = target.parts.clock.now(), []
-    for table, holds in _tables_of(target).all():
+    for table, holds in tables_of(target, "pyiceberg").all():
         sizes = [f"{holds.get(each, 0):,}" for each in ("rows", "files")]
         changed = f"{age(now, holds['at'])} ago" if holds else "never"
         job = holds.get("job", "")
@@ -65,7 +61,7 @@ def lineage_list(target: Target, data: str) -> ShortList:
         CommandError: what reads a table is not installed.
     """
     place, rows = place_of(data, target.settings.paths), []
-    look = OriginReader(target.client("s3"), partial(_tables_of, target)).look
+    look = OriginReader(target.client("s3"), partial(tables_of, target, "pyiceberg")).look
     for step in upstream(Wanted(place), look):
         indent, by = "\u2003" * step.depth, step.writer
         if by is None:
@@ -76,10 +72,3 @@ def lineage_list(target: Target, data: str) -> ShortList:
             rows.append([f"{indent}by {stage}", "", job_id, f"{by.run}, {by.attempt}", at])
     columns = ("Data", "Version", "By", "Run, attempt", "When, or why not known")
     return ShortList(f"Lineage of {place}", columns, rows, "")
-
-
-def _tables_of(target: Target) -> "TableReader":
-    require("tables", "pyiceberg")
-    from longhaul.operations.tables import reader_of  # noqa: PLC0415 - as above
-
-    return reader_of(target)

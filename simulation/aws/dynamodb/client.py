@@ -91,18 +91,6 @@ class FakeDynamoDB(Service):
         return {"TableDescription": {"TableName": table.name, "TableStatus": "ACTIVE"}}
 
     @operation
-    def describe_table(self, *, TableName: str) -> Answer:
-        table = self._table(TableName)
-        return {
-            "Table": {
-                "TableName": table.name,
-                "TableStatus": "ACTIVE",
-                "ItemCount": len(table.rows),
-                "TableSizeBytes": sum(table.size_of(key) for key in table.rows),
-            }
-        }
-
-    @operation
     def get_item(
         self, *, TableName: str, Key: Mapping[str, Any], ConsistentRead: bool = False
     ) -> Answer:
