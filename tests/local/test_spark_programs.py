@@ -1,13 +1,15 @@
 """A real driver with its executors."""
 
+import os
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from longhaul.local.processes import ProcessGroup
+from longhaul.local.processes import ProcessGroup, wait_until
 from longhaul.local.spark_programs import MASTER, spark_command, spark_environment
 
 pytestmark = pytest.mark.slow
@@ -32,6 +34,18 @@ spark.stop()
 def secret_in(folder: Path) -> str:
     words = (folder / "conf" / "spark-defaults.conf").read_text().split()
     return words[words.index("spark.authenticate.secret") + 1]
+
+
+def running_in(session: int) -> list[int]:
+    running = psutil.process_iter(["status"])
+    alive = [each.pid for each in running if each.info["status"] != psutil.STATUS_ZOMBIE]
+    return [pid for pid in alive if session_of(pid) == session]
+
+
+def session_of(pid: int) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getsid(pid)
+    return None
 
 
 def test_a_driver_and_two_executors_share_a_secret_and_serve_this_machine_alone(
@@ -59,4 +73,4 @@ def test_a_driver_and_two_executors_share_a_secret_and_serve_this_machine_alone(
     assert modes == [0o600, 0o700]
     spark_environment(tmp_path / "other")
     assert secret_in(tmp_path / "other") != secret
-    assert not psutil.Process().children(recursive=True)
+    assert wait_until(lambda: not running_in(driver.pid), 30)
