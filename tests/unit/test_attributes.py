@@ -1,12 +1,15 @@
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.core import attributes
 from longhaul.core.attributes import text, theirs_of, with_ours
+from longhaul.core.store.item import deserialize, serialize
 
 OURS = {attributes.JOB_ID: "january", attributes.RENEWS: "m-1", attributes.FIRST_SENT: "1"}
 
@@ -145,3 +148,18 @@ def test_what_sqs_takes_is_unpacked(value: dict[str, Any]) -> None:
 def test_large_attribute_of_the_producer_with_our_name_is_moved_and_not_replaced() -> None:
     theirs = {**producers(9), attributes.MOVED: text("mine, and no JSON" * 10)}
     assert theirs_of(with_ours(theirs, {attributes.RENEWS: "m-1"})) == theirs
+
+
+VALUES = ["", "ü", 0, 7, -3, 10**37, True, None, ["a", 1], {"a": {"b": 2}}, {1, 2}, {"x"}]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_value_is_typed_as_boto3_types_it(value: object) -> None:
+    assert serialize(value) == TypeSerializer().serialize(value)
+
+
+@pytest.mark.parametrize("value", [*VALUES, Decimal("1.5"), Decimal(-3)])
+def test_a_typed_value_is_read_as_boto3_reads_it(value: object) -> None:
+    typed = TypeSerializer().serialize(value)
+
+    assert deserialize(typed) == TypeDeserializer().deserialize(typed) == value

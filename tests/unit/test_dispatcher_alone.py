@@ -1,6 +1,8 @@
 """What the dispatcher makes of a batch, whatever its parts do."""
 
+import random
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,12 +11,16 @@ from unittest.mock import Mock
 import pytest
 
 from longhaul.core.background import Threads
-from longhaul.core.batch import Batch, Guard
+from longhaul.core.batch import Batch, Guard, Messages
 from longhaul.core.claim import CancelWaiting, Claim, Finish
+from longhaul.core.dead_letter import Reason
 from longhaul.core.dispatch import Dispatcher
 from longhaul.core.lease import Lease, Owed, State
-from longhaul.core.message import Delivery, Message
-from longhaul.core.ports import Rows
+from longhaul.core.message import Delivery, JobMessage, Message
+from longhaul.core.metrics import StageMetric
+from longhaul.core.pace import MAX_HIDDEN, Pace, Room, deferrals_s
+from longhaul.core.ports import Depth, Rows
+from longhaul.core.settings import LeaseSettings
 from tests.builders import NOW, message, running, stage
 from tests.unit.use_cases import alone
 
@@ -169,3 +175,128 @@ def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:
         patch.setattr("longhaul.core.dispatch.decide_claim", lambda *_: next(decisions))
         found.dispatch(stage(), [delivery("{}")])
     assert rooms[1:] == [slots.room.return_value]
+
+
+# What becomes of a batch's messages, and what is counted of them.
+
+
+FULL = Room(slots=4, free=0, running=4, pace=Pace(NOW, 100.0))
+"""A claim every 100 seconds."""
+
+
+class Longest(random.Random):
+    """Shortens no wait."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return max(a, b)
+
+
+def wait_s(likely_wait_s: float) -> int:
+    (seconds,) = deferrals_s(1, likely_wait_s, LeaseSettings(), Longest())
+    return seconds
+
+
+def deferred(depth: Depth, messages: list[JobMessage]) -> list[int]:
+    """The seconds for which each message is hidden."""
+    queue = Mock()
+    queue.depth.return_value = depth
+    batch = Batch(stage(), {each.message_id for each in messages}, room=FULL)
+    alone(Messages, queue=queue, rng=Longest()).defer(batch, messages)
+    (_, hidden), _ = queue.set_visibility_many.call_args
+    assert isinstance(hidden, Mapping)
+    return [hidden[each.receipt_handle] for each in messages]
+
+
+def waiting(number: int) -> JobMessage:
+    return message(f"job-{number}", f"m-{number}", receipt_handle=f"handle-{number}")
+
+
+@pytest.mark.parametrize(("until", "is_over"), [(None, False), (NOW, True), (NOW + SECOND, False)])
+def test_a_batch_is_over_at_its_end(until: datetime | None, *, is_over: bool) -> None:
+    assert Batch(stage(), set(), until).is_over(NOW) is is_over
+
+
+def test_a_batch_measures_what_it_did() -> None:
+    assert Batch(stage(), set()).measured() == {}
+    batch = Batch(
+        stage(),
+        set(),
+        started=["a", "b"],
+        dead_lettered=["c"],
+        deferred_s=[3.0, 9.0, 4.0],
+        rarely_seen=["d", "e", "f"],
+    )
+    assert batch.measured() == {
+        StageMetric.STARTED: 2,
+        StageMetric.DEAD_LETTERED: 1,
+        StageMetric.OLDEST_WAITING: 9.0,
+        StageMetric.NEAR_RETENTION: 3,
+    }
+
+
+def test_a_message_that_was_due_a_moment_ago_is_visible_at_once() -> None:
+    queue = Mock()
+    alone(Messages, queue=queue).postpone(Batch(stage(), set()), waiting(1), -3)
+    queue.set_visibility.assert_called_once_with(stage().queue_url, "handle-1", 0)
+
+
+def test_a_message_is_hidden_for_a_part_of_its_likely_wait() -> None:
+    # 26 messages are not visible or are; four of them are of jobs that run.
+    assert deferred(Depth(visible=6, hidden=20), [waiting(1)]) == [wait_s(22 * 100)]
+    # A depth that is late knows less than the batch.
+    few = Depth(visible=0, hidden=0)
+    assert deferred(few, [waiting(n) for n in range(60)]) == [wait_s(60 * 100)] * 60
+
+
+def test_with_very_many_hidden_messages_the_others_stay_nearly_visible() -> None:
+    for hidden, likely_wait_s in [(MAX_HIDDEN - 1, MAX_HIDDEN * 100), (MAX_HIDDEN, 0)]:
+        assert deferred(Depth(visible=5, hidden=hidden), [waiting(1)]) == [wait_s(likely_wait_s)]
+
+
+# One message's error leaves the others of its batch alone, and ends in a dead letter at last.
+
+
+def failing(batch: Batch, row: Lease | None, **parts: Any) -> Guard:
+    """Whatever is done for the message fails, for the last time."""
+    leases, giving_up = parts.pop("leases", Mock()), Mock()
+    leases.load.return_value = row
+    giving_up.is_due.return_value = True
+    guard = alone(Guard, **{"leases": leases, "giving_up": giving_up, **parts})
+    with guard.message(batch, message()):
+        raise ValueError
+    return guard
+
+
+def test_a_message_without_a_row_is_a_dead_job() -> None:
+    batch, leases = Batch(stage(), {"m-1"}), Mock()
+    leases.apply.side_effect = lambda change: change.after
+    failing(batch, None, leases=leases)
+    ((_, dead),) = batch.refused
+    assert isinstance(dead, Lease)
+    assert (dead.state, dead.last_class) == (State.DEAD, "internal_error")
+
+
+@pytest.mark.parametrize("row", [None, running(message_id="m-0")], ids=["no row", "another's"])
+def test_a_message_without_a_job_is_refused_counted_and_told(row: Lease | None) -> None:
+    """Nor can the row of a dead one be written."""
+    batch, requests = Batch(stage(), {"m-1", "m-2"}), Mock()
+    requests.put.side_effect = ValueError
+    guard = failing(batch, row, requests=requests)
+    send: Any = guard.giving_up.send
+    ((message_id, reason),) = batch.refused
+    assert isinstance(reason, Reason)
+    assert (reason.kind, message_id) == ("internal_error", "m-1")
+    assert send.call_args.args[::2] == (stage().dead_letter_queue_url, reason)
+    assert (batch.kept, batch.dead_lettered) == ({"m-2"}, ["m-1"])
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_waiting_job_is_given_up_and_its_message_goes_when_nothing_is_owed(
+    *, is_finished: bool
+) -> None:
+    batch, finisher, giving_up = Batch(stage(), {"m-1"}), Mock(), Mock()
+    giving_up.end.return_value = running(state=State.DEAD)
+    finisher.finish.return_value.is_finished = is_finished
+    failing(batch, running(state=State.RELEASED), finisher=finisher, giving_up=giving_up)
+    assert ("m-1" in batch.kept) is not is_finished
+    assert finisher.finish.call_args.args[0].receive.receipt_handle == message().receipt_handle

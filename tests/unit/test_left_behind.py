@@ -1,5 +1,6 @@
 """A run of the tests that leaves something on the machine fails, and says what."""
 
+import ast
 import os
 import pwd
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from tests.left_behind import others_worked, seconds_of_others
 from tests.patience import DEADLINE_S
+from tests.shared_spark import leading_to_spark, uses, uses_spark
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 REPOSITORY = Path(__file__).parents[2]
@@ -114,3 +116,40 @@ def test_a_program_that_worked_meanwhile_may_have_made_what_appeared(tmp_path: P
     assert others_worked({process: before[process]}, {process: after[process]})
     assert not others_worked(before, before)
     assert others_worked(before, {})  # it ended
+
+
+# One worker runs the tests that share a session of Spark, and only those.
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def test_a(spark): ...",
+        "@pytest.fixture\ndef frame(*, spark): ...",
+        "def test_a(request): request.getfixturevalue('spark')",
+        "@pytest.mark.usefixtures('tmp_path', 'spark')\ndef test_a(): ...",
+    ],
+)
+def test_a_file_uses_spark_if_a_test_or_a_fixture_asks_for_it(code: str) -> None:
+    assert uses(ast.parse(code), {"spark"})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def test_a(tmp_path): start('spark')",
+        "from pyspark.sql import SparkSession\ndef test_a(cloud): spark = cloud",
+    ],
+)
+def test_a_file_that_names_spark_in_another_way_does_not_use_it(code: str) -> None:
+    assert not uses(ast.parse(code), {"spark"})
+
+
+def test_fixtures_that_lead_to_spark_are_found_through_others() -> None:
+    assert {"spark", "make_attempt", "attempts"} <= leading_to_spark()
+    assert leading_to_spark().isdisjoint({"cloud", "remote", "tmp_path", "make_job"})
+
+
+def test_files_with_processes_of_their_own_run_on_any_worker() -> None:
+    files = ("runner/test_sql", "runner/test_saving", "runner/test_staging", "unit/test_masking")
+    assert [uses_spark(f"tests/{each}.py") for each in files] == [True, True, False, False]

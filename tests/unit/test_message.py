@@ -11,12 +11,15 @@ from longhaul.core import attributes
 from longhaul.core.attributes import text
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.message import (
+    MAX_BATCH,
+    MAX_BATCH_BYTES,
     MAX_DEAD_LETTER_BYTES,
     MAX_JOB_BYTES,
     Delivery,
     JobMessage,
     Message,
     follow_on,
+    in_batches,
     read,
     renewal,
     require_room,
@@ -220,3 +223,29 @@ def test_message_that_renews_another_names_the_objects_of_its_own_id() -> None:
 
     assert copy.request_ref.endswith("/m-1.json")
     assert copy.chain == "m-0"
+
+
+# Messages in batches that SQS takes in one call.
+
+
+@pytest.mark.parametrize(
+    ("weights", "sizes"),
+    [
+        ([], []),
+        ([1], [1]),
+        ([1] * MAX_BATCH, [MAX_BATCH]),
+        ([1] * (MAX_BATCH + 1), [MAX_BATCH, 1]),
+        ([MAX_BATCH_BYTES - 1, 1], [2]),
+        ([MAX_BATCH_BYTES - 1, 2], [1, 1]),
+        ([MAX_BATCH_BYTES + 1], [1]),
+        ([MAX_BATCH_BYTES, MAX_BATCH_BYTES - 1, 1], [1, 2]),
+        ([MAX_BATCH_BYTES, MAX_BATCH_BYTES - 1, 2], [1, 1, 1]),
+    ],
+)
+def test_batch_ends_before_it_is_too_long_or_too_heavy(
+    weights: list[int], sizes: list[int]
+) -> None:
+    batches = list(in_batches(weights, lambda weight: weight))
+
+    assert [len(batch) for batch in batches] == sizes
+    assert [weight for batch in batches for weight in batch] == weights

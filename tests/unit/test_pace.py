@@ -1,13 +1,22 @@
 """How long a message without a slot is hidden: in proportion to its likely wait."""
 
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from longhaul.core.pace import UNPACED, Pace, Room, StartRate, deferrals_s
-from longhaul.core.settings import LeaseSettings
-from tests.builders import NOW
+from longhaul.cli.display.job import page_of, row_of, why_of
+from longhaul.core import backoff, beat
+from longhaul.core.lease import Lease, State
+from longhaul.core.pace import UNPACED, Pace, Room, SlotUse, StartRate, Wait, deferrals_s, wait_of
+from longhaul.core.settings import SQS_VISIBILITY_CAP_S, LeaseSettings
+from longhaul.operations.view import JobStatus, job_status
+from tests.builders import NOW, planned, running, settings
 
 TIMING = LeaseSettings()
 
@@ -107,3 +116,147 @@ def test_as_many_start_as_the_time_since_the_last_claim_allows_and_a_seconds_at_
     claimed_s: float, now_s: float, starts: int
 ) -> None:
     assert StartRate(20, NOW).starts(at(claimed_s), at(now_s)) == starts
+
+
+NUMBERS = LeaseSettings()
+
+
+@pytest.mark.parametrize(
+    ("age_s", "interval"), [(0, 15), (150, 15), (151, 16), (600, 60), (3_000, 300), (86_400, 300)]
+)
+def test_interval_is_a_tenth_of_the_age_between_floor_and_ceiling(
+    age_s: float, interval: int
+) -> None:
+    assert beat.interval_s(age_s, NUMBERS) == interval
+
+
+@pytest.mark.parametrize(
+    ("interval", "held_s", "visibility"),
+    [(15, 0, 79), (300, 0, 435), (300, 43_000, 195), (300, 43_195, 0), (300, 50_000, 0)],
+)
+def test_visibility_covers_a_late_beat_and_stays_below_the_cap(
+    interval: int, held_s: float, visibility: int
+) -> None:
+    assert beat.visibility_s(interval, held_s, NUMBERS) == visibility
+
+
+@given(st.integers(min_value=0, max_value=60_000))
+def test_no_extension_reaches_beyond_twelve_hours_from_the_receive(held_s: int) -> None:
+    visibility = beat.visibility_s(beat.interval_s(held_s, NUMBERS), held_s, NUMBERS)
+    assert visibility == 0 or held_s + visibility < SQS_VISIBILITY_CAP_S
+
+
+def test_job_of_twelve_hours_needs_fewer_than_two_hundred_beats() -> None:
+    age, beats = 0, 0
+    while age < 43_200:
+        age += beat.interval_s(age, NUMBERS)
+        beats += 1
+    assert beats < 200
+
+
+def test_longest_job_stays_within_the_history_limit_of_step_functions() -> None:
+    age, beats = 0, 0
+    while age < 604_800:
+        age += beat.interval_s(age, NUMBERS)
+        beats += 1
+    assert beats * 9 < 25_000
+
+
+@given(st.integers(min_value=1, max_value=1_000), st.integers())
+def test_back_off_never_exceeds_its_ceiling(tries: int, seed: int) -> None:
+    wait = backoff.back_off_s(tries, NUMBERS, random.Random(seed))
+    assert 0 <= wait <= min(900, 10 * 2 ** min(tries - 1, 20))
+
+
+class Highest(random.Random):
+    def uniform(self, a: float, b: float) -> float:
+        assert a == 0
+        return b
+
+
+@pytest.mark.parametrize(
+    ("tries", "most_s"), [(0, 0), (1, 10), (2, 20), (3, 40), (7, 640), (8, 900), (10_000, 900)]
+)
+def test_back_off_doubles_with_each_try_up_to_its_cap(tries: int, most_s: int) -> None:
+    assert backoff.back_off_s(tries, NUMBERS, Highest()) == most_s
+
+
+def test_a_base_of_zero_is_no_back_off() -> None:
+    assert backoff.back_off_s(9, LeaseSettings(backoff_base_s=0), Highest()) == 0
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "most_s"), [(0, 10), (9, 10), (300, 300), (900, 900), (86_400, 900)]
+)
+def test_wait_for_a_place_is_at_most_the_time_waited_so_far(waited_s: float, most_s: int) -> None:
+    assert backoff.unplaced_wait_s(waited_s, NUMBERS, Highest()) == most_s
+
+
+@pytest.mark.parametrize(("held_s", "extends"), [(0, False), (75, False), (75.1, True)])
+def test_claim_extends_a_message_that_would_show_before_the_first_beat(
+    held_s: float, *, extends: bool
+) -> None:
+    # Visible after 120 s; the first beat comes after 15 s, and may be 30 s late.
+    assert beat.must_extend(15, held_s) is extends
+
+
+def test_extension_keeps_five_seconds_of_margin_to_the_cap() -> None:
+    assert beat.MAX_VISIBILITY_S == SQS_VISIBILITY_CAP_S - 5
+
+
+# What a job between two attempts waits for, and how that reads.
+
+
+FREE, FULL = SlotUse(running=3, slots=4), SlotUse(running=4, slots=4)
+PAUSED = replace(FREE, paused_at=NOW)
+MINUTE = timedelta(minutes=1)
+
+
+def released(due: timedelta = -MINUTE, **changes: Any) -> Lease:
+    error = {"last_class": "failed", "last_error": "exit code 1"}
+    return running(state=State.RELEASED, retry_at=NOW + due, **error, **changes)
+
+
+def status(row: Lease, use: SlotUse) -> JobStatus:
+    return job_status(row, settings(), Mock(), NOW, {row.stage: use})
+
+
+@pytest.mark.parametrize(
+    ("row", "use", "wait", "why"),
+    [
+        (released(1.5 * MINUTE), FULL, Wait("back-off", NOW + 1.5 * MINUTE), "again in 1m30s; f"),
+        # A pause comes before all but the end, and has none.
+        (released(MINUTE), PAUSED, Wait("pause"), "waits for its stage, which is paused: "),
+        (released(), FULL, Wait("slot"), "waits for a slot: all of its stage are taken; failed: "),
+        (
+            released(),
+            FREE,
+            Wait("message", NOW - MINUTE + timedelta(hours=6)),
+            "waits for its message; were it lost, a copy is sent after 2026-01-02 09:03:05Z; f",
+        ),
+        (running(), FULL, None, ""),
+        (running(state=State.SUCCEEDED), FULL, None, ""),
+    ],
+)
+def test_it_is_told_with_its_end(row: Lease, use: SlotUse, wait: Wait | None, why: str) -> None:
+    assert wait_of(row, use, LeaseSettings(), NOW) == wait
+    assert why_of(status(row, use), NOW).startswith(why)
+
+
+def test_a_planned_job_says_when_it_begins() -> None:
+    row = planned(at=NOW + timedelta(days=1, hours=2))
+    said, job = "begins at 2026-01-03 05:04:05Z, in 1d2h", status(row, FULL)
+    assert why_of(job, NOW) == said
+    page = dict(page_of(job, NOW))
+    assert page["waits"] == said
+    assert not page.keys() & {"attempt", "execution"}
+    (*_, state, _, attempt, _, _, _) = row_of(job, NOW)
+    assert (state, attempt) == ("RELEASED", "")
+
+
+def test_a_message_that_was_seen_since_is_replaced_later() -> None:
+    row = released()
+    seen = replace(row, receive=replace(row.receive, seen_at=NOW))
+    hours = timedelta(hours=6)
+    assert wait_of(seen, FREE, LeaseSettings(), NOW) == Wait("message", NOW + hours)
+    assert wait_of(seen, None, LeaseSettings(), NOW) == Wait("message", NOW + hours)

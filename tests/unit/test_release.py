@@ -93,3 +93,118 @@ def test_version_is_released_once(repository: Path) -> None:
     assert not done
     assert "raise the version in pyproject.toml" in said
     assert git(repository, "tag", "--points-at", "HEAD") == ""
+
+
+# `make pin-base`. No registry is asked here: what Docker would say is played.
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+TAG = "public.ecr.aws/docker/library/python:3.13.9-slim-trixie"
+TEXT = f"# comment\nARG PYTHON_IMAGE={TAG}\nFROM ${{PYTHON_IMAGE}}\n"
+
+
+@pytest.fixture
+def dockerfile(tmp_path: Path) -> Path:
+    file = tmp_path / "longhaul" / "runner" / "Dockerfile"
+    file.parent.mkdir(parents=True)
+    file.write_text(TEXT)
+    return file
+
+
+def pin(folder: Path, answer: str) -> int:
+    """`make pin-base`, with a Docker that says this where it is asked for the tag alone."""
+    docker = folder / "docker"
+    docker.write_text(
+        "#!/bin/sh\n"
+        f'test "$*" = "buildx imagetools inspect {TAG} --format {{{{.Manifest.Digest}}}}"'
+        f" && echo '{answer}'\n"
+    )
+    docker.chmod(0o755)
+    pinned = ["make", "-f", str(ROOT / "Makefile"), "pin-base", f"CDK_DOCKER={docker}"]
+    return subprocess.run(pinned, cwd=folder, check=False).returncode
+
+
+def test_the_digest_is_written_behind_the_tag_also_of_a_pinned_base(
+    dockerfile: Path, tmp_path: Path
+) -> None:
+    for digest in (DIGEST.replace("0", "f"), DIGEST):
+        assert pin(tmp_path, digest) == 0
+        assert dockerfile.read_text() == TEXT.replace(TAG, f"{TAG}@{digest}")
+
+
+@pytest.mark.parametrize("answer", ["", "sha256:short", "<no value>", "manifest unknown"])
+def test_an_answer_that_is_no_digest_changes_nothing(
+    dockerfile: Path, tmp_path: Path, answer: str
+) -> None:
+    assert pin(tmp_path, answer) != 0
+    assert dockerfile.read_text() == TEXT
+
+
+def test_the_repositorys_dockerfile_names_a_base() -> None:
+    named = (ROOT / "longhaul" / "runner" / "Dockerfile").read_text()
+    assert f"\nARG PYTHON_IMAGE={TAG.partition(':')[0]}:3.13" in named
+
+
+# The end of a log of `.ci/run` says what passed, on which commit and as whom.
+
+
+CI = Path(__file__).parents[2] / ".ci" / "run"
+MAKEFILE = """
+clean:
+\t@echo cleaned
+test:
+\t@echo '....  [100%]' && echo '===== 7290 passed, 3 skipped in 320.11s (0:05:20) ====='
+test-slow:
+\t@echo mutants=117 killed=117 && echo '===== {slow} in 1428.02s (0:23:48) =====' && {then}
+"""
+
+
+def closing(folder: Path, slow: str, then: str) -> tuple[int, list[str]]:
+    """What it prints after all parts, whose real ones take an hour. It runs as no root."""
+    commands = folder / ".venv" / "bin", folder / "bin"
+    scripts = {
+        commands[0] / "python": "echo worlds=150 violations=0 worlds_per_s=20",
+        commands[1] / "id": "case $1 in -u) echo 1000 ;; *) echo somebody ;; esac",
+        commands[1] / "git": "echo 0123abc",
+        commands[1] / "date": "echo 261126",
+        folder / ".ci" / "run": CI.read_text(),
+    }
+    for path, script in scripts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(script if path.name == "run" else f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    (folder / "Makefile").write_text(MAKEFILE.format(slow=slow, then=then))
+    done = subprocess.run(
+        [folder / ".ci" / "run"],
+        env=os.environ | {"PATH": f"{commands[1]}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout.rpartition("\n\n")[2].splitlines()
+
+
+def test_the_end_of_the_log_repeats_the_last_lines_of_all_that_passed(tmp_path: Path) -> None:
+    assert closing(tmp_path, "745 passed", "true") == (
+        0,
+        [
+            "$ make test",
+            "===== 7290 passed, 3 skipped in 320.11s (0:05:20) =====",
+            "$ make test-slow",
+            "mutants=117 killed=117",
+            "===== 745 passed in 1428.02s (0:23:48) =====",
+            "$ soak 150 worlds from seed 261126000",
+            "worlds=150 violations=0 worlds_per_s=20",
+            "passed: commit 0123abc as somebody, 150 drawn worlds from seed 261126000",
+        ],
+    )
+
+
+def test_a_part_that_fails_is_the_last_that_the_log_names(tmp_path: Path) -> None:
+    code, lines = closing(tmp_path, "1 failed, 744 passed", "exit 1")
+    assert code != 0
+    assert lines[-2:] == [
+        "===== 1 failed, 744 passed in 1428.02s (0:23:48) =====",
+        "failed: commit 0123abc as somebody, 150 drawn worlds from seed 261126000",
+    ]

@@ -1,4 +1,5 @@
 import json
+import re
 import tracemalloc
 from random import Random
 from typing import Any
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.policy import parse_request
-from longhaul.core.request import JobRequest, parse_job_id, read_request, sent_again
+from longhaul.core.request import JobRequest, parse_job_id, read_request, sent_again, tag_value
 from longhaul.core.settings import EmrApplication, PathPolicy
 from longhaul.operations.submit import new_ids
 from tests.builders import BUCKET, NOW, body, settings, stage
@@ -619,3 +620,29 @@ def test_a_request_that_began_afresh_does_so_once() -> None:
     assert sent_again(body(), afresh=False) == body()
     assert sent_again(again, afresh=False) == again
     assert read_request(sent_again(again, afresh=True)).afresh is True
+
+
+# Jobs and labels as values of AWS's tags.
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("flights_clean", "flights_clean"),
+        ("s3://code/jobs/a.py", "s3://code/jobs/a.py"),
+        ("7. Oktober, früh (2)", "7. Oktober_ früh _2_"),
+        ("a\tb", "a_b"),
+        ("AWS: costs", "_WS: costs"),
+        ("", ""),
+        ("x" * 300, "x" * 256),
+    ],
+)
+def test_what_aws_would_refuse_is_replaced(text: str, value: str) -> None:
+    assert tag_value(text) == value
+
+
+@given(st.text())
+def test_every_text_becomes_a_value_that_aws_takes(text: str) -> None:
+    value = tag_value(text)
+    assert re.fullmatch(r"[\w +=.:/@-]{0,256}", value)
+    assert not value.lower().startswith("aws:")

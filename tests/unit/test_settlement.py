@@ -11,7 +11,14 @@ import pytest
 from longhaul.core.descent import Group, Lineage
 from longhaul.core.lease import Lease, Owed, RecordedResult, State
 from longhaul.core.settings import RequestLimits, RuntimeSettings, TaskSettings, TaskSize
-from longhaul.core.settlement import Settlement, decide_settle, why_stop
+from longhaul.core.settlement import (
+    Settlement,
+    cancel_waiting,
+    decide_settle,
+    noted_gone,
+    struck,
+    why_stop,
+)
 from longhaul.core.verdict import Evidence, OutcomeClass, StoppedTask
 from tests.builders import NOW, OUTPUT, changed, running, settings, stage
 from tests.layers import ROOT
@@ -500,3 +507,30 @@ def test_task_that_starts_ends_the_time_without_a_place() -> None:
 def test_long_error_is_cut() -> None:
     long = changed(AT_WORK, result=RecordedResult(1, "failed", "x" * 10_000))
     assert 797 <= len(settled(long, FAILED).lease.last_error or "") <= 800
+
+
+# The row of a job whose attempt has ended.
+
+
+def test_job_cancelled_between_attempts_has_ended_at_that_time_and_owes_its_delete() -> None:
+    later = NOW + timedelta(minutes=5)
+    after = cancel_waiting(running(state=State.RELEASED, failures=1), later)
+    assert (after.state, after.last_class, after.settled_at, after.owed) == (
+        State.CANCELLED,
+        "cancelled",
+        later,
+        (Owed.DELETE,),
+    )
+
+
+def test_what_is_done_is_struck_off_and_the_rest_stays_owed() -> None:
+    later = NOW + timedelta(minutes=5)
+    ended = running(state=State.SUCCEEDED, output=OUTPUT, owed=(Owed.PUBLISH, Owed.DELETE))
+    published = struck(ended, Owed.PUBLISH, later)
+    assert (published.owed, published.attempt.published_at) == ((Owed.DELETE,), later)
+    deleted = struck(published, Owed.DELETE, later + timedelta(minutes=1))
+    assert (deleted.owed, deleted.attempt.published_at) == ((), later)
+
+
+def test_uploads_that_are_gone_are_noted_with_the_time_of_the_look() -> None:
+    assert noted_gone(running(), NOW).attempt.gone_at == NOW
