@@ -17,7 +17,16 @@ from tests.layers import ROOT, python_files
 CEILINGS: Final[Mapping[str, int]] = tomllib.loads(
     Path(__file__).with_name("ceilings.toml").read_text("utf-8")
 )
-TOPS: Final = ("benchmarks", "examples", "functions", "infra", "longhaul", "simulation", "tests")
+TOPS: Final = (
+    "benchmarks",
+    "docs",
+    "examples",
+    "functions",
+    "infra",
+    "longhaul",
+    "simulation",
+    "tests",
+)
 WITH_ROOMS: Final = ("longhaul", "simulation", "tests")
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from longhaul.config import settings_page
+from docs import settings_page
 from longhaul.core.settings import LeaseSettings
 from tests.projects import checked
 
 
 def test_the_page_is_what_the_models_say() -> None:
     text = settings_page.PAGE.read_text("utf-8")
-    assert text == settings_page.page(text), "run `python -m longhaul.config.settings_page`"
+    assert text == settings_page.page(text), "run `python -m docs.settings_page`"
 
 
 def test_the_pages_name_no_time_of_the_lease_that_does_not_exist() -> None:

@@ -8,7 +8,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from longhaul.cli import commands_page
+from docs import commands_page
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.config.sources import version
@@ -41,7 +41,7 @@ def options(command: Any) -> set[str]:
 
 
 def test_the_page_is_what_the_commands_say() -> None:
-    assert commands_page.page(PAGE) == PAGE, "run `python -m longhaul.cli.commands_page`"
+    assert commands_page.page(PAGE) == PAGE, "run `python -m docs.commands_page`"
 
 
 def test_every_command_and_option_of_the_page_is_real() -> None:

@@ -4,9 +4,7 @@ Only what neither CloudFormation nor the build of the image says as clearly: job
 messages that would be deleted.
 """
 
-import os
 import platform
-import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -18,54 +16,26 @@ from longhaul.cli.errors import CommandError
 from longhaul.cli.synth import ARCHITECTURES
 from longhaul.cli.target import Target
 from longhaul.core.aws_errors import code_of
-from longhaul.core.settings import Architecture, Stage
+from longhaul.core.settings import Stage
 
-# As Docker writes them.
-_PLATFORMS: Final[dict[Architecture, str]] = {"arm64": "linux/arm64", "x86_64": "linux/amd64"}
-_BUILDER_LIMIT_S: Final = 60
 _SERVICE_ROLE: Final = "AWSServiceRoleForECS"
 # Dispatchers and a sweep at the same moment.
 _OWN_FUNCTIONS: Final = 10
 
 
 def image(plan: Plan) -> Iterator[Finding]:
-    """Whether Docker can build an image of the settings' architecture here."""
+    """Whether this machine is of the architecture of the image, which Docker emulates otherwise."""
     wanted, here = plan.settings.architecture, platform.machine()
-    other = "x86_64" if wanted == "arm64" else "arm64"
-    text = f"image: is for {_PLATFORMS[wanted]}, this machine is {here}"
+    text = f"image: is for {wanted}, this machine is {here}"
     if ARCHITECTURES.get(here) == wanted:
         yield ok(text)
         return
-    try:
-        can_emulate = _PLATFORMS[wanted] in builder()
-    except (OSError, subprocess.SubprocessError) as error:
-        yield warning(
-            f"{text}, and Docker does not say what it can emulate ({error}); without emulation the "
-            "build ends with `exec format error`",
-            f"install buildx to see, or set architecture to {other}",
-        )
-        return
-    if can_emulate:
-        yield warning(
-            f"{text}: the build is emulated and slow, and the AOT training may fail, without which "
-            "jobs start more slowly",
-            f"nothing need be done; or set architecture to {other}",
-        )
-    else:
-        yield problem(
-            f"{text}, and Docker cannot emulate that: the build ends with `exec format error`",
-            "install emulation (`docker run --privileged --rm tonistiigi/binfmt --install all`), "
-            "deploy from a machine of that architecture, or set architecture to "
-            f"{other}",
-        )
-
-
-def builder() -> str:
-    """What Docker, or another builder of the CDK's, says of the platforms for which it builds."""
-    command = [os.environ.get("CDK_DOCKER", "docker"), "buildx", "inspect", "--bootstrap"]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=_BUILDER_LIMIT_S, check=True
-    ).stdout
+    yield warning(
+        f"{text}: Docker emulates the build, slowly and without the AOT training; where it cannot, "
+        "the build ends with `exec format error`",
+        "nothing, or install emulation (`docker run --privileged --rm tonistiigi/binfmt --install "
+        f"all`), or set architecture to {'x86_64' if wanted == 'arm64' else 'arm64'}",
+    )
 
 
 def bootstrap(plan: Plan) -> Iterator[Finding]:

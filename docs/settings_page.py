@@ -1,4 +1,4 @@
-"""The tables of docs/reference/settings.md: `python -m longhaul.config.settings_page` writes them.
+"""The tables of docs/reference/settings.md: `python -m docs.settings_page` writes them.
 
 One for each model that `Settings` reaches. Names, defaults and ranges come from its JSON schema,
 the reasons from the comments above its fields. A field without a comment is an error.
@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from longhaul.config.settings import Settings
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
-BEGIN: Final = "<!-- From here on `python -m longhaul.config.settings_page` writes the page. -->"
+PAGE: Final = Path(__file__).resolve().parent / "reference" / "settings.md"
+BEGIN: Final = "<!-- From here on `python -m docs.settings_page` writes the page. -->"
 _FIELD: Final = re.compile(r"((?:^    #.*\n)+)^    (\w+):", re.MULTILINE)
 _UNITS: Final = {
     "_s": "s", "_mib": "MiB", "_gib": "GiB", "_days": "d", "_minutes": "min", "vcpu": "vCPU",

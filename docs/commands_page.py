@@ -1,4 +1,4 @@
-"""The commands of docs/reference/cli.md: `python -m longhaul.cli.commands_page` writes them.
+"""The commands of docs/reference/cli.md: `python -m docs.commands_page` writes them.
 
 Each is what its `--help` says, without the options that choose the place, which all share. A page
 that the help names (`docs/deploy.md#the-checks`) becomes a link.
@@ -16,8 +16,8 @@ import typer.main
 from longhaul.cli.cli import app
 from longhaul.cli.terminal.options import WHERE
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md"
-BEGIN: Final = "<!-- From here on `python -m longhaul.cli.commands_page` writes the page. -->"
+PAGE: Final = Path(__file__).resolve().parent / "reference" / "cli.md"
+BEGIN: Final = "<!-- From here on `python -m docs.commands_page` writes the page. -->"
 _SPECIAL: Final = re.compile(r"(?P<code>`[^`]*`)|(?P<option>--[a-z][a-z-]*)|docs/(?P<page>\S+\w)")
 # What `--help` has in a column of its own, such as `<int range>`.
 _TYPE: Final = re.compile(r" <(?:list\[)?([^]>]*?)(?: range)?\]?>")
