@@ -61,7 +61,7 @@ class _Ended:
     def started(self, at: datetime) -> None:
         """Do nothing: the time counts from before the start."""
 
-    def stopped(self, end: TaskEnd) -> None:
+    def ended(self, end: TaskEnd) -> None:
         self._end = end
         self._event.set()
 

@@ -20,8 +20,7 @@ from longhaul.config.requirements import install
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
 from longhaul.core.settings import StageSettings
-from longhaul.local.http_services import LOOPBACK
-from longhaul.local.running import REGION
+from longhaul.local.running import LOOPBACK, REGION
 
 _BUNDLED: Final[dict[str, object]] = {"aws:cdk:bundling-stacks": ["**"]}
 # Where a secret is: here is another account and region.

@@ -35,7 +35,7 @@ from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.emr_driver import EmrDriver
 from longhaul.local.esm_poller import EsmPoller
 from longhaul.local.event_driver import Allows, EventDriver, allow_all
-from longhaul.local.http_services import LOOPBACK
+from longhaul.local.host import Host
 from longhaul.local.iam.gate import Gate
 from longhaul.local.iam.judge import Access, Judge
 from longhaul.local.lambda_driver import LambdaDriver
@@ -56,7 +56,7 @@ from longhaul.local.moto_repairs import (
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.moto_server import MotoServer
 from longhaul.local.private_files import make_private_folder
-from longhaul.local.running import REGION
+from longhaul.local.running import LOOPBACK, REGION
 from longhaul.local.schedule_driver import ScheduleDriver
 from longhaul.local.state import executions, items, logs, messages, names, objects, whole
 from longhaul.local.state.store import Store
@@ -160,37 +160,24 @@ class EmbeddedAws:
             self._judge = Judge(self._iam) if self._iam else None
             gate = Gate(self._judge, self.account, self.region) if self._judge else None
             lend = self._lend = gate.lend if gate else lend_none
-            self._server = MotoServer(self._port, self._host, *((gate.around,) if gate else ()))
+            self._server = MotoServer(
+                self._port,
+                self._host,
+                gate.around if gate else (lambda app: app),
+                lambda path: self.tasks.metadata(path),  # noqa: PLW0108 - it is made later
+            )
             self._port = self._server.port
             self._patches = Patches()
             self._closing = Event()
             self._shipper = LogShipper(self.account, self.region)
+            host = Host(self.endpoint, self.region, self.work_dir, self._shipper, lend)
             self.functions = LambdaDriver(
-                image_dir=self._task_dir,
-                image_environment=self._task_environment,
-                endpoint=self.endpoint,
-                region=self.region,
-                work_dir=self.work_dir,
-                shipper=self._shipper,
-                lend=lend,
+                host, image_dir=self._task_dir, image_environment=self._task_environment
             )
             self.tasks = EcsDriver(
-                endpoint=self.endpoint,
-                region=self.region,
-                work_dir=self.work_dir,
-                cwd=self._task_dir,
-                image_environment=self._task_environment,
-                shipper=self._shipper,
-                lend=lend,
+                host, cwd=self._task_dir, image_environment=self._task_environment
             )
-            self.job_runs = EmrDriver(
-                endpoint=self.endpoint,
-                region=self.region,
-                work_dir=self.work_dir,
-                shipper=self._shipper,
-                provided_archives=self._provided_archives,
-                lend=lend,
-            )
+            self.job_runs = EmrDriver(host, provided_archives=self._provided_archives)
             self._mappings = EsmPoller(
                 account=self.account,
                 region=self.region,

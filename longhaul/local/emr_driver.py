@@ -7,27 +7,17 @@ the job run asks for.
 
 import io
 import shlex
-import shutil
 import zipfile
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
-from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
-from longhaul.local.credentials import (
-    ADMINISTRATOR,
-    Credentials,
-    Lend,
-    NotTrustedError,
-    aws_client,
-    child_environment,
-    lend_none,
-)
-from longhaul.local.http_services import LOOPBACK
-from longhaul.local.log_shipper import LogShipper
+from longhaul.local.credentials import ADMINISTRATOR, Credentials, NotTrustedError
+from longhaul.local.host import Host
 from longhaul.local.processes import ProcessGroup
+from longhaul.local.running import LOOPBACK
 from longhaul.local.spark_programs import (
     EXECUTOR_CORES,
     EXECUTOR_MEMORY_MIB,
@@ -37,7 +27,7 @@ from longhaul.local.spark_programs import (
     spark_command,
     spark_environment,
 )
-from longhaul.local.supervisor import Supervisor
+from longhaul.local.supervised import Run, Supervisor
 
 _SERVICE: Final = "emr-serverless"
 _DRIVER_HEAP_MIB: Final = 512
@@ -75,99 +65,45 @@ class JobRunSpec:
         return f"{self.log_prefix}/applications/{application}/jobs/{self.id}/SPARK_DRIVER/stderr"
 
 
-class JobRunObserver(Protocol):
-    """Called from the job run's thread."""
+@dataclass(frozen=True)
+class JobRunEnd:
+    """The state in which a job run ended, and EMR's details of it."""
 
-    def started(self) -> None: ...
-
-    def ended(self, state: str, details: str) -> None: ...
-
-
-@dataclass
-class _JobRun:
-    spec: JobRunSpec
-    observer: JobRunObserver
-    lock: Lock = field(default_factory=Lock)
-    process: ProcessGroup | None = None
-    cancelled: bool = False
+    state: str
+    details: str = ""
 
 
-class EmrDriver:
-    def __init__(
-        self,
-        *,
-        endpoint: str,
-        region: str,
-        work_dir: Path,
-        shipper: LogShipper,
-        provided_archives: Collection[str] = (),
-        lend: Lend = lend_none,
-    ) -> None:
+_JobRun: TypeAlias = Run[JobRunSpec, JobRunEnd]
+
+
+class EmrDriver(Supervisor[JobRunSpec, JobRunEnd]):
+    def __init__(self, host: Host, *, provided_archives: Collection[str] = ()) -> None:
+        super().__init__(host, "job-runs")
         self._provided_archives = provided_archives
-        self._folder = work_dir / "job-runs"
-        self._endpoint = endpoint
-        self._region = region
-        self._lend = lend
-        self._shipper = shipper
-        self._runs: Supervisor[_JobRun] = Supervisor()
 
-    def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None:
-        """Start the job run."""
-        self._runs.start(spec.arn, _JobRun(spec, observer), self._run)
+    def _break_off(self, spec: JobRunSpec, process: ProcessGroup) -> None:
+        """EMR has no grace period."""
+        del spec
+        process.send(SIGKILL)
 
-    def cancel(self, arn: str) -> None:
-        """Kill the Spark driver at once, as EMR does without a grace period.
-
-        Does nothing to a job run that has ended.
-        """
-        run = self._runs[arn]
-        with run.lock:
-            run.cancelled = True
-            if run.process is not None:
-                run.process.send(SIGKILL)
-
-    def on_end(self, arn: str, callback: Callable[[], None]) -> None:
-        """Call back when the job run has ended; at once if it already has."""
-        self._runs.on_end(arn, callback)
-
-    def log_of(self, arn: str) -> Path:
-        return self._folder / f"{arn.rsplit('/', 1)[-1]}.log"
-
-    def close(self) -> None:
-        """Cancel every job run, and wait for its end."""
-        self._runs.close()
-        for arn in self._runs:
-            self.cancel(arn)
-        self._runs.join()
-
-    def _run(self, run: _JobRun) -> None:
-        spec = run.spec
-        # Ship before the end is reported: a client that then reads the log finds all of it.
-        with self._shipper.following(self.log_of(spec.arn), spec.log_group, spec.log_stream):
-            state, details = self._run_to_the_end(run)
-        run.observer.ended(state, details)
-
-    def _run_to_the_end(self, run: _JobRun) -> tuple[str, str]:
-        folder = self._folder / run.spec.id
+    def _run_to_the_end(self, run: _JobRun, temporary: Path) -> JobRunEnd:
         try:
-            code = self._submit(run, folder)
+            code = self._submit(run, temporary)
         except NotTrustedError as error:
-            return "FAILED", f"Could not assume runtime role: {error}"
+            return JobRunEnd("FAILED", f"Could not assume runtime role: {error}")
         except (OSError, ModuleNotFoundError) as error:
-            return "FAILED", f"The driver did not start: {error}"
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        if run.cancelled:
-            return "CANCELLED", "Job run was cancelled."
-        return ("SUCCESS", "") if code == 0 else ("FAILED", _FAILED.format(code=code))
+            return JobRunEnd("FAILED", f"The driver did not start: {error}")
+        if run.stop_reason is not None:
+            return JobRunEnd("CANCELLED", "Job run was cancelled.")
+        return JobRunEnd("SUCCESS") if code == 0 else JobRunEnd("FAILED", _FAILED.format(code=code))
 
-    def _submit(self, run: _JobRun, folder: Path) -> int:
-        (folder / "tmp").mkdir(parents=True)
+    def _submit(self, run: _JobRun, folder: Path) -> int | None:
+        (folder / "tmp").mkdir()
         options = _options(run.spec.parameters)
         role = run.spec.role
         source = run.spec.arn.partition("/jobruns/")[0]
-        lent = self._lend(role, run.spec.id, _SERVICE, source) if role else ADMINISTRATOR
-        s3 = aws_client("s3", endpoint=self._endpoint, region=self._region, credentials=lent)
+        lent = self.host.lend(role, run.spec.id, _SERVICE, source) if role else ADMINISTRATOR
+        s3 = self.host.client("s3", lent)
         entry = _fetch(s3, run.spec.entry_point, folder)
         archives = self._fetch_archives(s3, options.pop(_ARCHIVES, ""), folder)
         confs = {
@@ -180,19 +116,15 @@ class EmrDriver:
             str(entry),
             *run.spec.arguments,
         ]
-        with run.lock:
-            if run.cancelled:
-                return 0
-            run.process = ProcessGroup(
-                spark_command(
-                    "org.apache.spark.deploy.SparkSubmit", *command, heap_mib=_DRIVER_HEAP_MIB
-                ),
-                cwd=folder,
-                environment=self._environment(options, folder, lent),
-                log=self.log_of(run.spec.arn),
-            )
-        run.observer.started()
-        return run.process.wait()
+        process = self._launch(
+            run,
+            spark_command(
+                "org.apache.spark.deploy.SparkSubmit", *command, heap_mib=_DRIVER_HEAP_MIB
+            ),
+            cwd=folder,
+            environment=self._environment(options, folder, lent),
+        )
+        return process.wait() if process is not None else None
 
     def _environment(
         self, options: Mapping[str, str], folder: Path, lent: Credentials
@@ -204,7 +136,7 @@ class EmrDriver:
         }
         named = {name: value for name, value in asked.items() if name not in _INTERPRETERS}
         # EMR does not say that it sets a region: a driver has the one of its job run's parameters.
-        children = child_environment(self._endpoint, self._region, lent)
+        children = self.host.environment(lent)
         # A temporary folder that is removed with the job run: a killed driver leaves files.
         return (
             spark_environment(folder / ".spark")

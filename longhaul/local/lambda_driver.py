@@ -13,23 +13,18 @@ import sys
 import uuid
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Condition, Event, Lock, Thread, current_thread
+from threading import Condition, Event, Lock
 from typing import Any, Protocol
 
 from longhaul.local import lambda_runtime
 from longhaul.local.assembly import DeployError
-from longhaul.local.credentials import (
-    Credentials,
-    Lend,
-    NotTrustedError,
-    child_environment,
-    lend_none,
-)
+from longhaul.local.credentials import Credentials, NotTrustedError
+from longhaul.local.host import Host
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
-from longhaul.local.log_shipper import LogShipper
 from longhaul.local.private_files import make_private_folder
 from longhaul.local.processes import ProcessGroup, inherited_environment
 
@@ -38,6 +33,8 @@ from longhaul.local.processes import ProcessGroup, inherited_environment
 ASYNC_RETRY_DELAYS_S = (1.0, 2.0)
 # On a small machine, more processes of one function would only queue for CPU.
 MAX_SANDBOXES = 4
+# Asynchronous invocations at a time; most of them wait for a process.
+_LATER = 32
 
 
 class Invoker(Protocol):
@@ -57,7 +54,7 @@ class Invoker(Protocol):
 class FunctionPool:
     """The warm processes of one function."""
 
-    def __init__(self, function: Any, *, start: Callable[[str], Started]) -> None:
+    def __init__(self, function: Any, *, start: Callable[[int], Started]) -> None:
         self._arn = str(function.function_arn)
         self._timeout_s = float(function.timeout)
         self._start = start
@@ -66,7 +63,6 @@ class FunctionPool:
         self._idle: list[Sandbox] = []
         self._all: set[Sandbox] = set()
         self._closed = False
-        self._retired = False
 
     def invoke(self, payload: bytes) -> InvocationResult:
         """Run the function in an idle process or a new one; at the limit, wait for an idle one."""
@@ -86,13 +82,14 @@ class FunctionPool:
         if sandbox is not None:
             self._release(sandbox)
 
-    def retire(self) -> None:
-        """End each process once it has nothing to do: another pool takes what comes."""
+    def renew(self, start: Callable[[int], Started]) -> None:
+        """Start what comes in new processes; those of before end once they have nothing to do."""
         with self._changed:
-            self._retired = True
-            idle, self._idle = self._idle, []
-        for sandbox in idle:
-            sandbox.kill()
+            self._start = start
+            for sandbox in self._all:
+                sandbox.is_usable = False
+            for sandbox in self._idle:
+                sandbox.kill()
 
     def close(self) -> None:
         """Kill every process and wait for its end."""
@@ -112,28 +109,25 @@ class FunctionPool:
             )
             if self._closed:
                 return None
-            if self._idle:
-                # The process used last has the warmest caches.
-                return self._idle.pop()
+            # The process used last has the warmest caches.
+            while self._idle:
+                if (sandbox := self._idle.pop()).is_usable:
+                    return sandbox
             sandbox = Sandbox(self._start, self._forget)
             self._all.add(sandbox)
             return sandbox
 
     def _release(self, sandbox: Sandbox) -> None:
         with self._changed:
-            if self._retired:
-                sandbox.kill()
-                return
-            # A process killed at its timeout is not used again, even before its end is noticed.
-            if sandbox in self._all and sandbox.alive:
+            if sandbox.is_usable:
                 self._idle.append(sandbox)
                 self._changed.notify()
+            else:
+                sandbox.kill()
 
     def _forget(self, sandbox: Sandbox) -> None:
         with self._changed:
             self._all.discard(sandbox)
-            if sandbox in self._idle:
-                self._idle.remove(sandbox)
             self._changed.notify()
 
 
@@ -141,46 +135,25 @@ class LambdaDriver:
     """The `Invoker` of the functions in moto's Lambda backend."""
 
     def __init__(
-        self,
-        *,
-        endpoint: str,
-        region: str,
-        work_dir: Path,
-        image_dir: Path,
-        shipper: LogShipper,
-        image_environment: Mapping[str, str] | None = None,
-        lend: Lend = lend_none,
+        self, host: Host, *, image_dir: Path, image_environment: Mapping[str, str] | None = None
     ) -> None:
         """`image_dir` is the working directory of functions that are images, with their ENV."""
+        self._host = host
         self._image_dir = image_dir
         self._image_environment = dict(image_environment or {})
-        self._lend = lend
-        self._shipper = shipper
-        self._endpoint = endpoint
-        self._region = region
-        self._work_dir = work_dir / "functions"
+        self._work_dir = host.work_dir / "functions"
         self._lock = Lock()
         self._pools: dict[str, FunctionPool] = {}
-        self._retired: list[FunctionPool] = []
         self._closing = Event()
-        self._later: set[Thread] = set()
+        self._later = ThreadPoolExecutor(max_workers=_LATER, thread_name_prefix="async")
 
     def invoke(self, function: Any, payload: bytes) -> tuple[bytes, bool]:
         result = self._pool(function).invoke(payload)
         return result.payload, result.failed
 
     def invoke_later(self, function: Any, payload: bytes) -> None:
-        thread = Thread(
-            target=self._invoke_with_retries,
-            args=(function, payload),
-            name=f"async-{function.function_name}",
-            daemon=True,
-        )
-        with self._lock:
-            if self._closing.is_set():
-                return
-            self._later.add(thread)
-            thread.start()
+        with suppress(RuntimeError):  # it is closed
+            self._later.submit(self._invoke_with_retries, function, payload)
 
     def warm_up(self, function: Any) -> None:
         """Start a process of the function."""
@@ -188,29 +161,21 @@ class LambdaDriver:
 
     def renew(self, function: Any) -> None:
         """Start the function's next invocations in new processes, with its environment of now."""
-        with self._lock:
-            pool = self._pools.pop(str(function.function_name), None)
-            if pool is None:
-                return
-            self._retired.append(pool)
-        pool.retire()
+        self._pool(function).renew(self._starter(function))
 
     def close(self) -> None:
         self._closing.set()
         with self._lock:
-            pools, later = [*self._pools.values(), *self._retired], list(self._later)
+            pools = list(self._pools.values())
         for pool in pools:
             pool.close()
-        for thread in later:
-            thread.join()
+        self._later.shutdown()
 
     def _invoke_with_retries(self, function: Any, payload: bytes) -> None:
         for delay_s in (*ASYNC_RETRY_DELAYS_S, None):
             _, failed = self.invoke(function, payload)
             if not failed or delay_s is None or self._closing.wait(delay_s):
                 break
-        with self._lock:
-            self._later.discard(current_thread())
 
     def _pool(self, function: Any) -> FunctionPool:
         name = str(function.function_name)
@@ -223,7 +188,7 @@ class LambdaDriver:
 
     def _unpacked(self, function: Any) -> Path:
         code = self._work_dir / str(function.function_name)
-        if code.is_dir():  # processes of a pool that is retired may still read it
+        if code.is_dir():  # processes of before a change may still read it
             return code
         with zipfile.ZipFile(io.BytesIO(function.code_bytes)) as archive:
             archive.extractall(code)
@@ -231,14 +196,14 @@ class LambdaDriver:
 
     def _lent(self, function: Any) -> Credentials:
         try:
-            return self._lend(str(function.role), str(function.function_name), "lambda")
+            return self._host.lend(str(function.role), str(function.function_name), "lambda")
         except NotTrustedError as error:
             raise DeployError(
                 "The role defined for the function cannot be assumed by Lambda. "
                 f"({function.function_name}: {error})"
             ) from error
 
-    def _starter(self, function: Any) -> Callable[[str], Started]:
+    def _starter(self, function: Any) -> Callable[[int], Started]:
         name = str(function.function_name)
         is_image = function.package_type == "Image"
         code = self._image_dir if is_image else self._unpacked(function)
@@ -247,7 +212,7 @@ class LambdaDriver:
             inherited_environment()
             | (self._image_environment if is_image else {})
             | dict(function.environment_vars or {})
-            | child_environment(self._endpoint, self._region, self._lent(function))
+            | self._host.environment(self._lent(function))
             | {
                 "_HANDLER": handler,
                 "AWS_EXECUTION_ENV": f"AWS_Lambda_{'Image' if is_image else function.run_time}",
@@ -263,7 +228,7 @@ class LambdaDriver:
             }
         )
 
-        def start(runtime_api: str) -> Started:
+        def start(sandbox: int) -> Started:
             # Each environment has a /tmp of its own.
             id_ = uuid.uuid4().hex
             temporary = self._work_dir / "tmp" / id_
@@ -273,19 +238,19 @@ class LambdaDriver:
             group = function.log_group if is_image else None
             stream = f"{datetime.now(UTC):%Y/%m/%d}/{name}[$LATEST]{id_}"
             own = {
-                "AWS_LAMBDA_RUNTIME_API": runtime_api,
                 "AWS_LAMBDA_LOG_STREAM_NAME": stream,
                 "TMPDIR": str(temporary),
             }
             process = ProcessGroup(
-                [sys.executable, "-u", lambda_runtime.__file__, handler],
+                [sys.executable, "-u", lambda_runtime.__file__, handler, str(sandbox)],
                 cwd=code,
                 environment=environment | own,
                 log=log,
+                files=[sandbox],
             )
             ending = ExitStack()
             ending.callback(shutil.rmtree, temporary, ignore_errors=True)
-            ending.enter_context(self._shipper.following(log, group, stream))
+            ending.enter_context(self._host.shipper.following(log, group, stream))
             return Started(process, log, ending.close)
 
         return start

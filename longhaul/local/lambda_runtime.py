@@ -1,25 +1,24 @@
-"""Runs a function as Lambda's runtime does: `python lambda_runtime.py MODULE.NAME`.
+"""Runs a function as Lambda's runtime does: `python lambda_runtime.py MODULE.NAME FILE`.
 
-A client of the Runtime API (https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html), on
-every platform. Errors and lines of the log are those of `awslambdaric`, which images run on AWS. It
-imports nothing of this repository: the function's own code comes first on the path.
+`lambda_sandbox` has the other end of the socket whose file is given. Errors and lines of the log
+are those of `awslambdaric`, which images run on AWS. It imports nothing of this repository: the
+function's own code comes first on the path.
 """
 
 import importlib
 import json
 import logging
 import os
+import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
 
 _FORMAT: Final = "[%(levelname)s]\t%(asctime)s.%(msecs)03dZ\t%(aws_request_id)s\t%(message)s"
-_API: Final = "/2018-06-01/runtime"
 # CloudWatch Logs ends an event at a line feed, and shows these as line breaks and indentation.
 _LINE_BREAK: Final = "\r"
 _INDENT: Final = "\u00a0"
@@ -41,8 +40,10 @@ class Context:
 
 
 class Runtime:
-    def __init__(self, address: str) -> None:
-        self._connection = HTTPConnection(address)
+    def __init__(self, sandbox: int) -> None:
+        """`sandbox` is the file of the socket to it."""
+        os.set_inheritable(sandbox, False)
+        self._lines = socket.socket(fileno=sandbox).makefile("rwb")
         self._request_id = ""
 
     def run(self, name: str) -> None:
@@ -53,32 +54,28 @@ class Runtime:
         """
         try:
             function = load(name)
-        except Exception as error:  # noqa: BLE001 - the service is told
-            self._post("init/error", self._failure(error))
+        except Exception as error:  # noqa: BLE001 - the sandbox is told
+            self._say(self._failure(error), failed=True)
             sys.exit(1)
-        while True:
-            self._run_next(function)
+        self._say("", failed=False)
+        for line in self._lines:
+            self._run(function, json.loads(line))
 
     def add_request_id(self, record: logging.LogRecord) -> bool:
         record.aws_request_id = self._request_id
         return True
 
-    def _run_next(self, function: Callable[[Any, Context], Any]) -> None:
-        response, event = self._call("GET", "invocation/next")
-        self._request_id = response.headers["Lambda-Runtime-Aws-Request-Id"]
-        context = Context(
-            self._request_id,
-            response.headers["Lambda-Runtime-Invoked-Function-Arn"],
-            int(response.headers["Lambda-Runtime-Deadline-Ms"]),
-        )
+    def _run(self, function: Callable[[Any, Context], Any], asked: Mapping[str, Any]) -> None:
+        self._request_id = asked["request_id"]
+        context = Context(self._request_id, asked["function_arn"], asked["deadline_ms"])
         try:
-            result = json.dumps(function(json.loads(event), context), ensure_ascii=False).encode()
-        except Exception as error:  # noqa: BLE001 - the service is told
-            self._post(f"invocation/{self._request_id}/error", self._failure(error))
+            result = json.dumps(function(json.loads(asked["event"]), context), ensure_ascii=False)
+        except Exception as error:  # noqa: BLE001 - the sandbox is told
+            self._say(self._failure(error), failed=True)
         else:
-            self._post(f"invocation/{self._request_id}/response", result)
+            self._say(result, failed=False)
 
-    def _failure(self, error: Exception) -> bytes:
+    def _failure(self, error: Exception) -> str:
         frames = traceback.extract_tb(error.__traceback__)
         told = {
             "errorMessage": str(error),
@@ -89,17 +86,11 @@ class Runtime:
             ),
         }
         log_error(told, sys.stdout)
-        return json.dumps(told).encode()
+        return json.dumps(told)
 
-    def _post(self, path: str, body: bytes) -> None:
-        self._call("POST", path, body)
-
-    def _call(
-        self, method: str, path: str, body: bytes | None = None
-    ) -> tuple[HTTPResponse, bytes]:
-        self._connection.request(method, f"{_API}/{path}", body)
-        response = self._connection.getresponse()
-        return response, response.read()
+    def _say(self, payload: str, *, failed: bool) -> None:
+        self._lines.write(json.dumps({"payload": payload, "failed": failed}).encode() + b"\n")
+        self._lines.flush()
 
 
 class LoadError(Exception):
@@ -136,7 +127,7 @@ def log_error(error: Mapping[str, Any], sink: Any) -> None:  # noqa: ANN401 - a 
 
 def main() -> None:
     sys.path[0] = str(Path.cwd())
-    runtime = Runtime(os.environ["AWS_LAMBDA_RUNTIME_API"])
+    runtime = Runtime(int(sys.argv[2]))
     logging.Formatter.converter = time.gmtime
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter(_FORMAT, "%Y-%m-%dT%H:%M:%S"))

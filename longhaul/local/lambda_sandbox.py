@@ -1,20 +1,20 @@
-"""One execution environment of a function: a process with a client of the Runtime API.
+"""One execution environment of a function: a process with `lambda_runtime`.
 
-The process talks to its own Runtime API
-(https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html): it asks for the next invocation,
-and posts its response or error. It handles one invocation at a time, and is frozen in between: no
-thread of it runs, and no process that it left.
+The two speak over a socket, a line of JSON at a time: an invocation, then its result. It handles
+one invocation at a time, and is frozen in between: no thread of it runs, and no process that it
+left.
 """
 
 import json
 import signal
+import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Thread
 
-from longhaul.local.http_services import HttpService, QuietHandler
 from longhaul.local.private_files import private
 from longhaul.local.processes import SIGNAL_EXIT_BASE, ProcessGroup
 
@@ -55,35 +55,27 @@ class Sandbox:
     """Started at once; `invoke` waits for its initialization."""
 
     def __init__(
-        self,
-        start: Callable[[str], Started],
-        on_end: Callable[["Sandbox"], None],
+        self, start: Callable[[int], Started], on_end: Callable[["Sandbox"], None]
     ) -> None:
-        """Open the Runtime API and start the process.
+        """Start the process.
 
         Args:
-            start: starts the process, given the address of its Runtime API.
+            start: starts it, given the file of its end of the socket.
             on_end: called after the end of the process.
         """
-        self._changed = Condition()
-        self._asking = False
-        self._invocation: Invocation | None = None
-        self._deadline = 0.0
-        self._result: InvocationResult | None = None
-        self._init_error: InvocationResult | None = None
-        self._exit_code: int | None = None
-        self._condemned = False  # killed at a timeout; its end may not be noticed yet
-        self._service = HttpService(_handler_of(self))
-        self._on_end = on_end
-        with self._changed:  # the process may ask before it is known here
-            self._started = start(self._service.address)
-            self._process = self._started.process
-        self._thread = Thread(target=self._wait, name=f"lambda-{self._process.pid}", daemon=True)
+        self.is_usable = True
+        """Whether it may get a further invocation."""
+        self._is_ready = False
+        self._exit_code = 0
+        self._socket, theirs = socket.socketpair()
+        self._lines = self._socket.makefile("rwb")
+        with theirs:
+            self._started = start(theirs.fileno())
+        self._process = self._started.process
+        self._thread = Thread(
+            target=self._wait, args=(on_end,), name=f"lambda-{self._process.pid}", daemon=True
+        )
         self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._exit_code is None and not self._condemned
 
     def invoke(self, invocation: Invocation) -> InvocationResult:
         """Run one invocation.
@@ -102,118 +94,76 @@ class Sandbox:
             log.write(f"{line}\n")
 
     def _invoke(self, invocation: Invocation) -> InvocationResult:
-        with self._changed:
-            self._changed.wait_for(lambda: self._asking or not self.alive, INIT_LIMIT_S)
-            if not self.alive:
-                return self._init_error or self._exit_error(invocation)
-            if not self._asking:
-                self._process.send(signal.SIGKILL)
-                return InvocationResult.error(
-                    "Sandbox.Timedout",
-                    f"RequestId: {invocation.request_id} "
-                    f"Error: Init timed out after {INIT_LIMIT_S:g} s",
-                )
+        said = f"RequestId: {invocation.request_id} Error:"
+        overdue = f"Init timed out after {INIT_LIMIT_S:g} s"
+        try:
+            if not self._is_ready:
+                initialized = self._result(INIT_LIMIT_S)
+                if initialized.failed:
+                    self.kill()
+                    return initialized
+                self._is_ready = True
+            overdue = f"Task timed out after {invocation.timeout_s:.2f} seconds"
             self._process.send(signal.SIGCONT)
-            self._result, self._asking = None, False
-            self._invocation = invocation
-            self._deadline = time.time() + invocation.timeout_s
-            self._changed.notify_all()
-            self._changed.wait_for(
-                lambda: self._result is not None or not self.alive, invocation.timeout_s
-            )
-            self._invocation = None
-            if self._result is not None:
-                return self._result
-            if not self.alive:
-                return self._exit_error(invocation)
-            self._condemned = True
-        # As Lambda does: a handler that is out of time never finishes.
-        self._process.send(signal.SIGKILL)
-        return InvocationResult.error(
-            "Sandbox.Timedout",
-            f"RequestId: {invocation.request_id} "
-            f"Error: Task timed out after {invocation.timeout_s:.2f} seconds",
-        )
+            self._lines.write(_line_of(invocation))
+            self._lines.flush()
+            result = self._result(invocation.timeout_s)
+        except TimeoutError:
+            # As Lambda does: a handler that is out of time never finishes.
+            self.kill()
+            return InvocationResult.error("Sandbox.Timedout", f"{said} {overdue}")
+        except (OSError, ValueError):  # its socket is closed
+            how = f"Runtime exited with error: {self._how_it_ended()}"
+            return InvocationResult.error("Runtime.ExitError", f"{said} {how}")
+        self._process.send(signal.SIGSTOP)
+        return result
 
     def kill(self) -> None:
         """Send SIGKILL, as when Lambda reclaims an environment. `join` waits for the end."""
+        self.is_usable = False
         self._process.send(signal.SIGKILL)
 
     def join(self) -> None:
         self._thread.join()
 
-    def next_invocation(self) -> tuple[Invocation, float] | None:
-        """Wait for the next invocation, for the Runtime API.
+    def _result(self, limit_s: float) -> InvocationResult:
+        """Wait for the next line of the process.
 
-        Returns:
-            the invocation and its deadline in epoch seconds; None when the process has ended.
+        Raises:
+            TimeoutError: none came in time.
+            ConnectionError: the process has ended.
         """
-        with self._changed:
-            self._asking = True
-            self._process.send(signal.SIGSTOP)
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._invocation is not None or not self.alive)
-            return (self._invocation, self._deadline) if self._invocation else None
+        self._socket.settimeout(limit_s)
+        line = self._lines.readline()
+        if not line:
+            raise ConnectionError
+        said = json.loads(line)
+        return InvocationResult(said["payload"].encode(), failed=said["failed"])
 
-    def post(self, request_id: str, result: InvocationResult) -> None:
-        """Take the result of an invocation; one that comes after the timeout is dropped."""
-        with self._changed:
-            if self._invocation is not None and self._invocation.request_id == request_id:
-                self._result = result
-                self._invocation = None
-                self._changed.notify_all()
-
-    def post_init_error(self, error: InvocationResult) -> None:
-        with self._changed:
-            self._init_error = error
-
-    def _wait(self) -> None:
-        code = self._process.wait()
-        with self._changed:
-            self._exit_code = code
-            self._changed.notify_all()
-        self._service.close()
+    def _wait(self, on_end: Callable[["Sandbox"], None]) -> None:
+        self._exit_code = self._process.wait()
+        self.is_usable = False
+        # What the process left may have the socket still.
+        self._socket.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # what was not read by it
+            self._lines.close()
+        self._socket.close()
         self._started.ended()
-        self._on_end(self)
+        on_end(self)
 
-    def _exit_error(self, invocation: Invocation) -> InvocationResult:
-        code = self._exit_code or 0
-        how = f"exit status {code}"
-        if code > SIGNAL_EXIT_BASE:
-            how = f"signal: {(signal.strsignal(code - SIGNAL_EXIT_BASE) or '').lower()}"
-        return InvocationResult.error(
-            "Runtime.ExitError",
-            f"RequestId: {invocation.request_id} Error: Runtime exited with error: {how}",
-        )
+    def _how_it_ended(self) -> str:
+        self.join()
+        if self._exit_code > SIGNAL_EXIT_BASE:
+            name = signal.strsignal(self._exit_code - SIGNAL_EXIT_BASE) or ""
+            return f"signal: {name.lower()}"
+        return f"exit status {self._exit_code}"
 
 
-def _handler_of(sandbox: Sandbox) -> type[QuietHandler]:
-    class RuntimeApi(QuietHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the base class's name
-            """GET …/runtime/invocation/next."""
-            following = sandbox.next_invocation()
-            if following is None:
-                self.close_connection = True
-                return
-            invocation, deadline = following
-            self.respond(
-                200,
-                invocation.payload,
-                {
-                    "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
-                    "Lambda-Runtime-Deadline-Ms": str(int(deadline * 1000)),
-                    "Lambda-Runtime-Invoked-Function-Arn": invocation.function_arn,
-                },
-            )
-
-        def do_POST(self) -> None:  # noqa: N802 - the base class's name
-            """POST …/invocation/{id}/response, …/invocation/{id}/error or …/init/error."""
-            body = self.body()
-            *_, owner, kind = self.path.split("/")
-            if owner == "init":
-                sandbox.post_init_error(InvocationResult(body, failed=True))
-            else:
-                sandbox.post(owner, InvocationResult(body, failed=kind == "error"))
-            self.respond(202)
-
-    return RuntimeApi
+def _line_of(invocation: Invocation) -> bytes:
+    said = {
+        "request_id": invocation.request_id,
+        "function_arn": invocation.function_arn,
+        "deadline_ms": int((time.time() + invocation.timeout_s) * 1000),
+        "event": invocation.payload.decode(),
+    }
+    return json.dumps(said).encode() + b"\n"

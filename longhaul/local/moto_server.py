@@ -17,7 +17,7 @@ from werkzeug.exceptions import NotFound
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
-from longhaul.local.http_services import LOOPBACK
+from longhaul.local.running import LOOPBACK
 from longhaul.local.state.store import cannot_write
 from longhaul.local.web_guard import GuardedHandler
 
@@ -29,6 +29,9 @@ BACKLOG = 256
 STOP_POLL_S = 0.1
 # Clients try again and again. A line for each would hide what else is said.
 _SAY_AGAIN_S = 60
+
+Metadata = Callable[[str], str | None]
+"""What ECS's metadata endpoint says to a path."""
 
 
 class _Handler(GuardedHandler, MotoRequestHandler):
@@ -42,8 +45,9 @@ class _Dispatcher(DomainDispatcherApplication):
     gives the interpreter to another thread, so with many clients a request took most of a second.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, metadata: Metadata) -> None:
         super().__init__(create_backend_app)
+        self._metadata = metadata
         self._said_at: float | None = None
         self.get_backend_for_host = lru_cache(maxsize=256)(super().get_backend_for_host)  # type: ignore[method-assign]
 
@@ -51,6 +55,10 @@ class _Dispatcher(DomainDispatcherApplication):
         # moto's own interface: it resets all services, seeds their ids, and writes files.
         if environ["PATH_INFO"].startswith("/moto-api"):
             return NotFound()
+        # No bucket has so short a name.
+        if environ["PATH_INFO"].startswith("/v4/"):
+            said = self._metadata(environ["PATH_INFO"])
+            return NotFound() if said is None else Response(said, mimetype="application/json")
         return super().get_application(environ)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:  # noqa: ANN401 - WSGI
@@ -77,6 +85,7 @@ class MotoServer:
         port: int,
         host: str = LOOPBACK,
         around: Callable[[Any], Any] = lambda app: app,
+        metadata: Metadata = lambda _: None,
     ) -> None:
         """Start to serve.
 
@@ -84,6 +93,7 @@ class MotoServer:
             port: 0 picks a free one.
             host: the address to listen on.
             around: returns the application that requests meet first.
+            metadata: of the tasks.
 
         Raises:
             OSError: the port is taken. (moto's own server would wait forever.)
@@ -97,7 +107,7 @@ class MotoServer:
             self._server = make(
                 host,
                 self.port,
-                around(_Dispatcher()),
+                around(_Dispatcher(metadata)),
                 threaded=True,
                 request_handler=_Handler,
                 fd=listening.fileno(),

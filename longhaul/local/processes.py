@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Condition, Lock, Thread
+from threading import Condition, Lock, Thread, Timer
 from typing import Final
 
 import psutil
@@ -77,9 +77,15 @@ class ProcessGroup:
     """A command and every process that it starts."""
 
     def __init__(
-        self, command: list[str], *, cwd: Path, environment: dict[str, str], log: Path
+        self,
+        command: list[str],
+        *,
+        cwd: Path,
+        environment: dict[str, str],
+        log: Path,
+        files: Collection[int] = (),
     ) -> None:
-        """Start the command; its output is appended to `log`.
+        """Start the command; its output is appended to `log`, and it inherits the open `files`.
 
         Only this user can read the log and what the command writes.
 
@@ -97,10 +103,12 @@ class ProcessGroup:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 umask=UMASK,
+                pass_fds=files,
             )
         self._guard = _Guard(self._process.pid)
         self._lock = Lock()
         self._ended = False
+        self._killer: Timer | None = None
 
     @property
     def pid(self) -> int:
@@ -113,10 +121,17 @@ class ProcessGroup:
             if not self._ended:
                 self._signal(number)
 
-    def ask_to_end(self) -> None:
-        """Send SIGTERM to the command alone, as a container's first process gets it."""
-        with suppress(ProcessLookupError):
-            self._process.terminate()
+    def ask_to_end(self, limit_s: float) -> None:
+        """Send SIGTERM to the command alone, and SIGKILL to all after the limit.
+
+        A container's first process is asked so.
+        """
+        self._process.terminate()
+        with self._lock:
+            if not self._ended:
+                self._killer = Timer(limit_s, self.send, [signal.SIGKILL])
+                self._killer.daemon = True
+                self._killer.start()
 
     def wait(self) -> int:
         """Wait for the command, then kill the rest of its group, as a container does.
@@ -131,6 +146,8 @@ class ProcessGroup:
             self._signal(signal.SIGKILL)
             wait_until(lambda: not self._alive(), GROUP_END_DEADLINE_S)
             self._ended = True
+        if self._killer is not None:
+            self._killer.cancel()
         self._guard.dismiss()
         return code if code >= 0 else SIGNAL_EXIT_BASE - code
 

@@ -10,6 +10,7 @@ import psutil
 
 from longhaul.local.private_files import private, write_private
 
+LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
 FILE = "up.json"
 # The kernel keeps start times in hundredths of a second; rounding is well below this.

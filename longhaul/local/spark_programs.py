@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from longhaul.local.http_services import LOOPBACK
 from longhaul.local.private_files import make_private_folder, write_private
 from longhaul.local.processes import inherited_environment
+from longhaul.local.running import LOOPBACK
 
 # Two small executors show that a job runs on more than one machine, and fit on a small one.
 EXECUTORS: Final = 2

@@ -4,6 +4,7 @@ AWS is moto with the repair of its job runs.
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from longhaul.core.verdict import StoppedTask
 from longhaul.engines.emr_serverless.ends import name_of, reference
 from longhaul.engines.emr_serverless.tasks import EmrJobRuns
 from longhaul.engines.tasks import AllTasks
-from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
+from longhaul.local.emr_driver import JobRunEnd, JobRunSpec
 from longhaul.local.moto_repairs import emr as emr_repairs
 from longhaul.local.moto_repairs.patching import Patches
+from longhaul.local.supervised import Observer
 from tests.contract.moto_account import moto_account
 
 ROLE = "arn:aws:iam::123456789012:role/job"
@@ -28,11 +30,11 @@ FARGATE_TASK = "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123"
 class Driver:
     """Reports a start and runs nothing."""
 
-    def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None:
+    def run(self, spec: JobRunSpec, observer: Observer[JobRunEnd]) -> None:
         del spec
-        observer.started()
+        observer.started(datetime.now(UTC))
 
-    def cancel(self, arn: str) -> None:
+    def stop(self, arn: str, _reason: str) -> None:
         """Do nothing: moto has set its record to CANCELLING."""
 
 

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.local.credentials import aws_client
 from longhaul.local.ecs_driver import EcsDriver
+from longhaul.local.host import Host
 from longhaul.local.log_shipper import LogShipper
 from longhaul.local.moto_repairs.patching import Patches
 from tests.patience import DEADLINE_S
@@ -56,15 +57,7 @@ def ecs_driver(endpoint: str, *, work_dir: Path, cwd: Path) -> Iterator[EcsDrive
     """Runs tasks as processes, with what it needs beside it; `endpoint` is their AWS."""
     with (
         closing(LogShipper(ACCOUNT, REGION)) as shipper,
-        closing(
-            EcsDriver(
-                endpoint=endpoint,
-                region=REGION,
-                work_dir=work_dir,
-                cwd=cwd,
-                shipper=shipper,
-            )
-        ) as driver,
+        closing(EcsDriver(Host(endpoint, REGION, work_dir, shipper), cwd=cwd)) as driver,
     ):
         yield driver
 

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from moto.logs.models import logs_backends
 
-from longhaul.local.ecs_driver import EcsDriver, TaskEnd, TaskSpec
+from longhaul.local.ecs_driver import METADATA_VARIABLE, EcsDriver, TaskEnd, TaskSpec
 from tests.local.support import ACCOUNT, REGION, ecs_driver, eventually, process_runs
+
+SIZE = {"vcpu": 1.0, "memory_mib": 4096}
 
 
 @dataclass
@@ -22,7 +25,7 @@ class Observer:
     def started(self, at: datetime) -> None:
         self.starts.append(at)
 
-    def stopped(self, end: TaskEnd) -> None:
+    def ended(self, end: TaskEnd) -> None:
         self.ends.append(end)
 
 
@@ -56,19 +59,14 @@ def log_line(driver: EcsDriver, task: TaskSpec) -> str:
     return str(eventually(lambda: log.exists() and log.read_text().strip(), "the task prints"))
 
 
-def test_task_reads_its_arn_and_limits_from_the_metadata_endpoint(driver: EcsDriver) -> None:
-    task = spec(
-        "import os, urllib.request as r; "
-        "uri = os.environ['ECS_CONTAINER_METADATA_URI_V4'] + '/task'; "
-        "print(r.urlopen(uri).read().decode())",
-        vcpu=1.0,
-        memory_mib=4096,
-    )
+def test_metadata_of_a_task_has_its_arn_and_limits(driver: EcsDriver) -> None:
+    task = spec("import os; print(os.environ[M])".replace("M", repr(METADATA_VARIABLE)), **SIZE)
     driver.run(task, observer := Observer())
-
     assert end_of(observer).exit_code == 0
 
-    metadata = json.loads(driver.log_of(task.arn).read_text())
+    address = driver.log_of(task.arn).read_text().strip()
+
+    metadata = json.loads(driver.metadata(urlsplit(f"{address}/task").path) or "")
     assert (metadata["TaskARN"], metadata["Cluster"]) == (task.arn, task.cluster_arn)
     assert (metadata["Family"], metadata["Revision"]) == ("small", "3")
     assert metadata["Limits"] == {"CPU": 1.0, "Memory": 4096}
@@ -153,7 +151,7 @@ def test_first_process_of_a_task_is_asked_to_end_and_all_are_killed_after_its_st
 
 
 def group_of(driver: EcsDriver, task: TaskSpec) -> int:
-    running = driver._tasks[task.arn]
+    running = driver._runs[task.arn]
     with running.lock:  # a task that prints already may not be noted yet
         assert running.process is not None
         return running.process.pid
@@ -208,6 +206,8 @@ def test_closing_stops_every_task(driver: EcsDriver) -> None:
 
     assert [end.exit_code for observer in observers for end in observer.ends] == [143, 143, 143]
     assert not any(process_runs(pid) for pid in pids)
+    with pytest.raises(RuntimeError, match="the embedded AWS is stopping"):
+        driver.run(spec("", task="late"), Observer())
 
 
 def test_log_of_a_task_is_complete_in_cloudwatch_when_its_end_is_reported(

@@ -8,6 +8,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 from longhaul.local import emr_driver
-from longhaul.local.emr_driver import EmrDriver, JobRunSpec
+from longhaul.local.emr_driver import EmrDriver, JobRunEnd, JobRunSpec
+from longhaul.local.host import Host
 from longhaul.local.log_shipper import LogShipper
 from tests.local.support import ACCOUNT, REGION, eventually
 from tests.patience import DEADLINE_S
@@ -33,16 +35,16 @@ DESCRIBE = (
 class Observer:
     def __init__(self) -> None:
         self.starts = Event()
-        self.end: tuple[str, str] | None = None
+        self.end: JobRunEnd | None = None
 
-    def started(self) -> None:
+    def started(self, _at: datetime) -> None:
         self.starts.set()
 
-    def ended(self, state: str, details: str) -> None:
-        self.end = state, details
+    def ended(self, end: JobRunEnd) -> None:
+        self.end = end
 
-    def wait(self) -> tuple[str, str]:
-        found: tuple[str, str] = eventually(lambda: self.end, "the job run ends")
+    def wait(self) -> JobRunEnd:
+        found: JobRunEnd = eventually(lambda: self.end, "the job run ends")
         return found
 
 
@@ -59,14 +61,9 @@ class Assets:
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmrDriver]:
     shipper = LogShipper(ACCOUNT, REGION)
-    made = EmrDriver(
-        endpoint="http://127.0.0.1:1",
-        region=REGION,
-        work_dir=tmp_path,
-        shipper=shipper,
-        provided_archives=("wheels",),
-    )
-    monkeypatch.setattr(emr_driver, "aws_client", lambda *_, **__: Assets())
+    host = Host("http://127.0.0.1:1", REGION, tmp_path, shipper)
+    made = EmrDriver(host, provided_archives=("wheels",))
+    monkeypatch.setattr(Host, "client", lambda *_: Assets())
     yield made
     made.close()
     shipper.close()
@@ -94,12 +91,12 @@ def described(driver: EmrDriver) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("code", "end"),
     [
-        ("", ("SUCCESS", "")),
-        ("raise SystemExit(65)", ("FAILED", FAILED)),
+        ("", JobRunEnd("SUCCESS")),
+        ("raise SystemExit(65)", JobRunEnd("FAILED", FAILED)),
     ],
 )
 def test_job_run_ends_as_its_spark_driver_does(
-    run: Callable[..., Observer], code: str, end: tuple[str, str]
+    run: Callable[..., Observer], code: str, end: JobRunEnd
 ) -> None:
     assert run(code).wait() == end
 
@@ -122,7 +119,7 @@ def test_spark_driver_gets_the_options_files_and_environment_of_the_job_run(
     said = described(driver)
     words = said["argv"]
     confs = dict(word.split("=", 1) for word in words[1:-2:2])
-    folder = tmp_path / "job-runs" / "r"
+    folder = tmp_path / "job-runs" / "r.tmp"
     assert words[-2:] == [str(folder / "entry.py"), '{"a": 1}']
     assert (confs["spark.master"], confs["spark.archives"]) == (MASTER, f"{folder}/code.zip#code")
     assert confs["spark.executorEnv.PYTHONPATH"] == "./code"
@@ -153,8 +150,8 @@ def test_cancelled_job_run_is_killed_and_its_end_is_called_back(
     heard = Event()
     driver.on_end(ARN, heard.set)
 
-    driver.cancel(ARN)
+    driver.stop(ARN, "enough")
 
-    assert observer.wait()[0] == "CANCELLED"
+    assert observer.wait().state == "CANCELLED"
     assert heard.wait(DEADLINE_S)
-    driver.cancel(ARN)  # it has ended: no error
+    driver.stop(ARN, "enough")  # it has ended: no error

@@ -1,13 +1,10 @@
 """Requests of web pages are refused by every service; requests of AWS clients are served."""
 
 import http.client
-import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import boto3
@@ -15,10 +12,7 @@ import pytest
 from botocore.config import Config
 
 from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.credentials import ADMINISTRATOR, FAKE_KEY
-from longhaul.local.ecs_driver import EcsDriver, _Task
-from longhaul.local.http_services import HttpService, QuietHandler
-from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
+from longhaul.local.credentials import FAKE_KEY
 from tests.local.support import REGION
 
 MINE = "{own}"
@@ -87,56 +81,9 @@ def ask(
         return response
 
 
-class Process:
-    """A function's process that runs until it is killed."""
-
-    pid = 1
-
-    def __init__(self) -> None:
-        self._mine, self._theirs = socket.socketpair()
-
-    def wait(self) -> int:
-        return len(self._mine.recv(1))
-
-    def send(self, _signal: int) -> None:
-        self._theirs.send(b"x")
-
-    def close(self) -> None:
-        self._mine.close()
-        self._theirs.close()
-
-
-@pytest.fixture(params=["moto", "runtime API", "metadata"])
-def service(request: pytest.FixtureRequest, aws: EmbeddedAws) -> Iterator[str]:
-    """The address of each service in turn."""
-    if request.param == "moto":
-        yield urlsplit(aws.endpoint).netloc
-        return
-    if request.param == "metadata":
-        yield urlsplit(_environment_of_a_task(aws.tasks)["ECS_CONTAINER_METADATA_URI_V4"]).netloc
-        return
-    process = Process()
-    addresses: list[str] = []
-
-    def start(address: str) -> Started:
-        addresses.append(address)
-        return _started(process)
-
-    sandbox = Sandbox(start, lambda _: None)
-    yield addresses[0]
-    sandbox.kill()
-    sandbox.join()
-    process.close()
-
-
-def _started(process: Process) -> Started:
-    return Started(process, Path(os.devnull), lambda: None)  # type: ignore[arg-type]
-
-
-def _environment_of_a_task(driver: EcsDriver) -> dict[str, str]:
-    from tests.local.test_ecs_driver import spec  # noqa: PLC0415 - not for collection
-
-    return driver._environment(_Task(spec(""), ADMINISTRATOR, Mock()))
+@pytest.fixture
+def service(aws: EmbeddedAws) -> str:
+    return urlsplit(aws.endpoint).netloc
 
 
 @pytest.mark.parametrize("headers", FROM_A_PAGE)
@@ -148,16 +95,8 @@ def test_a_request_of_a_web_page_is_refused(service: str, headers: dict[str, str
 
 @pytest.mark.parametrize("headers", FROM_A_CLIENT)
 def test_a_request_of_a_client_is_served(service: str, headers: dict[str, str]) -> None:
-    # No service knows the path. The Runtime API takes any POST.
     for method in ("GET", "POST"):
-        if method == "GET" and _is_runtime_api(service):
-            continue  # it would wait for an invocation
-        response = ask(service, method, "/v4/x/y", headers=headers)
-        assert response.status != 403
-
-
-def _is_runtime_api(service: str) -> bool:
-    return ask(service, "POST", "/2018-06-01/runtime/init/error", body=b"{}").status == 202
+        assert ask(service, method, "/v4/x/y", headers=headers).status == 404
 
 
 @pytest.mark.parametrize(
@@ -187,29 +126,6 @@ def test_a_refused_request_changes_nothing(aws: EmbeddedAws, client: Callable[[s
     assert ask(address, "PUT", "/bucket", headers=page).status == 403
     assert len(client("sqs").list_queues()["QueueUrls"]) == 1
     assert client("s3").list_buckets()["Buckets"] == []
-
-
-def test_a_page_can_neither_take_an_invocation_nor_post_its_result() -> None:
-    process = Process()
-    addresses: list[str] = []
-
-    def start(address: str) -> Started:
-        addresses.append(address)
-        return _started(process)
-
-    sandbox = Sandbox(start, lambda _: None)
-    posted: list[InvocationResult] = []
-    sandbox.post = lambda _, result: posted.append(result)  # type: ignore[method-assign]
-    sandbox.next_invocation = lambda: (Invocation("id", "arn", b"secret", 1), 0.0)  # type: ignore[method-assign]
-    page = {"Origin": "http://evil.example"}
-    path = "/2018-06-01/runtime/invocation"
-    assert ask(addresses[0], "GET", f"{path}/next", headers=page).status == 403
-    assert ask(addresses[0], "POST", f"{path}/id/response", body=b"x", headers=page).status == 403
-    assert ask(addresses[0], "GET", f"{path}/next").status == 200
-    assert posted == []
-    sandbox.kill()
-    sandbox.join()
-    process.close()
 
 
 @pytest.mark.parametrize(
@@ -246,14 +162,3 @@ def test_boto3_reaches_its_buckets_in_every_style_of_address(
     s3.put_object(Bucket="data", Key="a/b.txt", Body=b"text")
     assert s3.get_object(Bucket="data", Key="a/b.txt")["Body"].read() == b"text"
     assert [each["Key"] for each in s3.list_objects_v2(Bucket="data")["Contents"]] == ["a/b.txt"]
-
-
-def test_a_service_of_any_handler_is_guarded() -> None:
-    class Open(QuietHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the base class's name
-            self.respond(200)
-
-    service = HttpService(Open)
-    assert ask(service.address, headers={"Origin": "null"}).status == 403
-    assert ask(service.address).status == 200
-    service.close()

@@ -8,7 +8,7 @@ from longhaul.cli.extras import require
 from longhaul.cli.project import chosen, default_work_dir
 from longhaul.cli.terminal.options import EnforceRoles, WorkDir
 from longhaul.cli.terminal.output import Output
-from longhaul.local.http_services import LOOPBACK
+from longhaul.local.running import LOOPBACK
 
 DEFAULT_PORT = 4566
 """The port of other emulators of AWS."""

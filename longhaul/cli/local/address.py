@@ -6,7 +6,7 @@ import socket
 
 import psutil
 
-from longhaul.local.http_services import LOOPBACK
+from longhaul.local.running import LOOPBACK
 
 
 class AddressError(RuntimeError):

@@ -9,8 +9,8 @@ from longhaul.config import npm
 from longhaul.config.project import Project, demo
 from longhaul.config.sources import sources
 from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.http_services import LOOPBACK
 from longhaul.local.iam.judge import FILES, PROGRAM
+from longhaul.local.running import LOOPBACK
 from longhaul.local.state.store import Store
 
 # The archive of pinned wheels (`longhaul.engines.emr_serverless.construct`). They are for the

@@ -127,7 +127,7 @@ class _MotoTask:
         self._task.started_at = at
         self._task.status = self._task.containers[0].last_status = "RUNNING"
 
-    def stopped(self, end: TaskEnd) -> None:
+    def ended(self, end: TaskEnd) -> None:
         container = self._task.containers[0]
         container.exitCode = end.exit_code
         if end.container_reason is not None:

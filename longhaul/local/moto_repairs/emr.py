@@ -2,13 +2,13 @@
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from moto.emrserverless.exceptions import ValidationException
 from moto.emrserverless.models import Application, EMRServerlessBackend, emrserverless_backends
 from moto.moto_api._internal import mock_random
 
-from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
+from longhaul.local.emr_driver import EmrDriver, JobRunEnd, JobRunSpec
 from longhaul.local.moto_repairs.patching import Patches, TemplateResource
 
 
@@ -67,15 +67,7 @@ class TemplateApplication(TemplateResource, Application):
         return application
 
 
-class Driver(Protocol):
-    """The part of `longhaul.local.emr_driver.EmrDriver` that is needed here."""
-
-    def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None: ...
-
-    def cancel(self, arn: str) -> None: ...
-
-
-def job_runs(patches: Patches, driver: Driver) -> None:
+def job_runs(patches: Patches, driver: EmrDriver) -> None:
     """Job runs run.
 
     AWS: StartJobRun starts the Spark driver once per client token. GetJobRun and ListJobRuns report
@@ -109,7 +101,7 @@ def job_runs(patches: Patches, driver: Driver) -> None:
                 f"Job run {job_run_id} is in state {run.state} and cannot be cancelled"
             )
         run.state = "CANCELLING"
-        driver.cancel(run.arn)
+        driver.stop(run.arn, "cancelled")
         return application_id, job_run_id
 
     def list_job_runs(backend: Any, application_id: str, *args: Any, **kwargs: Any) -> Any:
@@ -129,15 +121,16 @@ class _MotoJobRun:
     def __init__(self, run: Any) -> None:
         self._run = run
 
-    def started(self) -> None:
+    def started(self, at: datetime) -> None:
+        del at
         if self._run.state == "SCHEDULED":
             self._run.state = "RUNNING"
 
-    def ended(self, state: str, details: str) -> None:
-        self._run.state_details = details
+    def ended(self, end: JobRunEnd) -> None:
+        self._run.state_details = end.details
         self._run.updated_at = datetime.now(UTC)
         # Last, so that a reader who sees the end sees the rest too.
-        self._run.state = state
+        self._run.state = end.state
 
 
 def _spec(application: Any, run: Any) -> JobRunSpec:

@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 from moto.moto_api._internal.models import moto_api_backend
 
 from longhaul.local.credentials import Credentials, NotTrustedError, aws_client
-from longhaul.local.http_services import LOOPBACK
 from longhaul.local.iam.gate import Gate
 from longhaul.local.iam.judge import Access, Judge
 from longhaul.local.moto_server import MotoServer
+from longhaul.local.running import LOOPBACK
 from tests.local.support import ACCOUNT, REGION, error_code
 from tests.patience import DEADLINE_S
 

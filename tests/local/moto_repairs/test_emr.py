@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
 from longhaul.local.credentials import ADMINISTRATOR
-from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
+from longhaul.local.emr_driver import JobRunEnd, JobRunSpec
 from longhaul.local.moto_repairs import (
     emr as emr_repairs,
 )
@@ -19,6 +20,7 @@ from longhaul.local.moto_repairs import (
 from longhaul.local.moto_repairs import (
     sfn_sync as sfn_sync_repairs,
 )
+from longhaul.local.supervised import Observer
 from tests.local.support import REGION, Moto, eventually
 
 ROLE = "arn:aws:iam::123456789012:role/job"
@@ -36,16 +38,16 @@ class FakeDriver:
     def __init__(self) -> None:
         self.specs: dict[str, JobRunSpec] = {}
         self.cancelled: list[str] = []
-        self._observers: dict[str, JobRunObserver] = {}
+        self._observers: dict[str, Observer[JobRunEnd]] = {}
         self._callbacks: dict[str, list[Callable[[], None]]] = {}
         self._ended: set[str] = set()
 
-    def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None:
+    def run(self, spec: JobRunSpec, observer: Observer[JobRunEnd]) -> None:
         self.specs[spec.arn] = spec
         self._observers[spec.arn] = observer
-        observer.started()
+        observer.started(datetime.now(UTC))
 
-    def cancel(self, arn: str) -> None:
+    def stop(self, arn: str, _reason: str) -> None:
         self.cancelled.append(arn)
         self.end(arn, "CANCELLED")
 
@@ -57,7 +59,7 @@ class FakeDriver:
 
     def end(self, arn: str, state: str, details: str = "") -> None:
         self._ended.add(arn)
-        self._observers[arn].ended(state, details)
+        self._observers[arn].ended(JobRunEnd(state, details))
         for callback in self._callbacks.pop(arn, []):
             callback()
 
