@@ -17,8 +17,8 @@ from longhaul.core.claim import Claim, new_run
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import job_key
 from longhaul.core.message import JobMessage, Message
+from longhaul.core.objects import S3Requests
 from longhaul.core.request import JobRequest
-from longhaul.core.requests import S3Requests
 from longhaul.core.settings import VARIABLE, PathPolicy, RuntimeSettings, Stage
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records

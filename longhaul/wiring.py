@@ -17,22 +17,20 @@ from longhaul.core.settings import RuntimeSettings, runtime_settings
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from longhaul.core.context import Context
     from longhaul.core.dispatch import Dispatcher
     from longhaul.core.emf import EmfMetrics
     from longhaul.core.executions import SfnExecutions
     from longhaul.core.finish import Finisher
     from longhaul.core.giving_up import GivingUp
     from longhaul.core.heartbeat import Heartbeat
-    from longhaul.core.ports import Tasks
+    from longhaul.core.objects import S3Requests
+    from longhaul.core.ports import Context, Tasks
     from longhaul.core.queue import SqsQueue
-    from longhaul.core.requests import S3Requests
     from longhaul.core.settle import Settler
     from longhaul.core.store.index import DynamoIndex
     from longhaul.core.store.leases import DynamoLeases
-    from longhaul.core.store.records import Records
+    from longhaul.core.store.records import DynamoTroubles, Records
     from longhaul.core.store.slots import DynamoSlots
-    from longhaul.core.store.troubles import DynamoTroubles
     from longhaul.core.sweep import Sweeper
     from longhaul.notices.announcer import Announcer
     from longhaul.notices.targets import AwsNotices
@@ -141,7 +139,7 @@ class Wiring:
 
     @cached_property
     def requests(self) -> "S3Requests":
-        from longhaul.core.requests import S3Requests
+        from longhaul.core.objects import S3Requests
 
         return S3Requests(self._s3, self.settings.paths.data_bucket)
 
@@ -173,7 +171,7 @@ class Wiring:
 
     @cached_property
     def troubles(self) -> "DynamoTroubles":
-        from longhaul.core.store.troubles import DynamoTroubles
+        from longhaul.core.store.records import DynamoTroubles
 
         return DynamoTroubles(self.records)
 
@@ -191,7 +189,7 @@ class Wiring:
 
     @cached_property
     def context(self) -> "Context":
-        from longhaul.core.context import Context
+        from longhaul.core.ports import Context
 
         return Context(
             settings=self.settings,

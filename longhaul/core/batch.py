@@ -12,7 +12,6 @@ from aws_lambda_powertools import Logger
 from longhaul.core import beat, transitions
 from longhaul.core.beat import MAX_VISIBILITY_S
 from longhaul.core.claim import Claim, Finish, PlanRun, first_receive
-from longhaul.core.context import Context
 from longhaul.core.dead_letter import Reason, dead_letter, refusal
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.finish import Finisher
@@ -23,6 +22,7 @@ from longhaul.core.logs import about
 from longhaul.core.message import Delivery, JobMessage, Message, renewal
 from longhaul.core.metrics import Metric, StageMetric
 from longhaul.core.pace import MAX_HIDDEN, Pace, Room, deferrals_s
+from longhaul.core.ports import Context
 from longhaul.core.request import JobRequest
 from longhaul.core.seams import Announcer, Descent
 from longhaul.core.settings import Stage

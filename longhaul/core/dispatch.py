@@ -32,7 +32,6 @@ from longhaul.core.claim import (
     decide_claim,
     first_receive,
 )
-from longhaul.core.context import Context
 from longhaul.core.dead_letter import refusal
 from longhaul.core.errors import (
     InvalidRequestError,
@@ -45,6 +44,7 @@ from longhaul.core.lease import Lease, job_key, with_handle
 from longhaul.core.logs import about
 from longhaul.core.message import Delivery, JobMessage, id_of, read, receive_of, require_room
 from longhaul.core.policy import check_policy, check_start
+from longhaul.core.ports import Context
 from longhaul.core.seams import Descent
 from longhaul.core.settings import Stage
 from longhaul.core.settle import Settler

@@ -11,7 +11,6 @@ from math import ceil
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
-from longhaul.core.context import Context
 from longhaul.core.dead_letter import UNSENDABLE, Reason, dead_letter, reason_of
 from longhaul.core.errors import (
     LeaseChangedError,
@@ -22,6 +21,7 @@ from longhaul.core.giving_up import GivingUp
 from longhaul.core.history import log_stream
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.metrics import dimension
+from longhaul.core.ports import Context
 from longhaul.core.seams import Announcer, FollowOns, Publication, SavedWork, Trees
 from longhaul.core.settlement import INTERNAL_ERROR
 

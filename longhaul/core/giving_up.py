@@ -15,11 +15,11 @@ from aws_lambda_powertools import Logger
 
 from longhaul.core import attributes, transitions
 from longhaul.core.claim import refused
-from longhaul.core.context import Context
 from longhaul.core.dead_letter import Reason, dead_letter
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import Lease, Receive, State
 from longhaul.core.message import Message
+from longhaul.core.ports import Context
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import Stage
 from longhaul.core.settlement import given_up

@@ -8,10 +8,10 @@ from aws_lambda_powertools import Logger
 
 from longhaul.core import beat, transitions
 from longhaul.core.beat import End, Extend, HandOver, Kill, decide_beat
-from longhaul.core.context import Context
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.core.metrics import StageMetric
+from longhaul.core.ports import Context
 
 logger = Logger(child=True)
 

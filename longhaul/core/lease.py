@@ -24,10 +24,9 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, field_serializer
 
-from longhaul.core.descent import Lineage
+from longhaul.core.descent import Lineage, TreeWatch
 from longhaul.core.places import INTERNAL_PREFIX
 from longhaul.core.results import Results, read_results
-from longhaul.core.tree_end import TreeWatch
 
 REQUESTS_PREFIX = f"{INTERNAL_PREFIX}requests/"
 """Prefix of the data bucket for requests as they were claimed: no job may write there."""

@@ -1,13 +1,14 @@
-"""What the use cases need from the world.
+"""What the use cases need from the world, and the context that hands it to them.
 
 Adapters implement these with boto3. The simulation's fakes stand behind the same
 adapters, and obey the same contract tests as AWS's own.
 """
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeVar
 
 from longhaul.core.errors import UnreadableRowError
@@ -23,7 +24,7 @@ from longhaul.core.message import Message
 from longhaul.core.metrics import Metric
 from longhaul.core.pace import Room, SlotUse
 from longhaul.core.secret_refs import SecretRef
-from longhaul.core.settings import Stage
+from longhaul.core.settings import LeaseSettings, RuntimeSettings, Stage
 from longhaul.core.transitions import Change, Report
 from longhaul.core.verdict import StoppedTask
 
@@ -347,3 +348,40 @@ class Requests(Protocol):
 
     def get_inputs(self, ref: str) -> Mapping[str, str] | None:
         """None when nothing is stored there."""
+
+
+_MARGIN = timedelta(seconds=10)
+"""For the answer of an invocation, and for what is short and comes after the long work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    settings: RuntimeSettings
+    clock: Clock
+    rng: random.Random
+    background: Background
+    leases: Leases
+    slots: Slots
+    index: LeaseIndex
+    troubles: Troubles
+    queue: JobQueue
+    executions: Executions
+    tasks: Tasks
+    requests: Requests
+    metrics: Metrics
+
+    @property
+    def timing(self) -> LeaseSettings:
+        return self.settings.lease
+
+    def deadline(self, remaining_ms: int) -> datetime:
+        """The time by which an invocation with `remaining_ms` left stops its long work.
+
+        A function that Lambda ends repeats what it did. What is left at the deadline is still in
+        the queue, or owed in its row, and another invocation goes on with it.
+        """
+        return self.clock.now() + timedelta(milliseconds=remaining_ms) - _MARGIN
+
+    def left_s(self, until: datetime | None) -> float | None:
+        """Seconds until then; None where nothing ends the work."""
+        return None if until is None else (until - self.clock.now()).total_seconds()

@@ -7,12 +7,12 @@ from typing import Literal
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
-from longhaul.core.context import Context
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.finish import Finisher
 from longhaul.core.giving_up import GivingUp
 from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.core.metrics import Metric, StageMetric
+from longhaul.core.ports import Context
 from longhaul.core.settings import Stage
 from longhaul.core.settlement import Settlement, decide_settle, why_stop
 from longhaul.core.verdict import Evidence, OutcomeClass, StoppedTask, Verdict, says_throttled

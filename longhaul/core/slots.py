@@ -16,12 +16,12 @@ from aws_lambda_powertools import Logger
 from longhaul.core import transitions
 from longhaul.core.batch import Batch, Guard, Known, Messages, Starter
 from longhaul.core.claim import Claim, claim_without_message, claimed_at
-from longhaul.core.context import Context
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import Lease, State
 from longhaul.core.logs import about
 from longhaul.core.message import JobMessage
 from longhaul.core.pace import Pace
+from longhaul.core.ports import Context
 from longhaul.core.settings import Stage
 
 logger = Logger(child=True)

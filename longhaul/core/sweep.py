@@ -16,7 +16,6 @@ from typing import TypeVar
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
-from longhaul.core.context import Context
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.finish import Finisher
 from longhaul.core.giving_up import GivingUp
@@ -26,6 +25,7 @@ from longhaul.core.message import renewal
 from longhaul.core.metrics import Metric, StageMetric, SweeperMetric
 from longhaul.core.pace import Room
 from longhaul.core.ports import (
+    Context,
     JobQueue,
     RunningTask,
     Slots,

@@ -20,6 +20,7 @@ from typing import Any
 
 from longhaul.core.beat import beaten
 from longhaul.core.claim import Claim, PlanRun, adopted, seen
+from longhaul.core.descent import TreeWatch, begun
 from longhaul.core.history import AttemptRecord, ended, latest
 from longhaul.core.lease import (
     AttemptId,
@@ -34,7 +35,6 @@ from longhaul.core.message import JobMessage
 from longhaul.core.pace import Pace
 from longhaul.core.settings import Stage
 from longhaul.core.settlement import noted_gone, struck
-from longhaul.core.tree_end import TreeWatch, begun
 
 
 class Clause(StrEnum):

@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 
 from aws_lambda_powertools import Logger
 
-from longhaul.core.context import Context
 from longhaul.core.dead_letter import Reason
+from longhaul.core.descent import TreeEnd
 from longhaul.core.errors import NoticeRefusedError, NotNotifiedError
 from longhaul.core.lease import Lease, State
 from longhaul.core.metrics import NoticeMetric
+from longhaul.core.ports import Context
 from longhaul.core.request import read_request
 from longhaul.core.settings import Stage
 from longhaul.core.sweep import Sweep
-from longhaul.core.tree_end import TreeEnd
 from longhaul.notices import notice
 from longhaul.notices.openlineage import Place, run_events
 from longhaul.notices.ports import Notices, UntoldNotices

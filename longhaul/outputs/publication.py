@@ -16,10 +16,10 @@ from datetime import datetime, timedelta
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
-from longhaul.core.context import Context
 from longhaul.core.errors import UploadsGoneError, VoidCommitError
 from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.core.metrics import Metric, StageMetric
+from longhaul.core.ports import Context
 from longhaul.core.settlement import reopened
 from longhaul.core.sweep import Sweep, SweepReport
 from longhaul.outputs.pending import decide_pending

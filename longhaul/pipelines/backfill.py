@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from longhaul.core.descent import TreeWatch
 from longhaul.core.lease import Lease, job_key
-from longhaul.core.tree_end import TreeWatch
 
 
 @dataclass(frozen=True)

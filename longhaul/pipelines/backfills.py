@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from longhaul.core.descent import BACKFILL, TreeWatch
 from longhaul.core.store.item import (
     Item,
     deserialize,
@@ -17,7 +18,6 @@ from longhaul.core.store.item import (
 )
 from longhaul.core.store.records import Records
 from longhaul.core.store.table import OPEN, TTL
-from longhaul.core.tree_end import BACKFILL, TreeWatch
 from longhaul.pipelines.backfill import Backfill
 
 _ITEM: Final = "backfill"

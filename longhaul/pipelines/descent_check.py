@@ -9,12 +9,12 @@ would need a key to keep and to rotate.
 
 from dataclasses import dataclass
 
-from longhaul.core.context import Context
 from longhaul.core.descent import Group, Lineage, child_id, fan_out_problem, is_child_id
 from longhaul.core.errors import InvalidRequestError, SupersededError, UnprovenError
 from longhaul.core.leads import groups_of
 from longhaul.core.lease import Lease, State, job_key, joined_ref
 from longhaul.core.message import JobMessage
+from longhaul.core.ports import Context
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import Stage
 from longhaul.pipelines.follow_ons import (

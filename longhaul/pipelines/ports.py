@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from longhaul.core.descent import Lineage
-from longhaul.core.tree_end import TreeWatch
+from longhaul.core.descent import Lineage, TreeWatch
 from longhaul.pipelines.backfill import Backfill
 from longhaul.pipelines.follow_ons import Complete, JoinStanding, Replaced
 

@@ -17,12 +17,7 @@ from typing import Final, Protocol
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
-from longhaul.core.context import Context
-from longhaul.core.errors import ContendedError, LeaseChangedError, UnfinishedError
-from longhaul.core.lease import Lease, State
-from longhaul.core.settings import Stage
-from longhaul.core.sweep import Sweep
-from longhaul.core.tree_end import (
+from longhaul.core.descent import (
     MAX_UNWELL,
     TreeEnd,
     TreeWatch,
@@ -31,6 +26,11 @@ from longhaul.core.tree_end import (
     told,
     waiting,
 )
+from longhaul.core.errors import ContendedError, LeaseChangedError, UnfinishedError
+from longhaul.core.lease import Lease, State
+from longhaul.core.ports import Context
+from longhaul.core.settings import Stage
+from longhaul.core.sweep import Sweep
 from longhaul.pipelines.backfill import Backfill, may_be_of
 from longhaul.pipelines.ports import Backfills, Joins
 from longhaul.pipelines.trees import Look, TreeJob, Trees

@@ -16,8 +16,8 @@ from botocore.config import Config
 from longhaul.core.clients import SystemClock
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import AttemptId
+from longhaul.core.objects import S3Requests
 from longhaul.core.ports import Background, Clock
-from longhaul.core.requests import S3Requests
 from longhaul.core.settings import RuntimeSettings, job_variables, runtime_settings
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records

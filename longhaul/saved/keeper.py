@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 from aws_lambda_powertools import Logger
 
-from longhaul.core.context import Context
 from longhaul.core.lease import AttemptId, Lease, State
+from longhaul.core.ports import Context
 from longhaul.core.sweep import Sweep
 from longhaul.saved.record import decide_saved
 

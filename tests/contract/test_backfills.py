@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from longhaul.core.descent import TreeWatch, told, waiting
 from longhaul.core.store.index import DynamoIndex
 from longhaul.core.store.records import Records
-from longhaul.core.tree_end import TreeWatch, told, waiting
 from longhaul.operations.backfill import MAX_VALUES
 from longhaul.pipelines.backfill import Backfill
 from longhaul.pipelines.backfills import DynamoBackfills

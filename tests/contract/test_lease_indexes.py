@@ -8,11 +8,11 @@ import pytest
 
 from longhaul.core import transitions
 from longhaul.core.claim import Claim
+from longhaul.core.descent import TreeWatch, told
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.store.index import DynamoIndex
 from longhaul.core.store.leases import DynamoLeases
-from longhaul.core.tree_end import TreeWatch, told
 from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
 from tests.builders import NOW, changed, running, stage

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.core.errors import TooLargeError
 from longhaul.core.message import Message
-from longhaul.core.requests import S3Requests
+from longhaul.core.objects import S3Requests
 from tests.contract.conftest import Aws
 
 CONTENT = Message(
@@ -56,6 +56,6 @@ def test_python_s_own_parser_gets_no_text_that_would_be_too_long_once_it_is_deco
     requests: S3Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests.put_emitted("longhaul/emitted/x.json", {"clean": [{"job": "sql"}]})
-    monkeypatch.setattr("longhaul.core.requests.MAX_DECODED_BYTES", 20)
+    monkeypatch.setattr("longhaul.core.objects.MAX_DECODED_BYTES", 20)
     with pytest.raises(TooLargeError, match=r"longhaul/emitted/x\.json"):
         requests.get_emitted("longhaul/emitted/x.json")

@@ -11,8 +11,7 @@ from longhaul.core.errors import InvalidRequestError, LeaseChangedError, Unreada
 from longhaul.core.queue import SendError
 from longhaul.core.settings import UnknownStageError
 from longhaul.core.settlement import MAX_ERRORS
-from longhaul.core.store.records import Records
-from longhaul.core.store.troubles import DynamoTroubles
+from longhaul.core.store.records import DynamoTroubles, Records
 from simulation.aws.service import client_error
 from tests.builders import NOW
 from tests.contract.conftest import Aws

@@ -120,7 +120,7 @@ def test_an_error_is_logged_with_its_class_and_frames_and_without_its_text(
     def put(*_: Any) -> None:
         raise QuotingError(SECRET) from cause
 
-    monkeypatch.setattr("longhaul.core.requests.S3Requests.put", put)
+    monkeypatch.setattr("longhaul.core.objects.S3Requests.put", put)
     log.clear()
     life.submit(f"fails-{type(cause).__name__}")
     (line,) = log

@@ -23,8 +23,8 @@ from longhaul.core.clients import SystemClock
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import Lease, RecordedResult
 from longhaul.core.message import Message
+from longhaul.core.objects import S3Requests
 from longhaul.core.request import JobRequest
-from longhaul.core.requests import S3Requests
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records

@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from longhaul.core.requests import S3Requests
+from longhaul.core.objects import S3Requests
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job

@@ -121,7 +121,7 @@ def test_every_decision_is_pure() -> None:
 def test_use_cases_speak_to_aws_through_ports_alone() -> None:
     aws = {module(file) for file in ROOMS if {"boto3", "botocore.exceptions"} & imports(file)}
     for file in ROOMS:
-        if "core.context.Context" in imports(file):
+        if "core.ports.Context" in imports(file):
             assert not imports(file) & aws, file
 
 

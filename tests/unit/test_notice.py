@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from longhaul.core.dead_letter import refusal
+from longhaul.core.descent import TreeEnd, Unwell
 from longhaul.core.lease import AttemptId, CommittedOutput, Lease, NamedOutput, State, key_hash
 from longhaul.core.results import Results
-from longhaul.core.tree_end import TreeEnd, Unwell
 from longhaul.notices import notice
 from longhaul.notices.openlineage import PRODUCER, Place, run_events
 from longhaul.outputs.lineage import InputRead, Origin, Writer, origin, requested

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 from aws_lambda_powertools import Logger
 
-from longhaul.core.context import Context
+from longhaul.core.ports import Context
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, settings
 

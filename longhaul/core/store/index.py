@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 
+from longhaul.core.descent import BACKFILL
 from longhaul.core.lease import TREE, OpenKind, State
 from longhaul.core.store.item import (
     deserialize,
@@ -18,7 +19,6 @@ from longhaul.core.store.item import (
 )
 from longhaul.core.store.records import Records
 from longhaul.core.store.table import ENDED
-from longhaul.core.tree_end import BACKFILL
 
 _PAGE = 100
 _STAGES = "stages"  # no job's key, which has a #

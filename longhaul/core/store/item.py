@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from longhaul.core.descent import MAX_GROUP, Lineage
+from longhaul.core.descent import MAX_GROUP, Lineage, TreeWatch
 from longhaul.core.errors import UnreadableRowError
 from longhaul.core.history import KEPT, AttemptRecord
 from longhaul.core.lease import (
@@ -34,7 +34,6 @@ from longhaul.core.lease import (
 )
 from longhaul.core.results import Results, read_results
 from longhaul.core.store.table import ENDED, OPEN, PARTITION_KEY, SORT_KEY, TTL
-from longhaul.core.tree_end import TreeWatch
 
 logger = logging.getLogger(__name__)
 

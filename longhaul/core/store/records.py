@@ -11,15 +11,25 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.core.aws_errors import code_of, retrying
+from longhaul.core.aws_errors import code_of, is_raised_again, retrying
 from longhaul.core.ports import Clock
-from longhaul.core.store.item import Item, serialized
-from longhaul.core.store.table import OPEN, PARTITION_KEY, SORT_KEY
+from longhaul.core.settlement import IN_A_ROW, MAX_ERRORS
+from longhaul.core.store.item import (
+    Item,
+    deserialize,
+    expiry,
+    milliseconds,
+    primary_key,
+    serialize,
+    serialized,
+)
+from longhaul.core.store.table import OPEN, PARTITION_KEY, SORT_KEY, TTL
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
 
 T = TypeVar("T")
 
@@ -181,3 +191,43 @@ class Records:
 def has_failed(reason: Mapping[str, Any]) -> bool:
     """Whether a part of a cancelled transaction has a condition that does not hold."""
     return reason.get("Code") == "ConditionalCheckFailed"
+
+
+_TROUBLE = "trouble#"
+
+
+class DynamoTroubles:
+    """`ports.Troubles`."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def counts(self, error: Exception) -> bool:
+        return is_raised_again(error)
+
+    def is_hopeless(self, key: str, place: str, error: Exception, now: datetime) -> bool:
+        if not is_raised_again(error):
+            return False
+        try:
+            return self._count(key, place, type(error).__name__, now) >= MAX_ERRORS
+        except (ClientError, BotoCoreError):
+            return False  # the next error is counted
+
+    def _count(self, key: str, place: str, error: str, now: datetime) -> int:
+        """Errors in a row, with this one. A retry after a lost answer counts it twice."""
+        item_key = primary_key(key, f"{_TROUBLE}{place}")
+        values = {":now": serialize(milliseconds(now)), ":ttl": expiry(now)}
+        values |= {":one": serialize(1), ":since": serialize(milliseconds(now - IN_A_ROW))}
+        in_a_row = self._records.update_if(
+            "failed_at >= :since",
+            Key=item_key,
+            UpdateExpression="SET failed_at = :now, #ttl = :ttl ADD tally :one",
+            ExpressionAttributeNames={"#ttl": TTL},
+            ExpressionAttributeValues=values,
+            ReturnValues="ALL_NEW",
+        )
+        if in_a_row is not None:
+            return int(deserialize(in_a_row["tally"]))
+        first = {"failed_at": values[":now"], "tally": serialize(1), TTL: expiry(now)}
+        self._records.put(Item=item_key | first | {"error_name": serialize(error)})
+        return 1
