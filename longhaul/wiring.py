@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from longhaul.core.dispatch import Dispatcher
-    from longhaul.core.emf import EmfMetrics
     from longhaul.core.executions import SfnExecutions
     from longhaul.core.finish import Finisher
     from longhaul.core.giving_up import GivingUp
     from longhaul.core.heartbeat import Heartbeat
+    from longhaul.core.metrics import EmfMetrics
     from longhaul.core.objects import S3Requests
     from longhaul.core.ports import Context, Tasks
     from longhaul.core.queue import SqsQueue
@@ -165,7 +165,7 @@ class Wiring:
 
     @cached_property
     def metrics(self) -> "EmfMetrics":
-        from longhaul.core.emf import EmfMetrics
+        from longhaul.core.metrics import EmfMetrics
 
         return EmfMetrics(self.settings.metrics_namespace)
 

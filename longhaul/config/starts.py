@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue, field_validator
 
-from longhaul.core.attributes import FIRST_SENT
+from longhaul.core.message import FIRST_SENT
 from longhaul.core.request import OBJECT
 from longhaul.core.settings import Model
 

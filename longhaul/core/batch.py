@@ -16,8 +16,16 @@ from longhaul.core.dead_letter import Reason, dead_letter, refusal
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.finish import Finisher
 from longhaul.core.giving_up import GivingUp, refuse
-from longhaul.core.leads import with_emission, with_next
-from longhaul.core.lease import AttemptId, Lease, Receive, State, joined_ref, with_handle
+from longhaul.core.lease import (
+    AttemptId,
+    Lease,
+    Receive,
+    State,
+    joined_ref,
+    with_emission,
+    with_handle,
+    with_next,
+)
 from longhaul.core.logs import about
 from longhaul.core.message import Delivery, JobMessage, Message, renewal
 from longhaul.core.metrics import Metric, StageMetric

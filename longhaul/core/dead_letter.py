@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
-from longhaul.core import attributes
 from longhaul.core.lease import Lease
-from longhaul.core.message import Message
+from longhaul.core.message import EXPLANATION, JOB_ID, Message, theirs_of, with_ours
 from longhaul.core.request import Named
 
 UNSENDABLE = "unsendable"
@@ -84,8 +83,8 @@ def dead_letter(content: Message, reason: Reason) -> Message:
 
     Without the attributes of a copy or a follow-on: what is redriven is sent then, and not before.
     """
-    theirs = attributes.theirs_of(content.attributes)
-    ours = {attributes.EXPLANATION: reason.to_json()}
-    if reason.key and attributes.JOB_ID not in theirs:
-        ours[attributes.JOB_ID] = reason.key.partition("#")[2]
-    return Message(content.body, attributes.with_ours(theirs, ours), content.group_id)
+    theirs = theirs_of(content.attributes)
+    ours = {EXPLANATION: reason.to_json()}
+    if reason.key and JOB_ID not in theirs:
+        ours[JOB_ID] = reason.key.partition("#")[2]
+    return Message(content.body, with_ours(theirs, ours), content.group_id)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import prod
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field
 
@@ -45,6 +45,13 @@ _MAX_RUN = 10**15  # a run is a time in epoch milliseconds
 # A sender can write a lineage too: what no key is would be refused by the table's indexes.
 JobKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}#[A-Za-z0-9._/:-]{1,128}$")]
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+Emitted = Mapping[str, Sequence[Mapping[str, Any]]]
+"""The requests that a job emitted, by stage: a body's fields without `job_id` and `lineage`.
+
+A stage with an empty list was named on purpose: the job emitted none for it.
+"""
 
 
 class _Carried(Model):

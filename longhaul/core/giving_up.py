@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from aws_lambda_powertools import Logger
 
-from longhaul.core import attributes, transitions
+from longhaul.core import transitions
 from longhaul.core.claim import refused
 from longhaul.core.dead_letter import Reason, dead_letter
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import Lease, Receive, State
-from longhaul.core.message import Message
+from longhaul.core.message import JOB_ID, Message
 from longhaul.core.ports import Context
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import Stage
@@ -78,7 +78,7 @@ class GivingUp:
 
 def _with_id_alone(content: Message) -> Message:
     """The content without attributes but the one that a redrive needs."""
-    kept = {k: v for k, v in content.attributes.items() if k == attributes.JOB_ID}
+    kept = {k: v for k, v in content.attributes.items() if k == JOB_ID}
     return replace(content, attributes=kept)
 
 

@@ -24,9 +24,10 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, field_serializer
 
-from longhaul.core.descent import Lineage, TreeWatch
+from longhaul.core.descent import Group, Lineage, TreeWatch
 from longhaul.core.places import INTERNAL_PREFIX
 from longhaul.core.results import Results, read_results
+from longhaul.core.settings import RuntimeSettings, Stage
 
 REQUESTS_PREFIX = f"{INTERNAL_PREFIX}requests/"
 """Prefix of the data bucket for requests as they were claimed: no job may write there."""
@@ -366,6 +367,16 @@ class Lease:
         return self.lineage.root if self.lineage else self.key
 
     @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups that the job is in, outermost first; what it emits is in one more."""
+        return self.lineage.groups if self.lineage else ()
+
+    @property
+    def has_joins(self) -> bool:
+        """Whether a join belongs to the run, or to a job that it descends from."""
+        return bool(self.opens) or any(group.opens for group in self.groups)
+
+    @property
     def input(self) -> ExecutionInput:
         return ExecutionInput.model_validate_json(self.execution_input)
 
@@ -556,6 +567,31 @@ class Lease:
 def with_handle(lease: Lease, receipt_handle: str) -> Lease:
     """The row with the handle of a receive that is newer than its own."""
     return replace(lease, receive=replace(lease.receive, receipt_handle=receipt_handle))
+
+
+def with_next(lease: Lease, settings: RuntimeSettings) -> Lease:
+    """The row with the stages to which a success leads; as it is, if its own was taken out.
+
+    They are kept, because what was counted at a join must be what is sent: a deploy may come in
+    between.
+    """
+    stage = settings.stage_or_removed(lease.stage)
+    if stage.is_removed:
+        return lease
+    return replace(lease, leads_to=plain_next(stage, settings))
+
+
+def with_emission(lease: Lease, stage: Stage) -> Lease:
+    """The row of an attempt that may emit to what follows its stage now.
+
+    What an attempt before it could emit to stays: its code may have been deployed later than ours.
+    """
+    before = lease.may_emit_to or ()
+    return replace(lease, may_emit_to=tuple(dict.fromkeys((*before, *stage.next))))
+
+
+def plain_next(stage: Stage, settings: RuntimeSettings) -> tuple[str, ...]:
+    return tuple(name for name in stage.next if not settings.stage(name).join)
 
 
 def registered(task_arn: str, now: datetime) -> Mapping[str, Any]:

@@ -1,17 +1,134 @@
-"""Messages: what is sent, what came, and the job that it asks for. Pure."""
+"""Messages: what is sent, what came, and the job that it asks for. Pure.
 
+SQS takes ten attributes on one message. When ours leave no room for all of the producer's, the
+smallest of theirs travel together in one attribute, and are unpacked at the next receive. So
+nothing is lost, however often a message is renewed, dead-lettered or redriven.
+"""
+
+import base64
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from longhaul.core import attributes
-from longhaul.core.attributes import Attributes
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.lease import Receive, job_key, request_ref
 from longhaul.core.request import JobRequest, parse_job_id, read_request
 from longhaul.core.settings import LeaseSettings, PathPolicy, Stage
+
+Attributes = Mapping[str, Mapping[str, Any]]
+"""As in a mapping's record: `{"name": {"dataType": "String", "stringValue": "…"}}`."""
+
+JOB_ID = "job_id"
+"""The job's id, on copies and redrives of a message whose body has none.
+
+Without it their key would be made of their own message id.
+"""
+
+FIRST_SENT = "longhaul_first_sent"
+"""When the work was asked for, in ISO 8601, on what may be sent more than once.
+
+Of a copy: when the first message of its chain was sent. Of a follow-on: when its parent ended. Of
+a schedule's firing: its time.
+"""
+
+RENEWS = "longhaul_renews"
+"""On a copy: the id of the first message of its chain."""
+
+AGAIN = "longhaul_again"
+"""On a request that is sent to run an ended job again: the run that it replaces.
+
+So a repeat is a duplicate. With `/only` behind it nothing follows from the new run.
+"""
+
+EXPLANATION = "longhaul"
+"""On a dead letter: why it is there, as JSON. For people and tools; no rule reads it."""
+
+MOVED = "moved_attributes"
+"""The producer's attributes that have no room of their own, as JSON."""
+
+MAX_ATTRIBUTES = 10
+
+_OURS = frozenset({FIRST_SENT, RENEWS, AGAIN, EXPLANATION, MOVED})
+
+# SQS's rules for what it takes. What came as an attribute follows them; what was packed into one
+# may be anything, because a producer can send that attribute too.
+# Source: AWS, "Amazon SQS message metadata".
+_NAME = re.compile(r"(?!AWS\.|Amazon\.|\.)[A-Za-z0-9_.-]{1,256}(?<!\.)", re.IGNORECASE)
+_TYPE = re.compile(r"(String|Number|Binary)(\.[\x21-\x7e]{1,240})?")
+_NUMBER = re.compile(r"[+-]?\d{1,38}(\.\d{1,38})?(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
+_TEXT = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"dataType": "String", "stringValue": value}
+
+
+def value_of(attributes: Attributes, name: str) -> str | None:
+    """The text of an attribute; None when it is absent or binary."""
+    value = attributes.get(name, {}).get("stringValue")
+    return value if isinstance(value, str) else None
+
+
+def with_ours(theirs: Attributes, ours: Mapping[str, str]) -> Attributes:
+    """The producer's attributes and ours, at most ten of them; ours win a clash of names."""
+    kept = {name: value for name, value in theirs.items() if name not in ours}
+    added = {name: text(value) for name, value in ours.items()}
+    if len(kept) + len(added) > MAX_ATTRIBUTES:
+        # First a producer's attribute of that name: the room is needed.
+        by_size = sorted(kept, key=lambda name: (name != MOVED, len(json.dumps(kept[name]))))
+        moved = {
+            name: kept.pop(name) for name in by_size[: len(kept) + len(added) + 1 - MAX_ATTRIBUTES]
+        }
+        added[MOVED] = text(json.dumps(moved, separators=(",", ":")))
+    return {**kept, **added}
+
+
+def theirs_of(attributes: Attributes) -> Attributes:
+    """The producer's attributes of a message that may have been through `with_ours`."""
+    theirs = {name: value for name, value in attributes.items() if name not in _OURS}
+    packed = value_of(attributes, MOVED)
+    if packed is None:
+        return theirs
+    moved = _unpacked(packed)
+    # None: a producer's own attribute that happens to have this name.
+    return {**theirs, MOVED: attributes[MOVED]} if moved is None else theirs | moved
+
+
+def _unpacked(packed: str) -> dict[str, dict[str, str]] | None:
+    """The attributes that `with_ours` packed; None for a text that is not of its making."""
+    try:
+        moved = json.loads(packed)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(moved, dict) or not all(map(_is_attribute, moved, moved.values())):
+        return None
+    return moved
+
+
+def _is_attribute(name: str, value: object) -> bool:
+    """Whether SQS would take the attribute, and it may be a producer's."""
+    if not _NAME.fullmatch(name) or ".." in name or name in _OURS - {MOVED}:
+        return False
+    if not isinstance(value, dict):
+        return False
+    kind, text, binary = (value.get(part) for part in ("dataType", "stringValue", "binaryValue"))
+    if not isinstance(kind, str) or not (found := _TYPE.fullmatch(kind)):
+        return False
+    if found[1] == "Binary":
+        return text is None and isinstance(binary, str) and _is_base64(binary)
+    wanted = _NUMBER if found[1] == "Number" else _TEXT
+    return binary is None and isinstance(text, str) and wanted.fullmatch(text) is not None
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return bool(base64.b64decode(text, validate=True))
+    except ValueError:
+        return False
+
 
 MAX_BATCH = 10
 MAX_BATCH_BYTES = 1_048_576
@@ -137,16 +254,16 @@ def read(
         InvalidRequestError: its body is no request; `problems` says why.
     """
     given = delivery.content.attributes
-    renews = attributes.value_of(given, attributes.RENEWS)
+    renews = value_of(given, RENEWS)
     if renews and len(renews) > _MAX_MESSAGE_ID:  # untrusted input: it goes into the row
         renews = None
     request = read_request(delivery.content.body, paths)
-    attribute = attributes.value_of(given, attributes.JOB_ID)
+    attribute = value_of(given, JOB_ID)
     job_id = request.job_id or (
         parse_job_id(attribute) if attribute is not None else delivery.message_id
     )
     # The attribute alone proves nothing: anybody may send one of that name.
-    is_follow_on = renews is None and attributes.FIRST_SENT in given and request.lineage is not None
+    is_follow_on = renews is None and FIRST_SENT in given and request.lineage is not None
     return JobMessage(
         message_id=delivery.message_id,
         receipt_handle=delivery.receipt_handle,
@@ -156,14 +273,12 @@ def read(
         received_at=now,
         sent_at=delivery.sent_at,
         first_sent_at=_first_sent_at(delivery),
-        content=Message(
-            delivery.content.body, attributes.theirs_of(given), delivery.content.group_id
-        ),
+        content=Message(delivery.content.body, theirs_of(given), delivery.content.group_id),
         request=request,
         key=job_key(stage.name, job_id),
         renews=renews,
         is_follow_on=is_follow_on,
-        again=Again.read(attributes.value_of(given, attributes.AGAIN)),
+        again=Again.read(value_of(given, AGAIN)),
         sender=None if renews or is_follow_on else delivery.sender,
     )
 
@@ -171,7 +286,7 @@ def read(
 def id_of(delivery: Delivery) -> str:
     """The job's id in a delivery that may be no request: else that of its message."""
     found = id_in(delivery.content.body)
-    attribute = attributes.value_of(delivery.content.attributes, attributes.JOB_ID)
+    attribute = value_of(delivery.content.attributes, JOB_ID)
     try:
         return found or parse_job_id(attribute or delivery.message_id)
     except InvalidRequestError:
@@ -201,7 +316,7 @@ def receive_of(delivery: Delivery) -> Receive:
 
 def _first_sent_at(delivery: Delivery) -> datetime:
     """When the work was asked for: copies, follow-ons and firings carry that time."""
-    carried = attributes.value_of(delivery.content.attributes, attributes.FIRST_SENT) or ""
+    carried = value_of(delivery.content.attributes, FIRST_SENT) or ""
     try:
         asked_at = datetime.fromisoformat(carried).astimezone(UTC)
     except (ValueError, OverflowError):  # untrusted input, or absent
@@ -218,18 +333,18 @@ def renewal(
 ) -> Message:
     """The copy that replaces a message before SQS drops it: at 1000 receives, or for its age."""
     ours = {
-        **({attributes.AGAIN: str(again)} if again else {}),
-        attributes.JOB_ID: key.partition("#")[2],
-        attributes.FIRST_SENT: first_sent_at.isoformat(),
-        attributes.RENEWS: chain,
+        **({AGAIN: str(again)} if again else {}),
+        JOB_ID: key.partition("#")[2],
+        FIRST_SENT: first_sent_at.isoformat(),
+        RENEWS: chain,
     }
-    return Message(content.body, attributes.with_ours(content.attributes, ours), content.group_id)
+    return Message(content.body, with_ours(content.attributes, ours), content.group_id)
 
 
 def follow_on(body: str, parent_ended_at: datetime, group_id: str | None) -> Message:
     """A job that follows from a success: as old as that, however late or often it is sent."""
-    ours = {attributes.FIRST_SENT: parent_ended_at.isoformat()}
-    return Message(body, attributes.with_ours({}, ours), group_id)
+    ours = {FIRST_SENT: parent_ended_at.isoformat()}
+    return Message(body, with_ours({}, ours), group_id)
 
 
 def size_problem(content: Message, max_bytes: int = MAX_JOB_BYTES) -> str | None:
@@ -238,18 +353,18 @@ def size_problem(content: Message, max_bytes: int = MAX_JOB_BYTES) -> str | None
     Such a message must not start a run: SQS would drop it at the end of its retention, and the job
     with it. `max_bytes` is the jobs queue's limit.
     """
-    renewed = attributes.with_ours(
+    renewed = with_ours(
         content.attributes,
         {
-            attributes.JOB_ID: _MAX_JOB_ID,
-            attributes.FIRST_SENT: _EPOCH.replace(microsecond=1).isoformat(),
-            attributes.RENEWS: "x" * _MAX_MESSAGE_ID,
-            attributes.AGAIN: f"{'0' * _MAX_RUN_DIGITS}/{_ONLY}",
+            JOB_ID: _MAX_JOB_ID,
+            FIRST_SENT: _EPOCH.replace(microsecond=1).isoformat(),
+            RENEWS: "x" * _MAX_MESSAGE_ID,
+            AGAIN: f"{'0' * _MAX_RUN_DIGITS}/{_ONLY}",
         },
     )
-    dead = attributes.with_ours(
+    dead = with_ours(
         content.attributes,
-        {attributes.EXPLANATION: _MAX_EXPLANATION, attributes.JOB_ID: _MAX_JOB_ID},
+        {EXPLANATION: _MAX_EXPLANATION, JOB_ID: _MAX_JOB_ID},
     )
     beyond = max(
         size_of(replace(content, attributes=renewed)) - max_bytes,

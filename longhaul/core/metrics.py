@@ -1,10 +1,11 @@
-"""The metrics by name, for handlers, alarms and dashboard.
+"""The metrics by name, for handlers, alarms and dashboard, and the lines that carry them.
 
 A metric with the dimension `stage` is paid for once for each stage, so there are few, and none has
 a job, a size or a tenant as its dimension. What a job itself measures (`job.metric`) has the
 dimensions `stage` and `job`, the name or path of its code.
 """
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 _MAX_DIMENSION_CHARS = 250  # of an alarm's description, and of CloudWatch's 1,024
@@ -78,3 +79,34 @@ _SECONDS = frozenset(
         SweeperMetric.OLDEST_OWED,
     }
 )
+
+
+class EmfMetrics:
+    """`ports.Metrics` in CloudWatch's Embedded Metric Format: lines of the log, without a wait."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+
+    def put(self, values: Mapping[Metric, float], **dimensions: str) -> None:
+        self._put([(each.value, each.unit, value) for each, value in values.items()], dimensions)
+
+    def put_of_job(self, values: Mapping[str, float], *, stage: str, job: str) -> None:
+        found = [(name, "None", value) for name, value in values.items()]
+        self._put(found, {"stage": stage, "job": job})
+
+    def _put(self, values: Iterable[tuple[str, str, float]], dimensions: Mapping[str, str]) -> None:
+        """Print a line. `values`: name, unit and value of each."""
+        # Late: the CDK app reads the names without Powertools.
+        from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (  # noqa: PLC0415
+            AmazonCloudWatchEMFProvider,
+        )
+
+        # A provider for each line: Powertools' `Metrics` shares state between its instances, which
+        # would mix the stages of one invocation. Empty `service`: as a dimension it would split a
+        # stage's metric by function.
+        line = AmazonCloudWatchEMFProvider(namespace=self._namespace, service="")
+        for name, text in dimensions.items():
+            line.add_dimension(name, text)
+        for name, unit, value in values:
+            line.add_metric(name, unit, value)
+        line.flush_metrics()

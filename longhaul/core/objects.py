@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from longhaul.core.aws_errors import code_of
+from longhaul.core.descent import Emitted
 from longhaul.core.errors import NotDeletedError, TooLargeError
-from longhaul.core.leads import Emitted
 from longhaul.core.message import Message
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, TypeVar
 
+from longhaul.core.descent import Emitted
 from longhaul.core.errors import UnreadableRowError
 from longhaul.core.history import AttemptRecord
-from longhaul.core.leads import Emitted
 from longhaul.core.lease import (
     AttemptId,
     Lease,

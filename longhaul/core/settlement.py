@@ -24,8 +24,7 @@ from typing import Any, Final, get_args
 from longhaul.core import backoff
 from longhaul.core.beat import report_overdue_s
 from longhaul.core.durations import format_duration
-from longhaul.core.leads import has_joins, with_next
-from longhaul.core.lease import ExecutionInput, Lease, Owed, State
+from longhaul.core.lease import ExecutionInput, Lease, Owed, State, with_next
 from longhaul.core.settings import LeaseSettings, RuntimeSettings, SizeName, Stage
 from longhaul.core.verdict import (
     CLOSED,
@@ -401,7 +400,7 @@ def after_verdict(
         publish = () if lease.attempt.published_at else (Owed.PUBLISH,)
         has_emitted = lease.attempt.output is not None and lease.attempt.output.emitted is not None
         # Where its stage leads nowhere any more, joins that wait for the job must still hear of it.
-        is_followed = stage.next or lease.leads_to or has_emitted or has_joins(lease)
+        is_followed = stage.next or lease.leads_to or has_emitted or lease.has_joins
         follow_ons = (Owed.FOLLOW_ONS,) if is_followed and not lease.only else ()
         owed = (*publish, *follow_ons, Owed.DELETE)
         return Settlement(replace(row, state=State.SUCCEEDED, owed=owed, last_error=None), verdict)

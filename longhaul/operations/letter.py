@@ -6,10 +6,17 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from longhaul.core import attributes
 from longhaul.core.dead_letter import Reason
 from longhaul.core.errors import InvalidRequestError
-from longhaul.core.message import Message, id_in
+from longhaul.core.message import (
+    EXPLANATION,
+    JOB_ID,
+    Message,
+    id_in,
+    theirs_of,
+    value_of,
+    with_ours,
+)
 from longhaul.core.request import JobRequest, read_request, sent_again
 from longhaul.core.settlement import INTERNAL_ERROR, STAGE_REMOVED
 from longhaul.core.verdict import OutcomeClass
@@ -55,9 +62,7 @@ class DeadLetter:
         """
         if self.reason and self.reason.key:
             return self.reason.key.partition("#")[2]
-        return id_in(self.content.body) or attributes.value_of(
-            self.content.attributes, attributes.JOB_ID
-        )
+        return id_in(self.content.body) or value_of(self.content.attributes, JOB_ID)
 
     @property
     def label(self) -> str | None:
@@ -80,7 +85,7 @@ def explanation_of(content: Message) -> Reason | None:
     Untrusted input: a field of a wrong type is left out.
     """
     try:
-        document = json.loads(attributes.value_of(content.attributes, attributes.EXPLANATION) or "")
+        document = json.loads(value_of(content.attributes, EXPLANATION) or "")
     except (ValueError, RecursionError):
         return None
     if not isinstance(document, dict) or not isinstance(document.get("class"), str):
@@ -97,14 +102,12 @@ def redriven(letter: DeadLetter, *, afresh: bool = False) -> Message:
 
     It has the producer's body and attributes. With `afresh` the job leaves what it has stored.
     """
-    theirs = dict(attributes.theirs_of(letter.content.attributes))
+    theirs = dict(theirs_of(letter.content.attributes))
     # A message that SQS moved by itself kept its id, which may be its job's id.
-    job_id = attributes.value_of(theirs, attributes.JOB_ID) or (
-        None if letter.reason else letter.message_id
-    )
-    ours = {attributes.JOB_ID: job_id} if job_id else {}
+    job_id = value_of(theirs, JOB_ID) or (None if letter.reason else letter.message_id)
+    ours = {JOB_ID: job_id} if job_id else {}
     body = letter.content.body
     # A producer's wish to begin afresh holds for the run that it asked for.
     if afresh or (letter.reason is not None and letter.reason.attempts):
         body = sent_again(body, afresh=afresh)
-    return Message(body, attributes.with_ours(theirs, ours), letter.content.group_id)
+    return Message(body, with_ours(theirs, ours), letter.content.group_id)

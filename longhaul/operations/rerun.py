@@ -7,10 +7,9 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from longhaul.core import attributes
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.lease import Lease, Owed, State, job_key
-from longhaul.core.message import Again, Message, size_problem
+from longhaul.core.message import AGAIN, JOB_ID, Again, Message, size_problem, with_ours
 from longhaul.core.policy import parse_request
 from longhaul.core.request import sent_again
 from longhaul.core.settings import Stage
@@ -106,8 +105,8 @@ class Rerunner:
             document["size"] = size
         # A body without an id took the id of its message, and the new message has another.
         again = str(Again(lease.run, only))
-        ours = {attributes.JOB_ID: lease.job_id, attributes.AGAIN: again}
-        theirs = attributes.with_ours(kept.attributes, ours)
+        ours = {JOB_ID: lease.job_id, AGAIN: again}
+        theirs = with_ours(kept.attributes, ours)
         message = replace(kept, body=json.dumps(document), attributes=theirs)
         request = parse_request(message.body, self.trees.settings, stage)
         joined = request.lineage.inputs_ref if request.lineage else None

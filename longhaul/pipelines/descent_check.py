@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from longhaul.core.descent import Group, Lineage, child_id, fan_out_problem, is_child_id
 from longhaul.core.errors import InvalidRequestError, SupersededError, UnprovenError
-from longhaul.core.leads import groups_of
 from longhaul.core.lease import Lease, State, job_key, joined_ref
 from longhaul.core.message import JobMessage
 from longhaul.core.ports import Context
@@ -56,7 +55,7 @@ def is_child(lineage: Lineage, job_id: str, stage: Stage, parent: Lease) -> bool
     n = lineage.groups[-1].n if lineage.groups else size
     if n >= size:
         return False
-    return follows(n, (*groups_of(parent), place_behind(parent, n, size)))
+    return follows(n, (*parent.groups, place_behind(parent, n, size)))
 
 
 def is_noted(lineage: Lineage, job_id: str, stage: Stage, noted: Lineage) -> bool:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from longhaul.core.descent import MAX_GROUP, Group, Lineage, child_id
+from longhaul.core.descent import MAX_GROUP, Emitted, Group, Lineage, child_id
 from longhaul.core.errors import InvalidRequestError
-from longhaul.core.leads import Emitted, groups_of, has_joins, plain_next
-from longhaul.core.lease import Lease, job_key, joined_ref
+from longhaul.core.lease import Lease, job_key, joined_ref, plain_next
 from longhaul.core.places import follow_ons_prefix
 from longhaul.core.request import JobRequest, named_after
 from longhaul.core.settings import RuntimeSettings, Stage
@@ -110,7 +109,7 @@ def follow_ons(
     for name, requests in (emitted or {}).items():
         target = settings.stage_or_removed(name)
         for n, request in enumerate(requests):
-            groups = (*groups_of(lease), place_behind(lease, n, len(requests)))
+            groups = (*lease.groups, place_behind(lease, n, len(requests)))
             yield _follow_on(lease, target, groups, n, request, settings)
     if emitted is None:
         for name in _leads_to(lease, settings):
@@ -130,7 +129,7 @@ def replaced(
     output = lease.attempt.output
     if output is None:
         raise AssertionError(f"{lease.key} has no output to follow")
-    if not has_joins(lease):
+    if not lease.has_joins:
         return
     pipeline = Pipeline(settings.stages)
     if emitted is None:
@@ -151,7 +150,7 @@ def replaced(
     for name in pipeline.joins:  # each behind those that lead to it
         if name in lease.opens and starts(name):
             led_to[name] = 1
-    groups = (*groups_of(lease), place_behind(lease, 0, 1))
+    groups = (*lease.groups, place_behind(lease, 0, 1))
     stages = [group.of.partition("#")[0] for group in groups]
     for depth, opener in enumerate(groups):
         path = tuple(zip(stages[depth + 1 :], (group.n for group in groups[depth:-1]), strict=True))
@@ -230,14 +229,14 @@ def body_at_most(
     lease: Lease, target: Stage, request: Mapping[str, Any], settings: RuntimeSettings
 ) -> str:
     """The body of a job that `lease` would emit for `target`, at the largest place of a group."""
-    groups = (*groups_of(lease), place_behind(lease, MAX_GROUP, MAX_GROUP))
+    groups = (*lease.groups, place_behind(lease, MAX_GROUP, MAX_GROUP))
     return _follow_on(lease, target, groups, 0, request, settings).body
 
 
 def groups_behind(lease: Lease) -> tuple[Group, ...]:
     """The groups of the one job that follows from this one, or of a join that belongs to it."""
-    outer = groups_of(lease)
-    return (*outer, place_behind(lease, 0, 1)) if has_joins(lease) else outer
+    outer = lease.groups
+    return (*outer, place_behind(lease, 0, 1)) if lease.has_joins else outer
 
 
 def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
@@ -245,7 +244,7 @@ def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
 
     None belongs to it that a job before it has opened.
     """
-    before = {name for group in groups_of(lease) for name in group.opens or ()}
+    before = {name for group in lease.groups for name in group.opens or ()}
     found = Pipeline(settings.stages).opened_by(lease.stage)
     return replace(lease, opens=tuple(name for name in found if name not in before))
 

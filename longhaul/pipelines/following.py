@@ -10,9 +10,9 @@ from itertools import chain, groupby
 from aws_lambda_powertools import Logger
 
 from longhaul.core.dead_letter import UNSENDABLE, Reason
+from longhaul.core.descent import Emitted
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.giving_up import GivingUp, refuse
-from longhaul.core.leads import Emitted
 from longhaul.core.lease import Lease, Receive, emitted_ref, job_key
 from longhaul.core.message import Message, follow_on
 from longhaul.core.ports import Context

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from longhaul.core.descent import MAX_GROUP, Group, fan_out_problem
 from longhaul.core.errors import InvalidRequestError, PermanentJobError
-from longhaul.core.leads import groups_of
 from longhaul.core.lease import Lease
 from longhaul.core.message import Message, size_problem
 from longhaul.core.objects import MAX_FOOTPRINT, footprint
@@ -68,7 +67,7 @@ class Emitter:
                 " groups"
             )
         whole = Group(of=self.lease.key, run=self.lease.run, n=0, size=len(group) + len(requests))
-        if problem := fan_out_problem((*groups_of(self.lease), whole)):
+        if problem := fan_out_problem((*self.lease.groups, whole)):
             raise EmitError(f"emit: {problem}")
         group += requests
         self.requests = kept

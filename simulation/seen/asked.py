@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from longhaul.core.attributes import FIRST_SENT
+from longhaul.core.message import FIRST_SENT
 from simulation.aws.platform.hosts import current_host
 from simulation.seen.sightings import Sent
 from simulation.seen.trace import Row

@@ -7,8 +7,8 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from longhaul.core import attributes
 from longhaul.core.lease import AttemptId
+from longhaul.core.message import AGAIN, RENEWS
 from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import Host
@@ -101,15 +101,13 @@ class Watch:
         job_id = request.get("job_id") or names.get("job_id") or message.id
         key = f"{stage}#{job_id}"
         job, work = self._asked(stage, request)
-        is_follow_on = (
-            "lineage" in request and attributes.RENEWS not in names and is_sent_by_product()
-        )
+        is_follow_on = "lineage" in request and RENEWS not in names and is_sent_by_product()
         sent = Sent(
             message,
             key,
             job,
             work,
-            names.get(attributes.RENEWS),
+            names.get(RENEWS),
             self.seen.now,
             request,
             is_follow_on,
@@ -126,7 +124,7 @@ class Watch:
             parent = self.world.label_of(sent.parent)
             self.seen.labels.setdefault(key, f"{parent}.{job.rpartition('.')[2]}")
         self.seen.families.note(sent)
-        if attributes.AGAIN in names:
+        if AGAIN in names:
             self.seen.reruns[message.id] = sent
         self.seen.check("message added", sent)
 

@@ -3,9 +3,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.core import attributes
-from longhaul.core.attributes import text
-from longhaul.core.message import Message
+from longhaul.core.message import EXPLANATION, Message, text, value_of
 from longhaul.operations.letter import explanation_of
 from simulation.aws.service import Call, Proceed
 from simulation.aws.sqs.batch import EntryFault
@@ -94,7 +92,7 @@ def test_a_letter_without_an_explanation_is_listed_too(world: World) -> None:
     ],
 )
 def test_an_invalid_explanation_is_ignored(said: str, kind: str | None) -> None:
-    found = explanation_of(Message("", {attributes.EXPLANATION: text(said)}))
+    found = explanation_of(Message("", {EXPLANATION: text(said)}))
     assert (found and found.kind) == kind
     assert found is None or (found.attempts, found.key) == (0, None)
 
@@ -251,9 +249,7 @@ def test_an_interrupt_anywhere_in_a_rerun_of_letters_loses_no_letter(
     world.aws.gate.around = None
     world.clock.advance(600)  # a received letter whose handle was lost shows again
     left = [
-        attributes.value_of(
-            {"job_id": {"stringValue": message.attributes["job_id"]["StringValue"]}}, "job_id"
-        )
+        value_of({"job_id": {"stringValue": message.attributes["job_id"]["StringValue"]}}, "job_id")
         for message in world.aws.sqs.queues[DEAD_LETTER_QUEUE_URL].messages.values()
     ]
     back = [message["MessageAttributes"]["job_id"]["StringValue"] for message in world.queued()]

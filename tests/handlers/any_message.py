@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from longhaul.core import attributes
+from longhaul.core.message import EXPLANATION, FIRST_SENT, JOB_ID, MOVED, RENEWS
 from longhaul.core.request import JobRequest
 from tests.builders import BODY, BUCKET
 
@@ -87,11 +87,11 @@ def message_attribute(value: str | bytes) -> dict[str, Any]:
 
 
 _OUR_NAMES = (
-    attributes.JOB_ID,
-    attributes.FIRST_SENT,
-    attributes.RENEWS,
-    attributes.EXPLANATION,
-    attributes.MOVED,
+    JOB_ID,
+    FIRST_SENT,
+    RENEWS,
+    EXPLANATION,
+    MOVED,
 )
 _NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True) | st.sampled_from(_OUR_NAMES)
 _VALUES = (

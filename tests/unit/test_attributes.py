@@ -7,11 +7,20 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.core import attributes
-from longhaul.core.attributes import text, theirs_of, with_ours
+from longhaul.core.message import (
+    EXPLANATION,
+    FIRST_SENT,
+    JOB_ID,
+    MOVED,
+    RENEWS,
+    text,
+    theirs_of,
+    value_of,
+    with_ours,
+)
 from longhaul.core.store.item import deserialize, serialize
 
-OURS = {attributes.JOB_ID: "january", attributes.RENEWS: "m-1", attributes.FIRST_SENT: "1"}
+OURS = {JOB_ID: "january", RENEWS: "m-1", FIRST_SENT: "1"}
 
 
 def producers(count: int) -> dict[str, Any]:
@@ -37,35 +46,31 @@ def test_repeated_renewals_lose_no_attribute(count: int, renewals: int) -> None:
     for _ in range(renewals):
         packed = with_ours(theirs, OURS)
         assert len(packed) <= 10
-        theirs = {
-            name: value for name, value in theirs_of(packed).items() if name != attributes.JOB_ID
-        }
+        theirs = {name: value for name, value in theirs_of(packed).items() if name != JOB_ID}
     assert theirs == producers(count)
 
 
 def test_what_is_moved_is_packed_without_spaces_and_nothing_else_changes() -> None:
     theirs = {"small": text("1"), **producers(10), "a1": text("much larger")}
-    packed = with_ours(
-        {name: theirs[name] for name in list(theirs)[:10]}, {attributes.RENEWS: "m-1"}
-    )
-    assert packed[attributes.MOVED] == text(
+    packed = with_ours({name: theirs[name] for name in list(theirs)[:10]}, {RENEWS: "m-1"})
+    assert packed[MOVED] == text(
         '{"small":{"dataType":"String","stringValue":"1"},'
         '"a2":{"dataType":"String","stringValue":"xx"}}'
     )
     assert len(packed) == 10
-    assert packed[attributes.RENEWS] == text("m-1")
+    assert packed[RENEWS] == text("m-1")
 
 
 def test_text_of_an_attribute_is_read_and_nothing_else_of_it() -> None:
     theirs = {"t": text("x"), "b": {"dataType": "Binary", "binaryValue": "AA=="}}
-    assert [attributes.value_of(theirs, name) for name in ("t", "b", "absent")] == ["x", None, None]
-    assert attributes.value_of({"t": {"stringValue": 7}}, "t") is None
+    assert [value_of(theirs, name) for name in ("t", "b", "absent")] == ["x", None, None]
+    assert value_of({"t": {"stringValue": 7}}, "t") is None
 
 
 def test_ours_win_a_clash_of_names() -> None:
-    theirs = {attributes.RENEWS: text("theirs"), "a": text("x")}
-    assert with_ours(theirs, {attributes.RENEWS: "m-1"}) == {
-        attributes.RENEWS: text("m-1"),
+    theirs = {RENEWS: text("theirs"), "a": text("x")}
+    assert with_ours(theirs, {RENEWS: "m-1"}) == {
+        RENEWS: text("m-1"),
         "a": text("x"),
     }
 
@@ -76,14 +81,14 @@ def test_binary_attribute_survives() -> None:
 
 
 def test_attribute_of_the_producer_with_our_name_is_left_alone() -> None:
-    theirs = {attributes.MOVED: text("mine, and no JSON")}
+    theirs = {MOVED: text("mine, and no JSON")}
     assert theirs_of(theirs) == theirs
 
 
 def test_json_that_only_resembles_moved_attributes_is_left_alone() -> None:
     partly = json.dumps({"x": text("x"), "y": {}})
     for value in ('{"job_id": "january"}', "[" * 100_000, "[7]", partly):
-        theirs = {attributes.MOVED: text(value)}
+        theirs = {MOVED: text(value)}
         assert theirs_of(theirs) == theirs
 
 
@@ -116,15 +121,15 @@ def test_json_that_only_resembles_moved_attributes_is_left_alone() -> None:
         ("x", {"stringValue": "x"}),
         ("x", {"dataType": "Binary", "binaryValue": 7}),
         ("x", ["dataType", "stringValue"]),
-        (attributes.FIRST_SENT, {"dataType": "String", "stringValue": "1"}),
-        (attributes.EXPLANATION, {"dataType": "String", "stringValue": "{}"}),
+        (FIRST_SENT, {"dataType": "String", "stringValue": "1"}),
+        (EXPLANATION, {"dataType": "String", "stringValue": "{}"}),
         ("a b", {"dataType": "String", "stringValue": "x"}),
         ("x" * 257, {"dataType": "String", "stringValue": "x"}),
-        (attributes.RENEWS, {"dataType": "String", "stringValue": "m-1"}),
+        (RENEWS, {"dataType": "String", "stringValue": "m-1"}),
     ],
 )
 def test_what_sqs_would_not_take_is_never_unpacked(name: str, value: object) -> None:
-    theirs = {attributes.MOVED: text(json.dumps({name: value}))}
+    theirs = {MOVED: text(json.dumps({name: value}))}
     assert theirs_of(theirs) == theirs
 
 
@@ -141,13 +146,13 @@ def test_what_sqs_would_not_take_is_never_unpacked(name: str, value: object) -> 
     ids=str,
 )
 def test_what_sqs_takes_is_unpacked(value: dict[str, Any]) -> None:
-    packed = {attributes.MOVED: text(json.dumps({"x": value}))}
+    packed = {MOVED: text(json.dumps({"x": value}))}
     assert theirs_of(packed) == {"x": value}
 
 
 def test_large_attribute_of_the_producer_with_our_name_is_moved_and_not_replaced() -> None:
-    theirs = {**producers(9), attributes.MOVED: text("mine, and no JSON" * 10)}
-    assert theirs_of(with_ours(theirs, {attributes.RENEWS: "m-1"})) == theirs
+    theirs = {**producers(9), MOVED: text("mine, and no JSON" * 10)}
+    assert theirs_of(with_ours(theirs, {RENEWS: "m-1"})) == theirs
 
 
 VALUES = ["", "ü", 0, 7, -3, 10**37, True, None, ["a", 1], {"a": {"b": 2}}, {1, 2}, {"x"}]

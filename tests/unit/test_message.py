@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from longhaul.core import attributes
-from longhaul.core.attributes import text
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.message import (
+    FIRST_SENT,
+    JOB_ID,
     MAX_BATCH,
     MAX_BATCH_BYTES,
     MAX_DEAD_LETTER_BYTES,
     MAX_JOB_BYTES,
+    RENEWS,
     Delivery,
     JobMessage,
     Message,
@@ -25,6 +26,7 @@ from longhaul.core.message import (
     require_room,
     size_of,
     size_problem,
+    text,
     weight_of,
 )
 from longhaul.core.settings import LeaseSettings
@@ -92,7 +94,7 @@ def test_delivery_is_read_with_its_own_receive_and_times() -> None:
 def test_job_has_the_id_in_its_body_else_the_attributes_else_its_messages(
     in_body: str | None, attribute: str | None, key: str
 ) -> None:
-    given = {attributes.JOB_ID: text(attribute)} if attribute else {}
+    given = {JOB_ID: text(attribute)} if attribute else {}
     changes = {"job_id": in_body} if in_body else {}
 
     assert received(given, **changes).key == key
@@ -100,7 +102,7 @@ def test_job_has_the_id_in_its_body_else_the_attributes_else_its_messages(
 
 def test_attribute_that_is_no_job_id_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="message attribute job_id"):
-        received({attributes.JOB_ID: text("../other")})
+        received({JOB_ID: text("../other")})
 
 
 EARLIER = datetime(2025, 12, 30, tzinfo=UTC)
@@ -120,7 +122,7 @@ EARLIER = datetime(2025, 12, 30, tzinfo=UTC)
 def test_work_is_as_old_as_its_message_says_and_never_younger_than_the_message(
     carried: str, first_sent_at: datetime
 ) -> None:
-    assert received({attributes.FIRST_SENT: text(carried)}).first_sent_at == first_sent_at
+    assert received({FIRST_SENT: text(carried)}).first_sent_at == first_sent_at
 
 
 @pytest.mark.parametrize(
@@ -135,9 +137,9 @@ def test_work_is_as_old_as_its_message_says_and_never_younger_than_the_message(
 def test_message_with_a_first_time_and_a_lineage_is_a_copy_or_else_a_follow_on(
     renews: str | None, lineage: dict[str, str] | None, chain: str, *, is_follow_on: bool
 ) -> None:
-    given = {attributes.FIRST_SENT: text(EARLIER.isoformat())}
+    given = {FIRST_SENT: text(EARLIER.isoformat())}
     if renews:
-        given[attributes.RENEWS] = text(renews)
+        given[RENEWS] = text(renews)
 
     came = received(given, lineage=lineage)
 
@@ -145,7 +147,7 @@ def test_message_with_a_first_time_and_a_lineage_is_a_copy_or_else_a_follow_on(
 
 
 def test_chain_that_is_longer_than_any_message_id_is_ignored() -> None:
-    came = received({attributes.RENEWS: text("x" * 101)})
+    came = received({RENEWS: text("x" * 101)})
 
     assert (came.renews, came.chain) == (None, "m-1")
 
@@ -159,9 +161,9 @@ def test_copy_carries_its_chain_its_job_and_the_time_of_its_work() -> None:
         body(),
         {
             "team": text("blue"),
-            attributes.JOB_ID: text("a/b#c"),
-            attributes.FIRST_SENT: text(EARLIER.isoformat()),
-            attributes.RENEWS: text("m-0"),
+            JOB_ID: text("a/b#c"),
+            FIRST_SENT: text(EARLIER.isoformat()),
+            RENEWS: text("m-0"),
         },
         "tenant",
     )
@@ -169,7 +171,7 @@ def test_copy_carries_its_chain_its_job_and_the_time_of_its_work() -> None:
 
 def test_follow_on_is_as_old_as_the_end_of_its_parent_and_in_its_group() -> None:
     assert follow_on("{}", EARLIER, "tenant") == Message(
-        "{}", {attributes.FIRST_SENT: text(EARLIER.isoformat())}, "tenant"
+        "{}", {FIRST_SENT: text(EARLIER.isoformat())}, "tenant"
     )
 
 

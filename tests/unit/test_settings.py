@@ -12,7 +12,7 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.metric_alarm import Watched, watched
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
-from longhaul.core.emf import EmfMetrics
+from longhaul.core.metrics import EmfMetrics
 from longhaul.core.secret_refs import SecretRef
 from longhaul.core.settings import VARIABLE, RuntimeSettings, runtime_settings
 from tests.builders import settings

@@ -12,8 +12,8 @@ import boto3
 from aws_lambda_powertools import Logger
 
 import longhaul.core.claim
-import longhaul.core.emf
 import longhaul.core.logs
+import longhaul.core.metrics
 import longhaul.runner.emitting
 import longhaul.saved.record
 import longhaul.wiring
@@ -48,7 +48,7 @@ def installed(world: World) -> Iterator[None]:
         # An attempt records what its job raises. Mistakes of the code must be seen instead.
         (AttemptRunner, "_fail", _failed(world)),
         # Metrics go to stdout.
-        (longhaul.core.emf, "EmfMetrics", lambda _: _metrics(world)),
+        (longhaul.core.metrics, "EmfMetrics", lambda _: _metrics(world)),
         # No line is written, so none needs the names of its job.
         (longhaul.core.logs, "logger", _QUIET),
         # What is caught and logged is seen all the same.

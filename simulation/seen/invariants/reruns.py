@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from longhaul.core.attributes import AGAIN
+from longhaul.core.message import AGAIN
 from simulation.seen.invariants.table import invariant
 
 if TYPE_CHECKING:

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from longhaul.core import attributes
-from longhaul.core.attributes import text
-from longhaul.core.message import Message
+from longhaul.core.message import EXPLANATION, Message, text
 from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from tests.builders import DEAD_LETTER_QUEUE_URL
@@ -29,9 +27,7 @@ def _spread(world: World) -> None:
     world.aws.sqs.send_message(
         QueueUrl=DEAD_LETTER_QUEUE_URL,
         MessageBody=EVIL.replace("\x1b", "").replace("\x07", ""),
-        MessageAttributes={
-            attributes.EXPLANATION: {"DataType": "String", "StringValue": said["stringValue"]}
-        },
+        MessageAttributes={EXPLANATION: {"DataType": "String", "StringValue": said["stringValue"]}},
     )
 
 
