@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from longhaul.core.ports import Context, Tasks
     from longhaul.core.queue import SqsQueue
     from longhaul.core.settle import Settler
-    from longhaul.core.store.index import DynamoIndex
     from longhaul.core.store.leases import DynamoLeases
     from longhaul.core.store.records import DynamoTroubles, Records
     from longhaul.core.store.slots import DynamoSlots
@@ -99,12 +98,6 @@ class Wiring:
         from longhaul.pipelines.joins import DynamoJoins
 
         return DynamoJoins(self.records)
-
-    @cached_property
-    def index(self) -> "DynamoIndex":
-        from longhaul.core.store.index import DynamoIndex
-
-        return DynamoIndex(self.records)
 
     @cached_property
     def queue(self) -> "SqsQueue":
@@ -198,7 +191,6 @@ class Wiring:
             background=self.background,
             leases=self.leases,
             slots=self.slots,
-            index=self.index,
             troubles=self.troubles,
             queue=self.queue,
             executions=self.executions,

@@ -103,7 +103,7 @@ class Rows(Mapping[str, Lease]):
 
 
 class Leases(Protocol):
-    """The rows."""
+    """The rows, and their keys through the table's indexes: a little late, so rows must be read."""
 
     def load(self, key: str) -> Lease | None:
         """Raises UnreadableRowError for a row of another version."""
@@ -118,6 +118,26 @@ class Leases(Protocol):
         """The known attempts of each job, by its key and in their order.
 
         Those that another version wrote in a form of its own are left out.
+        """
+
+    def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
+        """Keys of rows that run, wait for their next attempt, or have ended and owe something."""
+
+    def watched_keys(self, stage: str) -> Iterator[str]:
+        """Keys of rows of roots whose tree's end is still to be told."""
+
+    def watched_backfills(self, stage: str) -> Iterator[str]:
+        """Keys of the backfills whose end is still to be told."""
+
+    def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
+        """The names of all stages that this was ever called with: also those removed since."""
+
+    def ended_keys(
+        self, stage: str, state: State, until: datetime, since: datetime, keys: int = ...
+    ) -> Iterator[tuple[datetime, str]]:
+        """End and key of the rows that ended in that state, the latest first.
+
+        `keys`: on a page, each a call, of which AWS gives some thousands at most.
         """
 
     def apply(self, change: Change) -> Lease:
@@ -204,30 +224,6 @@ class Troubles(Protocol):
 
     def is_hopeless(self, key: str, place: str, error: Exception, now: datetime) -> bool:
         """Count an error at a place of a job's life, if it `counts`; whether it was the last."""
-
-
-class LeaseIndex(Protocol):
-    """Keys of rows, through the table's indexes: a little late, so the rows must be read."""
-
-    def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
-        """Keys of rows that run, wait for their next attempt, or have ended and owe something."""
-
-    def watched_keys(self, stage: str) -> Iterator[str]:
-        """Keys of rows of roots whose tree's end is still to be told."""
-
-    def watched_backfills(self, stage: str) -> Iterator[str]:
-        """Keys of the backfills whose end is still to be told."""
-
-    def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
-        """The names of all stages that this was ever called with: also those removed since."""
-
-    def ended_keys(
-        self, stage: str, state: State, until: datetime, since: datetime, keys: int = ...
-    ) -> Iterator[tuple[datetime, str]]:
-        """End and key of the rows that ended in that state, the latest first.
-
-        `keys`: on a page, each a call, of which AWS gives some thousands at most.
-        """
 
 
 @dataclass(frozen=True)
@@ -362,7 +358,6 @@ class Context:
     background: Background
     leases: Leases
     slots: Slots
-    index: LeaseIndex
     troubles: Troubles
     queue: JobQueue
     executions: Executions

@@ -103,7 +103,7 @@ class Claimer:
 
         `but`: keys of jobs whose messages are in hand.
         """
-        keys = islice(self.context.index.open_keys(stage.name, "RELEASED"), _LOOKED_AT)
+        keys = islice(self.context.leases.open_keys(stage.name, "RELEASED"), _LOOKED_AT)
         rows = self.context.leases.load_many([key for key in keys if key not in but]).values()
         now = self.context.clock.now()
         found = [

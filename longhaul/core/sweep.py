@@ -187,7 +187,7 @@ class Sweeper:
         """The stages, and those that were deployed once: a job of theirs may be unfinished."""
         names = {stage.name for stage in self.context.settings.stages}
         try:
-            removed = self.context.index.stages(names) - names
+            removed = self.context.leases.stages(names) - names
         except Exception:  # the next sweep finds them; those that are deployed must go on
             logger.exception("could not look for removed stages")
             removed = set()
@@ -319,7 +319,7 @@ class Sweeper:
 
         Those that cannot be read are counted and passed over.
         """
-        for page in sweep.pages(self.context.index.open_keys(stage, what)):
+        for page in sweep.pages(self.context.leases.open_keys(stage, what)):
             rows = self.context.leases.load_many(page)
             sweep.report.unreadable += len(rows.unreadable)
             readable = dict(rows)

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from longhaul.core.aws_errors import code_of
 from longhaul.core.errors import InvalidRequestError, UnreadableRowError
 from longhaul.core.lease import Lease, OpenKind, State, job_key
-from longhaul.core.ports import Clock, LeaseIndex, Leases, Requests
+from longhaul.core.ports import Clock, Leases, Requests
 from longhaul.core.request import read_request
 from longhaul.operations.view import request_record
 
@@ -42,7 +42,6 @@ class Ages:
 class Jobs:
     clock: Clock
     leases: Leases
-    index: LeaseIndex
 
     def find(self, stages: Sequence[str], job_id: str) -> list[Lease]:
         """The rows of that job id in these stages; open cancel marks where there is nothing else.
@@ -70,7 +69,7 @@ class Jobs:
 
     def open_of_kind(self, stage: str, kind: OpenKind) -> Iterator[Lease]:
         """The unfinished jobs of a stage of one kind, in no order, read lazily."""
-        keys = self.index.open_keys(stage, kind)
+        keys = self.leases.open_keys(stage, kind)
         while page := list(islice(keys, _PAGE)):
             # The index lags a little; the row is the truth.
             rows = self.leases.load_many(page).values()
@@ -93,7 +92,7 @@ class Jobs:
         ends = heapq.merge(
             *(
                 # Of what is known the keys alone are read: many in a call.
-                self.index.ended_keys(
+                self.leases.ended_keys(
                     stage, state, until, since, 1_000 if known is not None else _PAGE
                 )
                 for stage in stages

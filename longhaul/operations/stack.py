@@ -166,7 +166,7 @@ class Stack:
 
     @cached_property
     def jobs(self) -> Jobs:
-        return Jobs(self.parts.clock, self.parts.leases, self.parts.index)
+        return Jobs(self.parts.clock, self.parts.leases)
 
     @cached_property
     def stage_counter(self) -> StageCounter:

@@ -68,7 +68,7 @@ class StageCounter:
         letters, now = self.letters.waiting(stage), self.jobs.clock.now()
         since = now - KEPT_FOR_REDRIVE
         # By the rows: which letter is whose, only a receive of all of them would say.
-        ended = self.jobs.index.ended_keys
+        ended = self.jobs.leases.ended_keys
         dead = ended(stage.name, State.DEAD, now, since, keys=1_000) if letters else ()
         return StageCounts(
             stage,

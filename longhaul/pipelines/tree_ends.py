@@ -130,11 +130,11 @@ class TreeEnds:
             yield from self._with_worth(page)
 
     def _watched(self, stage: str) -> Iterator[Sequence[Lease | Backfill]]:
-        keys = self.context.index.watched_keys(stage)
+        keys = self.context.leases.watched_keys(stage)
         while page := list(islice(keys, _PAGE)):
             rows = self.context.leases.load_many(page)
             yield [row for row in rows.values() if row.is_watched]
-        keys = self.context.index.watched_backfills(stage)
+        keys = self.context.leases.watched_backfills(stage)
         while page := list(islice(keys, _BACKFILLS)):
             found = self.backfills.find_backfills(page)
             yield [each for each in found.values() if each.is_watched]

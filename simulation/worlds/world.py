@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from longhaul.core.places import TablePath
 from longhaul.core.settings import RuntimeSettings
-from longhaul.core.store.index import DynamoIndex
+from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
@@ -233,7 +233,7 @@ class World:
         }
         aws.dynamodb.create_table(**stack.table)
         # Sweeps note which stages there are, and the stack is older than the world.
-        DynamoIndex(
+        DynamoLeases(
             Records(
                 cast("DynamoDBClient", aws.dynamodb),
                 self.settings.leases_table,

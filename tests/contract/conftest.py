@@ -12,7 +12,6 @@ from longhaul.core.claim import Claim
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import Lease
 from longhaul.core.ports import Clock
-from longhaul.core.store.index import DynamoIndex
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
@@ -76,11 +75,6 @@ def leases(aws: Aws, table: str) -> DynamoLeases:
 @pytest.fixture
 def slots(aws: Aws, table: str) -> DynamoSlots:
     return DynamoSlots(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
-
-
-@pytest.fixture
-def index(aws: Aws, table: str) -> DynamoIndex:
-    return DynamoIndex(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.core.descent import TreeWatch, told, waiting
-from longhaul.core.store.index import DynamoIndex
+from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.operations.backfill import MAX_VALUES
 from longhaul.pipelines.backfill import Backfill
@@ -90,7 +90,7 @@ def test_the_largest_backfill_has_room(backfills: DynamoBackfills) -> None:
 def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     backfills: DynamoBackfills, aws: Aws, table: str
 ) -> None:
-    index = DynamoIndex(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
+    leases = DynamoLeases(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
 
     def watch() -> TreeWatch:
         found = backfills.find_backfills([KEY])[KEY].watch
@@ -100,8 +100,8 @@ def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     backfills.note_sent(KEY, ["01"], NOW, watches=True)
     first = watch()
     assert first == TreeWatch(1)
-    assert list(index.watched_backfills("main")) == [KEY]
-    assert list(index.watched_keys("main")) == []
+    assert list(leases.watched_backfills("main")) == [KEY]
+    assert list(leases.watched_keys("main")) == []
     assert backfills.note_look(KEY, first, waiting(first, f"{KEY}/01"))
     assert watch() == TreeWatch(1, waits_for=f"{KEY}/01")
     backfills.watch_again(KEY, f"{KEY}/other", NOW)
@@ -113,10 +113,10 @@ def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     assert backfills.note_look(KEY, watch(), told(watch()))
     assert watch() == TreeWatch(2, told=2)
     assert not backfills.note_look(KEY, second, told(second))
-    assert list(index.watched_backfills("main")) == []
+    assert list(leases.watched_backfills("main")) == []
     backfills.note_sent(KEY, ["02"], NOW, watches=True)
     assert watch() == TreeWatch(3, told=2)
-    assert list(index.watched_backfills("main")) == [KEY]
+    assert list(leases.watched_backfills("main")) == [KEY]
 
 
 def test_one_that_is_not_there_is_not_watched(backfills: DynamoBackfills) -> None:

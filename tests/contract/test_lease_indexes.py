@@ -11,7 +11,6 @@ from longhaul.core.claim import Claim
 from longhaul.core.descent import TreeWatch, told
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import Lease, Owed, State
-from longhaul.core.store.index import DynamoIndex
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
@@ -21,26 +20,26 @@ from tests.contract.leases import after
 
 
 def test_open_index_holds_a_job_until_nothing_is_owed(
-    aws: Aws, leases: DynamoLeases, index: DynamoIndex, claimed: Lease
+    aws: Aws, leases: DynamoLeases, claimed: Lease
 ) -> None:
-    assert list(index.open_keys("main", "RUNNING")) == [claimed.key]
+    assert list(leases.open_keys("main", "RUNNING")) == [claimed.key]
     dead = after(claimed, OutcomeClass.PERMANENT)
     leases.apply(transitions.settle(claimed, dead))
-    assert list(index.open_keys("main", "RUNNING")) == []
-    assert list(index.open_keys("main", "OWED")) == [claimed.key]
+    assert list(leases.open_keys("main", "RUNNING")) == []
+    assert list(leases.open_keys("main", "OWED")) == [claimed.key]
     leases.apply(
         transitions.strike(
             leases.apply(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
         )
     )
-    assert list(index.open_keys("main", "OWED")) == []
+    assert list(leases.open_keys("main", "OWED")) == []
     key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
     item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
     assert int(item["ttl"]["N"]) > NOW.timestamp()
 
 
 def test_open_index_holds_a_root_until_the_end_of_its_tree_is_told(
-    aws: Aws, leases: DynamoLeases, index: DynamoIndex, claimed: Lease
+    aws: Aws, leases: DynamoLeases, claimed: Lease
 ) -> None:
     dead = after(claimed, OutcomeClass.PERMANENT)
     leases.apply(transitions.settle(claimed, dead))
@@ -48,14 +47,14 @@ def test_open_index_holds_a_root_until_the_end_of_its_tree_is_told(
     strike = transitions.strike(owing, Owed.DELETE, NOW, watches_tree=True)
     row = leases.apply(strike)
     assert leases.load(row.key) == row
-    assert list(index.watched_keys("main")) == [row.key]
-    assert list(index.open_keys("main", "OWED")) == []
+    assert list(leases.watched_keys("main")) == [row.key]
+    assert list(leases.open_keys("main", "OWED")) == []
 
     waiting = leases.apply(transitions.watch(row, replace(TreeWatch(1), waits_for="main#x")))
     with pytest.raises(LeaseChangedError):  # another look came first
         leases.apply(transitions.watch(row, TreeWatch(1, told=1)))
     leases.apply(transitions.watch(waiting, TreeWatch(1, told=1)))
-    assert list(index.watched_keys("main")) == []
+    assert list(leases.watched_keys("main")) == []
     key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
     item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
     assert int(item["ttl"]["N"]) > NOW.timestamp()
@@ -91,7 +90,7 @@ def test_watch_is_written_as_it_is_and_compared_as_its_row_has_it(
 
 
 def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
-    leases: DynamoLeases, index: DynamoIndex, claimed: Lease
+    leases: DynamoLeases, claimed: Lease
 ) -> None:
     later = NOW + timedelta(minutes=1)
     other = running(key="main#february")
@@ -101,31 +100,31 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
     leases.apply(
         transitions.settle(other, replace(after(other, OutcomeClass.PERMANENT), settled_at=later))
     )
-    assert list(index.ended_keys("main", State.DEAD, later, LONG_AGO)) == [
+    assert list(leases.ended_keys("main", State.DEAD, later, LONG_AGO)) == [
         (later, other.key),
         (NOW, claimed.key),
     ]
-    assert list(index.ended_keys("main", State.DEAD, NOW, LONG_AGO)) == [(NOW, claimed.key)]
-    assert list(index.ended_keys("main", State.DEAD, later, later)) == [(later, other.key)]
-    assert list(index.ended_keys("main", State.SUCCEEDED, later, LONG_AGO)) == []
+    assert list(leases.ended_keys("main", State.DEAD, NOW, LONG_AGO)) == [(NOW, claimed.key)]
+    assert list(leases.ended_keys("main", State.DEAD, later, later)) == [(later, other.key)]
+    assert list(leases.ended_keys("main", State.SUCCEEDED, later, LONG_AGO)) == []
     done = leases.apply(
         transitions.strike(
             leases.apply(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
         )
     )
-    assert [key for _, key in index.ended_keys("main", State.DEAD, later, LONG_AGO)] == [
+    assert [key for _, key in leases.ended_keys("main", State.DEAD, later, LONG_AGO)] == [
         other.key,
         claimed.key,
     ]
     again = changed(claimed, run=claimed.run + 1, attempt=2, settled_attempt=1)
     leases.apply(transitions.claim(Claim(again, replaces=done), stage()))
-    assert [key for _, key in index.ended_keys("main", State.DEAD, later, LONG_AGO)] == [other.key]
+    assert [key for _, key in leases.ended_keys("main", State.DEAD, later, LONG_AGO)] == [other.key]
 
 
 def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
-    leases: DynamoLeases, index: DynamoIndex, monkeypatch: pytest.MonkeyPatch
+    leases: DynamoLeases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longhaul.core.store.index._PAGE", 2)
+    monkeypatch.setattr("longhaul.core.store.leases._PAGE", 2)
     ends = []
     for n in range(5):
         lease = running(key=f"main#job-{n}")
@@ -135,6 +134,6 @@ def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
             transitions.settle(lease, replace(after(lease, OutcomeClass.PERMANENT), settled_at=at))
         )
         ends.append((at, lease.key))
-    found = list(index.ended_keys("main", State.DEAD, NOW + timedelta(hours=1), LONG_AGO))
+    found = list(leases.ended_keys("main", State.DEAD, NOW + timedelta(hours=1), LONG_AGO))
     assert sorted(found) == ends
     assert [at for at, _ in found] == sorted((at for at, _ in ends), reverse=True)

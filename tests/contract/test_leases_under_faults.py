@@ -10,7 +10,6 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from longhaul.core import transitions
 from longhaul.core.claim import Claim
 from longhaul.core.lease import CommittedOutput, Lease
-from longhaul.core.store.index import DynamoIndex
 from longhaul.core.store.item import lease_key
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
@@ -28,11 +27,6 @@ SLOTS = {"key": {"S": "slots#main"}, "item": {"S": "slots"}}
 @pytest.fixture
 def slots(fake: FakeAws) -> DynamoSlots:
     return DynamoSlots(Records(fake.client("dynamodb"), "leases", fake.clock, random.Random(1)))
-
-
-@pytest.fixture
-def index(fake: FakeAws) -> DynamoIndex:
-    return DynamoIndex(Records(fake.client("dynamodb"), "leases", fake.clock, random.Random(1)))
 
 
 @pytest.fixture
@@ -71,16 +65,16 @@ def test_unprocessed_keys_are_requested_again(fake: FakeAws, leases: DynamoLease
 
 
 def test_index_is_read_in_pages_and_lags_behind_the_table(
-    fake: FakeAws, leases: DynamoLeases, index: DynamoIndex
+    fake: FakeAws, leases: DynamoLeases
 ) -> None:
     fake.dynamodb.page_size = 2
     fake.dynamodb.index_lag_s = lambda: 1.0
     keys = [f"main#job-{n}" for n in range(5)]
     for key in keys:
         leases.apply(transitions.claim(Claim(running(key=key), replaces=None), stage(slots=9)))
-    assert list(index.open_keys("main", "RUNNING")) == []
+    assert list(leases.open_keys("main", "RUNNING")) == []
     fake.clock.advance(1)
-    assert list(index.open_keys("main", "RUNNING")) == keys
+    assert list(leases.open_keys("main", "RUNNING")) == keys
 
 
 def test_claim_that_conflicts_on_the_slot_counter_is_tried_again(

@@ -71,7 +71,7 @@ def test_sweep_without_the_list_of_stages_repairs_those_that_are_deployed(
     def unreachable(*_: object) -> None:
         raise TimeoutError
 
-    monkeypatch.setattr("longhaul.core.store.index.DynamoIndex.stages", unreachable)
+    monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.stages", unreachable)
     life.submit(JOB)
     life.close(life.row(JOB), "ABORTED")
     life.stack.aws.clock.advance(HOUR_S)

@@ -27,11 +27,11 @@ MISSING = LeaseSettings().missing_after_s * SECOND
 
 def claimer(**parts: Any) -> Claimer:
     """Everything runs at once, in this thread."""
-    index, leases, background = Mock(), Mock(), Mock()
-    index.open_keys.return_value = iter(())
+    leases, background = Mock(), Mock()
+    leases.open_keys.return_value = iter(())
     leases.load_many.return_value = {}
     background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
-    given = {"index": index, "leases": leases, "background": background}
+    given = {"leases": leases, "background": background}
     guard = alone(Guard, leases=leases)
     return alone(Claimer, **{**given, "guard": guard, **parts})
 
@@ -160,8 +160,8 @@ def test_a_retry_that_another_dispatcher_started_stops_no_other(
         released(key=f"main#{name}", retry_at=NOW - 600 * SECOND)
         for name in ("slot", "row", "mine")
     ]
-    index, leases, starter = Mock(), Mock(), Mock()
-    index.open_keys.return_value = iter([row.key for row in rows])
+    leases, starter = Mock(), Mock()
+    leases.open_keys.return_value = iter([row.key for row in rows])
     leases.load_many.return_value = Rows({row.key: row for row in rows})
     refusals = {"main#slot": NoFreeSlotError(), "main#row": LeaseChangedError(None)}
     started: list[str] = []
@@ -175,7 +175,7 @@ def test_a_retry_that_another_dispatcher_started_stops_no_other(
     slots = Mock()
     slots.room.return_value = free(0)
     here = batch(*((message(str(n), f"m-{n}"), None) for n in range(3)), room=free(3))
-    found = claimer(index=index, leases=leases, starter=starter, slots=slots)
+    found = claimer(leases=leases, starter=starter, slots=slots)
 
     claim_waiting(found, here)
 

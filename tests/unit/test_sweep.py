@@ -27,9 +27,9 @@ LONG_AGO = NOW - timedelta(days=3)
 
 def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweeper:
     """A sweeper that sees these rows."""
-    index, leases, queue, tasks, slots = (Mock() for _ in range(5))
-    index.stages.return_value = {"main", *removed}
-    index.open_keys.side_effect = lambda stage, kind: iter(
+    leases, queue, tasks, slots = (Mock() for _ in range(4))
+    leases.stages.return_value = {"main", *removed}
+    leases.open_keys.side_effect = lambda stage, kind: iter(
         [row.key for row in rows if (row.stage, row.open_kind) == (stage, kind)]
     )
     leases.load_many.side_effect = lambda keys: Rows(
@@ -41,7 +41,6 @@ def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweepe
     slots.room.return_value.running = slots.room.return_value.free = 0
     tasks.running.return_value = iter(())
     given = {
-        "index": index,
         "leases": leases,
         "queue": queue,
         "tasks": tasks,
@@ -284,6 +283,7 @@ def test_what_jobs_have_stored_is_removed_when_their_runs_have_ended() -> None:
 def test_what_an_unreadable_row_may_need_is_kept() -> None:
     leases, saved = Mock(), Mock()
     saved.jobs.return_value = iter(["main#newer"])
+    leases.stages.return_value, leases.open_keys.return_value = {"main"}, iter(())
     leases.load_many.side_effect = lambda _: Rows({}, {"main#newer"})
     keeping(sweeper(leases=leases), saved).sweep()
     saved.remove.assert_not_called()

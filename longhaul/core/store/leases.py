@@ -1,6 +1,10 @@
-"""The leases: a transition (`core.transitions`) is one conditional write here, or refused."""
+"""The leases: a transition (`core.transitions`) is one conditional write here, or refused.
+
+The table's indexes hold keys only and are a little late: the caller reads the rows.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -10,9 +14,10 @@ from botocore.exceptions import ClientError
 from longhaul.core import transitions
 from longhaul.core.aws_errors import code_of
 from longhaul.core.claim import cancelled, cancelled_before_claim
+from longhaul.core.descent import BACKFILL
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError, UnreadableRowError
 from longhaul.core.history import AttemptRecord, history, remembered
-from longhaul.core.lease import Lease, State
+from longhaul.core.lease import TREE, Lease, OpenKind, State
 from longhaul.core.pace import Room
 from longhaul.core.ports import Rows
 from longhaul.core.settings import Stage
@@ -20,7 +25,7 @@ from longhaul.core.store import item as items
 from longhaul.core.store.item import mine, serialize, update_expression
 from longhaul.core.store.records import TRIES, Records, has_failed
 from longhaul.core.store.slots import DynamoSlots, slots_key
-from longhaul.core.store.table import TTL
+from longhaul.core.store.table import ENDED, TTL
 from longhaul.core.transitions import Change, Clause, Report, Requires
 
 _CLAUSES: Final[Mapping[Clause, str]] = {
@@ -62,6 +67,8 @@ _COMPARED: Final[Mapping[Clause, str]] = {
 }
 """The attribute that a clause compares; its value's placeholder has the same name."""
 
+_PAGE = 100
+_STAGES = "stages"  # no job's key, which has a #
 _EARLIER_TTL = "#ttl < :ttl"  # without one the row does not expire
 
 
@@ -104,6 +111,48 @@ class DynamoLeases:
             with suppress(UnreadableRowError):
                 kept[items.key_of(item)].append(items.record_from(item))
         return {key: history(row, kept[key]) for key, row in wanted.items()}
+
+    def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
+        return self._open(f"{stage}#{what}")
+
+    def watched_keys(self, stage: str) -> Iterator[str]:
+        return self._open(f"{stage}#{TREE}")
+
+    def watched_backfills(self, stage: str) -> Iterator[str]:
+        return self._open(f"{stage}#{BACKFILL}")
+
+    def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
+        """A set that only grows, in an item of its own."""
+        item = self._records.update(
+            Key=items.primary_key(_STAGES, _STAGES),
+            UpdateExpression="ADD stage_names :names",
+            ExpressionAttributeValues=items.serialized({":names": set(deployed)}),
+            ReturnValues="ALL_NEW",
+        )
+        names: AbstractSet[str] = items.deserialize(item["stage_names"])
+        return names
+
+    def ended_keys(
+        self, stage: str, state: State, until: datetime, since: datetime, keys: int = _PAGE
+    ) -> Iterator[tuple[datetime, str]]:
+        """A page at a time: a caller that wants ten keys reads a hundred at most."""
+        found = self._records.query(
+            IndexName=ENDED.name,
+            KeyConditionExpression="ended = :ended AND settled_at BETWEEN :since AND :until",
+            ExpressionAttributeValues=items.serialized(
+                {
+                    ":ended": f"{stage}#{state.value}",
+                    ":since": items.milliseconds(since),
+                    ":until": items.milliseconds(until),
+                }
+            ),
+            ScanIndexForward=False,
+            PaginationConfig={"PageSize": keys},
+        )
+        return ((items.time_of(item["settled_at"]), items.key_of(item)) for item in found)
+
+    def _open(self, why: str) -> Iterator[str]:
+        return map(items.key_of, self._records.open(why))
 
     def apply(self, change: Change) -> Lease:
         try:
