@@ -30,32 +30,20 @@ def main() -> int:
 
 
 def _run(work_dir: Path, *, enforce_roles: bool) -> int:
+    from rich.console import Console
+
+    from examples.demo.run import run
     from longhaul.cli.local.work_dir import work_in
+    from longhaul.config.errors import SettingsError
+    from longhaul.local.assembly import DeployError
     from longhaul.local.work_dir import WorkDirError
 
     try:
         with work_in(work_dir):
-            return _run_there(work_dir, enforce_roles=enforce_roles)
-    except WorkDirError as error:
-        return _failed(error)
-
-
-def _run_there(work_dir: Path, *, enforce_roles: bool) -> int:
-    from rich.console import Console
-
-    from examples.demo.run import run
-    from longhaul.config.errors import SettingsError
-    from longhaul.local.assembly import DeployError
-
-    try:
-        return run(Console(), work_dir, enforce_roles=enforce_roles)
-    except (DeployError, SettingsError, SynthError) as error:
-        return _failed(error)
-
-
-def _failed(error: Exception) -> int:
-    sys.stderr.write(f"longhaul: {error}\n")
-    return _FAILED
+            return run(Console(), work_dir, enforce_roles=enforce_roles)
+    except (DeployError, SettingsError, SynthError, WorkDirError) as error:
+        sys.stderr.write(f"longhaul: {error}\n")
+        return _FAILED
 
 
 if __name__ == "__main__":

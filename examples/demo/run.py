@@ -16,7 +16,7 @@ from rich.console import Console
 
 from examples.demo import check, kill, scenario
 from examples.demo.flights import FetchError
-from examples.demo.show import Show, show_on
+from examples.demo.show import Show
 from examples.demo.watch import DemoError, WatchedJob, Watcher
 from longhaul.cli.local.aws import embedded_aws, roles_judge_if_any
 from longhaul.cli.local.training import BackgroundTraining
@@ -105,9 +105,9 @@ def run(
         SynthError: the stack could not be synthesized.
         DeployError: the stack could not be deployed.
     """
-    begun = time.monotonic()
+    begun, show = time.monotonic(), Show(console)
     try:
-        with BackgroundTraining() as training, show_on(console) as show:
+        with BackgroundTraining() as training:
             show.say("preparing 336,776 flights")
             inputs = scenario.prepare(cache)
             project = load_project(FOLDER)
