@@ -142,6 +142,7 @@ def run(
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"\nreport: {_short(file)}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"\nall checks passed in {time.monotonic() - begun:.0f} s", style="bold green")
+    console.print("next: `longhaul init NAME` makes a project of your own (docs/first-job.md)")
     return 0
 
 
