@@ -5,23 +5,6 @@ import re
 from typing import Any
 
 import pytest
-
-from longhaul.cdk import (
-    AdvancedStageDeployment,
-    EmrSettings,
-    Longhaul,
-    NetworkSettings,
-    Settings,
-    SettingsError,
-    StageDeployment,
-    Trigger,
-    roles,
-)
-from longhaul.core.metrics import NoticeMetric, StageMetric, SweeperMetric
-from tests.cdk.synthesis import NO_COPIES, as_list, readable
-from tests.layers import ROOT
-
-# isort: split
 from aws_cdk import (
     App,
     DefaultStackSynthesizer,
@@ -36,6 +19,23 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
+
+import longhaul.cdk
+from longhaul.cdk import (
+    AdvancedStageDeployment,
+    EmrSettings,
+    Longhaul,
+    NetworkSettings,
+    Settings,
+    SettingsError,
+    StageDeployment,
+    Trigger,
+    roles,
+)
+from longhaul.core.metrics import NoticeMetric, StageMetric, SweeperMetric
+from tests.cdk.synthesis import NO_COPIES, as_list, readable
+from tests.layers import ROOT
+from tests.public_names import members, undocumented
 
 NAMES = {
     "AWS::CloudWatch::Dashboard": "DashboardName",
@@ -383,3 +383,34 @@ def test_drivers_may_read_no_more_of_the_apps_assets_than_their_own_stacks() -> 
     assert longhaul.job_role("main", "emr-serverless") is not longhaul.job_role("main")
     with pytest.raises(SettingsError, match=r"^Theirs/Longhaul/EmrServerless: .*\(bucket_prefix="):
         Longhaul(theirs(), "Longhaul", settings=Settings(emr_serverless=EmrSettings()))
+
+
+# What CDK apps may import. A change here is one that they notice.
+
+
+def test_every_public_name_is_documented() -> None:
+    assert longhaul.cdk.__doc__
+    assert undocumented(longhaul.cdk) == []
+
+
+def test_what_a_cdk_app_imports() -> None:
+    assert members(longhaul.cdk) == {
+        "AdvancedStageDeployment": "",
+        "EmrSettings": "",
+        "FollowOnSettings": "",
+        "LeaseSettings": "",
+        "Longhaul": (
+            "data_bucket leases_table state_machine alarms_topic name job_roles job_role queue "
+            "dead_letter_queue grant_submit grant_client metric add_outputs"
+        ),
+        "NetworkSettings": "",
+        "RequestLimits": "",
+        "Schedule": "",
+        "Settings": "",
+        "SettingsError": "",
+        "Size": "",
+        "Sizes": "",
+        "StageDeployment": "",
+        "TinySize": "",
+        "Trigger": "",
+    }

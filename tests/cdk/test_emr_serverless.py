@@ -12,6 +12,7 @@ import pytest
 
 from longhaul.core.lease import AttemptId
 from longhaul.core.settings import VARIABLE
+from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S
 from longhaul.engines.emr_serverless.ends import attempt_of, name_of
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import engine_files
@@ -136,3 +137,20 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# The stack with the size tiny: a Lambda function made of the jobs' image.
+
+
+def test_it_outlasts_its_jobs(with_tiny: Synthesis) -> None:
+    function = with_tiny.resources("AWS::Lambda::Function")["LambdaFunction"]
+    assert function["Timeout"] == 900 == MAX_TIMEOUT_S + 60
+
+
+def test_a_job_has_the_rights_of_fargate_and_may_write_its_log(with_tiny: Synthesis) -> None:
+    granted = with_tiny.grants("LambdaJobRole")
+    on_fargate = with_tiny.grants("SparkTaskRole")
+
+    logs = ("logs:CreateLogStream", "logs:PutLogEvents")
+    assert granted == {**on_fargate, **{action: {"<SparkLogs.Arn>"} for action in logs}}
+    assert with_tiny.denials("LambdaJobRole") == with_tiny.denials("SparkTaskRole")

@@ -4,16 +4,23 @@ import subprocess
 import sys
 import threading
 import zipfile
+from collections.abc import Iterator
 from hashlib import sha256
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import botocore.session
 import pytest
+from aws_cdk import FileSystem, IgnoreMode
 from botocore.loaders import Loader
 
 from longhaul.cdk import layer
+from longhaul.cdk.functions import NOT_CODE
 from longhaul.cdk.layer import LayerError
 from longhaul.config import npm
+from longhaul.config import sources as module
+from longhaul.config.project import demo
+from longhaul.config.sources import SHIPPED, sources, work_dir
 from tests.cdk.conftest import NOTIFIED
 from tests.cdk.synthesis import Synthesis
 from tests.layers import FEATURES, ROOT, files_of
@@ -238,3 +245,149 @@ def wheel_of(folder: Path, files: dict[str, str]) -> Path:
         )
         wheel.writestr("tiny-1.0.dist-info/RECORD", "")
     return path
+
+
+# The locks: what the layer, the image and the machines install, with hashes.
+
+
+LOCKED = (
+    "functions/requirements.txt",
+    "longhaul/runner/requirements.txt",
+    "longhaul/runner/build-requirements.txt",
+    "requirements.txt",
+    "requirements-dev.txt",
+    "docs/requirements.txt",
+)
+_PIN = re.compile(r"^([\w.-]+)(?:\[[\w,-]+\])?==([^\s;]+)", re.MULTILINE)
+
+
+def pins(requirements: Path) -> dict[str, str]:
+    """Package → version. Each line of the file has to be a pin."""
+    lines = (line.partition("#")[0].strip() for line in requirements.read_text().splitlines())
+    found = [line.lower() for line in lines if line and not line.startswith("-r ")]
+    assert all(map(_PIN.match, found))
+    return dict(_PIN.findall("\n".join(found)))
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_the_locks_in_the_repository_hold_what_is_pinned(name: str) -> None:
+    text = (ROOT / name).with_suffix(".lock").read_text()
+    locked = dict(_PIN.findall(text))
+
+    assert pins(ROOT / name).items() <= locked.items(), "run `make lock`"
+    entries = [each for each in re.split(r"\n(?=\S)", text) if not each.startswith("#")]
+    assert len(entries) == len(_PIN.findall(text))
+    assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_make_locks_for_the_python_and_the_architectures_of_the_layer() -> None:
+    (recipe,) = re.findall(
+        r"^lock:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
+
+    assert f"--python-version {layer.PYTHON_VERSION} " in recipe
+    assert f"$$machine-{layer.GLIBC[0]} " in recipe
+    (machines,) = re.findall(r"for machine in ([\w ]+);", recipe)
+    assert set(machines.split()) == set(layer.MACHINE.values())
+
+
+@pytest.mark.slow
+def test_make_lock_changes_nothing_where_no_pin_has_moved(tmp_path: Path) -> None:
+    files = [name for each in LOCKED for name in (each, each.replace(".txt", ".lock"))]
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    command = ["make", "--file", ROOT / "Makefile", "--assume-old", ".venv/.set-up-dev", "lock"]
+
+    subprocess.run([*command, f"BIN={ROOT / '.venv' / 'bin'}"], cwd=tmp_path, check=True)
+
+    for name in files:
+        assert (tmp_path / name).read_text() == (ROOT / name).read_text()
+
+
+def test_the_image_installs_from_the_locks_alone() -> None:
+    lines = (ROOT / "longhaul/runner/Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    installs = [part for line in lines for part in line.split("&&") if "pip install" in part]
+
+    assert len(installs) == 2
+    for each in installs:
+        assert "--require-hashes" in each
+        assert "--no-deps" in each
+        assert ".lock" in each
+    # Else pip would fetch what builds a source archive without looking at hashes.
+    assert "--no-build-isolation" in installs[1]
+
+
+# A package without a checkout: what assets are made of is laid out as in one.
+
+
+BESIDE = ("cdk.json", ".dockerignore", "pyproject.toml", "functions")
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A site-packages with the package as a wheel has it."""
+    site = tmp_path / "site-packages"
+    shutil.copytree(ROOT / "longhaul", site / "longhaul")
+    (site / "longhaul" / SHIPPED).mkdir()
+    for name in BESIDE:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, site / "longhaul" / SHIPPED / name)
+    record = site / "longhaul_jobs-0.1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("one build\n")
+    monkeypatch.setattr(module, "_PACKAGE", site / "longhaul")
+    monkeypatch.setattr(module.metadata, "distribution", lambda _: PathDistribution(record.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    sources.cache_clear()
+    yield site
+    sources.cache_clear()
+
+
+def test_a_checkout_is_used_where_it_is() -> None:
+    assert sources() == ROOT
+    assert work_dir() == ROOT / ".longhaul"
+
+
+def test_an_installed_package_keeps_its_files_in_a_folder_of_the_user(
+    installed: Path, tmp_path: Path
+) -> None:
+    before = sorted(installed.rglob("*"))
+
+    laid_out = sources()
+
+    assert laid_out.parent == tmp_path / "cache" / "longhaul" / "sources"
+    assert work_dir() == tmp_path / "cache" / "longhaul" / ".longhaul"
+    assert sorted(each.name for each in laid_out.iterdir()) == sorted(["longhaul", *BESIDE])
+    assert sorted(installed.rglob("*")) == before
+    assert not (laid_out / "longhaul" / SHIPPED).exists()
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_is_laid_out_has_no_demo_and_so_no_jobs_but_the_packages_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert demo() is None
+    # The CDK app runs there, and takes it for a checkout.
+    monkeypatch.setattr(module, "_PACKAGE", sources() / "longhaul")
+    sources.cache_clear()
+    assert demo() is None
+
+
+def test_another_build_of_the_same_version_is_laid_out_anew(installed: Path) -> None:
+    first = sources()
+    (installed / "longhaul_jobs-0.1.0.dist-info" / "RECORD").write_text("another build\n")
+    sources.cache_clear()
+
+    assert sources() != first
+
+
+@pytest.mark.usefixtures("installed")
+def test_assets_of_a_package_and_of_a_checkout_have_the_same_bytes() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    for exclude in (NOT_CODE, ignored):
+        prints = {
+            FileSystem.fingerprint(str(folder), exclude=exclude, ignore_mode=IgnoreMode.DOCKER)
+            for folder in (ROOT, sources())
+        }
+        assert len(prints) == 1

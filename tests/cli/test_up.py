@@ -1,14 +1,36 @@
-"""`longhaul up`, as far as it comes without a synthesis."""
+"""`longhaul up`: as far as it comes without a synthesis, what it prints, watches and shows."""
 
+import io
+import json
 import re
+import sys
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from examples.demo.run import Killed, recovery
+from examples.demo.watch import DemoError, Watcher
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
+from longhaul.cli.local import training
+from longhaul.cli.local.ready import say_ready
+from longhaul.cli.local.training import BackgroundTraining
+from longhaul.cli.local.watching import Watch
+from longhaul.cli.terminal.output import Output
+from longhaul.config.project import Project
+from longhaul.core.settings import VARIABLE, PathPolicy
+from longhaul.core.verdict import OutcomeClass
 from longhaul.local.state.store import FOLDER, Store
+from longhaul.pipelines.trees import Trees
+from tests.builders import settings, stage
+from tests.cli.conftest import World
+from tests.cli.page.scenes import started, works
 from tests.projects import make_project
 
 pytestmark = pytest.mark.usefixtures("no_project")
@@ -42,3 +64,179 @@ class Nothing:
 
 def synthesis_begins(*_: object) -> Path:
     raise RuntimeError("the synthesis begins")
+
+
+# What `longhaul up` prints when it is ready.
+
+
+SETTINGS = settings(
+    stages=(stage(slots=2),),
+    paths=PathPolicy(data_bucket="data"),
+    jobs=("flights", "sql"),
+)
+PLACE = {"endpoint": "http://127.0.0.1:4566", "region": "us-east-1"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_program_gets_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
+    say_ready(Output(), SETTINGS, **PLACE, outputs={"DataBucketName": "data"})
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == PLACE | {"outputs": {"DataBucketName": "data"}}
+
+
+def test_a_person_gets_what_there_is_and_what_to_type_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    out = Output()
+    out.data = Console(file=terminal, width=100, color_system=None, highlight=False)
+    say_ready(out, SETTINGS, **PLACE, outputs={"DataBucketName": "data"})
+    assert terminal.getvalue() == (
+        "stages  main\n"
+        "jobs    flights, sql\n"
+        "bucket  data\n"
+        "next, in another terminal:\n"
+        "  longhaul submit --job sql --param 'query=SELECT 1 AS one'"
+        " --output data:one/ --wait\n"
+        "  longhaul status\n"
+        "  longhaul logs JOB\n"
+        "  longhaul console     (a page in the browser)\n"
+    )
+
+
+# What a running `longhaul up` takes of a project that changes.
+
+
+class Stack:
+    """Functions with the settings of a project, and what was said to its user."""
+
+    def __init__(self, project: Project) -> None:
+        self.variables = {VARIABLE: json.dumps({"jobs": list(project.job_names), "stages": []})}
+        self.said: list[str] = []
+        self.watch = Watch(project, self._change, self.said.append)
+
+    def _change(self, name: str, change: Callable[[str], str]) -> None:
+        self.variables[name] = change(self.variables[name])
+
+    @property
+    def settings(self) -> Any:
+        return json.loads(self.variables[VARIABLE])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path / "mine")
+
+
+def test_a_new_job_and_one_that_is_gone_are_taken_while_it_runs(project: Project) -> None:
+    stack = Stack(project)
+    stack.watch.look()
+    assert stack.said == []
+    code = (project.jobs / "count_rows.py").read_text()
+    (project.jobs / "second.py").write_text(code)
+    stack.watch.look()
+    assert stack.settings == {
+        "jobs": ["count_rows", "count_rows_spark", "probe", "second", "sql"],
+        "stages": [],
+    }
+    (project.jobs / "second.py").unlink()
+    stack.watch.look()
+    stack.watch.look()
+    assert stack.settings["jobs"] == ["count_rows", "count_rows_spark", "probe", "sql"]
+    assert stack.said == ["jobs that are new: second", "jobs that are gone: second"]
+
+
+def test_a_new_job_that_could_never_run_is_refused_once_and_taken_when_it_is_right(
+    project: Project,
+) -> None:
+    stack = Stack(project)
+    (project.jobs / "second.py").write_text("def run(")
+    for _ in range(2):
+        stack.watch.look()
+    (said,) = stack.said
+    assert "second.py:1" in said
+    assert "the jobs stay as they were until that is right" in said
+    assert "second" not in stack.settings["jobs"]
+    (project.jobs / "second.py").write_text((project.jobs / "count_rows.py").read_text())
+    stack.watch.look()
+    assert "second" in stack.settings["jobs"]
+
+
+def test_settings_that_change_are_said_to_need_a_restart_once(project: Project) -> None:
+    stack = Stack(project)
+    project.file.write_text(f"{project.text}\n# changed\n")
+    for _ in range(2):
+        stack.watch.look()
+    assert stack.said == [
+        "longhaul.toml has changed: Ctrl-C and `longhaul up` again take it; what is stored stays"
+    ]
+
+
+# The cache that is made in the background.
+
+
+def test_training_runs_in_the_background_and_ends_with_its_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    endless = [sys.executable, "-c", "import time; time.sleep(600)"]
+    monkeypatch.setattr(training, "_COMMAND", endless)
+    before = set(psutil.Process().children())
+    with BackgroundTraining() as endless_one:
+        (child,) = set(psutil.Process().children()) - before
+        assert child.is_running()
+        assert endless_one.is_at_work
+    assert set(psutil.Process().children()) == before
+
+
+# What the demo knows of its jobs' attempts.
+
+
+@pytest.fixture
+def watcher(world: World) -> Watcher:
+    return Watcher(
+        world.parts.leases,
+        Trees(world.settings, world.parts.leases, world.parts.joins),
+        world.clock,
+        lambda _: None,
+    )
+
+
+def test_an_attempt_that_was_killed_between_two_looks_is_known(
+    world: World, watcher: Watcher
+) -> None:
+    watcher.add("main#january")
+    watcher.look()
+    lease = works(world, started(world, world.claim("january")), 100)
+    killed_at = world.clock.now()
+    world.clock.advance(5)
+    released = world.end(lease, OutcomeClass.OUT_OF_MEMORY, "killed")
+    assert released.retry_at
+    second = world.retry(released)
+    world.clock.advance(3)
+    world.end(works(world, started(world, second), 60), OutcomeClass.SUCCEEDED)
+
+    watcher.look()
+    watcher.look()  # into the tree of a job that has a row by now
+
+    job = watcher.jobs["main#january"]
+    assert [record.kind for record in job.attempts] == ["out_of_memory", "succeeded"]
+    assert job.beats == lease.attempt.beats + job.attempts[1].attempt.beats > 1
+    assert job.seconds == 105 + 63
+    assert job.sizes == "small, then medium"
+    took = recovery(Killed(job, killed_at.timestamp(), parts=0))
+    back_off = released.retry_at - killed_at - timedelta(seconds=5)
+    assert took.back_off_s == pytest.approx(back_off.total_seconds())
+    assert (took.noticed_s, took.started_s) == (5, 3)
+
+
+def test_a_job_that_did_not_come_back_fails_the_demo(world: World, watcher: Watcher) -> None:
+    watcher.add("main#january")
+    started(world, world.claim("january"))
+    watcher.look()
+    with pytest.raises(DemoError, match="not tried a second time"):
+        recovery(Killed(watcher.jobs["main#january"], world.clock.now().timestamp(), parts=0))

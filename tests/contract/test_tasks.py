@@ -4,18 +4,30 @@ On the strict fake alone: moto starts no task without a network, and stops only 
 started.
 """
 
+import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.core.lease import AttemptId
+from longhaul.core import transitions
+from longhaul.core.executions import SfnExecutions
+from longhaul.core.lease import AttemptId, CommittedOutput, RecordedResult
 from longhaul.core.settlement import classify
+from longhaul.core.store.leases import DynamoLeases
+from longhaul.core.store.records import Records
+from longhaul.core.store.table import INDEXES, NAMED_BY_TASKS, TTL
 from longhaul.core.verdict import OutcomeClass, StoppedTask
 from longhaul.engines.fargate.tasks import EcsTasks
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task
 from tests.builders import NOW, changed, running
+from tests.contract.conftest import Aws
 
 STARTED = changed(running(), progress_at=NOW)
 CLUSTER = "arn:aws:ecs:us-east-1:123456789012:cluster/Longhaul"
@@ -160,3 +172,104 @@ def test_a_cluster_that_is_not_found_says_nothing_about_its_tasks(
     with pytest.raises(ClientError, match=r"ClusterNotFoundException.*not found"):
         elsewhere.stop(task.arn, ATTEMPT, "Longhaul: stalled")
     assert not tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled").is_gone
+
+
+# `ports.Executions` on Step Functions. StartExecution probes for a running execution.
+
+
+DEFINITION = json.dumps(
+    {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
+)
+ROLE_ARN = "arn:aws:iam::123456789012:role/x"
+
+
+@pytest.fixture
+def executions(aws: Aws) -> SfnExecutions:
+    client = aws.client("stepfunctions")
+    machine = client.create_state_machine(name="Longhaul", definition=DEFINITION, roleArn=ROLE_ARN)
+    return SfnExecutions(client, machine["stateMachineArn"])
+
+
+def test_repeated_start_starts_one_execution(
+    executions: SfnExecutions,
+) -> None:
+    assert executions.status("job-1-1") is None
+    assert executions.ensure_started("job-1-1", '{"a": 1}') is None
+    assert executions.ensure_started("job-1-1", '{"a": 1}') is None
+    assert executions.status("job-1-1") == "RUNNING"
+
+
+def test_start_with_another_input_leaves_the_running_execution_alone(
+    aws: Aws, executions: SfnExecutions
+) -> None:
+    executions.ensure_started("job-1-1", '{"a": 1}')
+    assert executions.ensure_started("job-1-1", '{"a": 2}') is None
+    described = aws.client("stepfunctions").describe_execution(
+        executionArn=executions.arn("job-1-1")
+    )
+    assert described["input"] == '{"a": 1}'
+
+
+def test_closed_execution_is_not_started_again(aws: Aws, executions: SfnExecutions) -> None:
+    executions.ensure_started("job-1-1", "{}")
+    aws.client("stepfunctions").stop_execution(executionArn=executions.arn("job-1-1"))
+    assert executions.ensure_started("job-1-1", "{}") == "ABORTED"
+    assert executions.status("job-1-1") == "ABORTED"
+
+
+def test_execution_name_is_free_ninety_days_after_the_close(fake: FakeAws) -> None:
+    sfn = fake.stepfunctions
+    machine = sfn.create_state_machine(name="Longhaul", definition=DEFINITION, roleArn=ROLE_ARN)
+    executions = SfnExecutions(fake.client("stepfunctions"), machine["stateMachineArn"])
+    executions.ensure_started("job-1-1", "{}")
+    fake.clock.advance(timedelta(days=100).total_seconds())
+    sfn.stop_execution(executionArn=executions.arn("job-1-1"))
+    fake.clock.advance(timedelta(days=89).total_seconds())
+    assert executions.status("job-1-1") == "ABORTED"
+    fake.clock.advance(timedelta(days=1).total_seconds())
+    assert executions.status("job-1-1") is None
+    assert executions.ensure_started("job-1-1", "{}") is None
+
+
+# Which attributes of a row an attempt names in its writes: its role may name no others.
+
+
+OUTPUT = CommittedOutput(1, 1, 1, prefix="s3://data/out/")
+_WORDS = {"SET", "REMOVE", "ADD", "AND", "OR", "NOT", "IN", "BETWEEN"}
+
+
+def named(request: dict[str, Any]) -> set[str]:
+    """The attributes in the expressions and the key of an UpdateItem."""
+    text = f"{request['UpdateExpression']} {request['ConditionExpression']}"
+    found = set(re.findall(r"(?<![:\w])#?\w+(?!\w*\()", text)) - _WORDS
+    names = request["ExpressionAttributeNames"]
+    return {names.get(each, each) for each in found} | request["Key"].keys()
+
+
+WRITES: list[Callable[[DynamoLeases], object]] = [
+    lambda leases: leases.report(transitions.register_task(ATTEMPT, "arn:task", NOW)),
+    lambda leases: leases.report(transitions.report_progress(ATTEMPT, {"done": 1}, NOW, NOW)),
+    lambda leases: leases.report(
+        transitions.record_result(ATTEMPT, RecordedResult(1, "failed", "why"))
+    ),
+    lambda leases: leases.report(transitions.save(ATTEMPT, "record-1", "record-2", 9, NOW)),
+    lambda leases: leases.report(transitions.commit(ATTEMPT, OUTPUT)),
+    lambda leases: leases.report(transitions.mark_published(ATTEMPT, NOW)),
+]
+
+
+def test_the_role_of_a_task_may_name_what_its_writes_name_and_no_more() -> None:
+    class Sent(Exception):  # noqa: N818 - no error
+        pass
+
+    found: set[str] = set()
+    for write in WRITES:
+        client = Mock()
+        client.update_item.side_effect = Sent
+        with pytest.raises(Sent):
+            write(DynamoLeases(Records(client, "leases", Mock(), Mock())))
+        found |= named(client.update_item.call_args.kwargs)
+
+    assert found == set(NAMED_BY_TASKS)
+    # A row is deleted at its time to live, and found by what the indexes hold.
+    assert not {TTL, *(index.name for index in INDEXES)} & found
