@@ -70,11 +70,11 @@ _REPAIRS = (
     ecs.resources,
     ecs.definitions,
     emr.applications,
-    events.schedules,
     glue.databases,
     glue.versions,
     functions.images,
     s3.conditional,
+    s3.events,
     s3.ranges,
     s3.uploads,
     events.scheduler,
@@ -184,16 +184,16 @@ class EmbeddedAws:
                 invoker=self.functions,
                 **({"allows": _judged(gate, "lambda")} if gate else {}),
             )
-            self._allows_rule = _judged_by_resource(gate) if gate else allow_all
             self._events = EventDriver(
                 account=self.account,
                 region=self.region,
                 invoker=self.functions,
-                allows=self._allows_rule,
+                allows=_judged_by_resource(gate) if gate else allow_all,
             )
             self._schedules = ScheduleDriver(
                 account=self.account,
                 region=self.region,
+                fire_rule=self._events.fire,
                 **({"allows": _judged(gate, "scheduler")} if gate else {}),
             )
             self._repair(lend)
@@ -220,7 +220,7 @@ class EmbeddedAws:
         for function in lambda_backends[self.account][self.region].list_functions():
             self.functions.warm_up(function)
         self._trust_state_machines()
-        self._events.start()
+        self._events.check()
         self._mappings.start()
         self._schedules.start()
         for execution in aborted:
@@ -271,7 +271,6 @@ class EmbeddedAws:
         self._mappings.begin_close()
         self._closing.set()
         sqs.wake_long_polls()
-        self._events.close()
         self._schedules.close()
         self.functions.close()
         self._mappings.join()
@@ -331,9 +330,8 @@ class EmbeddedAws:
             repair(patches)
         ecs.tasks(patches, self.tasks)
         emr.job_runs(patches, self.job_runs)
-        events.permissions(patches, self._allows_rule)
+        events.targets(patches, self._events.send)
         functions.invocation(patches, self.functions)
-        s3.events(patches, self._events.publish)
         sfn.clients(patches, self.endpoint, lent)
         sfn_sync.ecs_sync(patches, self.tasks.on_end)
         sfn_sync.emr_sync(patches, job_runs, self.job_runs.on_end)

@@ -1,30 +1,25 @@
-"""EventBridge on this machine: rules for schedules, ends of executions, and created objects.
+"""EventBridge on this machine: rules send events to functions and queues.
 
-moto matches a rule's pattern. A rule's schedule may be a rate, and its targets may be functions and
-queues, with an input transformer. The deployment of any other rule fails: otherwise the rule would
-silently never fire.
+moto matches a rule's pattern. The deployment of a rule with another target fails: otherwise it
+would silently send nothing. `schedule_driver` fires the rules that have a schedule.
 """
 # ruff: noqa: ANN401 - moto's objects, which have no types worth naming
 
-import heapq
 import json
 import re
-import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Event, Thread
-from typing import Any
+from typing import Any, Final
 
 from moto.awslambda.models import lambda_backends
-from moto.events.models import EventPattern, events_backends
+from moto.events.models import events_backends
 from moto.sqs.models import sqs_backends
 
-from longhaul.local.firing import SECONDS
 from longhaul.local.lambda_driver import Invoker
 
 _VARIABLE = re.compile(r"<([\w-]+)>")
+_ACTIONS: Final = {"lambda": "lambda:InvokeFunction", "sqs": "sqs:SendMessage"}
 
 Allows = Callable[[str, str, str], bool]
 """Whether EventBridge may do something for a rule: an action, a resource's ARN, the rule's."""
@@ -36,28 +31,6 @@ def allow_all(action: str, resource: str, rule: str) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Target:
-    arn: str
-    constant: str | None
-    transformer: dict[str, Any] | None
-    # The queue that takes what the target does not.
-    dead_letters: str | None = None
-
-    def input_of(self, event: dict[str, Any]) -> str:
-        if self.transformer is not None:
-            return transformed(self.transformer, event)
-        return self.constant or json.dumps(event)
-
-
-@dataclass(frozen=True)
-class Rule:
-    arn: str
-    pattern: EventPattern | None
-    period_s: int | None
-    targets: tuple[Target, ...]
-
-
 class EventDriver:
     def __init__(
         self, *, account: str, region: str, invoker: Invoker, allows: Allows = allow_all
@@ -66,93 +39,87 @@ class EventDriver:
         self._allows = allows
         self._region = region
         self._invoker = invoker
-        self._rules: list[Rule] = []
-        self._closing = Event()
-        self._thread: Thread | None = None
 
-    def start(self) -> None:
-        """Start to drive the rules that are deployed now.
+    def check(self) -> None:
+        """Look at the rules that are deployed now.
 
         Raises:
             NotImplementedError: a rule uses a feature that is not driven here.
         """
-        bus = events_backends[self._account][self._region].describe_event_bus("default")
-        self._rules = [_rule_of(rule) for rule in bus.rules.values() if rule.state == "ENABLED"]
-        if any(rule.period_s for rule in self._rules):
-            self._thread = Thread(target=self._keep_schedules, name="event-schedules", daemon=True)
-            self._thread.start()
-
-    def close(self) -> None:
-        self._closing.set()
-        if self._thread is not None:
-            self._thread.join()
+        for rule in self._backend.describe_event_bus("default").rules.values():
+            for target in rule.targets:
+                _check(rule.name, target)
 
     def execution_status_changed(self, execution: Any) -> None:
         """Publish "Step Functions Execution Status Change" for an execution of moto's."""
         status = execution.status
-        self.publish(
-            "aws.states",
-            "Step Functions Execution Status Change",
-            {
-                "executionArn": execution.exec_arn,
-                "stateMachineArn": execution.state_machine_arn,
-                "name": execution.name,
-                "status": status,
-                "startDate": _epoch_ms(execution.start_date),
-                "stopDate": _epoch_ms(execution.stop_date),
-                "input": execution.execution_input,
-                "output": json.dumps(execution.output) if status == "SUCCEEDED" else None,
-                "inputDetails": {"included": True},
-                "outputDetails": {"included": True} if status == "SUCCEEDED" else None,
-                "error": execution.error,
-                "cause": execution.cause,
-            },
-            resources=[execution.exec_arn],
-        )
+        detail = {
+            "executionArn": execution.exec_arn,
+            "stateMachineArn": execution.state_machine_arn,
+            "name": execution.name,
+            "status": status,
+            "startDate": _epoch_ms(execution.start_date),
+            "stopDate": _epoch_ms(execution.stop_date),
+            "input": execution.execution_input,
+            "output": json.dumps(execution.output) if status == "SUCCEEDED" else None,
+            "inputDetails": {"included": True},
+            "outputDetails": {"included": True} if status == "SUCCEEDED" else None,
+            "error": execution.error,
+            "cause": execution.cause,
+        }
+        event = {
+            "Source": "aws.states",
+            "DetailType": "Step Functions Execution Status Change",
+            "Detail": json.dumps(detail),
+            "Resources": [execution.exec_arn],
+        }
+        self._backend.put_events([event])
 
-    def publish(
-        self, source: str, detail_type: str, detail: dict[str, Any], *, resources: list[str]
-    ) -> None:
-        """Send an event to the targets of every rule that it matches."""
-        event: Any = self._event(source, detail_type, detail, resources)
-        for rule in self._rules:
-            if rule.pattern is not None and rule.pattern.matches_event(event):
-                self._send(rule, event)
+    def fire(self, rule: Any, at: datetime) -> None:
+        """Send the event of a rule's schedule."""
+        event = {
+            "version": "0",
+            "id": str(uuid.uuid4()),
+            "detail-type": "Scheduled Event",
+            "source": "aws.events",
+            "account": self._account,
+            "time": at.timestamp(),
+            "region": self._region,
+            "resources": [rule.arn],
+            "detail": {},
+        }
+        self.send(rule, event)
 
-    def _keep_schedules(self) -> None:
-        due = [
-            (time.monotonic() + rule.period_s, index)
-            for index, rule in enumerate(self._rules)
-            if rule.period_s
-        ]
-        heapq.heapify(due)
-        while not self._closing.wait(max(0.0, due[0][0] - time.monotonic())):
-            at, index = due[0]
-            rule = self._rules[index]
-            self._send(rule, self._event("aws.events", "Scheduled Event", {}, [rule.arn]))
-            heapq.heapreplace(due, (at + (rule.period_s or 0), index))
-
-    def _send(self, rule: Rule, event: dict[str, Any]) -> None:
+    def send(self, rule: Any, event: dict[str, Any]) -> None:
+        """Send an event, as moto has it, to the targets of a rule."""
+        at = datetime.fromtimestamp(event["time"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        written = {name: event[name] for name in event if name != "ingestion-time"} | {"time": at}
         for target in rule.targets:
-            is_queue = ":sqs:" in target.arn
-            action = "sqs:SendMessage" if is_queue else "lambda:InvokeFunction"
-            if not self._allows(action, target.arn, rule.arn):
-                self._send_to_dead_letters(rule, target, event)
-            elif is_queue:
-                self._queues.send_message(_name_in(target.arn), target.input_of(event))
+            arn = target["Arn"]
+            service = arn.split(":")[2]
+            if not self._allows(_ACTIONS[service], arn, rule.arn):
+                self._send_to_dead_letters(rule, target, written)
+            elif service == "sqs":
+                self._queues.send_message(_name_in(arn), _input_of(target, written))
             else:
-                function = lambda_backends[self._account][self._region].get_function(target.arn)
-                self._invoker.invoke_later(function, target.input_of(event).encode())
+                function = lambda_backends[self._account][self._region].get_function(arn)
+                self._invoker.invoke_later(function, _input_of(target, written).encode())
 
-    def _send_to_dead_letters(self, rule: Rule, target: Target, event: dict[str, Any]) -> None:
+    def _send_to_dead_letters(
+        self, rule: Any, target: dict[str, Any], event: dict[str, Any]
+    ) -> None:
         """What a target may not get is not tried again.
 
         https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
         """
-        letters = target.dead_letters
+        letters = target.get("DeadLetterConfig", {}).get("Arn")
         if letters is None or not self._allows("sqs:SendMessage", letters, rule.arn):
             return
-        texts = {"RULE_ARN": rule.arn, "TARGET_ARN": target.arn, "ERROR_CODE": "NO_PERMISSIONS"}
+        texts = {
+            "RULE_ARN": rule.arn,
+            "TARGET_ARN": target["Arn"],
+            "ERROR_CODE": "NO_PERMISSIONS",
+        }
         attributes = {
             name: {"DataType": "String", "StringValue": text} for name, text in texts.items()
         }
@@ -162,24 +129,19 @@ class EventDriver:
     def _queues(self) -> Any:
         return sqs_backends[self._account][self._region]
 
-    def _event(
-        self, source: str, detail_type: str, detail: dict[str, Any], resources: list[str]
-    ) -> dict[str, Any]:
-        return {
-            "version": "0",
-            "id": str(uuid.uuid4()),
-            "detail-type": detail_type,
-            "source": source,
-            "account": self._account,
-            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "region": self._region,
-            "resources": resources,
-            "detail": detail,
-        }
+    @property
+    def _backend(self) -> Any:
+        return events_backends[self._account][self._region]
 
 
 def _name_in(queue: str) -> str:
     return queue.rpartition(":")[2]
+
+
+def _input_of(target: dict[str, Any], event: dict[str, Any]) -> str:
+    if "InputTransformer" in target:
+        return transformed(target["InputTransformer"], event)
+    return str(target.get("Input") or json.dumps(event))
 
 
 def transformed(transformer: dict[str, Any], event: dict[str, Any]) -> str:
@@ -197,37 +159,17 @@ def transformed(transformer: dict[str, Any], event: dict[str, Any]) -> str:
     return _VARIABLE.sub(lambda match: values[match[1]], template)
 
 
-def _rule_of(rule: Any) -> Rule:
-    pattern = rule.event_pattern if rule.event_pattern.dump() else None
-    targets = []
-    for target in rule.targets:
-        transformer = target.get("InputTransformer")
-        if target["Arn"].split(":")[2] not in ("lambda", "sqs") or target.get("InputPath"):
-            raise NotImplementedError(
-                f"rule {rule.name}: the embedded AWS sends whole events, transformed ones or a "
-                "constant Input, to functions and queues only"
-            )
-        texts = (
-            re.findall(r'"(?:[^"\\]|\\.)*"', transformer["InputTemplate"]) if transformer else ()
-        )
-        if any(map(_VARIABLE.search, texts)):
-            raise NotImplementedError(
-                f"rule {rule.name}: a variable within a text, which AWS does not escape"
-            )
-        letters = target.get("DeadLetterConfig", {}).get("Arn")
-        targets.append(Target(target["Arn"], target.get("Input"), transformer, letters))
-    return Rule(rule.arn, pattern, _period_s(rule.scheduled_expression, rule.name), tuple(targets))
-
-
-def _period_s(expression: str | None, rule_name: str) -> int | None:
-    if not expression:
-        return None
-    match = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", expression)
-    if match is None:
+def _check(name: str, target: dict[str, Any]) -> None:
+    if target["Arn"].split(":")[2] not in _ACTIONS or target.get("InputPath"):
         raise NotImplementedError(
-            f"rule {rule_name}: the embedded AWS drives rate(…) schedules only, not {expression!r}"
+            f"rule {name}: the embedded AWS sends whole events, transformed ones or a "
+            "constant Input, to functions and queues only"
         )
-    return int(match[1]) * SECONDS[match[2]]
+    template = target.get("InputTransformer", {}).get("InputTemplate", "")
+    if any(map(_VARIABLE.search, re.findall(r'"(?:[^"\\]|\\.)*"', template))):
+        raise NotImplementedError(
+            f"rule {name}: a variable within a text, which AWS does not escape"
+        )
 
 
 def _epoch_ms(at: datetime | None) -> int | None:

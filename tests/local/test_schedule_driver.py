@@ -131,7 +131,7 @@ def test_what_is_not_driven_is_logged_and_leaves_the_others_alone(
 ) -> None:
     cloud.schedule(expression, **more)
     assert cloud.look(timedelta(days=1)) == []
-    assert f"schedule {NAME} does not fire" in caplog.text
+    assert f"{NAME} does not fire" in caplog.text
     caplog.clear()
     cloud.look(timedelta(days=2))
     assert caplog.text == ""

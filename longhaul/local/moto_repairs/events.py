@@ -1,50 +1,33 @@
 """Repairs of EventBridge and its Scheduler."""
-# ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
+# ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from moto.events.models import Rule
 from moto.scheduler.models import Schedule, scheduler_backends
 
-from longhaul.local.event_driver import Allows
 from longhaul.local.moto_repairs.patching import Patches, TemplateResource
 
 
-def permissions(patches: Patches, allows: Allows) -> None:
-    """A rule sends to a queue that lets it.
-
-    AWS: EventBridge sends to a queue by its own name, and the queue's policy has to allow it.
-    Source: "Using resource-based policies for Amazon EventBridge" (EventBridge User Guide).
-
-    Stock moto: sends whatever the policy says.
-
-    `allows`: whether EventBridge may do something for a rule.
-    """
-    stock = Rule._send_to_sqs_queue
-
-    def send(rule: Any, name: str, *args: Any, **kwargs: Any) -> None:
-        queue = f"arn:aws:sqs:{rule.region_name}:{rule.account_id}:{name}"
-        if allows("sqs:SendMessage", queue, rule.arn):
-            stock(rule, name, *args, **kwargs)
-
-    patches.replace(Rule, "_send_to_sqs_queue", send)
-
-
-def schedules(patches: Patches) -> None:
-    """A rule with a schedule and no pattern gets no events.
+def targets(patches: Patches, send: Callable[[Any, dict[str, Any]], None]) -> None:
+    """A rule sends to its targets what its pattern matches.
 
     AWS: a rule matches events by its pattern, or runs on its schedule. An event that is put to the
-    bus leaves a rule without a pattern alone. Source: "Rules in Amazon EventBridge" (EventBridge
-    User Guide).
+    bus leaves a rule without a pattern alone. Targets may be functions. A queue gets an event if
+    its policy lets the rule send. Sources: "Rules in Amazon EventBridge" and "Using resource-based
+    policies for Amazon EventBridge" (EventBridge User Guide).
 
-    Stock moto: a rule without a pattern gets every event that is put to its bus; where its target
-    is a function, as the sweeper's is, the call fails.
+    Stock moto: a rule without a pattern gets every event, and a disabled one as well. A call fails
+    where a target is a function, and queues get events whatever their policy says.
+
+    `send(rule, event)` sends to all targets of the rule.
     """
-    stock = Rule.send_to_targets
 
-    def send_to_targets(rule: Any, *args: Any, **kwargs: Any) -> None:
-        if rule.event_pattern.dump():
-            stock(rule, *args, **kwargs)
+    def send_to_targets(rule: Any, event: dict[str, Any], *_: Any) -> None:
+        pattern = rule.event_pattern
+        if rule.state == "ENABLED" and pattern.dump() and pattern.matches_event(event):
+            send(rule, event)
 
     patches.replace(Rule, "send_to_targets", send_to_targets)
 

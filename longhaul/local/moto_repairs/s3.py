@@ -1,11 +1,12 @@
 """Repairs of S3."""
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
 
+import json
 import re
-from collections.abc import Callable
 from threading import RLock
 from typing import Any, Final
 
+from moto.events.models import events_backends
 from moto.s3 import notifications
 from moto.s3.exceptions import NoSuchUpload
 from moto.s3.models import FakeBucket, S3Backend
@@ -33,10 +34,7 @@ def conditional(patches: Patches) -> None:
     patches.replace(S3Response, "put_object", put_object)
 
 
-Publish = Callable[..., None]
-
-
-def events(patches: Patches, publish: Publish) -> None:
+def events(patches: Patches) -> None:
     """Objects that are created are events, where their bucket says so.
 
     AWS: a bucket with an EventBridge configuration publishes "Object Created" for each new object.
@@ -44,12 +42,9 @@ def events(patches: Patches, publish: Publish) -> None:
     quotes. Source: "Using EventBridge" and "EventBridge event message structure" (S3 User Guide).
 
     Stock moto: a bucket that CloudFormation makes has no notification configuration. It writes
-    `eTag`, and calls the rules' targets itself, without their input transformers.
-
-    `publish(source, detail_type, detail, resources=…)` sends an event.
+    `eTag`.
     """
     stock_create = FakeBucket.create_from_cloudformation_json
-    stock_send = notifications.send_event
 
     def create(name: str, template: Any, *args: Any, **kwargs: Any) -> Any:
         bucket = stock_create(name, template, *args, **kwargs)
@@ -58,32 +53,31 @@ def events(patches: Patches, publish: Publish) -> None:
             bucket.set_notification_configuration({"EventBridgeConfiguration": {}})
         return bucket
 
-    def send_event(account_id: str, event_name: Any, bucket: Any, key: Any) -> None:
-        configuration = bucket.notification_configuration
-        if configuration is None or configuration.event_bridge is None:
-            return stock_send(account_id, event_name, bucket, key)
+    def send_event(account: str, bucket: Any, event_name: Any, key: Any) -> None:
         _, kind, reason = event_name.value.split(":")
-        if kind == "ObjectCreated":
-            publish(
-                "aws.s3",
-                "Object Created",
-                {
-                    "version": "0",
-                    "bucket": {"name": bucket.name},
-                    "object": {
-                        "key": key.name,
-                        "size": key.size,
-                        "etag": key.etag.strip('"'),
-                        "sequencer": "00617F08299329D189",
-                    },
-                    "reason": reason,
-                },
-                resources=[bucket.arn],
-            )
-        return None
+        if kind != "ObjectCreated":
+            return
+        detail = {
+            "version": "0",
+            "bucket": {"name": bucket.name},
+            "object": {
+                "key": key.name,
+                "size": key.size,
+                "etag": key.etag.strip('"'),
+                "sequencer": "00617F08299329D189",
+            },
+            "reason": reason,
+        }
+        event = {
+            "Source": "aws.s3",
+            "DetailType": "Object Created",
+            "Detail": json.dumps(detail),
+            "Resources": [bucket.arn],
+        }
+        events_backends[account][bucket.region_name].put_events([event])
 
     patches.replace(FakeBucket, "create_from_cloudformation_json", staticmethod(create))
-    patches.replace(notifications, "send_event", send_event)
+    patches.replace(notifications, "_send_event_bridge_message", send_event)
 
 
 _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")

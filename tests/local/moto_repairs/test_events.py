@@ -11,27 +11,30 @@ from tests.local.support import Moto
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:sweep"
 
 
-def test_a_schedule_gets_no_events_and_a_pattern_those_that_it_matches(
+def test_a_rule_sends_to_its_targets_what_its_pattern_matches(
     moto: Moto, *, repaired: bool
 ) -> None:
-    events, sqs = moto.client("events"), moto.client("sqs")
-    url = sqs.create_queue(QueueName="ended")["QueueUrl"]
-    queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-    events.put_rule(Name="matching", EventPattern=json.dumps({"source": ["ours"]}))
-    events.put_targets(Rule="matching", Targets=[{"Id": "1", "Arn": queue["QueueArn"]}])
+    sent: list[tuple[str, str]] = []
+    if repaired:
+        events_repairs.targets(
+            moto.patches, lambda rule, event: sent.append((rule.name, event["source"]))
+        )
+    events = moto.client("events")
+    for name, source, state in (("matching", "ours", "ENABLED"), ("off", "ours", "DISABLED")):
+        events.put_rule(Name=name, EventPattern=json.dumps({"source": [source]}), State=state)
     events.put_rule(Name="recurring", ScheduleExpression="rate(5 minutes)")
-    events.put_targets(Rule="recurring", Targets=[{"Id": "1", "Arn": FUNCTION}])
-    entry = {"Source": "ours", "DetailType": "ended", "Detail": "{}"}
+    for name in ("matching", "off", "recurring"):
+        events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": FUNCTION}])
+    entries = [
+        {"Source": source, "DetailType": "ended", "Detail": "{}"} for source in ("ours", "theirs")
+    ]
 
     if not repaired:
         with pytest.raises(ClientError):
-            events.put_events(Entries=[entry])
+            events.put_events(Entries=entries)
         return
-    events_repairs.schedules(moto.patches)
-    assert events.put_events(Entries=[entry])["FailedEntryCount"] == 0
-
-    (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
-    assert json.loads(message["Body"])["source"] == "ours"
+    assert events.put_events(Entries=entries)["FailedEntryCount"] == 0
+    assert sent == [("matching", "ours")]
 
 
 def policy(effect: str, action: str, **more: Any) -> dict[str, Any]:
@@ -108,35 +111,3 @@ def test_a_buckets_policy_that_denies_requests_without_tls_denies_no_others(
         return
     s3.put_object(Bucket="data", Key="k", Body=b"1")
     assert s3.get_object(Bucket="data", Key="k")["Body"].read() == b"1"
-
-
-def test_a_rule_sends_nothing_to_a_queue_that_does_not_let_it(
-    moto: Moto, *, repaired: bool
-) -> None:
-    events, sqs = moto.client("events"), moto.client("sqs")
-    for name in ("open", "closed"):
-        url = sqs.create_queue(QueueName=name)["QueueUrl"]
-        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-        events.put_rule(Name=name, EventPattern=json.dumps({"source": ["ours"]}))
-        events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn["QueueArn"]}])
-    asked: list[tuple[str, str, str]] = []
-
-    def allows(action: str, resource: str, rule: str) -> bool:
-        asked.append((action, resource, rule))
-        return resource.endswith(":open")
-
-    if repaired:
-        events_repairs.permissions(moto.patches, allows)
-    events.put_events(Entries=[{"Source": "ours", "DetailType": "ended", "Detail": "{}"}])
-
-    def received(name: str) -> int:
-        url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
-        return len(sqs.receive_message(QueueUrl=url).get("Messages", []))
-
-    assert (received("open"), received("closed")) == (1, 0 if repaired else 1)
-    here = "us-east-1:123456789012"
-    expected = [
-        ("sqs:SendMessage", f"arn:aws:sqs:{here}:{name}", f"arn:aws:events:{here}:rule/{name}")
-        for name in ("open", "closed")
-    ]
-    assert asked == (expected if repaired else [])
