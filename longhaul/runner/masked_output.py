@@ -69,8 +69,7 @@ class MaskedOutput:
         for reading, stream in self._streams.items():
             while self._read(reading, stream):
                 pass
-            said = stream.rest.decode(errors="surrogateescape")
-            self._write(stream, said, len(said))
+            self._write(stream, stream.rest)
 
     def _read(self, reading: int, stream: _Stream) -> bool:
         """Whether anything was there."""
@@ -78,22 +77,19 @@ class MaskedOutput:
             found = os.read(reading, _MAX_LINE)
         except BlockingIOError:
             return False
-        said = (stream.rest + found).decode(errors="surrogateescape")
+        # Before it is parted: what may be half a secret waits for the rest of its line.
+        said = self._mask((stream.rest + found).decode(errors="surrogateescape"))
         end = said.rfind("\n") + 1
         if len(said) - end > _MAX_LINE:
-            # Of a secret that begins before, all has come.
             end = max(end, len(said) - self._mask.longest + 1)
-        self._write(stream, said, end)
+        stream.rest = said[end:].encode(errors="surrogateescape")
+        self._write(stream, said[:end].encode(errors="surrogateescape"))
         return bool(found)
 
-    def _write(self, stream: _Stream, said: str, end: int) -> None:
-        """Write on what has come up to this place; the rest waits."""
-        masked, rest = self._mask.split(said, end)
-        stream.rest = rest.encode(errors="surrogateescape")
-        left = memoryview(masked.encode(errors="surrogateescape"))
+    def _write(self, stream: _Stream, said: bytes) -> None:
         with suppress(OSError):  # its reader is gone: the job goes on
-            while left:
-                left = left[os.write(stream.real, left) :]
+            while said:
+                said = said[os.write(stream.real, said) :]
 
 
 _begun: list[MaskedOutput] = []
