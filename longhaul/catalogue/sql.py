@@ -29,7 +29,7 @@ from longhaul.catalogue._text_files import (
 from longhaul.core.places import column_of
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
-from longhaul.runner.io.text_options import READ_CSV
+from longhaul.runner.io.frame import READ_CSV
 from longhaul.runner.spark.reading import columns_alone, typed
 
 _FORMATS: Final[dict[str, Format]] = {

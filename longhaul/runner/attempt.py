@@ -40,7 +40,6 @@ from longhaul.outputs.lineage import origin
 from longhaul.outputs.ports import Publisher
 from longhaul.pipelines.follow_ons import with_stored
 from longhaul.runner import failures, json_logs
-from longhaul.runner.effort import Effort
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.grace import use_grace
@@ -53,7 +52,7 @@ from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import require_closed, require_written
 from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
 from longhaul.runner.masking import NO_MASK, Mask
-from longhaul.runner.reporting import Phase, Progress, Reporter, stop_as_refused
+from longhaul.runner.reporting import Effort, Phase, Progress, Reporter, stop_as_refused
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.sample import SparkSample
@@ -284,7 +283,6 @@ class AttemptRunner:
             every=self.background.every,
             reports=self.scratch / "reports",
             parents_now=inputs.parents,
-            may_add=lambda output, *what: destinations[output].require_addable(*what),
             variables=variables,
             is_plain=is_plain,
         )

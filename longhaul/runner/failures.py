@@ -1,9 +1,16 @@
-"""From an exception to an outcome: its class, a text that names the cause, and the exit code."""
+"""From how a job's code ends, by an exception or an exit, to an outcome.
+
+That is its class, a text that names the cause, and the exit code. Imports no Spark.
+"""
 
 import errno
+import logging
+import os
 import re
+import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,10 +20,11 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from longhaul.core.aws_errors import code_of
 from longhaul.core.errors import DeniedError, LeaseChangedError, PermanentError
 from longhaul.core.verdict import ExitCode, OutcomeClass, searchable, shorten
+from longhaul.job import PermanentJobError
 from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.masking import NO_MASK, Mask
-from longhaul.runner.stopping import Stop, StopReason
+from longhaul.runner.stopping import Stop, StopReason, end_process
 
 
 @dataclass(frozen=True)
@@ -235,3 +243,68 @@ def _after(text: str, words: Sequence[str]) -> str | None:
 
 def _shorten(text: str) -> str:
     return shorten(text.strip())
+
+
+logger = logging.getLogger(__name__)
+
+
+class ExitError(Exception):
+    """The job ended itself with an exit code that is not 0, or as if from outside."""
+
+
+@contextmanager
+def heeding_exits() -> Iterator[None]:
+    """Let `sys.exit` end the job's code with an outcome, and a process that it has forked.
+
+    Such a process has all of the runner's state, and would clear up, publish, or end Spark's JVM.
+
+    Raises:
+        PermanentJobError: the code exits with 65.
+        ExitError: it exits with another code than 0, or ends with what is no `Exception`.
+        Exception: as the code raises it.
+    """
+    runner = os.getpid()
+    code: object = None
+    try:
+        yield
+    except SystemExit as end:
+        code = end.code
+    except BaseException as error:
+        if os.getpid() != runner:
+            logger.exception("a process that the job has forked failed")
+            end_process(1)
+        if _is_from_outside(error):
+            said = f": {error}" if str(error) else ""
+            raise ExitError(f"the job ended with {type(error).__name__}{said}") from error
+        raise
+    if os.getpid() != runner:
+        end_process(code if isinstance(code, int) else int(code is not None))
+    match code:
+        case None | 0:
+            return
+        case ExitCode.PERMANENT:
+            raise PermanentJobError(
+                f"the job exited with {int(ExitCode.PERMANENT)}: it cannot succeed"
+            )
+    raise ExitError(f"the job exited with {code}")
+
+
+def _is_from_outside(error: BaseException) -> bool:
+    """Whether the error is no `Exception`, and no stop of ours either."""
+    # Who raises its error has loaded asyncio. To load it here would take longer than a small job.
+    asyncio = sys.modules.get("asyncio")
+    cancels = (asyncio.CancelledError,) if asyncio else ()
+    return isinstance(error, (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup, *cancels)) and (
+        not isinstance(error, Exception)
+    )
+
+
+def may_be_jvm_death(error: BaseException) -> bool:
+    """Whether it may be one: a broken connection rather than an answer."""
+    if isinstance(error, ConnectionError):
+        return True
+    py4j = sys.modules.get("py4j.protocol")  # without it nothing can have raised its errors
+    return py4j is not None and (
+        isinstance(error, py4j.Py4JNetworkError)
+        or (isinstance(error, py4j.Py4JError) and not isinstance(error, py4j.Py4JJavaError))
+    )

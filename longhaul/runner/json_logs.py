@@ -5,11 +5,16 @@ Bodies and parameters of messages are never logged.
 
 import json
 import logging
+import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from traceback import StackSummary, extract_tb
+from typing import Final
 
+import longhaul
+from longhaul.core.errors import causes_of
 from longhaul.core.lease import AttemptId
-from longhaul.runner.traces import trace
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -80,3 +85,52 @@ def configure(**always: object) -> None:
     # PySpark's own handlers would print failing queries with their text, plan and values.
     for quoting in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(quoting).disabled = True
+
+
+_LONGHAUL: Final = f"{Path(longhaul.__file__).parent}{os.sep}"
+_CATALOGUE: Final = f"{_LONGHAUL}catalogue{os.sep}"
+# What stands between our code and the job's, and between the job's and Spark.
+_BETWEEN: Final = (
+    "<frozen ",
+    *(f"{os.sep}{name}{os.sep}" for name in ("py4j", "pyspark")),
+    *(f"{os.sep}{name}.py" for name in ("contextlib", "runpy", "threading")),
+)
+
+
+def trace(error: BaseException) -> list[str]:
+    """The error's frames, such as `flights.py:12 run`, the last call at the end.
+
+    Where it was raised from other errors, theirs come first, each followed by its class. Frames of
+    Longhaul and of PySpark are left out, unless there are no others. Messages are left out: they
+    may quote the parameters or the data of the job.
+    """
+    chain = [*causes_of(error)][::-1]
+    is_of_job = any(_is_of_job(frame.filename) for each in chain for frame in _frames(each))
+    lines: list[str] = []
+    for each in chain:
+        shown = [
+            f"{_brief(frame.filename)}:{frame.lineno} {frame.name}"
+            for frame in _frames(each)
+            if not is_of_job or _is_of_job(frame.filename)
+        ]
+        if shown and lines:
+            lines[-1] += ", and then:"
+        if shown and each is not error:
+            shown.append(type(each).__name__)
+        lines += shown
+    return lines
+
+
+def _frames(error: BaseException) -> StackSummary:
+    return extract_tb(error.__traceback__)
+
+
+def _is_of_job(file: str) -> bool:
+    is_own = file.startswith(_LONGHAUL) and not file.startswith(_CATALOGUE)
+    return not is_own and not any(each in file for each in _BETWEEN)
+
+
+def _brief(file: str) -> str:
+    """The file as an import would find it, such as `flights.py` or `pandas/core/frame.py`."""
+    folders = [each for each in sys.path if each and file.startswith(f"{each}{os.sep}")]
+    return file.removeprefix(f"{max(folders, key=len)}{os.sep}") if folders else file

@@ -22,12 +22,22 @@ from longhaul.core.places import DataPath
 from longhaul.core.request import name_of
 from longhaul.core.verdict import OutcomeClass
 from longhaul.job import Params, PermanentJobError
-from longhaul.runner.code_digest import code_digest
-from longhaul.runner.exits import heeding_exits
-from longhaul.runner.failures import cause, of_error, text_of, with_requirement
-from longhaul.runner.job_file import BROUGHT, file_in_catalogue, file_in_project, jobs_of_project
+from longhaul.runner.failures import (
+    cause,
+    heeding_exits,
+    may_be_jvm_death,
+    of_error,
+    text_of,
+    with_requirement,
+)
+from longhaul.runner.job_file import (
+    BROUGHT,
+    code_digest,
+    file_in_catalogue,
+    file_in_project,
+    jobs_of_project,
+)
 from longhaul.runner.running_job import RunningJob
-from longhaul.runner.spark.deaths import may_be_jvm_death
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -164,14 +174,14 @@ def _import_of_project(name: str, file: Path) -> ModuleType:
 
 def _send_along(module: ModuleType, file: Path, *, is_brought: bool) -> None:
     """Let what Spark's Python workers cannot import travel with what they run."""
-    from longhaul.runner.spark import modules  # noqa: PLC0415 - as above
+    from longhaul.runner.spark import imports  # noqa: PLC0415 - as above
 
     if is_brought:
-        modules.send_along(module)
+        imports.send_along(module)
         return
     for each in list(sys.modules.values()):
         if _is_within(getattr(each, "__file__", None), file.parent):
-            modules.send_along_if_needed(each)
+            imports.send_along_if_needed(each)
 
 
 def _file_in_catalogue(name: str) -> Path:

@@ -1,14 +1,23 @@
-"""Reports progress to the lease row, which says in return whether the attempt has to stop."""
+"""Whether an attempt lives, and how far it is: what its lease row gets to know.
+
+The row says in return whether the attempt has to stop.
+
+A running task's counters stay 0 until it ends, so by Spark's stages a healthy long task looks dead,
+and a job without Spark has none. A job works if a task ends, *or* the process tree uses CPU time or
+I/O.
+"""
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+import psutil
 from botocore.exceptions import BotoCoreError, ClientError
 
 from longhaul.core import transitions
@@ -17,7 +26,6 @@ from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import AttemptId
 from longhaul.core.ports import Background, Clock, Leases
 from longhaul.core.settings import LeaseSettings
-from longhaul.runner.effort import Effort
 from longhaul.runner.masking import NO_MASK, Mask
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason
@@ -28,6 +36,84 @@ _NOTE_CHARS = 120
 _MAX_STAGES = 4  # of those active at once, so that the row stays below 1 KiB
 # A report on its way may be tried twice, for some seconds each time.
 _LAST_REPORT_S = 10
+
+
+# Measured: working jobs use 1-2 CPU-seconds a second, hung ones 0.00-0.03 and no I/O. A tenth of a
+# core is well between the two; the runner's own reports stay below both limits.
+BUSY_CPU_FRACTION = 0.10
+BUSY_IO_BYTES_PER_S = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Effort:
+    """CPU seconds and I/O bytes of the process tree within so many seconds."""
+
+    seconds: float
+    cpu_s: float
+    io_bytes: int
+
+    @property
+    def is_work(self) -> bool:
+        return (
+            self.cpu_s >= BUSY_CPU_FRACTION * self.seconds
+            or self.io_bytes >= BUSY_IO_BYTES_PER_S * self.seconds
+        ) and self.seconds > 0
+
+
+class ProcessTree:
+    """Measures what a process and its descendants do between two calls."""
+
+    def __init__(self, root: psutil.Process | None = None) -> None:
+        """`root` is this process, unless given."""
+        self._root = root or psutil.Process()
+        self._before: dict[_ProcessId, tuple[float, int]] = {}
+        self._at = time.monotonic()
+        self.effort()
+
+    def effort(self) -> Effort:
+        """What was done since the last call. A process that ended in between counts as 0."""
+        now = time.monotonic()
+        # Sample this process around the search, so that psutil's walk over /proc is not counted as
+        # the job's work.
+        usage = _usage([self._root])
+        usage |= _usage(self._root.children(recursive=True))
+        deltas = [
+            (cpu - self._before.get(id_, (0.0, 0))[0], io - self._before.get(id_, (0.0, 0))[1])
+            for id_, (cpu, io) in usage.items()
+        ]
+        effort = Effort(now - self._at, sum(cpu for cpu, _ in deltas), sum(io for _, io in deltas))
+        self._before, self._at = usage | _usage([self._root]), now
+        return effort
+
+
+_ProcessId = tuple[int, float]
+"""Process id and time of start: ids are used again."""
+
+
+def _usage(processes: Iterable[psutil.Process]) -> dict[_ProcessId, tuple[float, int]]:
+    """CPU seconds and I/O bytes of each so far, without processes that are gone."""
+    usage = {}
+    for process in processes:
+        try:
+            cpu = process.cpu_times()
+            usage[process.pid, process.create_time()] = (cpu.user + cpu.system, _io_bytes(process))
+        except psutil.NoSuchProcess:
+            continue
+    return usage
+
+
+def _io_bytes(process: psutil.Process) -> int:
+    """Bytes read and written, page cache included; 0 where the system does not say."""
+    counters = getattr(
+        process, "io_counters", None
+    )  # not on every system that runs the local profile
+    if counters is None:
+        return 0
+    try:
+        io = counters()
+    except psutil.AccessDenied:
+        return 0
+    return int(io.read_chars + io.write_chars)
 
 
 class Phase(StrEnum):

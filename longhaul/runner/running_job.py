@@ -28,9 +28,8 @@ from longhaul.job import Format, Parent, PermanentJobError, Request
 from longhaul.outputs.manifest import MAIN
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.frames import frame_of
-from longhaul.runner.io.frame import Frame, WriteOptions
+from longhaul.runner.io.frame import Frame, WriteOptions, types_lost
 from longhaul.runner.io.staged import UNREADABLE, StagedInput, local_path, parted_text
-from longhaul.runner.io.text_options import types_lost
 from longhaul.runner.io.written import (
     Dataset,
     Folder,
@@ -101,8 +100,6 @@ class RunningJob(Generic[ParamsT]):
     table: "TableDestination | None" = None  # where the output goes, if to a table
     # The request's further outputs by name, each with its table, if it goes to one.
     outputs: Mapping[str, "TableDestination | None"] = field(default_factory=dict)
-    # Raises PermanentJobError for a dataset that an output cannot get in that way.
-    may_add: Callable[[str, str, WriteOptions], None] = lambda _output, _dataset, _how: None
     # What the job knows of itself.
     id: str = "job"
     run: int = 1
@@ -191,7 +188,6 @@ class RunningJob(Generic[ParamsT]):
                 f" [{partition_by!r}]"
             )
         how = WriteOptions(format, tuple(partition_by), options or {})
-        self.may_add(target.output, target.name, how)
         if part is not None:
             return self._write_part(df, target, part, version, how)
         if version is not None:

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from longhaul.job import Params, PermanentJobError
 from longhaul.outputs.manifest import MAIN
-from longhaul.runner.exits import heeding_exits
+from longhaul.runner.failures import heeding_exits
 from longhaul.runner.io.staged import local_path
 from longhaul.runner.io.written import Dataset, Folder, S3Folder
 from longhaul.runner.running_job import RunningJob

@@ -26,14 +26,14 @@ from longhaul.outputs.lazy_tables import publisher_of, tables_of
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, FindJob, Spark
-from longhaul.runner.effort import Effort, ProcessTree
 from longhaul.runner.io.small_objects import SmallObjects
 from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
 from longhaul.runner.loading import find_job
-from longhaul.runner.on_demand import SparkOnDemand
-from longhaul.runner.secret_values import AwsSecretValues
+from longhaul.runner.plain.python import SparkOnDemand
+from longhaul.runner.reporting import Effort, ProcessTree
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
+from longhaul.runner.variables import AwsSecretValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable

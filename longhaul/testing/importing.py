@@ -38,4 +38,4 @@ class _JobLoader(SourceFileLoader):
         # Only here: tests that import no job need no Spark.
         import_module("longhaul.testing.session").SESSION.get()
         super().exec_module(module)
-        import_module("longhaul.runner.spark.modules").send_along_if_needed(module)
+        import_module("longhaul.runner.spark.imports").send_along_if_needed(module)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.gateway import Gateway
-from longhaul.runner.spark.mllib import add_functions_when_imported
+from longhaul.runner.spark.imports import add_functions_when_imported
 from longhaul.runner.spark.session import build_session, session_options
 
 RESOURCES: Final = Resources(cores=2, memory_mib=2048)

@@ -14,7 +14,7 @@ from longhaul.core.places import DataPath
 from longhaul.core.request import Mode
 from longhaul.outputs.manifest import MANIFEST
 from longhaul.outputs.publisher import S3Publisher, read_manifest
-from longhaul.runner.io.existing import require_room
+from longhaul.runner.io.destinations import require_room
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop

@@ -15,7 +15,7 @@ from longhaul.core.secret_refs import SecretRef
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.state.store import FOLDER, Store
-from longhaul.runner.secret_values import AwsSecretValues
+from longhaul.runner.variables import AwsSecretValues
 from tests.local.support import REGION
 
 if TYPE_CHECKING:

@@ -37,11 +37,11 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.manifest import Manifest
 from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.attempt import AttemptRunner
-from longhaul.runner.effort import ProcessTree
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.loading import find_job
-from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.plain.python import SparkOnDemand
+from longhaul.runner.reporting import ProcessTree
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.stopping import Stop

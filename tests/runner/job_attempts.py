@@ -23,7 +23,7 @@ from longhaul.job import Job, Params
 from longhaul.runner.attempt import AttemptRunner, Spark
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import FoundJob, LoadedJob, Run
-from longhaul.runner.on_demand import SparkOnDemand
+from longhaul.runner.plain.python import SparkOnDemand
 from longhaul.runner.stopping import Stop
 from tests.builders import stage
 

@@ -11,16 +11,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column
 
 from longhaul.runner.resources import Resources
-from longhaul.runner.spark import jars
+from longhaul.runner.spark import jvm
 from longhaul.runner.spark.gateway import Gateway
-from longhaul.runner.spark.mllib import add_functions_when_imported
+from longhaul.runner.spark.imports import add_functions_when_imported
 from longhaul.runner.spark.session import build_session, session_options
 
 _RESOURCES = Resources(cores=2, memory_mib=2048)
 
 
 def main(copies: Path, folder: Path) -> None:
-    jars.cache_folder = lambda: copies
+    jvm.cache_folder = lambda: copies
     gateway = Gateway(folder, _RESOURCES, aot=[])
     try:
         gateway.attach()

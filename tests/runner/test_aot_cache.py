@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from longhaul.runner.resources import Resources
-from longhaul.runner.spark import aot_cache, aot_training, jvm
+from longhaul.runner.spark import aot_training, jvm
 from longhaul.runner.spark.gateway import Gateway
 from tests.layers import ROOT
 from tests.patience import DEADLINE_S
@@ -33,23 +33,23 @@ def test_a_cache_belongs_to_one_jvm_one_class_path_and_one_set_of_flags(
     installation: tuple[Path, list[Path]],
 ) -> None:
     java, jars = installation
-    paths = [aot_cache.cache_path(java, jars, ["-XX:+A"])]
-    assert aot_cache.cache_path(java, jars, ["-XX:+A"]) == paths[0]
-    paths.append(aot_cache.cache_path(java, jars, ["-XX:+B"]))
-    paths.append(aot_cache.cache_path(java, jars[:1], ["-XX:+A"]))
+    paths = [jvm.path_of_cache(java, jars, ["-XX:+A"])]
+    assert jvm.path_of_cache(java, jars, ["-XX:+A"]) == paths[0]
+    paths.append(jvm.path_of_cache(java, jars, ["-XX:+B"]))
+    paths.append(jvm.path_of_cache(java, jars[:1], ["-XX:+A"]))
     jars[1].write_bytes(b"xy")
-    paths.append(aot_cache.cache_path(java, jars, ["-XX:+A"]))
+    paths.append(jvm.path_of_cache(java, jars, ["-XX:+A"]))
     java.write_bytes(b"another JVM")
-    paths.append(aot_cache.cache_path(java, jars, ["-XX:+A"]))
+    paths.append(jvm.path_of_cache(java, jars, ["-XX:+A"]))
     assert len(set(paths)) == len(paths)
 
 
 def test_a_cache_is_used_if_it_exists_and_fits_the_heap(tmp_path: Path) -> None:
     there = tmp_path / "spark.aot"
-    assert aot_cache.use(there, 2048) == []
+    assert jvm.use_cache(there, 2048) == []
     there.touch()
-    assert f"-XX:AOTCache={there}" in aot_cache.use(there, 2048)
-    assert aot_cache.use(there, 64 * 1024) == []
+    assert f"-XX:AOTCache={there}" in jvm.use_cache(there, 2048)
+    assert jvm.use_cache(there, 64 * 1024) == []
 
 
 def test_the_parallel_collector_is_for_several_cores_and_small_heaps(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_parallel_collector_is_for_several_cores_and_small_heaps(tmp_path: P
 def test_a_jvm_starts_without_a_cache_that_is_damaged(tmp_path: Path, content: bytes) -> None:
     damaged = tmp_path / "spark.aot"
     damaged.write_bytes(content)
-    gateway = Gateway(tmp_path, RESOURCES, aot=aot_cache.use(damaged, RESOURCES.heap_mib))
+    gateway = Gateway(tmp_path, RESOURCES, aot=jvm.use_cache(damaged, RESOURCES.heap_mib))
     try:
         gateway.attach(DEADLINE_S)
         assert gateway.is_alive
@@ -85,7 +85,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "cache" / "spark-1.aot"
     monkeypatch.setattr(aot_training, "cache_path", lambda: place)
     monkeypatch.setattr(aot_training, "cache_folder", lambda: place.parent)
-    monkeypatch.setattr(aot_training.jars, "make_copies", lambda: None)
+    monkeypatch.setattr(aot_training.jvm, "make_copies", lambda: None)
     monkeypatch.setattr(aot_training.signal, "signal", lambda *_: None)
     return place
 
@@ -216,9 +216,8 @@ def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
 ) -> None:
     # A process of its own: PySpark has one context in a process, perhaps that of other tests.
     code = "import sys; from pathlib import Path; "
-    code += "from longhaul.runner.spark import aot_cache, aot_training, jvm; "
-    code += "aot_cache.cache_folder = lambda: Path(sys.argv[1]); "
-    code += "aot_training.make(jvm.cache_path())"
+    code += "from longhaul.runner.spark import aot_training; "
+    code += "aot_training.make(Path(sys.argv[1]) / 'spark.aot')"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True)
     (made,) = tmp_path.glob("*.aot")
     for cores in (1, 2):  # another collector reads it too
@@ -239,7 +238,7 @@ def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
 
 def _starts(cache: Path, *more: str, cores: int = 2) -> "subprocess.CompletedProcess[bytes]":
     task = Resources(cores, memory_mib=2048)
-    *start, _ = jvm.command(task, cache.parent, aot=[*aot_cache.use(cache, task.heap_mib), *more])
+    *start, _ = jvm.command(task, cache.parent, aot=[*jvm.use_cache(cache, task.heap_mib), *more])
     return subprocess.run(
         [*start, "-version"], capture_output=True, timeout=DEADLINE_S, check=False
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.runner.code_digest import code_digest
+from longhaul.runner.job_file import code_digest
 
 FILES = {
     "jobs/train.py": "import shared.text\nfrom helpers import one\ndef run(spark, job): ...\n",

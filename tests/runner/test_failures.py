@@ -9,9 +9,9 @@ from py4j.protocol import Py4JNetworkError
 from longhaul.core.errors import InvalidRequestError, LeaseChangedError, PermanentJobError
 from longhaul.core.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass
 from longhaul.runner import failures
+from longhaul.runner.failures import may_be_jvm_death
 from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.masking import Mask
-from longhaul.runner.spark.deaths import may_be_jvm_death
 from longhaul.runner.spark.local import cause_of_death
 from longhaul.runner.stopping import Stop, StopReason
 from simulation.aws.service import client_error

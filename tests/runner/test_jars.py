@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.runner.spark import jars, mllib
-from longhaul.runner.spark.jars import LIGHTER, class_path, is_left_out, make_copies, spark_home
+from longhaul.runner.spark import imports, jvm
+from longhaul.runner.spark.jvm import LIGHTER, class_path, is_left_out, make_copies, spark_home
 from tests.layers import ROOT
 
 _LIMIT_S = 300
@@ -20,7 +20,7 @@ _LIMIT_S = 300
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(jars, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(jvm, "cache_folder", lambda: tmp_path)
     return tmp_path / "jars"
 
 
@@ -36,7 +36,7 @@ def entries(jar: Path) -> dict[str, int]:
 
 def test_only_these_jars_have_something_to_leave_out() -> None:
     heavy = {jar.name for jar in installed() if any(map(is_left_out, entries(jar)))}
-    assert heavy == {jar.name for pattern in LIGHTER for jar in jars._jars().glob(pattern)}
+    assert heavy == {jar.name for pattern in LIGHTER for jar in jvm._jars().glob(pattern)}
     assert len(heavy) == len(LIGHTER)
 
 
@@ -91,7 +91,7 @@ def test_mllibs_functions_come_with_its_first_import(monkeypatch: pytest.MonkeyP
     monkeypatch.delitem(sys.modules, "pyspark.ml", raising=False)
     monkeypatch.setitem(sys.modules, "numpy", None)  # type: ignore[arg-type]  # as in the image
     jvm: Any = Jvm()
-    mllib.add_functions_when_imported(SimpleNamespace(_jvm=jvm))  # type: ignore[arg-type]  # all that it uses
+    imports.add_functions_when_imported(SimpleNamespace(_jvm=jvm))  # type: ignore[arg-type]  # all that it uses
 
     importlib.import_module("wave")
     assert jvm.loaded == []
@@ -106,7 +106,7 @@ def test_mllibs_functions_come_at_once_if_it_was_imported(monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.setitem(sys.modules, "pyspark.ml", sys)
     jvm: Any = Jvm()
-    mllib.add_functions_when_imported(SimpleNamespace(_jvm=jvm))  # type: ignore[arg-type]  # as above
+    imports.add_functions_when_imported(SimpleNamespace(_jvm=jvm))  # type: ignore[arg-type]  # as above
     assert len(jvm.loaded) == 1
 
 

@@ -468,7 +468,7 @@ def test_a_process_that_a_job_has_forked_does_not_go_on_as_the_runner(
 ) -> None:
     code = f"""
 import os, sys
-from longhaul.runner.exits import heeding_exits
+from longhaul.runner.failures import heeding_exits
 
 with heeding_exits():
     child = os.fork()

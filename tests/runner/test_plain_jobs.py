@@ -26,9 +26,8 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lazy_tables import publisher_of
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.job_file import JOBS_VARIABLE
-from longhaul.runner.on_demand import SparkOnDemand
 from longhaul.runner.plain import python
-from longhaul.runner.plain.python import run_plain
+from longhaul.runner.plain.python import SparkOnDemand, run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
 from tests.builders import BUCKET, settings
 from tests.forks import exit_code, fork
@@ -171,25 +170,6 @@ def test_a_file_that_is_open_at_the_end_is_refused_by_name(
         assert run(job) is ExitCode.PERMANENT
 
     assert "rows.csv is still open for writing" in cloud.result().error
-
-
-def test_a_file_that_a_thread_still_writes_fails_the_job_before_its_commit(
-    run: Callable[..., ExitCode], cloud: Cloud
-) -> None:
-    def job(job: Job[Any]) -> None:
-        file = job.files() / "rows.csv"
-        file.write_text("1\n")
-
-        def write_more(params: Any, **_: Any) -> None:
-            del params
-            with file.open("a") as more:
-                more.write("2\n")
-
-        cloud.s3.meta.events.register("before-parameter-build.s3.UploadPart", write_more)
-
-    assert run(job) is ExitCode.PERMANENT
-    assert cloud.lease().attempt.output is None
-    assert "rows.csv has changed while it was sent" in cloud.result().error
 
 
 def test_compressed_files_are_the_jobs_own_matter(cloud: Cloud, run: Callable[..., Any]) -> None:

@@ -25,8 +25,7 @@ from longhaul.core.background import Threads
 from longhaul.core.clients import SystemClock
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.transitions import Report
-from longhaul.runner.effort import Effort, ProcessTree
-from longhaul.runner.reporting import Phase, Progress, Reporter
+from longhaul.runner.reporting import Effort, Phase, ProcessTree, Progress, Reporter
 from longhaul.runner.resources import Resources, resources
 from longhaul.runner.spark import progress as progress_module
 from longhaul.runner.spark.progress import SparkWatch

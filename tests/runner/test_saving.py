@@ -22,9 +22,9 @@ from longhaul.core.settings import LeaseSettings
 from longhaul.core.verdict import ExitCode, OutcomeClass
 from longhaul.job import Job, PermanentJobError
 from longhaul.outputs.publisher import S3Publisher
-from longhaul.runner.code_digest import code_digest
 from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.job_file import code_digest
 from longhaul.runner.saving import LeaseRecords
 from longhaul.runner.script import ScriptParams, run_script
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s

@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 
 from longhaul.core.errors import SecretUnreadableError
 from longhaul.core.secret_refs import SecretRef
-from longhaul.runner.secret_values import AwsSecretValues
+from longhaul.runner.variables import AwsSecretValues
 from tests.runner.conftest import Cloud
 
 PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/shop/token"

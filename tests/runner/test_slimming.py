@@ -13,7 +13,7 @@ import pytest
 
 from longhaul.runner import slimming
 from longhaul.runner.slimming import UnknownJarsError, slim
-from longhaul.runner.spark.jars import spark_home
+from longhaul.runner.spark.jvm import spark_home
 from tests.layers import DEMO_JOBS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_footers_of_tables_are_read_with_what_is_left_of_arrow(
     reading = f"""
 from pathlib import Path
 import pyarrow
-from longhaul.runner.io.table_columns import columns_of
+from longhaul.runner.io.table_files import columns_of
 from longhaul.runner.io.table_files import describe
 columns = columns_of({{"fields": [{{"name": "n", "type": "long"}}]}})
 [(_, entry)] = describe([Path({str(tmp_path / "file.parquet")!r})], columns, (), "data/")

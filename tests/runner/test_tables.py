@@ -23,8 +23,7 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.columns import evolve
 from longhaul.outputs.lazy_tables import publisher_of
 from longhaul.outputs.publisher import S3Publisher
-from longhaul.runner.io.table_columns import columns_of
-from longhaul.runner.io.table_files import describe
+from longhaul.runner.io.table_files import columns_of, describe
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.splitting import split
 from tests.builders import BUCKET, settings, stage

@@ -9,9 +9,9 @@ import pytest
 
 from longhaul.core.verdict import ExitCode
 from longhaul.runner import json_logs
+from longhaul.runner.json_logs import trace
 from longhaul.runner.spark.session import build_session
 from longhaul.runner.stopping import StopRequestedError
-from longhaul.runner.traces import trace
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import found_job
 

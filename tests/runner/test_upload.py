@@ -190,7 +190,7 @@ def test_an_output_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_became_a_link_before_its_upload_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "part-0.csv").symlink_to(tmp_path / "secret.txt")
-    listed = LocalFile("part-0-T.csv", ".", 6, tmp_path / "part-0.csv", None)
+    listed = LocalFile("part-0-T.csv", ".", 6, tmp_path / "part-0.csv")
 
     with pytest.raises(OSError, match="symbolic links"):
         listed.put_part(cast("Any", None), "data", "key", cast("Any", None), 1)

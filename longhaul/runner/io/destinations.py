@@ -1,23 +1,27 @@
 """Where an output goes: a prefix with a manifest, or tables.
 
-Room is asked for before any work, and again right before the commit.
+Room is asked for before any work, and again right before the commit. If another job publishes even
+after that, the manifest's conditional PUT decides: an output that must not become visible is void,
+the job runs again, and this check fails it.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from botocore.exceptions import ClientError
+
+from longhaul.core.aws_errors import code_of
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import DataPath, TableInput, TablePath, is_table
 from longhaul.core.policy import require_writable
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import Mode, Stage
-from longhaul.outputs.manifest import Manifest
-from longhaul.runner.io.existing import require_room
-from longhaul.runner.io.frame import WriteOptions
-from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.uploader import Uploader, UploadPlan, require_same_way
+from longhaul.outputs.manifest import MANIFEST, Manifest
+from longhaul.outputs.publisher import read_manifest
+from longhaul.runner.io.listing import InputListing, is_foreign
+from longhaul.runner.io.uploader import Uploader, UploadPlan
 from longhaul.runner.io.written import Dataset, field_of
 
 if TYPE_CHECKING:
@@ -34,7 +38,6 @@ class PrefixDestination:
     mode: Mode
     attempt: AttemptId
     table: None = None  # of the other kind itself: then the job writes the files of tables
-    _there: Manifest | None = field(default=None, init=False)
 
     def require_room(self) -> None:
         """Return if the output may go there.
@@ -42,22 +45,7 @@ class PrefixDestination:
         Raises:
             PermanentJobError: something is in its way; the message says what.
         """
-        self._there = require_room(self.s3, self.path, self.mode, self.attempt)
-
-    def require_addable(self, dataset: str, how: WriteOptions) -> None:
-        """Return if files that are written so may become part of a dataset.
-
-        Raises:
-            PermanentJobError: it has files of another format, or in other partition folders.
-        """
-        if self.mode != "append" or self._there is None:
-            return
-        try:
-            require_same_way(self._there, dataset, how)
-        except PermanentJobError:
-            self.require_room()  # another job may have replaced it since
-            if self._there is not None:
-                require_same_way(self._there, dataset, how)
+        require_room(self.s3, self.path, self.mode, self.attempt)
 
     def plan(
         self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
@@ -113,3 +101,52 @@ def destinations_of(
 
     places = {"": request.output, **request.outputs}
     return {name: destination(place, name) for name, place in places.items()}
+
+
+def require_room(client: "S3Client", output: DataPath, mode: Mode, attempt: AttemptId) -> None:
+    """Return if the output may go there.
+
+    Raises:
+        PermanentJobError: mode `error`, and something is there; or another mode, and there are
+            files that no manifest of ours lists. A manifest beside them would hide them.
+    """
+    if mode == "error":
+        for name in _files(client, output):
+            # A void commit of this job may have left files.
+            if attempt.key_hash not in name:
+                raise PermanentJobError(
+                    f"output: mode is error, and {output} holds {name}: name another output; one of"
+                    " Longhaul can be replaced or added to (modes overwrite and append)"
+                )
+        return
+    if _manifest_at(client, output) is not None:
+        return
+    foreign = next(
+        (name for name in _files(client, output) if name == MANIFEST or is_foreign(name)), None
+    )
+    # Again: another job may have published the first manifest since.
+    if foreign and _manifest_at(client, output) is None:
+        raise PermanentJobError(
+            f"output: {output} holds {foreign}, and no manifest of Longhaul that says what"
+            " belongs to it. An output beside it would hide it from readers: name another"
+            " output, or move away what is there"
+        )
+
+
+def _manifest_at(client: "S3Client", output: DataPath) -> Manifest | None:
+    return read_manifest(client, output.bucket, output.key)[0]
+
+
+def _files(client: "S3Client", output: DataPath) -> Iterator[str]:
+    """Names below the output, without the placeholders of folders."""
+    try:
+        for page in client.get_paginator("list_objects_v2").paginate(
+            Bucket=output.bucket, Prefix=output.key
+        ):
+            for item in page.get("Contents", []):
+                if not item["Key"].endswith("/"):
+                    yield item["Key"].removeprefix(output.key)
+    except ClientError as error:
+        if code_of(error) == "NoSuchBucket":
+            raise PermanentJobError(f"output: there is no bucket {output.bucket}") from error
+        raise

@@ -26,13 +26,11 @@ from longhaul.outputs.iceberg.columns import evolve, with_ids
 from longhaul.outputs.iceberg.commits import TableChange
 from longhaul.outputs.iceberg.history import BASE, ChangedError, ReplacedError, require_one_spec
 from longhaul.outputs.manifest import MAIN, PendingOutput
-from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.table_columns import columns_of
-from longhaul.runner.io.table_files import describe, require_partitions
+from longhaul.runner.io.table_files import columns_of, describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.io.uploader import Uploader, UploadPlan
-from longhaul.runner.io.written import Dataset, LocalFile, TableLayout, content_version
+from longhaul.runner.io.written import Dataset, LocalFile, TableLayout
 from longhaul.saved.record import TableRead
 
 
@@ -85,9 +83,6 @@ class TableDestination:
         if self._mode == "overwrite_partitions" and table is not None:
             with _refused_for_good(f"output: {self._path}"):
                 require_one_spec(table, table.current_snapshot())
-
-    def require_addable(self, dataset: str, how: WriteOptions) -> None:
-        """All files of a table are Parquet, whatever the format."""
 
     def layout(
         self, dataset: str, schema: dict[str, Any], partition_by: Sequence[str]
@@ -184,7 +179,6 @@ class TableDestination:
                 dataset.name,
                 entry.size,
                 file,
-                content_version(file.lstat()),
             )
             for file, entry in described
         ]

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 from longhaul.core.background import Threads
 from longhaul.core.errors import PermanentJobError
@@ -16,7 +16,6 @@ from longhaul.core.places import DataPath
 from longhaul.core.ports import Background
 from longhaul.core.results import NOTHING, Results
 from longhaul.core.settings import Mode
-from longhaul.job import Format
 from longhaul.outputs.lineage import Origin
 from longhaul.outputs.manifest import (
     Manifest,
@@ -29,9 +28,7 @@ from longhaul.outputs.manifest import (
 )
 from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publisher import read_manifest
-from longhaul.runner.io.frame import WriteOptions
 from longhaul.runner.io.listing import partition_columns, partitions_of
-from longhaul.runner.io.partitions import escaped
 from longhaul.runner.io.staged import extension_of, parted_text
 from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
 from longhaul.runner.stopping import Stop
@@ -159,7 +156,6 @@ class Uploader:
 
         Raises:
             PermanentJobError: a file has a name that it cannot have, or they are too many.
-            ChangedFileError: a file is still being written.
             StopRequestedError: the attempt has to stop; its uploads are left for
                 `Publisher.discard`.
         """
@@ -173,8 +169,6 @@ class Uploader:
         self._list(main.attempt, map(self._pending, plans))
         for plan in plans:
             self._send(plan)
-            for file in plan.files:
-                file.require_unchanged()
         self._list(
             main.attempt,
             [
@@ -270,17 +264,6 @@ def _manifest(plan: UploadPlan, results: Results, origin: Origin | None) -> Mani
     )
 
 
-def require_same_way(current: Manifest, dataset: str, how: WriteOptions) -> None:
-    """Refuse to append to files of another format or other partitions before any is written.
-
-    By their names, where these say the format: some compressions change them.
-    """
-    paths = [file.path for file in current.of_dataset(dataset)]
-    there = set(map(extension_of, paths))
-    formats = {how.format} if there <= {*get_args(Format)} else there
-    _require_alike(dataset, paths, formats, {tuple(map(escaped, how.partition_by))})
-
-
 def _require_same_ways(current: Manifest, files: Sequence[WrittenFile]) -> None:
     """Refuse to append to files of another format or other partitions: no reader takes them all.
 
@@ -290,24 +273,19 @@ def _require_same_ways(current: Manifest, files: Sequence[WrittenFile]) -> None:
         old_paths = [file.path for file in current.of_dataset(dataset)]
         new_paths = [file.path for file in files if file.dataset == dataset]
         if any(map(_is_of_spark, (*old_paths, *new_paths))):
-            new = set(map(extension_of, new_paths))
-            _require_alike(dataset, old_paths, new, _partition_columns(new_paths))
+            _require_alike(dataset, old_paths, new_paths)
 
 
-def _require_alike(
-    dataset: str,
-    paths: Sequence[str],
-    formats: AbstractSet[str],
-    columns: AbstractSet[tuple[str, ...]],
-) -> None:
-    there, parted = set(map(extension_of, paths)), _partition_columns(paths)
-    if paths and there != formats:
+def _require_alike(dataset: str, old_paths: Sequence[str], new_paths: Sequence[str]) -> None:
+    there, formats = set(map(extension_of, old_paths)), set(map(extension_of, new_paths))
+    if old_paths and there != formats:
         raise PermanentJobError(
             f"output: mode is append, and dataset {dataset!r} holds {_extensions_text(there)}"
             f" files, to which {_extensions_text(formats)} files cannot be added: write the same"
             " format, or name another output"
         )
-    if paths and parted != columns:
+    parted, columns = _partition_columns(old_paths), _partition_columns(new_paths)
+    if old_paths and parted != columns:
         raise PermanentJobError(
             f"output: mode is append, and dataset {dataset!r} is parted by {parted_text(parted)},"
             f" and the rows to add by {parted_text(columns)}, of which readers find only some: part"

@@ -8,7 +8,7 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
@@ -40,7 +40,7 @@ class NotAFileError(PermanentError):
     """Something in the output is no regular file."""
 
 
-class ChangedFileError(PermanentError):
+class OpenFileError(PermanentError):
     """A file of the output is still being written when the job has ended."""
 
 
@@ -158,16 +158,7 @@ class LocalFile(_InParts):
     """One on disk."""
 
     file: Path
-    content: Hashable  # `content_version`
     least_part = _MIN_PART
-
-    def require_unchanged(self) -> None:
-        """Raises ChangedFileError if it is not as it was when it was listed."""
-        if content_version(self.file.lstat()) != self.content:
-            raise ChangedFileError(
-                f"output: {self.file.name} has changed while it was sent: let the job end what"
-                " writes its files (threads, processes) before it returns"
-            )
 
     def put_part(
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
@@ -186,9 +177,6 @@ class S3File(_InParts):
     bucket: str
     key: str
     least_part = _MIN_COPIED_PART
-
-    def require_unchanged(self) -> None:
-        """Nothing changes an object: it would be another one."""
 
     def put_part(
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
@@ -259,7 +247,7 @@ def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
         NotAFileError: there is something besides regular files and folders.
     """
     return [
-        LocalFile(path, dataset.name, status.st_size, file, content_version(status))
+        LocalFile(path, dataset.name, status.st_size, file)
         for file, status in regular_files(folder)
         if (path := _final_path(dataset, file.relative_to(folder).parts, token)) is not None
     ]
@@ -269,12 +257,12 @@ def require_closed(folder: Folder) -> None:
     """Refuse a file that is still open for writing: its last lines are on the disk once it closes.
 
     Raises:
-        ChangedFileError: this process may still write a file below the folder.
+        OpenFileError: this process may still write a file below the folder.
     """
     if not isinstance(folder, Path):
         return
     for _, file in _open_below(folder):
-        raise ChangedFileError(
+        raise OpenFileError(
             f"output: {file.name} is still open for writing when the job has ended: close it,"
             " as `with open(…)` does, or what was written last would be missing"
         )
@@ -319,11 +307,6 @@ def _open_objects() -> list[io.IOBase]:
         return [each for each in gc.get_objects() if issubclass(type(each), io.IOBase)]
     finally:
         sys.setswitchinterval(interval_s)
-
-
-def content_version(status: os.stat_result) -> Hashable:
-    """Of a file's content. Not the time of the last write: who unpacks an archive sets that."""
-    return status.st_ino, status.st_ctime_ns, status.st_size
 
 
 def regular_files(

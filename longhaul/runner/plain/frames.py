@@ -15,8 +15,13 @@ from pyarrow import types
 
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.places import PartitionBy
-from longhaul.runner.io.frame import WriteOptions
-from longhaul.runner.io.partitions import OF_NULL, escaped, partition_of_nulls, require_columns
+from longhaul.runner.io.frame import (
+    OF_NULL,
+    WriteOptions,
+    escaped,
+    partition_of_nulls,
+    require_columns,
+)
 from longhaul.runner.io.written import Folder, TableLayout
 from longhaul.runner.plain.files import RowFiles, read_parquet, require_years, texts
 from longhaul.runner.plain.types import (

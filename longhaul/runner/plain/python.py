@@ -1,4 +1,7 @@
-"""A job without Spark: plain Python in this process, with the processes that it starts."""
+"""A job without Spark: plain Python in this process, with the processes that it starts.
+
+And Spark for the jobs that need it, without a JVM for those that do not.
+"""
 
 import re
 import signal
@@ -7,11 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import psutil
 
+from longhaul.core.job_kinds import JobKind
+from longhaul.job import PermanentJobError
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, children, end_children
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from longhaul.runner.attempt import Spark
+    from longhaul.runner.loading import LoadedJob
+    from longhaul.runner.running_job import RunningJob
 
 # The job's own code may use SIGALRM, and libraries SIGUSR1.
 _SIGNAL: Final = signal.SIGUSR2
@@ -96,3 +109,44 @@ def _oom_kills() -> int:
         if found:
             return int(found[1])
     return 0
+
+
+PLAIN: Final = "plain"
+"""In the place of Spark's version, for what a job without it stores."""
+NO_SPARK: Final = (
+    "job: needs Spark, which is not installed here: pip install 'longhaul-jobs[spark]'"
+)
+
+
+class SparkOnDemand:
+    """`longhaul.runner.attempt.Spark`, which is made when a job is known to need one."""
+
+    def __init__(self, make: "Callable[[], Spark]", stop: Stop) -> None:
+        self._make = make
+        self._stop = stop
+        self._spark: Spark | None = None
+
+    @property
+    def version(self) -> str:
+        return self._spark.version if self._spark else PLAIN
+
+    def begin(self, kind: JobKind) -> None:
+        if kind is not JobKind.PLAIN and self._spark is None:
+            try:
+                self._spark = self._make()
+            except ModuleNotFoundError as error:
+                raise PermanentJobError(NO_SPARK) from error
+
+    def await_session(self, input_bytes: int = 0) -> None:
+        self.begin(JobKind.SPARK)
+        if self._spark is not None:
+            self._spark.await_session(input_bytes)
+
+    def run(self, loaded: "LoadedJob", job: "RunningJob[Any]") -> None:
+        if self._spark is not None:
+            self._spark.run(loaded, job)
+        else:
+            run_plain(lambda: loaded.run(cast("SparkSession", None), job), self._stop)
+
+    def sample(self) -> SparkSample:
+        return self._spark.sample() if self._spark else SparkSample()

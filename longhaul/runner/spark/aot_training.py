@@ -24,10 +24,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.runner.resources import Resources
-from longhaul.runner.spark import jars
-from longhaul.runner.spark.aot_cache import cache_folder
+from longhaul.runner.spark import jvm
 from longhaul.runner.spark.gateway import Gateway
-from longhaul.runner.spark.jvm import cache_path, command
+from longhaul.runner.spark.jvm import cache_folder, cache_path, command
 from longhaul.runner.spark.progress import SparkWatch
 from longhaul.runner.spark.session import build_session, session_options
 
@@ -56,7 +55,7 @@ def main() -> int:
             if not alone:
                 logger.info("another process makes the AOT cache")
                 return 0
-            jars.make_copies()
+            jvm.make_copies()
             target = cache_path()  # of the class path with the copies
             if not target.is_file():
                 make(target)

@@ -7,9 +7,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 from pyspark.sql.types import StructType
 
-from longhaul.runner.io.frame import WriteOptions
-from longhaul.runner.io.partitions import partition_of_nulls, require_columns
-from longhaul.runner.io.text_options import writing
+from longhaul.runner.io.frame import WriteOptions, partition_of_nulls, require_columns, writing
 from longhaul.runner.io.written import Folder, TableLayout
 from longhaul.runner.spark.splitting import quoted, split
 

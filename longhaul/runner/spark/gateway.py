@@ -20,8 +20,7 @@ from typing import Final
 import psutil
 
 from longhaul.runner.resources import Resources
-from longhaul.runner.spark.jars import spark_home
-from longhaul.runner.spark.jvm import command
+from longhaul.runner.spark.jvm import command, spark_home
 
 OUT_OF_MEMORY_EXIT: Final = 3
 """HotSpot's exit code under ExitOnOutOfMemoryError."""

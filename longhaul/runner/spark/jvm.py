@@ -1,13 +1,31 @@
-"""The command line of Spark's JVM."""
+"""The command line of Spark's JVM: its flags, its AOT cache, and its class path.
 
+**The AOT cache** has Spark's classes, loaded and linked ahead of time, and compiler profiles. It
+halves the time to the first result. A cache fits one JVM, one class path and one set of flags. It
+is in the Python environment that holds them, and its name is a hash of all three: an upgrade finds
+none and makes another. `longhaul.runner.spark.aot_training` makes it. Without it the JVM starts as
+usual.
+
+**The class path** is PySpark's jars, three of them as lighter copies beside the cache, where these
+have been made. A copy leaves out what every start pays for and hardly a job needs:
+
+* Signatures. The JVM keeps no class of a signed jar in its AOT cache, and checks each when it
+  loads it. Janino, which compiles the code of queries, is signed, by a certificate without a name.
+  What pip installs is checked by its hash.
+* MLlib's part in each new session. It adds two functions by Scala's reflection, which takes a third
+  of the time to a session. `longhaul.runner.spark.imports` adds them when a job imports MLlib.
+"""
+
+import hashlib
+import importlib.util
 import os
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from longhaul.runner.resources import Resources
-from longhaul.runner.spark import aot_cache
-from longhaul.runner.spark.jars import class_path
 
 _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _LOG4J: Final = Path(__file__).with_name("log4j2.properties")
@@ -76,7 +94,7 @@ def command(
         *_FLAGS,
         *_COMPILE_LATER,
         *_collector(resources),
-        *(aot_cache.use(_cache_of(jars), resources.heap_mib) if aot is None else aot),
+        *(use_cache(_cache_of(jars), resources.heap_mib) if aot is None else aot),
         "-Dio.netty.tryReflectionSetAccessible=true",
         f"-Dlog4j2.configurationFile={_LOG4J}",
         "-Duser.timezone=UTC",
@@ -97,10 +115,120 @@ def _java() -> Path:
 
 
 def _cache_of(jars: Sequence[Path]) -> Path:
-    return aot_cache.cache_path(_java(), jars, (*_FLAGS, _COLLECTOR))
+    return path_of_cache(_java(), jars, (*_FLAGS, _COLLECTOR))
 
 
 def _collector(resources: Resources) -> list[str]:
     """With one core the JVM's own choice is the best, and G1 with a large heap."""
-    is_small = resources.heap_mib < aot_cache.HEAP_LIMIT_MIB
+    is_small = resources.heap_mib < HEAP_LIMIT_MIB
     return [_COLLECTOR] if is_small and resources.cores > 1 else []
+
+
+# If the JVM is of another version, a jar is missing, or the file is cut off or no cache, the JVM
+# starts without it. It checks the header only: to read the whole file would take a twentieth of a
+# start. `aot_training` checked the rest when it made the cache.
+_USE: Final = (
+    "-XX:AOTCache={path}",
+    # Without warnings of single stubs that it compiles again. A cache that it cannot use at all is
+    # an error, and is logged.
+    "-Xlog:aot*=error",
+)
+# From here on references are not compressed, and a cache made with a smaller heap does not fit.
+HEAP_LIMIT_MIB: Final = 32 * 1024
+
+
+def cache_folder() -> Path:
+    """Beside the jars and the JVM: read-only in the image, below `.venv` on other machines."""
+    return Path(sys.prefix) / "var" / "cache" / "longhaul"
+
+
+def path_of_cache(java: Path, jars: Sequence[Path], flags: Sequence[str]) -> Path:
+    """Where the cache for this JVM, class path and flags is, or would be."""
+    known = hashlib.sha256()
+    for file in (java, *jars):
+        found = file.stat()
+        # Whole seconds, as the JVM compares them: the layers of an image have no fractions.
+        known.update(f"{file}\0{found.st_size}\0{int(found.st_mtime)}\n".encode())
+    known.update("\0".join(flags).encode())
+    return cache_folder() / f"spark-{known.hexdigest()[:16]}.aot"
+
+
+def use_cache(path: Path, heap_mib: int) -> list[str]:
+    """The options that use the cache; empty if there is none, or none for such a heap."""
+    if heap_mib >= HEAP_LIMIT_MIB or not path.is_file():
+        return []
+    return [option.format(path=path) for option in _USE]
+
+
+LIGHTER: Final = ("janino-*.jar", "commons-compiler-*.jar", "spark-mllib_*.jar")
+"""The jars that have something to leave out."""
+
+_LEFT_OUT: Final = re.compile(
+    r"META-INF/[^/]+\.(SF|DSA|RSA|EC)"
+    r"|META-INF/services/org\.apache\.spark\.sql\.SparkSessionExtensionsProvider"
+)
+
+
+def spark_home() -> Path:
+    """Where pip put Spark.
+
+    Raises:
+        LookupError: it is not installed.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise LookupError("pyspark is not installed")
+    return Path(spec.origin).parent
+
+
+def class_path() -> list[Path]:
+    """Each jar of PySpark, or its copy where there is one."""
+    copies = {copy.name: copy for copy in _copies().glob("*.jar")}
+    return [
+        copy if (copy := copies.get(jar.name)) and _is_of(copy, jar) else jar
+        for jar in sorted(_jars().glob("*.jar"))
+    ]
+
+
+def make_copies() -> None:
+    """Make the copies that are missing, and delete those of other versions."""
+    folder = _copies()
+    folder.mkdir(parents=True, exist_ok=True)
+    jars = {jar.name: jar for pattern in LIGHTER for jar in _jars().glob(pattern)}
+    for copy in folder.iterdir():
+        if copy.name not in jars:
+            copy.unlink()
+    for jar in jars.values():
+        copy = folder / jar.name
+        if not (copy.is_file() and _is_of(copy, jar)):
+            _copy(jar, copy)
+
+
+def is_left_out(entry: str) -> bool:
+    """Whether a copy lacks this file of a jar."""
+    return _LEFT_OUT.fullmatch(entry) is not None
+
+
+def _jars() -> Path:
+    return spark_home() / "jars"
+
+
+def _copies() -> Path:
+    return cache_folder() / "jars"
+
+
+def _is_of(copy: Path, jar: Path) -> bool:
+    """Whether the copy was made of this very jar. Layers of an image have whole seconds."""
+    return int(copy.stat().st_mtime) == int(jar.stat().st_mtime)
+
+
+def _copy(jar: Path, copy: Path) -> None:
+    """A copy appears whole: a JVM may start meanwhile."""
+    from longhaul.runner.slimming import repack  # noqa: PLC0415 - the JVM's start waits for this module
+
+    made = copy.with_suffix(".unfinished")
+    repack(jar, made, is_left_out)
+    found = jar.stat()
+    os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
+    made.chmod(0o444)
+    made.replace(copy)

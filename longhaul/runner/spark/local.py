@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.spark.gateway import OUT_OF_MEMORY_EXIT, Gateway
-from longhaul.runner.spark.mllib import add_functions_when_imported
+from longhaul.runner.spark.imports import add_functions_when_imported
 from longhaul.runner.spark.session import build_session, session_options
 from longhaul.runner.stopping import Stop, StopReason
 

@@ -27,13 +27,13 @@ from longhaul.core.verdict import ExitCode
 from longhaul.job import Params
 from longhaul.outputs.manifest import MAIN
 from longhaul.outputs.ports import Publisher
-from longhaul.runner.effort import Effort
 from longhaul.runner.io.listing import InputListing, Source, UnnamedFileError, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.transfer import VanishedError, look_twice
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob
+from longhaul.runner.reporting import Effort
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample

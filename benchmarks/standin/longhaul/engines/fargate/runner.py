@@ -11,10 +11,10 @@ from longhaul.core.background import Threads
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.settings import runtime_settings
 from longhaul.job import Params
-from longhaul.runner.effort import Effort
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob
+from longhaul.runner.reporting import Effort
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, stop_on_sigterm

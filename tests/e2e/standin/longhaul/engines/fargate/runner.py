@@ -36,10 +36,10 @@ from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.job import Params
 from longhaul.local.credentials import aws_client
-from longhaul.runner.effort import Effort
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob, find_job
+from longhaul.runner.reporting import Effort
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, stop_on_sigterm
