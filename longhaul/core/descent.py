@@ -153,7 +153,7 @@ class TreeWatch:
     ends: int
     told: int = 0
     waits_for: str | None = None
-    stored: str | None = field(default=None, compare=False)
+    stored: Annotated[str | None, Field(exclude=True)] = field(default=None, compare=False)
 
     @property
     def is_due(self) -> bool:

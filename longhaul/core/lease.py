@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, field_serializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer
 
-from longhaul.core.descent import Group, Lineage, TreeWatch
+from longhaul.core.descent import MAX_GROUP, Group, Lineage, TreeWatch
 from longhaul.core.places import INTERNAL_PREFIX
 from longhaul.core.results import Results, read_results
 from longhaul.core.settings import RuntimeSettings, Stage
@@ -37,6 +37,9 @@ _SEPARATOR = "!"
 
 JOINED_PREFIX = f"{INTERNAL_PREFIX}joined/"
 """The same for the inputs of jobs that join a fan-out."""
+
+
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
 
 class State(StrEnum):
@@ -137,14 +140,19 @@ class ExecutionInput(BaseModel):
         return AttemptId(self.key, self.run, self.attempt)
 
 
+def _read(stored: Any) -> Any:  # noqa: ANN401 - whatever a task wrote
+    return read_results(stored) if isinstance(stored, dict) else stored
+
+
 @dataclass(frozen=True)
 class NamedOutput:
     """What a commit recorded of an output beside the main one, by its name in the request."""
 
     name: str
-    prefix: str = field(compare=False)  # not written: the row's `places` have it
-    files: int
-    size_bytes: int
+    files: Count
+    size_bytes: Count
+    # Not written: the row's `places` have it.
+    prefix: Annotated[str, Field(exclude=True)] = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -156,30 +164,20 @@ class CommittedOutput:
     `size_bytes` are those of the main output.
     """
 
-    attempt: int
-    files: int
-    size_bytes: int
-    prefix: str = field(default="", compare=False)  # not written: the row's `places` have it
-    # How many requests the job emitted for each stage. None: the stage decides what follows.
-    emitted: dict[str, int] | None = None
+    attempt: Count
+    files: Count
+    size_bytes: Count
+    # Not written: the row's `places` have it.
+    prefix: Annotated[str, Field(exclude=True)] = field(default="", compare=False)
+    # How many requests the job emitted for each stage. None: the stage decides what follows. A look
+    # at the tree of a job with more than that would not end.
+    emitted: dict[str, Annotated[Count, Field(le=MAX_GROUP)]] | None = None
     # A random text that goes along with what follows, so that nobody else can send it.
     seal: str | None = None
     # What the job returned, counted and measured. None: nothing.
-    results: Results | None = None
+    results: Annotated[Results | None, BeforeValidator(_read)] = None
     # The other outputs, in the order of the request.
     beside: tuple[NamedOutput, ...] = ()
-
-    def __post_init__(self) -> None:
-        # As a row has them.
-        if isinstance(self.results, dict):
-            object.__setattr__(self, "results", read_results(self.results))
-        named = tuple(
-            NamedOutput(each["name"], "", each["files"], each["size_bytes"])
-            if isinstance(each, dict)
-            else each
-            for each in self.beside
-        )
-        object.__setattr__(self, "beside", named)
 
     def at(self, places: Mapping[str, str]) -> "CommittedOutput":
         """The same at the places of the row; an output that the request does not name is none."""
@@ -193,7 +191,7 @@ class CommittedOutput:
     @property
     def by_name(self) -> dict[str, NamedOutput]:
         """All outputs; the name of the main one is empty."""
-        main = NamedOutput("", self.prefix, self.files, self.size_bytes)
+        main = NamedOutput("", self.files, self.size_bytes, self.prefix)
         return {each.name: each for each in (main, *self.beside)}
 
     @property
@@ -209,7 +207,7 @@ class RecordedResult:
     `kind` is an outcome class of `core.verdict`.
     """
 
-    attempt: int
+    attempt: Count
     kind: str
     error: str
 

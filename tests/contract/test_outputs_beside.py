@@ -148,8 +148,8 @@ def test_the_commit_names_all_outputs_and_the_list_is_of_version_3(lake: Lake) -
 
     assert output.prefix == str(PATH)
     assert output.beside == (
-        NamedOutput("a", f"s3://{BUCKET}/out/a/", 1, 3),
-        NamedOutput("b", f"s3://{BUCKET}/out/b/", 1, 3),
+        NamedOutput("a", 1, 3, f"s3://{BUCKET}/out/a/"),
+        NamedOutput("b", 1, 3, f"s3://{BUCKET}/out/b/"),
     )
     body = lake.s3.get_object(Bucket=BUCKET, Key=pending_ref(attempt))["Body"].read()
     pending = PendingOutput.model_validate_json(body)

@@ -218,7 +218,7 @@ def test_a_result_has_the_files_that_the_manifests_name(world: World, client: Cl
     parts = ManifestFile(path="a.parquet", size=7), ManifestFile(path="b/c", size=1, dataset="b")
     publish(world, row, "clean/2013-01/", *parts)
     publish(world, row, "report/", ManifestFile(path="a.csv", size=7))
-    beside = (NamedOutput("report", report, 1, 7), NamedOutput("daily", daily, 1, 7))
+    beside = (NamedOutput("report", 1, 7, report), NamedOutput("daily", 1, 7, daily))
     world.clock.meanwhile.append(lambda: world.succeed(row, replace(OUTPUT, beside=beside)))
 
     result = client.result(job)

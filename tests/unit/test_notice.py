@@ -159,7 +159,7 @@ def test_a_success_after_failures_has_no_reason() -> None:
 
 
 def test_a_success_names_all_its_outputs() -> None:
-    several = replace(output, beside=(NamedOutput("report", "s3://b/report/", 1, 1),))
+    several = replace(output, beside=(NamedOutput("report", 1, 1, "s3://b/report/"),))
     done = notice.ended(running(state=State.SUCCEEDED, output=several))
     assert json.loads(done.body)["outputs"] == {"report": "s3://b/report/"}
 
@@ -261,8 +261,8 @@ def test_each_dataset_of_a_table_output_is_a_table() -> None:
 
 def test_each_of_several_outputs_is_a_dataset_with_its_own_rows() -> None:
     beside = (
-        NamedOutput("report", "s3://data/report/", 1, 10),
-        NamedOutput("daily", "table://lake/daily", 1, 10),
+        NamedOutput("report", 1, 10, "s3://data/report/"),
+        NamedOutput("daily", 1, 10, "table://lake/daily"),
     )
     rows = {".": 7, "outputs.report": 5, "outputs.daily": 3, "outputs.daily/bad": 1}
     output = CommittedOutput(

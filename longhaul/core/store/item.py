@@ -7,17 +7,18 @@ whole epoch milliseconds; values with a structure are JSON text; None and empty 
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import accumulate, pairwise
 from math import isfinite
 from operator import attrgetter
-from types import UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from pydantic import TypeAdapter
 
-from longhaul.core.descent import MAX_GROUP, Lineage, TreeWatch
+from longhaul.core.descent import Lineage, TreeWatch
 from longhaul.core.errors import UnreadableRowError
 from longhaul.core.history import KEPT, AttemptRecord
 from longhaul.core.lease import (
@@ -44,9 +45,6 @@ Item = Mapping[str, Any]
 TERMINAL_TTL = timedelta(days=120)
 """Longer than Step Functions remembers execution names (90 days) and SQS keeps a message (14)."""
 
-_MAX_NUMBER = 2**63
-_MAX_COUNT = 2**53
-_MAX_AGE_S = 10**9  # 31 years
 _MAX_TIME = 253_370_764_800_000
 """Begin of the year 9999: what adds a time to live, or a day, stays in the calendar."""
 _LEASE = "lease"
@@ -117,8 +115,12 @@ def expiry(end: datetime) -> dict[str, Any]:
 
 
 class Codec(NamedTuple):
-    """How a field's value becomes a plain one (text, integer or list of texts), and back."""
+    """How a field's value becomes a plain one (text, integer or list of texts), and back.
 
+    `kind`: DynamoDB's type of the plain value. A value of another type is not read.
+    """
+
+    kind: str
     to_plain: Callable[[Any], Any]
     from_plain: Callable[[Any], Any]
 
@@ -148,182 +150,104 @@ def _steps(ages: Sequence[int]) -> str:
     """Ages as steps from each to the next, the first from zero: `15,15,16`.
 
     Shorter than the ages themselves: 240 instead of 480 bytes for sixty beats after some days. An
-    item is billed by whole kilobytes.
+    item is billed by whole kilobytes. A step is below zero where a heartbeat with a later clock
+    wrote before one with an earlier.
     """
     return ",".join(str(after - before) for before, after in pairwise((0, *ages)))
 
 
-def _ages(steps: str) -> tuple[int, ...]:
-    ages = tuple(accumulate(map(_step, steps.split(","))))
-    if max(ages) >= _MAX_AGE_S:
-        raise ValueError("too old")
-    return ages
-
-
-def _step(text: str) -> int:
-    """Below zero where a heartbeat with a later clock wrote before one with an earlier."""
-    size = _whole(text.removeprefix("-"), _MAX_AGE_S)
-    return -size if text.startswith("-") else size
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    return value
-
-
-def _whole(plain: str, end: int) -> int:
-    """Raises ValueError: the digits are those of no whole number below the end."""
-    # Also `1_000` is a number for `int`.
-    if not plain.isdecimal() or (found := int(plain)) >= end:
-        raise ValueError("no whole number, or too large a one")
+def _whole(plain: str, end: int = 2**53) -> int:
+    """Raises ValueError: it is no whole number below the end."""
+    if not 0 <= (found := int(plain)) < end:
+        raise ValueError("too large a number, or below zero")
     return found
-
-
-def _count(plain: str) -> int:
-    return _whole(plain, _MAX_COUNT)
 
 
 def _run(plain: str) -> int:
     return _whole(plain, _MAX_TIME)
 
 
-def _flag(plain: str) -> bool:
-    return bool(_count(plain))
-
-
 def _moment(plain: str) -> datetime:
     return datetime.fromtimestamp(_run(plain) / 1000, UTC)
 
 
-_OF_NUMBERS = frozenset((_count, _run, _flag, _moment))
-"""What reads DynamoDB's type of number, and no text."""
-
-
-def _finite(text: str) -> float:
+def _number(text: str) -> float:
+    """A number in a report. Raises ValueError: it is not finite, or as large as none of ours."""
     if not isfinite(found := float(text)):
         raise ValueError("no finite number")
-    return found
-
-
-def _small(text: str) -> int:
-    _finite(text)
-    return int(text)
+    return int(text) if text.lstrip("-").isdecimal() else found
 
 
 def _report(plain: str) -> dict[str, Any]:
-    """What a runner reported last: its numbers are finite, or it is none."""
-    found = json.loads(plain, parse_float=_finite, parse_int=_small, parse_constant=_finite)
-    return dict(_required(found, dict[str, Any]))
+    """What a runner reported last."""
+    found = json.loads(plain, parse_float=_number, parse_int=_number, parse_constant=_number)
+    report: dict[str, Any] = _adapter(dict[str, Any]).validate_python(found)
+    return report
 
 
-def _required(value: Any, hint: Any) -> Any:  # noqa: ANN401 - a value of JSON, and its type
-    """The value if it is of that type: a task may have written anything there.
+@cache  # at the first row that has such a value: few have all of them
+def _adapter(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a type
+    return TypeAdapter(kind)
 
-    Raises:
-        TypeError: it is not.
+
+def _structured(kind: Any) -> Codec:  # noqa: ANN401 - a type
+    """A value with a structure as JSON in ASCII: AWS takes no half of a surrogate pair.
+
+    A task may have written anything there: it is checked by its type. Fields that only another
+    version knows are ignored.
     """
-    if not _is_of(value, hint):
-        raise TypeError(hint)
-    return value
+    return Codec(
+        "S",
+        lambda value: _json(_adapter(kind).dump_python(value, mode="json")),
+        lambda plain: _adapter(kind).validate_python(json.loads(plain)),
+    )
 
 
-def _is_of(value: Any, hint: Any) -> bool:  # noqa: ANN401 - as above
-    of, arguments = get_origin(hint), get_args(hint)
-    if isinstance(hint, UnionType) or of is Union:
-        return any(_is_of(value, each) for each in arguments)
-    if hint is int:  # a boolean is none, and a larger one is no number of ours
-        return type(value) is int and abs(value) < _MAX_NUMBER
-    if of is dict:
-        return isinstance(value, dict) and all(
-            _is_of(each, arguments[1]) for each in value.values()
-        )
-    if of is tuple:
-        return isinstance(value, list) and all(_is_of(each, arguments[0]) for each in value)
-    if hint is Results:  # which reads what it knows
-        return isinstance(value, dict)
-    if is_dataclass(hint):
-        hints = get_type_hints(hint)
-        named = [each.name for each in fields(hint) if each.compare]
-        return isinstance(value, dict) and all(_is_of(value[each], hints[each]) for each in named)
-    return hint is Any or isinstance(value, hint)
+def _watch(plain: str) -> TreeWatch:
+    watch: TreeWatch = _WATCH.from_plain(plain)
+    return replace(watch, stored=plain)
 
 
-def _written(value: Any) -> Any:  # noqa: ANN401 - a field of a dataclass
-    if is_dataclass(value):
-        compared = (each.name for each in fields(value) if each.compare)
-        return {name: _written(getattr(value, name)) for name in compared}
-    return [_written(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _nested(kind: type[Any]) -> Codec:
-    """A dataclass as JSON. Fields that only another version knows are ignored.
-
-    Fields that are not compared say how the value was read, and are not written.
-    """
-    known = {field.name for field in fields(kind) if field.compare}
-    hints = get_type_hints(kind)
-
-    def read(plain: str) -> Any:  # noqa: ANN401 - a `kind`
-        found = json.loads(plain).items()
-        given = {name: _required(value, hints[name]) for name, value in found if name in known}
-        return kind(**given)
-
-    def write(value: Any) -> str:  # noqa: ANN401 - a `kind`
-        return _json(_written(value))
-
-    return Codec(write, read)
-
-
-def _of_json(hint: Any) -> Codec:  # noqa: ANN401 - a type
-    return Codec(_json, lambda plain: _required(json.loads(plain), hint))
-
-
-_TEXT = Codec(_plain, lambda plain: _required(plain, str))
-_WATCH = _nested(TreeWatch)
-_OUTPUT = _nested(CommittedOutput)
-
-
-def _output(plain: str) -> CommittedOutput:
-    """Raises ValueError: it emitted more than a job may, and a look at its tree would not end."""
-    output: CommittedOutput = _OUTPUT.from_plain(plain)
-    if any(not 0 <= size <= MAX_GROUP for size in (output.emitted or {}).values()):
-        raise ValueError("emitted")
-    return output
-
-
-_TIME = Codec(milliseconds, _moment)
+_TEXT = Codec("S", str, str)
+_TIME = Codec("N", milliseconds, _moment)
+_TEXTS = Codec("L", list, tuple)
+_WATCH = _structured(TreeWatch)
 _BY_TYPE: dict[Any, Codec] = {
     str: _TEXT,
     str | None: _TEXT,
-    int: Codec(_plain, _count),
-    bool: Codec(int, _flag),
+    int: Codec("N", int, _whole),
+    bool: Codec("N", int, lambda plain: bool(_whole(plain))),
     datetime: _TIME,
     datetime | None: _TIME,
-    tuple[str, ...]: Codec(list, tuple),
-    tuple[str, ...] | None: Codec(list, tuple),
-    tuple[int, ...]: Codec(_steps, _ages),
-    dict[str, Any]: Codec(_json, _report),
-    dict[str, str]: _of_json(dict[str, str]),
-    State: Codec(lambda state: state.value, State),
+    tuple[str, ...]: _TEXTS,
+    tuple[str, ...] | None: _TEXTS,
+    tuple[int, ...]: Codec(
+        "S", _steps, lambda steps: tuple(accumulate(int(each) for each in steps.split(",")))
+    ),
+    dict[str, Any]: Codec("S", _json, _report),
+    dict[str, str]: _structured(dict[str, str]),
+    State: Codec("S", str, State),
     tuple[Owed, ...]: Codec(
+        "L",
         lambda owed: [each.value for each in owed],
-        lambda plain: tuple(Owed(each) for each in plain),
+        lambda plain: tuple(map(Owed, plain)),
     ),
     tuple[DeadRun, ...]: Codec(
+        "S",
         lambda runs: _json([(run.fingerprint, milliseconds(run.ended_at)) for run in runs]),
         lambda plain: tuple(
             DeadRun(fingerprint, _moment(str(ended_at)))
             for fingerprint, ended_at, *_ in json.loads(plain)
         ),
     ),
-    Lineage | None: Codec(lambda lineage: lineage.model_dump_json(), Lineage.model_validate_json),
-    RecordedResult | None: _nested(RecordedResult),
-    CommittedOutput | None: Codec(_OUTPUT.to_plain, _output),
-    TreeWatch | None: Codec(
-        lambda watch: watch.stored or _WATCH.to_plain(watch),
-        lambda plain: replace(_WATCH.from_plain(plain), stored=plain),
-    ),
+    Lineage | None: _structured(Lineage),
+    RecordedResult | None: _structured(RecordedResult),
+    CommittedOutput | None: _structured(CommittedOutput),
+    TreeWatch | None: Codec("S", lambda watch: watch.stored or _WATCH.to_plain(watch), _watch),
     Results | None: Codec(
-        lambda results: _json(asdict(results)), lambda plain: read_results(json.loads(plain))
+        "S",
+        lambda results: _json(asdict(results)),
+        lambda plain: read_results(json.loads(plain)),
     ),
 }
 _PARTS: dict[Any, str] = {Receive: "receive", Attempt: "attempt"}
@@ -352,7 +276,7 @@ def _columns(kind: type, part: str | None = None) -> Iterable[_Column]:
         else:
             get = attrgetter(f"{part}.{name}" if part else name)
             attribute = _RENAMED.get((kind, name), name)
-            codec = Codec(_plain, _run) if name == "run" else _BY_TYPE[hint]
+            codec = Codec("N", int, _run) if name == "run" else _BY_TYPE[hint]
             yield _Column(attribute, part, name, get, codec, hint == tuple[str, ...] | None)
 
 
@@ -361,16 +285,7 @@ _RECORD_COLUMNS = tuple(
     column for column in _columns(AttemptRecord) if column.attribute not in _NOT_REMEMBERED
 )
 _BY_ATTRIBUTE = {column.attribute: column for column in _LEASE_COLUMNS}
-
-# By attribute: part, field, and how it is read.
-_Readers = Mapping[str, tuple[str | None, str, Callable[[Any], Any]]]
-
-
-def _readers(columns: Iterable[_Column]) -> _Readers:
-    return {each.attribute: (each.part, each.field, each.codec.from_plain) for each in columns}
-
-
-_OF_LEASE, _OF_RECORD = _readers(_LEASE_COLUMNS), _readers(_RECORD_COLUMNS)
+_OF_RECORD = {column.attribute: column for column in _RECORD_COLUMNS}
 
 
 def to_item(lease: Lease) -> dict[str, Any]:
@@ -386,7 +301,7 @@ def from_item(item: Item) -> Lease:
     """
 
     def lease() -> Lease:
-        found = _decoded(item, _OF_LEASE)
+        found = _decoded(item, _BY_ATTRIBUTE)
         if output := found["attempt"].get("output"):
             found["attempt"]["output"] = output.at(found[None].get("places", {}))
         return Lease(
@@ -481,18 +396,17 @@ def _encoded(row: Lease | AttemptRecord, columns: Iterable[_Column]) -> dict[str
     }
 
 
-def _decoded(item: Item, readers: _Readers) -> dict[str | None, dict[str, Any]]:
+def _decoded(item: Item, columns: Mapping[str, _Column]) -> dict[str | None, dict[str, Any]]:
     """The known fields in an item, by the part that they belong to."""
     found: dict[str | None, dict[str, Any]] = {None: {}, "receive": {}, "attempt": {}}
     for name, value in item.items():
-        if reader := readers.get(name):
-            part, field, from_plain = reader
+        if column := columns.get(name):
             ((kind, content),) = value.items()
-            if (kind == "N") is not (from_plain in _OF_NUMBERS):
+            if kind != column.codec.kind:
                 raise TypeError(kind)
             # The codec of a number reads its digits: each row has a dozen of them.
-            plain = content if kind in ("S", "N") else deserialize(value)
-            found[part][field] = from_plain(plain)
+            plain = deserialize(value) if kind == "L" else content
+            found[column.part][column.field] = column.codec.from_plain(plain)
     return found
 
 

@@ -184,7 +184,7 @@ class Uploader:
             files=len(main.files),
             size_bytes=main.size_bytes,
             beside=tuple(
-                NamedOutput(name, plan.output, len(plan.files), plan.size_bytes)
+                NamedOutput(name, len(plan.files), plan.size_bytes, plan.output)
                 for name, plan in beside.items()
             ),
         )
