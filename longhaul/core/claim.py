@@ -460,11 +460,6 @@ def adopted(lease: Lease, message: JobMessage) -> Lease:
     return replace(lease, receive=_received(lease.receive, message))
 
 
-def seen(lease: Lease, now: datetime) -> Lease:
-    """The row of a released job whose message was received, or sent again, a moment ago."""
-    return replace(lease, receive=replace(lease.receive, seen_at=now))
-
-
 def cancelled(lease: Lease, now: datetime) -> Lease:
     """The row after a cancel: it covers what was sent before, and marks what it can stop."""
     row = replace(lease, cancelled_at=max(now, lease.cancelled_at or now))

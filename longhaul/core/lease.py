@@ -592,18 +592,6 @@ def plain_next(stage: Stage, settings: RuntimeSettings) -> tuple[str, ...]:
     return tuple(name for name in stage.next if not settings.stage(name).join)
 
 
-def registered(task_arn: str, now: datetime) -> Mapping[str, Any]:
-    """Fields of the attempt after its task's first write."""
-    return {"task_arn": task_arn, "started_at": now, "progress_at": now, "reported_at": now}
-
-
-def progressed(
-    progress: Mapping[str, Any], progress_at: datetime, reported_at: datetime
-) -> Mapping[str, Any]:
-    """Fields of the attempt after a progress report."""
-    return {"progress": dict(progress), "progress_at": progress_at, "reported_at": reported_at}
-
-
 def job_key(stage: str, job_id: str) -> str:
     return f"{stage}#{job_id}"
 

@@ -240,19 +240,6 @@ def cancel_waiting(lease: Lease, now: datetime) -> Lease:
     )
 
 
-def struck(lease: Lease, done: Owed, now: datetime) -> Lease:
-    """The row without what is done; when that was the publish, with its time."""
-    lease = replace(lease, owed=tuple(owed for owed in lease.owed if owed is not done))
-    if done is Owed.PUBLISH:
-        return replace(lease, attempt=replace(lease.attempt, published_at=now))
-    return lease
-
-
-def noted_gone(lease: Lease, now: datetime) -> Lease:
-    """The row of a job whose committed uploads are neither pending nor completed."""
-    return replace(lease, attempt=replace(lease.attempt, gone_at=now))
-
-
 def reopened(lease: Lease, timing: LeaseSettings, now: datetime, rng: random.Random) -> Lease:
     """The row of a job whose committed output is void: it runs again, as after an interruption.
 

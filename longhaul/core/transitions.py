@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from longhaul.core.beat import beaten
-from longhaul.core.claim import Claim, PlanRun, adopted, seen
+from longhaul.core.claim import Claim, PlanRun, adopted
 from longhaul.core.descent import TreeWatch, begun
 from longhaul.core.history import AttemptRecord, ended, latest
 from longhaul.core.lease import (
@@ -28,13 +28,10 @@ from longhaul.core.lease import (
     Lease,
     Owed,
     RecordedResult,
-    progressed,
-    registered,
 )
 from longhaul.core.message import JobMessage
 from longhaul.core.pace import Pace
 from longhaul.core.settings import Stage
-from longhaul.core.settlement import noted_gone, struck
 
 
 class Clause(StrEnum):
@@ -193,8 +190,8 @@ def hand_over(attempt: AttemptId, receipt_handle: str) -> Report:
 
 def register_task(attempt: AttemptId, task_arn: str, now: datetime) -> Report:
     """The runner's first write."""
-    also = {Clause.FIRST_TASK: task_arn}
-    return Report(attempt=attempt, sets=registered(task_arn, now), also=also)
+    sets = {"task_arn": task_arn, "started_at": now, "progress_at": now, "reported_at": now}
+    return Report(attempt=attempt, sets=sets, also={Clause.FIRST_TASK: task_arn})
 
 
 def report_progress(
@@ -208,7 +205,11 @@ def report_progress(
     `progress_at`: when the work last advanced. `reported_at`: the time of this report, unless it is
     the same.
     """
-    sets = progressed(progress, progress_at, reported_at or progress_at)
+    sets = {
+        "progress": dict(progress),
+        "progress_at": progress_at,
+        "reported_at": reported_at or progress_at,
+    }
     return Report(attempt=attempt, sets=sets, also={})
 
 
@@ -279,14 +280,21 @@ def end_waiting(before: Lease, after: Lease) -> Change:
 def strike(
     lease: Lease, done: Owed, now: datetime, *, cut_off: bool = False, watches_tree: bool = False
 ) -> Change:
-    """Strike off what was owed; repeatable.
+    """Strike off what was owed; repeatable. When that was the publish, its time is noted.
 
     `cut_off`: nothing follows, because of a cancel. `watches_tree`: its tree may have ended.
     """
-    after = replace(struck(lease, done, now), cut_off=lease.cut_off or cut_off)
+    published_at = now if done is Owed.PUBLISH else lease.attempt.published_at
+    after = replace(
+        lease,
+        owed=tuple(owed for owed in lease.owed if owed is not done),
+        attempt=replace(lease.attempt, published_at=published_at),
+        cut_off=lease.cut_off or cut_off,
+        tree=begun(lease.tree) if watches_tree else lease.tree,
+    )
     return Change(
         before=lease,
-        after=replace(after, tree=begun(lease.tree)) if watches_tree else after,
+        after=after,
         requires=_same(lease) | {Clause.SAME_OWED: lease.owed},
         is_own=lambda row: row.id == lease.id and row.state is lease.state and done not in row.owed,
     )
@@ -298,7 +306,7 @@ def note_gone(lease: Lease, now: datetime) -> Change:
     look = {Clause.NOT_GONE: None} if gone_at is None else {Clause.SAME_LOOK: gone_at}
     return Change(
         before=lease,
-        after=noted_gone(lease, now),
+        after=replace(lease, attempt=replace(lease.attempt, gone_at=now)),
         requires=_same(lease) | {Clause.UNPUBLISHED: None} | look,
         is_own=lambda row: row.id == lease.id and row.attempt.gone_at == now,
     )
@@ -375,7 +383,7 @@ def note_seen(lease: Lease, now: datetime) -> Change:
     """Note that a released job's message was received, or that a copy was sent."""
     seen_at = lease.receive.seen_at
     look = {Clause.NEVER_SEEN: None} if seen_at is None else {Clause.SAME_SEEN: seen_at}
-    after = seen(lease, now)
+    after = replace(lease, receive=replace(lease.receive, seen_at=now))
     return Change(
         before=lease,
         after=after,

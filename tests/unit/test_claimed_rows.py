@@ -19,7 +19,6 @@ from longhaul.core.claim import (
     decide_claim,
     new_run,
     next_attempt,
-    seen,
 )
 from longhaul.core.dead_letter import reason_of
 from longhaul.core.descent import Lineage
@@ -169,10 +168,6 @@ def test_next_attempt_has_a_fresh_record_and_the_receive_of_its_message() -> Non
     assert adopted(running(), came).receive == row.receive
     assert row.input.attempt == 2
     assert row.input.first_wait_s == 20
-
-
-def test_receive_of_a_released_job_is_noted_with_its_time() -> None:
-    assert seen(RELEASED, LATER).receive == replace(RELEASED.receive, seen_at=LATER)
 
 
 def test_cancel_marks_a_job_that_has_not_ended_once() -> None:

@@ -23,8 +23,6 @@ from longhaul.core.lease import (
     emitted_ref,
     joined_ref,
     key_hash,
-    progressed,
-    registered,
     request_ref,
     with_handle,
 )
@@ -232,23 +230,6 @@ def test_newer_handle_replaces_only_the_handle() -> None:
 
     assert newer == changed(row, receipt_handle="newer")
     assert newer.receive.receipt_handle == "newer"
-
-
-def test_first_report_of_a_task_is_progress() -> None:
-    assert registered("arn:task", NOW) == {
-        "task_arn": "arn:task",
-        "started_at": NOW,
-        "progress_at": NOW,
-        "reported_at": NOW,
-    }
-
-
-def test_report_without_progress_has_two_times() -> None:
-    assert progressed({"phase": "running"}, NOW, LATER) == {
-        "progress": {"phase": "running"},
-        "progress_at": NOW,
-        "reported_at": LATER,
-    }
 
 
 def test_numbers_of_an_execution_are_texts_and_are_read_back() -> None:

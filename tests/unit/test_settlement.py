@@ -15,10 +15,9 @@ from longhaul.core.settlement import (
     Settlement,
     cancel_waiting,
     decide_settle,
-    noted_gone,
-    struck,
     why_stop,
 )
+from longhaul.core.transitions import strike
 from longhaul.core.verdict import Evidence, OutcomeClass, StoppedTask
 from tests.builders import NOW, OUTPUT, changed, running, settings, stage
 from tests.layers import ROOT
@@ -526,11 +525,7 @@ def test_job_cancelled_between_attempts_has_ended_at_that_time_and_owes_its_dele
 def test_what_is_done_is_struck_off_and_the_rest_stays_owed() -> None:
     later = NOW + timedelta(minutes=5)
     ended = running(state=State.SUCCEEDED, output=OUTPUT, owed=(Owed.PUBLISH, Owed.DELETE))
-    published = struck(ended, Owed.PUBLISH, later)
+    published = strike(ended, Owed.PUBLISH, later).after
     assert (published.owed, published.attempt.published_at) == ((Owed.DELETE,), later)
-    deleted = struck(published, Owed.DELETE, later + timedelta(minutes=1))
+    deleted = strike(published, Owed.DELETE, later + timedelta(minutes=1)).after
     assert (deleted.owed, deleted.attempt.published_at) == ((), later)
-
-
-def test_uploads_that_are_gone_are_noted_with_the_time_of_the_look() -> None:
-    assert noted_gone(running(), NOW).attempt.gone_at == NOW
