@@ -5,8 +5,10 @@ debt of its own from then on: the sweeper tries it again, and no run, wait, back
 for it. docs/reference/events.md says what that promises.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from aws_lambda_powertools import Logger
 
@@ -21,9 +23,8 @@ from longhaul.core.settings import Stage
 from longhaul.core.sweep import Sweep
 from longhaul.notices import notice
 from longhaul.notices.openlineage import Place, run_events
-from longhaul.notices.ports import Notices, UntoldNotices
 from longhaul.outputs.lineage import origin, requested
-from longhaul.outputs.ports import Publisher
+from longhaul.outputs.pending import Publisher
 from longhaul.pipelines.backfill import Backfill
 
 logger = Logger(child=True)
@@ -45,6 +46,27 @@ _SPARED_FOR = timedelta(minutes=1)
 
 Each call takes 14 s. Where some hundred jobs end, all functions would do nothing else.
 """
+
+
+class Notices(Protocol):
+    def send(self, target: str, notice: notice.Notice) -> None:
+        """Send to the bus, topic or queue of this ARN; repeatable.
+
+        Raises NoticeRefusedError when it will not be taken until people change something.
+        """
+
+
+class UntoldNotices(Protocol):
+    """What a stage owes to the target of its notices. Nothing else waits for it."""
+
+    def owe(self, stage: str, notice: notice.Notice, now: datetime) -> None:
+        """Note a notice that could not be sent."""
+
+    def owed(self, stage: str) -> Iterator[notice.Untold]:
+        """Those of a stage, in another order each time; a little late."""
+
+    def strike(self, untold: notice.Untold) -> None:
+        """It was sent, or is lost."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,7 @@ class NotTakenError(LonghaulError):
 
 
 class AwsNotices:
-    """`ports.Notices`."""
+    """`announcer.Notices`."""
 
     def __init__(self, client_of: Callable[[str, str], Any]) -> None:
         """`client_of` returns the client of a service in a region."""

@@ -22,7 +22,7 @@ _KEPT: Final = timedelta(days=14)
 
 
 class DynamoUntold:
-    """`ports.UntoldNotices`."""
+    """`announcer.UntoldNotices`."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

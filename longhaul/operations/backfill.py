@@ -20,9 +20,8 @@ from longhaul.core.settings import Stage
 from longhaul.operations.errors import BackfillCancelledError
 from longhaul.operations.submit import Document, Problem, Submission, Submitter, Unsent
 from longhaul.operations.wait import Awaited, Standing, Waiter
-from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.backfill import Backfill, Backfills
 from longhaul.pipelines.pipeline import Pipeline
-from longhaul.pipelines.ports import Backfills
 
 MAX_VALUES: Final = 10_000
 MAX_ITEM: Final = 390_000

@@ -9,9 +9,8 @@ from longhaul.core.lease import QUEUED, UNREADABLE, Lease, State, shown_state
 from longhaul.core.pace import SlotUse, Wait, wait_for_slot
 from longhaul.core.settings import Stage
 from longhaul.operations.view import JobStatus, job_status
-from longhaul.pipelines.backfill import Backfill
+from longhaul.pipelines.backfill import Backfill, Backfills
 from longhaul.pipelines.pipeline import Pipeline
-from longhaul.pipelines.ports import Backfills
 from longhaul.pipelines.trees import WAITS, TreeJob, Trees
 
 if TYPE_CHECKING:

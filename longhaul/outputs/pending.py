@@ -6,14 +6,15 @@ sent at the first abort: `decide_pending` says when.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, Protocol
 
 from longhaul.core import backoff
 from longhaul.core.lease import AttemptId, Lease, State, folder_name, key_of_folder
 from longhaul.core.places import INTERNAL_PREFIX, DataPath, TablePath, is_table
 from longhaul.core.settings import LeaseSettings
+from longhaul.outputs.lineage import Origin
 from longhaul.outputs.manifest import PendingOutput
 
 PREFIX = f"{INTERNAL_PREFIX}pending/"
@@ -101,3 +102,45 @@ def decide_pending(
     # and cost money.
     still_stopping = timedelta(seconds=backoff.stop_clearance_s(timing))
     return "keep" if row.settled_at and now - row.settled_at < still_stopping else "abort"
+
+
+class Publisher(Protocol):
+    def publish(
+        self,
+        attempt: AttemptId,
+        until: datetime | None = None,
+        *,
+        looks_only: bool = False,
+        just_committed: bool = False,
+        places: Collection[str] | None = None,
+    ) -> None:
+        """Make a committed output visible; repeatable by anyone.
+
+        `looks_only`: do so if all uploads are completed, and complete none. `just_committed`:
+        nobody has completed any of them before. `places`: where alone
+        outputs may be, as the job's request has them; None where that is not known.
+
+        Raises:
+            TimeUpError: it was not done `until` then; what was done stays.
+            UploadsGoneError: uploads are neither pending nor completed.
+            VoidCommitError: another output is in its way.
+        """
+
+    def discard(self, attempt: AttemptId) -> None:
+        """Remove what an attempt without a commit left, or one whose commit is void; repeatable.
+
+        Its pending uploads are aborted, and those that were completed deleted.
+
+        Its pending list (`outputs.pending`) names the uploads: the runner writes it once all are
+        created and before the first part is sent. Without a list there is nothing to do; the
+        bucket's lifecycle rule removes what a crash in between leaves.
+        """
+
+    def origin(self, attempt: AttemptId) -> Origin | None:
+        """What an attempt that has committed had read; None: it is not known any more."""
+
+    def listed(self) -> Iterator[AttemptId]:
+        """The attempts that have a pending list."""
+
+    def strike_off(self, attempts: Iterable[AttemptId]) -> None:
+        """Remove the pending lists of attempts that have nothing pending."""

@@ -22,8 +22,7 @@ from longhaul.core.metrics import Metric, StageMetric
 from longhaul.core.ports import Context
 from longhaul.core.settlement import reopened
 from longhaul.core.sweep import Sweep, SweepReport
-from longhaul.outputs.pending import decide_pending
-from longhaul.outputs.ports import Publisher
+from longhaul.outputs.pending import Publisher, decide_pending
 
 logger = Logger(child=True)
 

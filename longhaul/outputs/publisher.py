@@ -95,7 +95,7 @@ class Due:
 
 
 class S3Publisher:
-    """Implements `ports.Publisher`.
+    """Implements `pending.Publisher`.
 
     `bucket` is the data bucket, which holds the pending lists; outputs may be in others.
     """

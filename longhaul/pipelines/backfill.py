@@ -1,8 +1,9 @@
 """A backfill: many requests that differ in one value, and are one thing to people. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from longhaul.core.descent import TreeWatch
 from longhaul.core.lease import Lease, job_key
@@ -73,3 +74,57 @@ def may_be_of(key: str) -> str | None:
     stage, _, job_id = key.partition("#")
     name = job_id.rpartition("/")[0]
     return job_key(stage, name) if name else None
+
+
+class Backfills(Protocol):
+    """Which jobs each backfill has sent."""
+
+    def note_begun(
+        self,
+        key: str,
+        left: Iterable[str],
+        now: datetime,
+        began_at: datetime,
+        stale: Mapping[str, datetime] = ...,
+    ) -> bool:
+        """Note what a command will send, before it does: values, one at least; repeatable.
+
+        `stale`: what is known of those of them that were sent again before, which goes.
+
+        It joins what other commands have left, but not what a cancel has ended. False, with nothing
+        noted, if the backfill was cancelled since the command began.
+        """
+
+    def note_sent(
+        self,
+        key: str,
+        values: Iterable[str],
+        now: datetime,
+        again: Mapping[str, datetime] = ...,
+        *,
+        watches: bool = False,
+    ) -> None:
+        """Note the values of jobs that were sent, one at least; repeatable.
+
+        Args:
+            key: Of the backfill.
+            values: Those of its jobs' ids.
+            now: The time.
+            again: When those of them were sent that had ended before.
+            watches: Whether its end is to be told, once more where it was.
+        """
+
+    def watch_again(self, key: str, job: str, now: datetime) -> None:
+        """Have the end of a backfill told again, if it has sent the job of that key."""
+
+    def note_look(self, key: str, before: TreeWatch, after: TreeWatch) -> bool:
+        """Note what a look at a watched backfill has found.
+
+        False, with nothing noted, if it may have ended again since, or its end was told.
+        """
+
+    def note_cancel(self, key: str, now: datetime) -> None:
+        """Let commands that have begun send no more jobs of the backfill."""
+
+    def find_backfills(self, keys: Iterable[str]) -> Mapping[str, Backfill]:
+        """The backfills of these keys (`stage#NAME`), by key; strongly consistent."""

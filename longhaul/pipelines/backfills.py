@@ -37,7 +37,7 @@ _WATCHES: Final = "#open = :open, told = if_not_exists(told, :zero)"
 
 
 class DynamoBackfills:
-    """`ports.Backfills`."""
+    """`backfill.Backfills`."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

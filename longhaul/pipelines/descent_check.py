@@ -17,13 +17,13 @@ from longhaul.core.ports import Context
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import Stage
 from longhaul.pipelines.follow_ons import (
+    Joins,
     groups_behind,
     join_key,
     place_behind,
     with_joins,
     with_stored,
 )
-from longhaul.pipelines.ports import Joins
 
 
 def is_child(lineage: Lineage, job_id: str, stage: Stage, parent: Lease) -> bool:

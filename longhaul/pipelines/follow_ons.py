@@ -5,10 +5,11 @@ ids: duplicates, which the dispatcher deletes.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 from longhaul.core.descent import MAX_GROUP, Emitted, Group, Lineage, child_id
 from longhaul.core.errors import InvalidRequestError
@@ -311,3 +312,23 @@ def with_output(
         return {**target.follow_on.model_dump(), **request}
     prefix = f"s3://{settings.paths.data_bucket}/{follow_ons_prefix(target.name)}{job_id}/"
     return {"output": prefix, **request}
+
+
+class Joins(Protocol):
+    def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:
+        """Put what a job led to in its place among those for which a join waits; repeatable.
+
+        What the join gets, once nothing is left to wait for, else None. A later run of a job
+        replaces the earlier one, and all that descends from it; the join starts again then. A job
+        that the join does not wait for changes nothing: a deploy has changed what leads there, or
+        a later run has replaced the one that it descends from.
+        """
+
+    def noted_lineage(self, join_key: str) -> Lineage | None:
+        """The lineage of a join's job, without `inputs_ref`, as noted with the opener's success.
+
+        None: the opener has not succeeded.
+        """
+
+    def standings(self, join_keys: Iterable[str]) -> Mapping[str, JoinStanding]:
+        """How joins stand, by key; strongly consistent. Not of those whose opener has not ended."""

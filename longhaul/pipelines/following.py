@@ -21,12 +21,12 @@ from longhaul.core.settings import Stage
 from longhaul.core.verdict import shorten
 from longhaul.pipelines.follow_ons import (
     FollowOn,
+    Joins,
     follow_ons,
     inputs_problem,
     joined,
     replaced,
 )
-from longhaul.pipelines.ports import Joins
 
 logger = Logger(child=True)
 

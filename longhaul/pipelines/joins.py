@@ -60,13 +60,13 @@ Path = tuple[tuple[str, int], ...]
 
 
 class DynamoJoins:
-    """`ports.Joins`."""
+    """`follow_ons.Joins`."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
 
     def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:
-        """See `ports.Joins`."""
+        """See `follow_ons.Joins`."""
         key, ttl = replaced.join.key, expiry(now + _LIVES)
         if not self._note(replaced, ttl):
             logger.info("a join does not wait for this job", extra={"join": key})
@@ -87,7 +87,7 @@ class DynamoJoins:
         return Complete(outputs, noted.model_copy(update={"run": standing.changes}))
 
     def standings(self, join_keys: Iterable[str]) -> Mapping[str, JoinStanding]:
-        """See `ports.Joins`."""
+        """See `follow_ons.Joins`."""
         found = self._records.many(primary_key(key, _WAITS) for key in join_keys)
         return {key_of(item): _standing_in(item) for item in found}
 
@@ -98,7 +98,7 @@ class DynamoJoins:
         return _standing_in(item)
 
     def noted_lineage(self, join_key: str) -> Lineage | None:
-        """See `ports.Joins`."""
+        """See `follow_ons.Joins`."""
         item = self._records.get(primary_key(join_key, _done_key(())))
         return None if item is None else _lineage_in(item)
 

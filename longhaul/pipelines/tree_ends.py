@@ -31,8 +31,8 @@ from longhaul.core.lease import Lease, State
 from longhaul.core.ports import Context
 from longhaul.core.settings import Stage
 from longhaul.core.sweep import Sweep
-from longhaul.pipelines.backfill import Backfill, may_be_of
-from longhaul.pipelines.ports import Backfills, Joins
+from longhaul.pipelines.backfill import Backfill, Backfills, may_be_of
+from longhaul.pipelines.follow_ons import Joins
 from longhaul.pipelines.trees import Look, TreeJob, Trees
 
 logger = Logger(child=True)

@@ -26,9 +26,8 @@ from longhaul.core.lease import (
 from longhaul.core.ports import Leases
 from longhaul.core.settings import RuntimeSettings
 from longhaul.pipelines.backfill import Backfill
-from longhaul.pipelines.follow_ons import join_key
+from longhaul.pipelines.follow_ons import Joins, join_key
 from longhaul.pipelines.pipeline import Pipeline
-from longhaul.pipelines.ports import Joins
 
 _NONE: Mapping[str, Lease] = MappingProxyType({})
 WAITS: Literal["WAITS"] = "WAITS"

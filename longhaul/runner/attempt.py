@@ -37,7 +37,7 @@ from longhaul.core.results import Results, kept_value, results
 from longhaul.core.settings import JobVariables, RuntimeSettings, Stage
 from longhaul.core.verdict import ExitCode, OutcomeClass
 from longhaul.outputs.lineage import origin
-from longhaul.outputs.ports import Publisher
+from longhaul.outputs.pending import Publisher
 from longhaul.pipelines.follow_ons import with_stored
 from longhaul.runner import failures, json_logs
 from longhaul.runner.emitting import Emitter

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class S3SavedWork:
-    """Implements `ports.SavedWork`; the runner reads and writes records through it, too."""
+    """Implements `keeper.SavedStore`; the runner reads and writes records through it, too."""
 
     def __init__(self, client: "S3Client", bucket: str) -> None:
         self._s3 = client

@@ -1,4 +1,4 @@
-"""`ports.Joins` on DynamoDB: what descends from a job is counted."""
+"""`follow_ons.Joins` on DynamoDB: what descends from a job is counted."""
 
 import random
 from collections.abc import Sequence

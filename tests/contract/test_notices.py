@@ -1,4 +1,4 @@
-"""`ports.Notices` on SQS, SNS and EventBridge; FIFO targets on moto alone."""
+"""`announcer.Notices` on SQS, SNS and EventBridge; FIFO targets on moto alone."""
 
 import json
 from typing import Any

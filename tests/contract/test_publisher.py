@@ -1,4 +1,4 @@
-"""`ports.Publisher` on S3: committed output becomes visible whole or not at all."""
+"""`pending.Publisher` on S3: committed output becomes visible whole or not at all."""
 
 import json
 import threading

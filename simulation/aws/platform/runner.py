@@ -26,7 +26,7 @@ from longhaul.core.transitions import Report
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Params
 from longhaul.outputs.manifest import MAIN
-from longhaul.outputs.ports import Publisher
+from longhaul.outputs.pending import Publisher
 from longhaul.runner.io.listing import InputListing, Source, UnnamedFileError, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
