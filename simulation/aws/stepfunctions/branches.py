@@ -55,7 +55,7 @@ class Branch:
         # AWS was seen to stop an execution in a Wait state without WaitStateAborted.
         aborted = Task | Parallel if self is self.run.top else Task | Parallel | Wait
         if isinstance(state, aborted):
-            self.run.history.write_if_room(state.aborted, state.name)
+            self.run.history.write_if_room(f"{state.type}StateAborted", state.name)
 
     def guarded(self, action: Callable[[], None]) -> None:
         """An error that fails the execution passes all states around it; none catches it."""
@@ -65,7 +65,7 @@ class Branch:
             self.fail(failure)
 
     def leave(self, state: State, target: str | None, output: Any) -> None:
-        self.run.history.write(state.exited, state.name)
+        self.run.history.write(f"{state.type}StateExited", state.name)
         self._state = self._pending = None
         if target is None:
             self._succeeded(output)
@@ -76,7 +76,7 @@ class Branch:
         state = self._state
         self._state = self._pending = None
         if isinstance(state, Task) and self is not self.run.top:
-            self.run.history.write_if_room(state.aborted, state.name)
+            self.run.history.write_if_room(f"{state.type}StateAborted", state.name)
         self._failed(failure)
 
     def catch(self, state: Task | Parallel, data: Any, failure: StateError) -> None:
@@ -84,9 +84,9 @@ class Branch:
 
         OutputPath does not apply to a caught error.
         """
-        for catcher in state.catchers:
+        for catcher in state.catch:
             if catcher.matches(failure):
-                output = catcher.put(data, {"Error": failure.error, "Cause": failure.cause})
+                output = catcher.result_path(data, {"Error": failure.error, "Cause": failure.cause})
                 self.leave(state, catcher.next, sized(output, state.name))
                 return
         self.fail(failure)
@@ -98,7 +98,7 @@ class Branch:
         )
 
     def _enter(self, state: State, data: Any) -> None:
-        self.run.history.write(state.entered, state.name)
+        self.run.history.write(f"{state.type}StateEntered", state.name)
         self._state = state
         match state:
             case Task():
@@ -106,11 +106,11 @@ class Branch:
                 tries.begin()
             case Wait():
                 self._pending = self.run.engine.timeline.after(
-                    state.seconds(data),
+                    state.wait_s(data),
                     lambda: self.guarded(lambda: self.leave(state, state.next, data)),
                 )
             case Pass():
-                output = sized(state.put(data, state.result), state.name)
+                output = sized(state.result_path(data, state.result), state.name)
                 self.leave(state, state.next, output)
             case Choice():
                 self.leave(state, state.decide(data), data)
@@ -118,7 +118,7 @@ class Branch:
                 self._pending = branches = Branches(self, state, data)
                 branches.begin()
             case Fail():
-                self.fail(StateError(state.error, state.cause(data)))
+                self.fail(StateError(state.error, state.cause_of(data)))
             case _:
                 self.leave(state, None, data)
 
@@ -162,7 +162,8 @@ class Branches:
         if not self._running:
             state = self._state
             self._around.run.history.write("ParallelStateSucceeded", state.name)
-            self._around.leave(state, state.next, sized(state.select(self._outputs), state.name))
+            output = state.selected(self._outputs)
+            self._around.leave(state, state.next, sized(output, state.name))
 
     def _failed(self, failure: StateError) -> None:
         self.cancel()

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulation.aws.platform.timeline import Timeline
-from simulation.aws.stepfunctions.asl.errors import StateError, UnsupportedError
+from simulation.aws.stepfunctions.asl.errors import StateError
 from simulation.aws.stepfunctions.asl.history import History, Observer
-from simulation.aws.stepfunctions.asl.loading import load
-from simulation.aws.stepfunctions.asl.machine import Machine
+from simulation.aws.stepfunctions.asl.machine import Machine, load
 from simulation.aws.stepfunctions.branches import Branch
 from simulation.aws.stepfunctions.client import Execution, FakeStepFunctions
 from simulation.aws.stepfunctions.integration import Integration
@@ -37,7 +36,7 @@ class Interpreter:
         transition_s: Callable[[], float] = lambda: 0.02,
         timeout_stops_sync: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Machines that exist are loaded now, others at their first start.
+        """A machine is loaded at its first start.
 
         Args:
             timeline: Where the events happen.
@@ -48,9 +47,6 @@ class Interpreter:
                 into the next.
             timeout_stops_sync: Called at each timeout of a `.sync` task: whether Step Functions
                 stops the task. AWS does not say.
-
-        Raises:
-            UnsupportedError: A machine's definition has something that is not interpreted.
         """
         self.timeline = timeline
         self.stepfunctions = stepfunctions
@@ -60,22 +56,14 @@ class Interpreter:
         self.timeout_stops_sync = timeout_stops_sync
         self.observers: list[Observer] = []
         self.runs: dict[str, RunningExecution] = {}
-        for machine in stepfunctions.machines.values():
-            self._load(machine.definition)
 
     def started(self, execution: Execution) -> None:
-        machine = self._load(self.stepfunctions.machines[execution.machine_arn].definition)
+        machine = load(self.stepfunctions.machines[execution.machine_arn].definition)
         run = self.runs[execution.arn] = RunningExecution(self, execution, machine)
         run.start()
 
     def stopped(self, execution: Execution) -> None:
         self.runs.pop(execution.arn).stop()
-
-    def _load(self, definition: str) -> Machine:
-        machine = load(definition)
-        if unknown := machine.resources - self.integrations.keys():
-            raise UnsupportedError("the machine", f"no integration for {sorted(unknown)}")
-        return machine
 
 
 class RunningExecution:
@@ -86,7 +74,7 @@ class RunningExecution:
         self.name = execution.name
         self.history = History(execution, engine.observers)
         self._execution = execution
-        self.top = Branch(self, machine.top, self._succeeded, self.fail)
+        self.top = Branch(self, machine, self._succeeded, self.fail)
 
     def start(self) -> None:
         self.history.write("ExecutionStarted")

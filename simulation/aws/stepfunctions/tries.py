@@ -27,7 +27,7 @@ class Tries:
         self._write = around.run.history.write
         self._state = state
         self._data = data
-        self._retries = [0] * len(state.retriers)
+        self._retries = [0] * len(state.retry)
         self._pending: Cancellable | None = None
 
     def begin(self) -> None:
@@ -57,9 +57,9 @@ class Tries:
 
     def _succeeded(self, done: Done) -> None:
         state = self._state
-        answered = crossed(done.output, state.service)
+        answered = crossed(done.output, state.name)
         self._write("TaskSucceeded", state.name)
-        output = state.output(state.put(self._data, state.select(answered)))
+        output = state.output_path(state.result_path(self._data, state.selected(answered)))
         self._around.leave(state, state.next, sized(output, state.name))
 
     def _failed(self, failed: Failed) -> None:
@@ -78,7 +78,7 @@ class Tries:
 
         Each retrier counts its own tries, and the first that matches decides.
         """
-        for index, retrier in enumerate(self._state.retriers):
+        for index, retrier in enumerate(self._state.retry):
             if retrier.matches(failure):
                 retries = self._retries[index]
                 self._retries[index] += 1

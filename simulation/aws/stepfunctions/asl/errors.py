@@ -1,14 +1,4 @@
-"""Errors of a definition, of a state and of an execution."""
-
-
-class UnsupportedError(Exception):
-    """The definition has something that this interpreter or Step Functions does not accept.
-
-    Raised when the machine is loaded.
-    """
-
-    def __init__(self, where: str, what: str) -> None:
-        super().__init__(f"{where}: {what}")
+"""Errors of a state and of an execution."""
 
 
 class StateError(Exception):

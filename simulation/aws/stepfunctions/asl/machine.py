@@ -2,135 +2,235 @@
 
 It knows only what `longhaul/cdk/definition.py` uses. Any other type of state, field, intrinsic
 function or form of path is refused when the machine is loaded, so that none is silently ignored.
+
+https://states-language.net/spec.html,
+https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-states-language.html
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, Literal
 
-from simulation.aws.stepfunctions.asl.errors import StateError
-from simulation.aws.stepfunctions.asl.paths import Read, Write
-from simulation.aws.stepfunctions.asl.templates import Fill
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    model_validator,
+)
+from pydantic.alias_generators import to_pascal
+
+from simulation.aws.stepfunctions.asl.errors import ExecutionError, StateError, runtime_error
+from simulation.aws.stepfunctions.asl.paths import compile_path, compile_result_path
+from simulation.aws.stepfunctions.asl.templates import compile_template
+
+MAX_SECONDS = 99_999_999
+"""Of a wait and of a timeout. https://docs.aws.amazon.com/step-functions/latest/dg/state-wait.html"""
+
+Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
+Path = Annotated[Callable[[Any], Any], PlainValidator(compile_path)]
+ResultPath = Annotated[Callable[[Any, Any], Any], PlainValidator(compile_result_path)]
+Template = Annotated[Callable[[Any, str], Any], PlainValidator(compile_template)]
 
 
-@dataclass(frozen=True)
-class Retrier:
-    matches: Callable[[StateError], bool]
-    max_attempts: int
-    interval_s: float
-    backoff_rate: float
-    max_delay_s: float
+def _errors(names: list[str]) -> list[str]:
+    """`States.ALL` alone, or names of the product's errors."""
+    if names != ["States.ALL"] and any(name.startswith("States.") for name in names):
+        raise ValueError("is neither States.ALL alone nor errors of our own")
+    return names
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_pascal, extra="forbid", frozen=True, strict=True)
+
+    def needs_one_of(self, *fields: str) -> None:
+        if len(self.model_fields_set & {*fields}) != 1:
+            raise ValueError(f"needs one of {fields}")
+
+
+class _Matcher(_Part):
+    error_equals: Annotated[list[str], Field(min_length=1), AfterValidator(_errors)]
+
+    def matches(self, failure: StateError) -> bool:
+        if self.error_equals == ["States.ALL"]:
+            return not isinstance(failure, ExecutionError)
+        return failure.error in self.error_equals
+
+
+class Retrier(_Matcher):
+    """Every field is required: AWS's defaults, such as no jitter, are not implemented."""
+
+    interval_seconds: Annotated[int, Field(ge=1)]
+    backoff_rate: Annotated[float, Field(ge=1)]
+    max_attempts: Annotated[int, Field(ge=0)]
+    max_delay_seconds: Annotated[int, Field(ge=1)]
+    jitter_strategy: Literal["FULL"]
 
     def longest_pause(self, retries: int) -> float:
         """The most seconds before the next try; with full jitter the pause is from 0 to that."""
-        return min(self.interval_s * self.backoff_rate**retries, self.max_delay_s)
+        return min(self.interval_seconds * self.backoff_rate**retries, self.max_delay_seconds)
 
 
-@dataclass(frozen=True)
-class Catcher:
-    matches: Callable[[StateError], bool]
-    put: Write
+class Catcher(_Matcher):
+    result_path: ResultPath = compile_result_path("$")
     next: str
 
 
-class _State:
-    """The names of its events in a history; only a state that takes time can be aborted."""
+class _State(_Part):
+    """`name` is that of the state in its map."""
 
-    entered: ClassVar[str]
-    exited: ClassVar[str]
-    aborted: ClassVar[str]
-
-    def __init_subclass__(cls) -> None:
-        kind = cls.__name__
-        cls.entered, cls.exited, cls.aborted = (
-            f"{kind}State{what}" for what in ("Entered", "Exited", "Aborted")
-        )
-
-
-@dataclass(frozen=True)
-class Task(_State):
     name: str
-    resource: str  # such as arn:aws:states:::ecs:runTask.sync
-    service: str
-    is_sync: bool
-    parameters: Fill
-    select: Read
-    put: Write
-    output: Read
-    timeout_s: Read
-    retriers: tuple[Retrier, ...]
-    catchers: tuple[Catcher, ...]
-    next: str | None
 
 
-@dataclass(frozen=True)
-class Pass(_State):
-    name: str
+class _Followed(_State):
+    next: str | None = None
+    end: Literal[True] = True
+
+    @model_validator(mode="after")
+    def _goes_on_or_ends(self) -> "_Followed":
+        self.needs_one_of("next", "end")
+        return self
+
+
+class _Selecting(_Followed):
+    """A state whose results, or errors, become its output."""
+
+    result_selector: Template | None = None
+    catch: list[Catcher] = []
+
+    def selected(self, result: Any) -> Any:
+        return result if self.result_selector is None else self.result_selector(result, "")
+
+
+class Task(_Selecting):
+    type: Literal["Task"]
+    resource: Literal[
+        "arn:aws:states:::lambda:invoke",
+        "arn:aws:states:::ecs:runTask.sync",
+        "arn:aws:states:::emr-serverless:startJobRun.sync",
+    ]
+    parameters: Template
+    result_path: ResultPath = compile_result_path("$")
+    output_path: Path = compile_path("$")
+    timeout_seconds: Annotated[Seconds, Field(ge=1)] | None = None
+    timeout_seconds_path: Path | None = None
+    retry: list[Retrier] = []
+
+    @model_validator(mode="after")
+    def _has_a_timeout(self) -> "Task":
+        self.needs_one_of("timeout_seconds", "timeout_seconds_path")
+        return self
+
+    @property
+    def is_sync(self) -> bool:
+        return self.resource.endswith(".sync")
+
+    def timeout_s(self, data: Any) -> int:
+        return _seconds(self.timeout_seconds, self.timeout_seconds_path, data, least=1)
+
+
+class Pass(_Followed):
+    type: Literal["Pass"]
     result: Any
-    put: Write
-    next: str | None
+    result_path: ResultPath
 
 
-@dataclass(frozen=True)
-class Wait(_State):
-    name: str
-    seconds: Read
-    next: str | None
+class Wait(_Followed):
+    type: Literal["Wait"]
+    seconds: Seconds | None = None
+    seconds_path: Path | None = None
+
+    @model_validator(mode="after")
+    def _has_seconds(self) -> "Wait":
+        self.needs_one_of("seconds", "seconds_path")
+        return self
+
+    def wait_s(self, data: Any) -> int:
+        return _seconds(self.seconds, self.seconds_path, data, least=0)
 
 
-@dataclass(frozen=True)
-class ChoiceRule:
-    variable: Read
-    equals: str
+class ChoiceRule(_Part):
+    variable: Path
+    string_equals: str
     next: str
 
 
-@dataclass(frozen=True)
 class Choice(_State):
-    name: str
-    rules: tuple[ChoiceRule, ...]
+    type: Literal["Choice"]
+    choices: list[ChoiceRule]
     default: str
 
     def decide(self, data: Any) -> str:
-        for rule in self.rules:
-            if rule.variable(data) == rule.equals:
+        for rule in self.choices:
+            if rule.variable(data) == rule.string_equals:
                 return rule.next
         return self.default
 
 
-@dataclass(frozen=True)
-class Parallel(_State):
-    name: str
-    branches: "tuple[States, ...]"
-    select: Read
-    catchers: tuple[Catcher, ...]
-    next: str | None
+class Parallel(_Selecting):
+    type: Literal["Parallel"]
+    branches: list["States"]
 
 
-@dataclass(frozen=True)
 class Succeed(_State):
-    name: str
+    type: Literal["Succeed"]
 
 
-@dataclass(frozen=True)
 class Fail(_State):
-    name: str
+    type: Literal["Fail"]
     error: str
-    cause: Read
+    cause: str = ""
+    cause_path: Path | None = None
+
+    @model_validator(mode="after")
+    def _has_a_cause(self) -> "Fail":
+        self.needs_one_of("cause", "cause_path")
+        return self
+
+    def cause_of(self, data: Any) -> str:
+        found = self.cause if self.cause_path is None else self.cause_path(data)
+        if not isinstance(found, str):
+            raise runtime_error(f"CausePath of {self.name} leads to {found!r}, which is no text")
+        return found
 
 
 State = Task | Pass | Wait | Choice | Parallel | Succeed | Fail
 
 
-@dataclass(frozen=True)
-class States:
+def _named(states: dict[str, Any]) -> dict[str, Any]:
+    return {name: {**fields, "Name": name} for name, fields in states.items()}
+
+
+class States(_Part):
     """The states of the machine, or of a branch of a Parallel state."""
 
     start_at: str
-    states: Mapping[str, State]
+    states: Annotated[
+        dict[str, Annotated[State, Field(discriminator="type")]], BeforeValidator(_named)
+    ]
 
 
-@dataclass(frozen=True)
-class Machine:
-    top: States
-    resources: frozenset[str]
+class Machine(States):
+    comment: str = ""
+
+
+@cache
+def load(definition: str) -> Machine:
+    """The machine of a definition.
+
+    Raises:
+        ValidationError: a part that this interpreter does not know, which the message names.
+    """
+    return Machine.model_validate(json.loads(definition))
+
+
+def _seconds(literal: int | None, read: Path | None, data: Any, *, least: int) -> int:
+    if literal is not None:
+        return literal
+    found = read(data) if read is not None else None
+    if isinstance(found, int) and not isinstance(found, bool) and least <= found <= MAX_SECONDS:
+        return found
+    raise runtime_error(f"{found!r} is no whole number of seconds from {least}")
