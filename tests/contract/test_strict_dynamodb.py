@@ -41,7 +41,7 @@ def test_arguments_that_botocore_refuses_are_refused(db: FakeDynamoDB) -> None:
     with pytest.raises(ParamValidationError):
         db.put_item(TableName="leases", Item=KEY | {"n": {"N": 5}})
     with pytest.raises(TypeError):
-        db.delete_item(TableName="leases", Key=KEY, ReturnConsumedCapacity="TOTAL")
+        db.get_item(TableName="leases", Key=KEY, ReturnConsumedCapacity="TOTAL")
 
 
 def test_stored_item_does_not_change_with_values_of_the_caller(

@@ -12,14 +12,12 @@ from itertools import count
 from typing import Any, ClassVar
 
 from simulation.aws.dynamodb import expressions
-from simulation.aws.dynamodb.nodes import Environment
-from simulation.aws.dynamodb.requests import environment, evaluated, hash_value
+from simulation.aws.dynamodb.expressions import environment, hash_value
 from simulation.aws.dynamodb.tables import PrimaryKey, Table, table_of
 from simulation.aws.dynamodb.values import (
     MAX_ITEM_BYTES,
     Item,
     invalid,
-    item_size,
     size_of,
     stored,
 )
@@ -39,7 +37,6 @@ _CONDITIONAL = {
 _KNOWN = {
     "Put": {*_CONDITIONAL, "Item"},
     "Update": {*_CONDITIONAL, "Key", "UpdateExpression"},
-    "Delete": {*_CONDITIONAL, "Key"},
     "ConditionCheck": {*_CONDITIONAL, "Key"},
 }
 
@@ -52,7 +49,6 @@ class _Plan:
     key: PrimaryKey
     before: Item | None
     after: Item | None
-    targets: Sequence[str]  # attributes that an update writes
     holds: bool
     shows_before: bool  # a failed condition returns the item
     size: int  # bytes of the item afterwards
@@ -71,7 +67,7 @@ class FakeDynamoDB(Service):
         self.page_size = 1000  # items on a page of a query
         self._now = now
         self._busy: Counter[tuple[str, PrimaryKey]] = Counter()
-        self._done: dict[str, tuple[datetime, Any]] = {}
+        self._done: dict[str, datetime] = {}
         self._tokens = count(1)
 
     def make_busy(self, table: str, key: Mapping[str, Any], times: int = 1) -> None:
@@ -120,21 +116,16 @@ class FakeDynamoDB(Service):
         return {"Responses": responses, "UnprocessedKeys": left}
 
     @operation
-    def put_item(self, *, ReturnValues: str = "NONE", **request: Any) -> Answer:
-        plan = self._write("Put", request)
-        return _returned(plan, ReturnValues, {"NONE", "ALL_OLD"})
+    def put_item(self, **request: Any) -> Answer:
+        self._write("Put", request)
+        return {}
 
     @operation
     def update_item(self, *, ReturnValues: str = "NONE", **request: Any) -> Answer:
         plan = self._write("Update", request)
-        return _returned(
-            plan, ReturnValues, {"NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"}
-        )
-
-    @operation
-    def delete_item(self, *, ReturnValues: str = "NONE", **request: Any) -> Answer:
-        plan = self._write("Delete", request)
-        return _returned(plan, ReturnValues, {"NONE", "ALL_OLD"})
+        if ReturnValues not in ("NONE", "ALL_NEW"):
+            raise NotImplementedError(ReturnValues)
+        return {"Attributes": dict(plan.after or {})} if ReturnValues == "ALL_NEW" else {}
 
     def transact_write_items(self, **request: Any) -> Answer:
         """A call without a token gets one, as in botocore, and its retries carry the same."""
@@ -147,25 +138,15 @@ class FakeDynamoDB(Service):
         self, *, TransactItems: Sequence[Mapping[str, Any]], ClientRequestToken: str
     ) -> Answer:
         now = self._now()
-        done_at, done = self._done.get(ClientRequestToken, (None, None))
+        done_at = self._done.get(ClientRequestToken)
         if done_at is not None and now - done_at < _TOKENS_LIVE:
-            if done != TransactItems:
-                raise RefusedError(
-                    "IdempotentParameterMismatchException",
-                    "Your request was rejected because it reused a request token with different"
-                    " parameters",
-                )
             return {}
         self._transact(TransactItems)
-        self._done[ClientRequestToken] = now, TransactItems
+        self._done[ClientRequestToken] = now
         return {}
 
     def _transact(self, items: Sequence[Mapping[str, Any]]) -> None:
-        if not 1 <= len(items) <= 100:
-            raise invalid(
-                "Member must have length less than or equal to 100 and greater than or equal to 1"
-            )
-        plans = [self._plan(*_only(item)) for item in items]
+        plans = [self._plan(kind, request) for item in items for kind, request in item.items()]
         touched = [(plan.table.name, plan.key) for plan in plans]
         if len(set(touched)) < len(touched):
             raise invalid("Transaction request cannot include multiple operations on one item")
@@ -182,41 +163,44 @@ class FakeDynamoDB(Service):
             self._apply(plan)
 
     @operation
-    def query(self, *, TableName: str, KeyConditionExpression: str, **request: Any) -> Answer:
-        table = self._table(TableName)
-        name = request.pop("IndexName", None)
-        start, limit = request.pop("ExclusiveStartKey", None), request.pop("Limit", self.page_size)
-        consistent, forward = (
-            request.pop("ConsistentRead", False),
-            request.pop("ScanIndexForward", True),
-        )
-        condition, env = self._parsed("KeyConditionExpression", KeyConditionExpression, request)
-        if name is None:
-            hash_key = table.key_names[0]
-            found = list(table.items_under(hash_value(condition, env, hash_key)))
-            sort_key = None
+    def query(
+        self,
+        *,
+        TableName: str,
+        KeyConditionExpression: str,
+        IndexName: str | None = None,
+        ExclusiveStartKey: Mapping[str, Any] | None = None,
+        ConsistentRead: bool = False,
+        ScanIndexForward: bool = True,
+        **placeholders: Any,
+    ) -> Answer:
+        table, start, forward = self._table(TableName), ExclusiveStartKey, ScanIndexForward
+        holds = expressions.condition(KeyConditionExpression)
+        env = environment(placeholders, KeyConditionExpression)
+        if IndexName is None:
+            hash_key, sort_key = table.key_names[0], None
+            partition = hash_value(KeyConditionExpression, env, hash_key)
+            candidates = list(table.items_under(partition))
         else:
-            if consistent:
+            if ConsistentRead:
                 raise invalid("Consistent reads are not supported on global secondary indexes")
-            if name not in table.indexes:
-                raise invalid(f"The table does not have the specified index: {name}")
-            index = table.indexes[name]
+            index = table.indexes[IndexName]
             index.catch_up(self._now().timestamp())
-            hash_key = index.hash_key
-            found = list(index.shown.get(hash_value(condition, env, hash_key), {}).items())
-            sort_key = index.sort_key
+            hash_key, sort_key = index.hash_key, index.sort_key
+            partition = hash_value(KeyConditionExpression, env, hash_key)
+            candidates = list(index.shown.get(partition, {}).items())
 
         def place(pair: tuple[PrimaryKey, Mapping[str, Any]]) -> tuple[float, PrimaryKey]:
             return (float(pair[1][sort_key]["N"]) if sort_key else 0.0), pair[0]
 
-        found = [(key, item) for key, item in found if condition.holds(item, env)]
+        found = [(key, item) for key, item in candidates if holds(item, env)]
         found.sort(key=place, reverse=not forward)
         if start is not None:
             after = place((table.key_in(start), start))
             found = [
                 pair for pair in found if (place(pair) > after if forward else place(pair) < after)
             ]
-        page = found[: min(limit, self.page_size)]
+        page = found[: self.page_size]
         answer: Answer = {
             "Items": [dict(item) for _, item in page],
             "Count": len(page),
@@ -256,37 +240,32 @@ class FakeDynamoDB(Service):
             raise TypeError(f"{kind}: this fake does not know {unknown}")
         table = self._table(request["TableName"])
         key = table.key_in(request["Item"]) if kind == "Put" else table.key_of(request["Key"])
-        before = table.read(key)
-        condition, update, env = self._expressions(kind, request)
-        targets: Sequence[str] = ()
-        after = before
-        holds = condition is None or evaluated(
-            "ConditionExpression", lambda: condition.holds(before or {}, env)
-        )
+        before = after = table.read(key)
+        update_text = request.get("UpdateExpression")
+        update = None if update_text is None else expressions.update(update_text)
+        condition = request.get("ConditionExpression")
+        holds_for = None if condition is None else expressions.condition(condition)
+        env = environment(request, condition, update_text)
+        holds = holds_for is None or holds_for(before or {}, env)
+        size = 0
         if kind == "Put":
             after = {name: stored(value) for name, value in request["Item"].items()}
-        elif kind == "Delete":
-            after = None
+            size = size_of(after, after)
         elif update is not None:
-            targets = evaluated("UpdateExpression", lambda: update.targets(env))
-            for name in table.key_names:
-                if name in targets:
-                    raise invalid(
-                        "One or more parameter values were invalid: Cannot update attribute"
-                        f" {name}. This attribute is part of the key"
-                    )
+            targets = update.targets(env)
+            if of_key := set(table.key_names) & set(targets):
+                raise invalid(
+                    "One or more parameter values were invalid: Cannot update attribute"
+                    f" {min(of_key)}. This attribute is part of the key"
+                )
             if holds:  # otherwise the attributes that it reads may be missing
                 base = before or {name: stored(request["Key"][name]) for name in table.key_names}
-                after = evaluated("UpdateExpression", lambda: update.applied(base, env))
-        size = 0
+                after = update.applied(base, env)
+                # Only what it writes is measured: measuring all is half the cost.
+                known = size_of(base, base) if before is None else table.size_of(key)
+                size = known + size_of(after, targets) - size_of(base, targets)
         if after is not None and after is not before:
             table.check_index_keys(after, before)
-            # Of an update only what it writes is measured: measuring all is half the cost.
-            size = (
-                item_size(after)
-                if kind == "Put" or before is None
-                else table.size_of(key) + size_of(after, targets) - size_of(before, targets)
-            )
             if size > MAX_ITEM_BYTES:
                 raise invalid(
                     "Item size has exceeded the maximum allowed size"
@@ -294,35 +273,7 @@ class FakeDynamoDB(Service):
                     else "Item size to update has exceeded the maximum allowed size"
                 )
         shows_before = request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
-        return _Plan(table, key, before, after, targets, holds, shows_before, size)
-
-    def _expressions(
-        self, kind: str, request: Mapping[str, Any]
-    ) -> tuple[expressions.Condition | None, expressions.Update | None, Environment]:
-        update = condition = None
-        if kind == "Update" and "UpdateExpression" in request:
-            update = evaluated(
-                "UpdateExpression", lambda: expressions.update(request["UpdateExpression"])
-            )
-        if "ConditionExpression" in request:
-            condition = evaluated(
-                "ConditionExpression", lambda: expressions.condition(request["ConditionExpression"])
-            )
-        elif kind == "ConditionCheck":
-            raise invalid("The expression can not be empty;")
-        return (
-            condition,
-            update,
-            environment(request, [each for each in (condition, update) if each]),
-        )
-
-    def _parsed(
-        self, name: str, text: str, request: Mapping[str, Any]
-    ) -> tuple[expressions.Condition, Environment]:
-        if unknown := request.keys() - _CONDITIONAL:
-            raise TypeError(f"this fake does not know {unknown}")
-        condition = evaluated(name, lambda: expressions.condition(text))
-        return condition, environment(request, [condition])
+        return _Plan(table, key, before, after, holds, shows_before, size)
 
     def _reason(self, plan: _Plan) -> dict[str, Any]:
         """The cancellation reason of a write; its code is `None` for one that is not refused."""
@@ -340,21 +291,3 @@ class FakeDynamoDB(Service):
             plan.table.write(
                 plan.key, plan.after, self._now().timestamp(), self.index_lag_s(), plan.size
             )
-
-
-def _only(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    if len(item) != 1:
-        raise invalid("TransactItems can only contain one of Check, Put, Update or Delete")
-    ((kind, request),) = item.items()
-    return kind, request
-
-
-def _returned(plan: _Plan, wanted: str, allowed: set[str]) -> Answer:
-    if wanted not in allowed:
-        raise invalid("Return values set to invalid value")
-    item = plan.after if wanted.endswith("NEW") else plan.before
-    if wanted == "NONE" or item is None:
-        return {}
-    if wanted.startswith("UPDATED"):
-        return {"Attributes": {name: item[name] for name in plan.targets if name in item}}
-    return {"Attributes": dict(item)}

@@ -1,88 +1,74 @@
-"""DynamoDB's condition and update expressions: parsed once per text, then evaluated.
+"""DynamoDB's condition and update expressions: compiled once per text, then evaluated.
 
-    condition   = conjunction { OR conjunction }
-    conjunction = negation { AND negation }
-    negation    = [ NOT ] primary
-    primary     = "(" condition ")"
-                | attribute_exists(path) | attribute_not_exists(path)
-                | begins_with(operand, operand) | contains(path, operand)
-                | operand ( "=" | "<>" | "<" | "<=" | ">" | ">=" ) operand
-                | operand IN (operand, …)
-                | operand BETWEEN operand AND operand
-    update      = { SET path "=" sum, … | REMOVE path, … | ADD path :value, …
+    condition = comparisons (= <> < <= > >= BETWEEN IN), attribute_exists, attribute_not_exists,
+                begins_with and contains, joined by NOT, AND and OR
+    update    = { SET path "=" sum, … | REMOVE path, … | ADD path :value, …
                 | DELETE path :value, … }, each once
-    sum         = term [ ( "+" | "-" ) term ]
-    term        = if_not_exists(path, term) | operand
-    operand     = path | :value
+    sum       = term [ ( "+" | "-" ) term ]
+    term      = if_not_exists(path, term) | path | :value
 
-Paths are names of attributes, not places inside documents. Those and other functions are refused,
-since the product uses none.
+The operators bind as those of Python, so Python parses what has been translated to it. Paths are
+names of attributes, not places inside documents. Other functions are refused, since the product
+uses none.
 """
 
+import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Protocol, TypeVar
+from operator import ge, gt, le, lt
+from typing import Any, NamedTuple
 
 from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
-from simulation.aws.dynamodb import nodes
-from simulation.aws.dynamodb.nodes import Environment, ExpressionError, Path
-from simulation.aws.dynamodb.values import Item, Value
+from simulation.aws.dynamodb.values import Item, Value, invalid, kind_of, order_of, plus, stored
+from simulation.aws.service import RefusedError
 
-_TOKEN = re.compile(r"\s*(?:(?P<token>[#:]?[A-Za-z_0-9]+|<>|<=|>=|[=<>()+\-,.\[\]])|(?P<other>\S))")
-_NAME = re.compile(r"[A-Za-z][A-Za-z_0-9]*")
-_COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
-_SECTIONS = ("SET", "REMOVE", "ADD", "DELETE")
-
-T = TypeVar("T")
-Change = tuple[Path, nodes.Literal, Callable[[Value | None, Value], Value | None]]
-"""Of ADD and DELETE: an attribute, by what it changes, and how."""
-
-
-class Holds(Protocol):
-    def holds(self, item: Item, env: Environment) -> bool: ...
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """An expression with the placeholders in its text."""
-
-    names: frozenset[str]
-    values: frozenset[str]
+_BETWEEN = re.compile(r"(\S+) BETWEEN (\S+) AND (\S+)")
+_TOKEN = re.compile(r"\s*([#:]?[A-Za-z_0-9]+|<>|<=|>=|[=<>()+\-,])|\s*(\S)")
+_PYTHON = {"=": "==", "<>": "!=", "AND": "and", "OR": "or", "NOT": "not", "IN": "in"}
+_SECTION = re.compile(r"(?<![#:\w])(SET|REMOVE|ADD|DELETE)\s", re.IGNORECASE)
+_COMMA = re.compile(r",(?![^(]*\))")  # outside of brackets
+_PLACEHOLDER = re.compile(r"[#:]\w+")
+_EQUALS_VALUE = re.compile(r"(#?\w+) = (:\w+)")
+_ORDER: Mapping[type, Callable[[Any, Any], bool]] = {
+    ast.Lt: lt,
+    ast.LtE: le,
+    ast.Gt: gt,
+    ast.GtE: ge,
+}
+_WRONG_TYPE = "An operand in the update expression has an incorrect data type"
 
 
-@dataclass(frozen=True)
-class Condition(Parsed):
-    root: Holds
+class Environment(NamedTuple):
+    """The values of a request's placeholders."""
 
-    def holds(self, item: Item, env: Environment) -> bool:
-        return self.root.holds(item, env)
+    names: Mapping[str, str]
+    values: Mapping[str, Value]
 
-    def clauses(self) -> tuple[Holds, ...]:
-        """The clauses that AND joins at the top."""
-        return self.root.parts if isinstance(self.root, nodes.And) else (self.root,)
+
+Name = Callable[[Environment], str]
+Read = Callable[[Item, Environment], Value | None]
+Holds = Callable[[Item, Environment], bool]
 
 
 @dataclass(frozen=True)
-class Update(Parsed):
-    sets: tuple[tuple[Path, nodes.Term], ...]
-    removes: tuple[Path, ...]
-    changes: tuple[Change, ...]
+class Update:
+    """What it changes: an attribute's name, and from the item to its new value; None removes it."""
+
+    changes: Sequence[tuple[Name, Read]]
 
     def targets(self, env: Environment) -> list[str]:
         """The attributes that it writes.
 
         Raises:
-            ExpressionError: two parts write one attribute.
+            RefusedError: two parts write one attribute.
         """
-        changed = (path for path, *_ in self.changes)
-        paths = [*(path for path, _ in self.sets), *self.removes, *changed]
-        names = [path.name(env) for path in paths]
+        names = [name(env) for name, _ in self.changes]
         for name in names:
             if names.count(name) > 1:
-                raise ExpressionError(
+                raise invalid(
                     "Two document paths overlap with each other; must remove or rewrite one of"
                     f" these paths; path one: [{name}], path two: [{name}]"
                 )
@@ -91,30 +77,215 @@ class Update(Parsed):
     def applied(self, item: Item, env: Environment) -> Item:
         """The updated item; every part reads the item before the update."""
         after = dict(item)
-        for path, term in self.sets:
-            after[path.name(env)] = term.required(item, env)
-        for path in self.removes:
-            after.pop(path.name(env), None)
-        for path, literal, changed in self.changes:
-            name = path.name(env)
-            value = changed(after.pop(name, None), literal.required(item, env))
-            after |= {name: value} if value else {}
+        for name, read in self.changes:
+            value = read(item, env)
+            if value is None:
+                after.pop(name(env), None)
+            else:
+                after[name(env)] = value
         return after
 
 
+def environment(request: Mapping[str, Any], *texts: str | None) -> Environment:
+    """The request's placeholders: all that are used must be given, and all given must be used."""
+    names = request.get("ExpressionAttributeNames", {})
+    values = request.get("ExpressionAttributeValues", {})
+    used, given = _placeholders(*texts), names.keys() | values.keys()
+    if missing := used - given:
+        what = "name used in the document path"
+        if min(missing)[0] == ":":
+            what = "value used in expression"
+        raise invalid(
+            f"Invalid expression: An expression attribute {what} is not defined;"
+            f" attribute: {min(missing)}"
+        )
+    if unused := given - used:
+        raise invalid(
+            f"Value provided unused in expressions: keys: {{{', '.join(sorted(unused))}}}"
+        )
+    return Environment(names, {name: stored(value) for name, value in values.items()})
+
+
 @lru_cache(maxsize=2048)
-def condition(text: str) -> Condition:
-    parser = _Parser(text)
-    root = parser.condition()
-    parser.end()
-    return Condition(parser.used("#"), parser.used(":"), root)
+def _placeholders(*texts: str | None) -> frozenset[str]:
+    return frozenset(token for text in texts if text for token in _PLACEHOLDER.findall(text))
+
+
+def hash_value(text: str, env: Environment, hash_key: str) -> Any:
+    """The partition of a query, whose condition must set the partition key equal to a value."""
+    for path, value in _EQUALS_VALUE.findall(text):
+        if env.names.get(path, path) == hash_key:
+            return next(iter(env.values[value].values()))
+    raise invalid(f"Query condition missed key schema element: {hash_key}")
+
+
+@lru_cache(maxsize=2048)
+def condition(text: str) -> Holds:
+    return _condition(_parsed(_BETWEEN.sub(r"(\1 >= \2 AND \1 <= \3)", text)))
 
 
 @lru_cache(maxsize=2048)
 def update(text: str) -> Update:
-    parser = _Parser(text)
-    sections = parser.sections()
-    return Update(parser.used("#"), parser.used(":"), *sections)
+    before, *parts = _SECTION.split(text)
+    if not parts or before.strip():
+        _parsed(text)  # refuses an empty one
+        raise _syntax_error(before)
+    changes: list[tuple[Name, Read]] = []
+    seen: set[str] = set()
+    for section, clauses in zip(parts[::2], parts[1::2], strict=True):
+        kind = section.upper()
+        if kind in seen:
+            raise invalid(f'The "{kind}" section can only be used once in an update expression;')
+        seen.add(kind)
+        changes += [_change(kind, clause.strip()) for clause in _COMMA.split(clauses)]
+    return Update(changes)
+
+
+def _change(kind: str, clause: str) -> tuple[Name, Read]:
+    path, separator, rest = clause.partition("=" if kind == "SET" else " ")
+    name = _name(_parsed(path))
+    if kind == "REMOVE" and not rest:
+        return name, lambda _item, _env: None
+    if not separator:
+        raise _syntax_error(clause)
+    term = _term(_parsed(rest))
+    if kind == "SET":
+        return name, term
+    effect = _added if kind == "ADD" else _deleted
+    return name, lambda item, env: effect(item.get(name(env)), _required(term(item, env)))
+
+
+def _parsed(text: str) -> ast.expr:
+    """The tree of what is left when an expression is written in Python."""
+    words = []
+    for word, other in _TOKEN.findall(text):
+        if other:
+            raise _syntax_error(other)
+        is_placeholder = word[0] in "#:"
+        words.append(f"given[{word!r}]" if is_placeholder else _PYTHON.get(word.upper(), word))
+    if not words:
+        raise invalid("The expression can not be empty;")
+    try:
+        return ast.parse(" ".join(words), mode="eval").body
+    except SyntaxError:
+        raise _syntax_error(text) from None
+
+
+def _condition(node: ast.expr) -> Holds:
+    match node:
+        case ast.BoolOp():
+            parts = [_condition(each) for each in node.values]
+            if isinstance(node.op, ast.And):
+                return lambda item, env: all(part(item, env) for part in parts)
+            return lambda item, env: any(part(item, env) for part in parts)
+        case ast.UnaryOp(ast.Not(), inner):
+            part = _condition(inner)
+            return lambda item, env: not part(item, env)
+        case ast.Compare(left, [ast.In()], [ast.Tuple(choices)]):
+            any_of = [_comparison(ast.Eq(), left, choice) for choice in choices]
+            return lambda item, env: any(each(item, env) for each in any_of)
+        case ast.Compare(left, [sign], [right]):
+            return _comparison(sign, left, right)
+        case ast.Call(ast.Name(function), arguments):
+            return _function(function, arguments)
+    raise _syntax_error(ast.unparse(node))
+
+
+def _comparison(sign: ast.cmpop, left: ast.expr, right: ast.expr) -> Holds:
+    first, second = _operand(left), _operand(right)
+    if isinstance(sign, ast.Eq):
+        return lambda item, env: (a := first(item, env)) is not None and a == second(item, env)
+    if isinstance(sign, ast.NotEq):  # true also when one is missing
+        return lambda item, env: (a := first(item, env)) is None or a != second(item, env)
+    order = _ORDER[type(sign)]
+    operator = {lt: "<", le: "<=", gt: ">", ge: ">="}[order]
+
+    def holds(item: Item, env: Environment) -> bool:
+        _check_literals(env, operator, "SN", left, right)
+        a, b = first(item, env), second(item, env)
+        if a is None or b is None or kind_of(a) != kind_of(b):
+            return False
+        return order(order_of(a), order_of(b))
+
+    return holds
+
+
+def _function(name: str, arguments: list[ast.expr]) -> Holds:
+    match name, arguments:
+        case "attribute_exists", [path]:
+            present = _name(path)
+            return lambda item, env: present(env) in item
+        case "attribute_not_exists", [path]:
+            absent = _name(path)
+            return lambda item, env: absent(env) not in item
+        case "contains", [path, member]:  # of a set of strings
+            found, wanted = _operand(path), _operand(member)
+            return lambda item, env: (
+                (wanted(item, env) or {}).get("S") in (found(item, env) or {}).get("SS", ())
+            )
+        case "begins_with", [subject, prefix]:
+            text, begin = _operand(subject), _operand(prefix)
+
+            def holds(item: Item, env: Environment) -> bool:
+                _check_literals(env, name, "S", subject, prefix)
+                a, b = text(item, env) or {}, begin(item, env) or {}
+                return "S" in a and "S" in b and a["S"].startswith(b["S"])
+
+            return holds
+    raise _unknown_function(name)
+
+
+def _check_literals(env: Environment, operator: str, kinds: str, *operands: ast.expr) -> None:
+    """DynamoDB looks at the types of the request's values before it looks at the item."""
+    for operand in operands:
+        match operand:
+            case ast.Subscript(slice=ast.Constant(str(token))) if token in env.values:
+                if (kind := kind_of(env.values[token])) not in kinds:
+                    raise invalid(
+                        "Incorrect operand type for operator or function;"
+                        f" operator: {operator}, operand type: {kind}"
+                    )
+
+
+def _term(node: ast.expr) -> Read:
+    match node:
+        case ast.BinOp(left, ast.Add() | ast.Sub() as sign, right):
+            first, second = _term(left), _term(right)
+            factor = 1 if isinstance(sign, ast.Add) else -1
+            return lambda item, env: _sum(first(item, env), second(item, env), factor)
+        case ast.Call(ast.Name("if_not_exists"), [path, default]):
+            found, otherwise = _operand(path), _term(default)
+            return lambda item, env: found(item, env) or otherwise(item, env)
+        case ast.Call(ast.Name(function)):
+            raise _unknown_function(function)
+    read = _operand(node)
+    return lambda item, env: _required(read(item, env))
+
+
+def _sum(left: Value | None, right: Value | None, factor: int) -> Value:
+    total = plus(_required(left), _required(right), factor)
+    if total is None:
+        raise invalid(_WRONG_TYPE)
+    return total
+
+
+def _operand(node: ast.expr) -> Read:
+    match node:
+        case ast.Subscript(slice=ast.Constant(str(token))) if token[0] == ":":
+            return lambda _item, env: env.values[token]
+    name = _name(node)
+    return lambda item, env: item.get(name(env))
+
+
+def _name(node: ast.expr) -> Name:
+    match node:
+        case ast.Subscript(slice=ast.Constant(str(token))) if token[0] == "#":
+            return lambda env: env.names[token]
+        case ast.Name(name) if name.upper() in _reserved():
+            raise invalid(f"Attribute name is a reserved keyword; reserved keyword: {name}")
+        case ast.Name(name):
+            return lambda _env: name
+    raise _syntax_error(ast.unparse(node))
 
 
 @cache
@@ -123,188 +294,37 @@ def _reserved() -> frozenset[str]:
     return frozenset(ReservedKeywords.get_reserved_keywords())
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._tokens: list[str] = []
-        for match in _TOKEN.finditer(text.strip()):
-            if match["other"]:
-                raise ExpressionError(f'Syntax error; token: "{match["other"]}"')
-            self._tokens.append(match["token"])
-        if not self._tokens:
-            raise ExpressionError("The expression can not be empty;")
-        self._at = 0
+def _required(value: Value | None) -> Value:
+    if value is None:
+        raise invalid(
+            "The provided expression refers to an attribute that does not exist in the item"
+        )
+    return value
 
-    def used(self, sign: str) -> frozenset[str]:
-        return frozenset(token for token in self._tokens if token[0] == sign)
 
-    def condition(self) -> Holds:
-        parts = self._list(self._conjunction, "OR")
-        return parts[0] if len(parts) == 1 else nodes.Or(parts)
+def _added(before: Value | None, by: Value) -> Value:
+    """The result of ADD: a sum of numbers, a union of sets, or the value for a new attribute."""
+    kind = kind_of(by)
+    if kind not in ("N", "SS"):
+        raise invalid(
+            f"Incorrect operand type for operator or function; operator: ADD, operand type: {kind}"
+        )
+    if before is None:
+        return by
+    if kind == "N":
+        return _sum(before, by, 1)
+    return {"SS": sorted({*before["SS"], *by["SS"]})}
 
-    def _conjunction(self) -> Holds:
-        parts = self._list(self._negation, "AND")
-        return parts[0] if len(parts) == 1 else nodes.And(parts)
 
-    def _negation(self) -> Holds:
-        return nodes.Not(self._negation()) if self._takes("NOT") else self._primary()
+def _deleted(before: Value | None, by: Value) -> Value | None:
+    """The result of DELETE: what is left of a set of strings; None where nothing is."""
+    left = sorted({*before["SS"]} - {*by["SS"]}) if before else ()
+    return {"SS": left} if left else None
 
-    def _primary(self) -> Holds:
-        if self._takes("("):
-            inner = self.condition()
-            self._expect(")")
-            return inner
-        if self._peek(1) == "(":
-            return self._function()
-        left = self._operand()
-        if self._takes("IN"):
-            self._expect("(")
-            choices = self._list(self._operand, ",")
-            self._expect(")")
-            return nodes.Or(tuple(nodes.Comparison("=", left, choice) for choice in choices))
-        if self._takes("BETWEEN"):
-            low = self._operand()
-            self._expect("AND")
-            bounds = ((">=", low), ("<=", self._operand()))
-            return nodes.And(tuple(nodes.Comparison(sign, left, each) for sign, each in bounds))
-        comparator = self._next()
-        if comparator not in _COMPARATORS:
-            raise self._syntax_error(comparator)
-        return nodes.Comparison(comparator, left, self._operand())
 
-    def _function(self) -> Holds:
-        name = self._next()
-        self._expect("(")
-        result: Holds
-        match name:
-            case "attribute_exists" | "attribute_not_exists":
-                result = nodes.Exists(self._path(), wanted=name == "attribute_exists")
-            case "begins_with":
-                subject = self._operand()
-                self._expect(",")
-                result = nodes.BeginsWith(subject, self._operand())
-            case "contains":
-                path = self._path()
-                self._expect(",")
-                result = nodes.Contains(path, self._operand())
-            case _:
-                raise ExpressionError(
-                    f"Invalid function name; function: {name} (or not known to this fake)"
-                )
-        self._expect(")")
-        return result
+def _syntax_error(near: str) -> RefusedError:
+    return invalid(f'Syntax error; near: "{near}"')
 
-    def sections(
-        self,
-    ) -> tuple[
-        tuple[tuple[Path, nodes.Term], ...],
-        tuple[Path, ...],
-        tuple[Change, ...],
-    ]:
-        sets: tuple[tuple[Path, nodes.Term], ...] = ()
-        removes: tuple[Path, ...] = ()
-        changes: tuple[Change, ...] = ()
-        seen: set[str] = set()
-        while self._at < len(self._tokens):
-            token = self._next()
-            section = token.upper()
-            if section not in _SECTIONS:
-                raise self._syntax_error(token)
-            if section in seen:
-                raise ExpressionError(
-                    f'The "{section}" section can only be used once in an update expression;'
-                )
-            seen.add(section)
-            match section:
-                case "SET":
-                    sets = self._list(self._set, ",")
-                case "REMOVE":
-                    removes = self._list(self._path, ",")
-                case _:
-                    pairs = self._list(self._change, ",")
-                    changed = nodes.added if section == "ADD" else nodes.deleted
-                    changes += tuple((*pair, changed) for pair in pairs)
-        return sets, removes, changes
 
-    def _set(self) -> tuple[Path, nodes.Term]:
-        path = self._path()
-        self._expect("=")
-        left = self._term()
-        sign = self._peek()
-        if sign not in ("+", "-"):
-            return path, left
-        self._next()
-        return path, nodes.Sum(left, self._term(), 1 if sign == "+" else -1)
-
-    def _term(self) -> nodes.Term:
-        if self._peek(1) != "(":
-            return self._operand()
-        if (name := self._next()) != "if_not_exists":
-            raise ExpressionError(
-                f"Invalid function name; function: {name} (or not known to this fake)"
-            )
-        self._expect("(")
-        path = self._path()
-        self._expect(",")
-        default = self._term()
-        self._expect(")")
-        return nodes.IfNotExists(path, default)
-
-    def _change(self) -> tuple[Path, nodes.Literal]:
-        path, operand = self._path(), self._operand()
-        if not isinstance(operand, nodes.Literal):
-            raise ExpressionError("Syntax error; ADD and DELETE take a value")
-        return path, operand
-
-    def _operand(self) -> Path | nodes.Literal:
-        token = self._peek()
-        if token.startswith(":"):
-            return nodes.Literal(self._next())
-        return self._path()
-
-    def _path(self) -> Path:
-        token = self._next()
-        if not token.startswith("#"):
-            if not _NAME.fullmatch(token):
-                raise self._syntax_error(token)
-            if token.upper() in _reserved():
-                raise ExpressionError(
-                    f"Attribute name is a reserved keyword; reserved keyword: {token}"
-                )
-        if self._peek() in (".", "["):
-            raise ExpressionError("this fake knows no paths into documents")
-        return Path(token)
-
-    def end(self) -> None:
-        if self._at < len(self._tokens):
-            raise self._syntax_error(self._peek())
-
-    def _list(self, element: Callable[[], T], separator: str) -> tuple[T, ...]:
-        found = [element()]
-        while self._takes(separator):
-            found.append(element())
-        return tuple(found)
-
-    def _peek(self, ahead: int = 0) -> str:
-        at = self._at + ahead
-        return self._tokens[at] if at < len(self._tokens) else ""
-
-    def _next(self) -> str:
-        token = self._peek()
-        if not token:
-            raise self._syntax_error("<EOF>")
-        self._at += 1
-        return token
-
-    def _takes(self, keyword: str) -> bool:
-        if self._peek().upper() != keyword:
-            return False
-        self._at += 1
-        return True
-
-    def _expect(self, token: str) -> None:
-        if not self._takes(token):
-            raise self._syntax_error(self._peek() or "<EOF>")
-
-    def _syntax_error(self, token: str) -> ExpressionError:
-        near = " ".join(self._tokens[max(0, self._at - 2) : self._at + 2])
-        return ExpressionError(f'Syntax error; token: "{token}", near: "{near}"')
+def _unknown_function(name: str) -> RefusedError:
+    return invalid(f"Invalid function name; function: {name} (or not known to this fake)")
