@@ -11,7 +11,7 @@ from typing import Any
 
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.stepfunctions.interpreter import Interpreter
-from simulation.aws.stepfunctions.run_task_sync import RunTaskSync
+from simulation.aws.stepfunctions.sync import RunTaskSync
 from tests.contract.conftest import Aws
 from tests.patience import DEADLINE_S
 from tests.simulation.conformance.in_simulation import result_of_invoke

@@ -15,8 +15,7 @@ from simulation.aws.platform.timeline import Cancellable, Timeline
 from simulation.aws.stepfunctions.client import FakeStepFunctions
 from simulation.aws.stepfunctions.integration import Done, Failed, Integration, Tell
 from simulation.aws.stepfunctions.interpreter import Interpreter
-from simulation.aws.stepfunctions.run_task_sync import RunTaskSync, described
-from simulation.aws.stepfunctions.start_job_run_sync import StartJobRunSync
+from simulation.aws.stepfunctions.sync import RunTaskSync, StartJobRunSync, described
 from simulation.worlds.injection import Injector
 from simulation.worlds.plan import Plan
 from simulation.worlds.randomness import rng_of, unit
@@ -193,7 +192,7 @@ class StartJobRun(_Sync):
         emr = sdk.client("emr-serverless", config=TWICE)
         run = StartJobRunSync(self._hosted, emr)  # type: ignore[arg-type]  # as a Timeline
         run.told_after_s = lambda job_run: self._told_after_s(self._named(job_run.request["name"]))
-        run.tries_to_cancel = self._tries_to_stop
+        run.tries_to_stop = self._tries_to_stop
         return run
 
     def _label(self, parameters: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from simulation.aws.platform.timeline import Timeline
 from simulation.aws.service import Answer, Call, Proceed, RefusedError
 from simulation.aws.shapes import checked
 from simulation.aws.stepfunctions.integration import Done, Failed, Submitted
-from simulation.aws.stepfunctions.run_task_sync import RunningTask, RunTaskSync, described
+from simulation.aws.stepfunctions.sync import Running, RunTaskSync, described
 from tests.events import event
 
 PARAMETERS = {
@@ -60,7 +60,7 @@ class World:
         self.timeline.sleep(self.takes_s / 2)
         return answer
 
-    def call(self) -> RunningTask:
+    def call(self) -> Running[Task]:
         def tell(what: Any) -> None:
             self.told.append(what)
             self.told_at.append(self.aws.clock.now())
@@ -226,7 +226,7 @@ def test_cancel_stops_the_task_and_no_result_follows(world: World) -> None:
         }
     ]
     assert world.told == [Submitted()]
-    assert not world.service.waiting
+    assert not any(world.service.waiting.values())
 
 
 def test_cancel_before_run_tasks_answer_stops_the_task_that_it_started(world: World) -> None:
