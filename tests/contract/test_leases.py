@@ -514,14 +514,6 @@ def test_stage_may_be_paused_before_its_first_claim(
     assert slots.room(STAGE, NOW).pace == Pace(NOW, gap_s=0)
 
 
-def test_one_slot_is_left_however_often_there_is_no_room(slots: DynamoSlots) -> None:
-    now = NOW
-    for _ in range(4):
-        slots.lower_limit(STAGE, now)
-        assert slots.free(STAGE, now) == 1
-        now += timedelta(seconds=60)
-
-
 def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:

@@ -5,17 +5,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ClientError
 
 from longhaul.core import transitions
 from longhaul.core.claim import Claim
-from longhaul.core.lease import CommittedOutput, Lease
+from longhaul.core.lease import Lease
 from longhaul.core.store.item import lease_key
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
 from simulation.aws.cloud import FakeAws
-from simulation.aws.errors import lost_answer
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import NOW, message, running, stage
 from tests.contract.conftest import create_leases_table
@@ -39,11 +38,6 @@ def leases(fake: FakeAws) -> DynamoLeases:
             random.Random(1),
         )
     )
-
-
-def loses_the_response(call: Call, proceed: Proceed) -> Answer:
-    proceed()
-    raise lost_answer(call)
 
 
 def repeats_the_call(call: Call, proceed: Proceed) -> Answer:
@@ -109,31 +103,12 @@ def test_claim_that_keeps_conflicting_gives_up_and_writes_nothing(
     assert leases.load(running().key) is None
 
 
-def test_claim_with_a_lost_response_succeeds_when_repeated_and_takes_one_slot(
-    fake: FakeAws, leases: DynamoLeases, slots: DynamoSlots
-) -> None:
-    checks, fake.gate.around = fake.gate.around, loses_the_response
-    with pytest.raises(ReadTimeoutError):
-        leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
-    fake.gate.around = checks
-    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
-    assert slots.free(STAGE, NOW) == 1
-
-
 def test_claim_that_the_sdk_repeats_takes_one_slot(
     fake: FakeAws, leases: DynamoLeases, slots: DynamoSlots
 ) -> None:
     fake.gate.around = repeats_the_call
     leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert slots.free(STAGE, NOW) == 1
-
-
-def test_commit_that_the_sdk_repeats_is_one_commit(
-    fake: FakeAws, leases: DynamoLeases, claimed: Lease
-) -> None:
-    output = CommittedOutput(attempt=1, prefix="s3://b/o/", files=2, size_bytes=10)
-    fake.gate.around = repeats_the_call
-    assert leases.report(transitions.commit(claimed.id, output)).attempt.output == output
 
 
 def test_write_beyond_the_item_size_is_refused_and_changes_nothing(
@@ -172,18 +147,6 @@ def test_adoption_that_the_sdk_repeats_succeeds(
     fake.gate.around = repeats_the_call
     adopted = leases.report(transitions.adopt(claimed, again))
     assert (adopted.receive.receipt_handle, adopted.receive.receive_count) == ("handle-2", 2)
-
-
-def test_hand_over_that_the_sdk_repeats_succeeds(
-    fake: FakeAws, leases: DynamoLeases, claimed: Lease
-) -> None:
-    fake.gate.around = repeats_the_call
-    assert (
-        leases.report(
-            transitions.hand_over(claimed.id, str(claimed.receive.receipt_handle))
-        ).receive.receipt_handle
-        is None
-    )
 
 
 def test_write_to_a_row_in_a_transaction_is_tried_again(

@@ -156,16 +156,6 @@ def test_the_commit_names_all_outputs_and_the_list_is_of_version_3(lake: Lake) -
     assert (pending.version, [each.version for each in pending.beside]) == (3, [1, 1])
 
 
-def test_an_attempt_without_a_commit_leaves_nothing_of_any_output(lake: Lake) -> None:
-    beside = Beside(lake)
-    beside.upload(Mortal())
-
-    beside.publisher(Mortal()).discard(AttemptId("main#job", 1, 1))
-
-    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
-    assert not any(beside.shown())
-
-
 def test_no_output_becomes_visible_where_one_of_them_is_occupied(lake: Lake) -> None:
     beside = Beside(lake, "error")
     output = beside.upload(Mortal())
@@ -179,17 +169,6 @@ def test_no_output_becomes_visible_where_one_of_them_is_occupied(lake: Lake) -> 
     beside.publisher(Mortal()).discard(AttemptId("main#job", 1, 1))
     assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
     assert beside.texts("b") == [OLD]
-
-
-def test_no_output_becomes_visible_where_the_table_cannot_have_it(lake: Lake) -> None:
-    beside = Beside(lake, "error")
-    output = beside.upload(Mortal())
-    lake.add("other", [(2, "y")])
-
-    with pytest.raises(VoidCommitError, match="flights"):
-        beside.publish(output)
-
-    assert (beside.texts("a"), beside.texts("b")) == ([], [])
 
 
 def test_an_output_is_torn_once_another_is_visible(lake: Lake) -> None:

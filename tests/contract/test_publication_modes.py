@@ -106,13 +106,6 @@ def test_append_adds_its_files_and_rows_to_the_existing_output(s3: Any, writer: 
     assert (contents(s3), manifest.rows) == (both(OLD, ROWS), {".": 5})
 
 
-def test_append_published_twice_does_not_double_its_rows(s3: Any, writer: Writer) -> None:
-    first = writer.write(s3, "first", OLD, "append")
-    writer.write(s3, "second", ROWS, "append")
-    publisher(s3).publish(first)
-    assert contents(s3) == both(OLD, ROWS)
-
-
 def test_append_of_a_later_run_replaces_what_the_earlier_one_of_its_job_had_added(
     s3: Any, writer: Writer
 ) -> None:
@@ -129,14 +122,6 @@ def test_append_of_a_later_run_replaces_what_the_earlier_one_of_its_job_had_adde
     there = s3.list_objects_v2(Bucket=BUCKET, Prefix=PREFIX)["Contents"]
     left = {each["Key"] for each in there}
     assert left == {*named, PREFIX + MANIFEST}
-
-
-def test_append_replaced_by_an_overwrite_does_not_come_back(s3: Any, writer: Writer) -> None:
-    first = writer.write(s3, "first", OLD, "append")
-    writer.write(s3, "compacted", ROWS)
-    publisher(s3).publish(first)
-    assert contents(s3) == both(ROWS)
-    assert len(objects(s3)) == len(ROWS) + 1
 
 
 # Stock moto closes an object's content while another thread reads it.
@@ -279,13 +264,6 @@ def test_first_manifest_that_appears_during_the_look_is_not_taken_for_another_to
     assert contents(s3) == both(OLD, ROWS)
 
 
-def test_existing_output_is_refused_in_mode_error(s3: Any, writer: Writer) -> None:
-    writer.write(s3, "first", OLD, "error")
-    with pytest.raises(PermanentJobError, match="output: mode is error"):
-        writer.write(s3, "second", ROWS, "error")
-    assert contents(s3) == both(OLD)
-
-
 def test_files_of_the_jobs_own_void_commit_are_no_existing_output(s3: Any) -> None:
     left = f"{PREFIX}part-0-{AttemptId('main#job', RUN, 1).token}.csv"
     s3.put_object(Bucket=BUCKET, Key=left, Body=b"")
@@ -385,15 +363,3 @@ def test_kill_at_any_write_leaves_one_output_whole_and_the_next_attempt_finishes
     # Uploads created before the first list have no parts. The bucket's lifecycle rule aborts them.
     created_only = dies_at <= len(ROWS) or (dies_at == len(ROWS) + 1 and not after)
     assert pending_uploads(strict) == [] or created_only
-
-
-def test_kill_between_upload_and_commit_leaves_the_old_output(strict: Any, writer: Writer) -> None:
-    writer.write(strict, "old", OLD)
-    attempts = Attempts(writer, "append")
-    with pytest.raises(Killed):
-        attempts.run(strict, 1, dies_at_commit=True)
-    assert contents(strict) == both(OLD)
-    attempts.settle(strict, 1)
-    assert pending_uploads(strict) == []
-    attempts.run(strict, 2)
-    assert contents(strict) == both(OLD, ROWS)

@@ -167,19 +167,6 @@ def test_bucket_that_keeps_versions_shows_the_newest_output_alone(
     assert len(versions["DeleteMarkers"]) == len(OLD)  # what lifecycle rules expire
 
 
-def test_output_overtaken_by_a_later_run_leaves_no_files(
-    s3: Any, upload: Callable[..., AttemptId]
-) -> None:
-    overtaken, winner = upload(1, OLD), upload(2, NEW, run=RUN + 1)
-    publisher(s3).publish(winner)
-
-    publisher(s3).publish(overtaken)
-
-    assert as_read(s3) == NEW
-    assert len(objects(s3)) == len(NEW) + 1
-    assert pending_uploads(s3) == []
-
-
 def test_output_with_an_upload_gone_is_not_published_and_nothing_is_deleted(
     s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
@@ -253,12 +240,6 @@ def test_file_of_another_size_is_not_published(s3: Any, upload: Callable[..., At
         publisher(s3).publish(output, looks_only=True)
 
     assert as_read(s3) is None
-
-
-def test_commit_without_its_list_is_not_published(s3: Any) -> None:
-    attempt = AttemptId(KEY, RUN, 1)
-    with pytest.raises(UploadsGoneError, match="no list"):
-        publisher(s3).publish(attempt)
 
 
 class Died(BaseException):
@@ -343,15 +324,6 @@ def test_publication_stops_in_time_and_the_next_one_goes_on(
     assert as_read(s3) == NEW
 
 
-def test_publication_without_time_begins_nothing(s3: Any, upload: Callable[..., AttemptId]) -> None:
-    output, clock = upload(1, NEW), VirtualClock()
-
-    with pytest.raises(TimeUpError):
-        S3Publisher(s3, BUCKET, clock).publish(output, clock.now())
-
-    assert len(pending_uploads(s3)) == len(NEW)
-
-
 def test_second_publisher_completes_only_what_is_missing(
     s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
@@ -405,20 +377,6 @@ def test_conflicting_conditional_write_is_tried_again(
 
     publisher(Busy()).publish(output)
 
-    assert as_read(s3) == NEW
-
-
-def test_discard_aborts_the_uploads_of_a_killed_attempt(
-    s3: Any, upload: Callable[..., AttemptId]
-) -> None:
-    upload(1, OLD)
-    kept = upload(2, NEW)
-
-    publisher(s3).discard(AttemptId(KEY, RUN, 1))
-    publisher(s3).discard(AttemptId(KEY, RUN, 1))
-
-    assert len(pending_uploads(s3)) == len(NEW)
-    publisher(s3).publish(kept)
     assert as_read(s3) == NEW
 
 

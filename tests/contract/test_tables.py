@@ -8,7 +8,6 @@ from threading import RLock
 from typing import Any, cast
 
 import pytest
-from botocore.exceptions import ClientError
 from moto.core.botocore_stubber import BotocoreStubber
 from pyiceberg.manifest import ManifestEntryStatus
 
@@ -61,13 +60,6 @@ def test_a_repeated_publication_adds_its_rows_once(lake: Lake) -> None:
     lake.publish(output)
 
     assert lake.rows() == [(1, "x"), (2, "y")]
-
-
-def test_a_snapshot_names_the_job_whose_output_it_is(lake: Lake) -> None:
-    lake.add("flights/2013-01", [(1, "x")])
-    lake.add("flights/2013-02", [(1, "x")])
-
-    assert lake.marks("longhaul.job") == ["main#flights/2013-01", "main#flights/2013-02"]
 
 
 def test_a_snapshot_says_what_its_attempt_had_read_and_what_its_job_returned(lake: Lake) -> None:
@@ -124,17 +116,6 @@ def test_a_commit_whose_answer_is_lost_and_whose_repetition_is_refused_counts(
     assert lake.rows() == [(1, "x")] if is_new else [(0, "x"), (1, "x")]
 
 
-def test_a_commit_that_ends_in_an_error_is_found_by_the_next_publisher(lake: Lake) -> None:
-    lake.add("before", [(0, "x")])
-    output = lake.upload("a", [(1, "x")])
-
-    with pytest.raises(ClientError, match="lost"):
-        lake.publish(output, Glue(lake.glue, 1, "InternalServiceException"))
-    lake.publish(output)
-
-    assert lake.rows() == [(0, "x"), (1, "x")]
-
-
 def test_an_output_counts_as_published_when_its_snapshot_has_expired(lake: Lake) -> None:
     output = lake.add("a", [(1, "x")])
     lake.add("b", [(2, "x")])
@@ -147,15 +128,6 @@ def test_an_output_counts_as_published_when_its_snapshot_has_expired(lake: Lake)
     assert lake.rows() == [(1, "x"), (2, "x")]
 
 
-def test_functions_publish_tables_too(lake: Lake) -> None:
-    output = lake.upload("a", [(1, "x")])
-
-    wiring = Wiring(settings(paths=PathPolicy(data_bucket=BUCKET)), lake.client)
-    wiring.publisher.publish(output)
-
-    assert lake.rows() == [(1, "x")]
-
-
 def test_functions_read_no_table_that_takes_more_memory_than_they_have(lake: Lake) -> None:
     lake.add("a", [(1, "x")])
     output = lake.upload("b", [(2, "y")])
@@ -166,14 +138,6 @@ def test_functions_read_no_table_that_takes_more_memory_than_they_have(lake: Lak
         wiring.publisher.publish(output)
 
 
-def test_an_attempt_that_never_committed_leaves_nothing(lake: Lake) -> None:
-    lake.upload("a", [(1, "x")])
-    lake.publisher().discard(AttemptId("main#a", 1, 1))
-
-    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
-    assert lake.s3.list_objects_v2(Bucket=BUCKET, Prefix="tables/")["KeyCount"] == 0
-
-
 def test_an_overwrite_replaces_what_it_saw_and_keeps_what_came_since(lake: Lake) -> None:
     lake.add("old", [(1, "x")])
     output = lake.upload("new", [(2, "x")], "overwrite")
@@ -182,18 +146,6 @@ def test_an_overwrite_replaces_what_it_saw_and_keeps_what_came_since(lake: Lake)
     lake.publish(output)
 
     assert lake.rows() == [(2, "x"), (3, "x")]
-
-
-def test_of_two_overwrites_of_the_same_the_second_counts_as_the_earlier(lake: Lake) -> None:
-    lake.add("old", [(1, "x")], "overwrite")
-    first = lake.upload("first", [(2, "x")], "overwrite")
-    second = lake.upload("second", [(3, "x")], "overwrite")
-
-    lake.publish(first)
-    lake.publish(second)
-
-    assert lake.rows() == [(2, "x")]
-    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
 
 
 def test_an_overwrite_of_rows_that_were_deleted_meanwhile_is_void(lake: Lake) -> None:
@@ -274,25 +226,6 @@ def test_files_are_not_replaced_when_the_type_of_their_partitions_is_gone(lake: 
 
     with pytest.raises(PermanentJobError, match="write to another table"):
         lake.upload("new", [(2,)], "overwrite", columns={"n": "long"})
-
-
-def test_overlapping_overwrites_of_partitions_are_void(lake: Lake) -> None:
-    lake.add("old", [(1, "x"), (2, "y")], by=["p"])
-    late = lake.upload("late", [(3, "x"), (4, "y")], "overwrite_partitions")
-    lake.add("first", [(5, "y")], "overwrite_partitions")
-
-    with pytest.raises(VoidCommitError, match="overwritten some of these"):
-        lake.publish(late)
-    assert lake.rows() == [(1, "x"), (5, "y")]
-
-
-def test_mode_error_is_void_when_another_came_first(lake: Lake) -> None:
-    output = lake.upload("a", [(1, "x")], "error")
-    lake.add("b", [(2, "x")], "error")
-
-    with pytest.raises(VoidCommitError, match="another output"):
-        lake.publish(output)
-    assert lake.rows() == [(2, "x")]
 
 
 def test_a_void_deletes_no_completed_file(lake: Lake) -> None:
@@ -391,20 +324,6 @@ def test_named_datasets_become_tables_of_their_own(lake: Lake) -> None:
     assert lake.rows() == lake.rows(TablePath("lake", "flights__as_json")) == [(1, "x")]
 
 
-def test_a_torn_output_does_not_run_again(lake: Lake) -> None:
-    """One of its tables has the rows already: a second run would double them."""
-    output = lake.upload("a", [(1, "x")], "error", datasets=(".", "more"))
-    more = TablePath("lake", "flights__more")
-
-    def meanwhile() -> None:
-        lake.add("b", [(2, "x")], path=more)
-
-    with pytest.raises(Exception, match="is published, and table://lake/flights__more can not be"):
-        lake.publish(output, Glue(lake.glue, 0, "", before=meanwhile))
-    assert lake.rows() == [(1, "x")]
-    assert lake.rows(more) == [(2, "x")]
-
-
 def test_an_output_without_rows_is_published_once(lake: Lake) -> None:
     lake.add("a", [(1, "x")])
     output = lake.add("b", [], "overwrite")
@@ -446,33 +365,6 @@ def test_a_published_output_stays_so_whatever_others_make_of_the_table(lake: Lak
 
     with pytest.raises(VoidCommitError, match="has Iceberg's format 3"):
         lake.publish(more)
-
-
-def test_the_private_names_of_pyiceberg_are_there(lake: Lake) -> None:
-    """The commit goes by them: a new version may have others."""
-    lake.add("a", [(1, "x")])
-    table = lake.table()
-    transaction: Any = table.transaction()
-    with transaction.update_snapshot().fast_append():
-        pass
-
-    assert transaction._table is table
-    kinds = [type(each).__name__ for each in transaction._requirements]
-    assert "AssertRefSnapshotId" in kinds
-    assert [type(each).__name__ for each in transaction._updates] == [
-        "AddSnapshotUpdate",
-        "SetSnapshotRefUpdate",
-    ]
-
-
-def test_what_the_catalog_answered_may_be_changed_without_effect(lake: Lake) -> None:
-    """As pyiceberg does, when it makes the next version."""
-    lake.add("a", [(1, "x")])
-    answer = lake.glue.get_table(DatabaseName="lake", Name="flights")["Table"]
-
-    answer["Parameters"]["metadata_location"] = "s3://data/elsewhere"
-
-    assert lake.rows() == [(1, "x")]
 
 
 def test_a_put_that_failed_is_not_made_again_when_its_stream_is_collected() -> None:

@@ -57,21 +57,6 @@ def unused_placeholders(aws: Aws) -> str:
     return code_of(lambda: dynamodb.put_item(TableName="leases", Item=KEY, **condition))
 
 
-@RULES.add(
-    "ValidationException",
-    EXPRESSIONS,
-    embedded="ConditionalCheckFailedException",
-    why="moto compares whatever it gets. Longhaul uses `begins_with` for keys alone",
-)
-def begins_with_and_a_number(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    condition = {
-        "ConditionExpression": "begins_with(n, :one)",
-        "ExpressionAttributeValues": {":one": {"N": "1"}},
-    }
-    return code_of(lambda: dynamodb.put_item(TableName="leases", Item=KEY, **condition))
-
-
 @RULES.add("ValidationException", "API_TransactWriteItems")
 def two_changes_of_one_item_in_a_transaction(aws: Aws) -> str:
     dynamodb = leases(aws)
@@ -94,20 +79,6 @@ def condition_of_a_transaction_that_does_not_hold(aws: Aws) -> str:
         "ExpressionAttributeNames": {"#key": "key"},
     }
     return code_of(lambda: dynamodb.transact_write_items(TransactItems=[{"Put": put}]))
-
-
-@RULES.add("ValidationException", "API_UpdateItem")
-def update_of_a_key_attribute(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    return code_of(
-        lambda: dynamodb.update_item(
-            TableName="leases",
-            Key=KEY,
-            UpdateExpression="SET #key = :a",
-            ExpressionAttributeNames={"#key": "key"},
-            ExpressionAttributeValues={":a": {"S": "b"}},
-        )
-    )
 
 
 @RULES.add(

@@ -101,3 +101,8 @@ class Rules(list[Rule]):
             return probe
 
         return added
+
+    def row(self, name: str, probe: Probe, aws: Answer, source: str, **differs: Any) -> None:
+        """Adds the rule of a probe that a function makes; the name says what it is about."""
+        probe.__name__ = name
+        self.add(aws, source, **differs)(probe)

@@ -5,35 +5,10 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Rules, recorded
+from tests.fidelity.rule import NOT_ASKED, Probe, Rules, recorded
 
 VERSIONS = "The fakes keep no versions. Conditions and reads see the newest version alone"
 RULES = Rules()
-
-
-@RULES.add(
-    "PreconditionFailed", recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02")
-)
-def put_with_if_none_match_on_an_existing_key(aws: Aws) -> str:
-    s3 = aws.client("s3")
-    s3.create_bucket(Bucket="data")
-    s3.put_object(Bucket="data", Key="a", Body=b"")
-    return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", IfNoneMatch="*"))
-
-
-@RULES.add("PreconditionFailed", recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02"))
-def put_with_another_etag_than_the_objects(aws: Aws) -> str:
-    s3 = aws.client("s3")
-    s3.create_bucket(Bucket="data")
-    s3.put_object(Bucket="data", Key="a", Body=b"")
-    return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", IfMatch='"etag"'))
-
-
-@RULES.add("NoSuchKey", recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02"))
-def put_with_if_match_on_a_missing_key(aws: Aws) -> str:
-    s3 = aws.client("s3")
-    s3.create_bucket(Bucket="data")
-    return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", IfMatch='"etag"'))
 
 
 @RULES.add("ok", recorded("s3/test_s3_api.py::test_delete_object", "2026-02"))
@@ -52,6 +27,29 @@ def bucket(aws: Aws, *keys: str) -> Any:
 
 def put(s3: Any, **condition: str) -> str:
     return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", **condition))
+
+
+def conditional(*there: str, **condition: str) -> Probe:
+    """Puts `a` on this condition where these keys are."""
+    return lambda aws: put(bucket(aws, *there), **condition)
+
+
+IF_MATCH = recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02")
+RULES.row(
+    "put with if-none-match on an existing key",
+    conditional("a", IfNoneMatch="*"),
+    "PreconditionFailed",
+    recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02"),
+)
+RULES.row(
+    "put with another etag than the object's",
+    conditional("a", IfMatch='"etag"'),
+    "PreconditionFailed",
+    IF_MATCH,
+)
+RULES.row(
+    "put with if-match on a missing key", conditional(IfMatch='"etag"'), "NoSuchKey", IF_MATCH
+)
 
 
 @RULES.add("ok", recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02"))

@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Repair, Rules, recorded
+from tests.fidelity.rule import Probe, Repair, Rules, recorded
 from tests.fidelity.s3 import bucket
 
 UNCHECKED = "moto does not look at the checksums of parts; the fakes do"
@@ -58,28 +58,46 @@ def upload_aborted_after_its_completion(aws: Aws) -> str:
     return code_of(lambda: s3.abort_multipart_upload(**named))
 
 
-@RULES.add("InvalidRequest", COMPLETE, embedded="ok", why=UNCHECKED)
-def upload_completed_without_its_checksums(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    del completion["MultipartUpload"]["Parts"][0]["ChecksumCRC32"]
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+def completed(**part: Any) -> Probe:
+    """Completes an upload whose one part is told otherwise than it was sent. None: not at all."""
+
+    def probe(aws: Aws) -> str:
+        s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+        told = {**completion["MultipartUpload"]["Parts"][0], **part}
+        parts = [{name: value for name, value in told.items() if value is not None}]
+        return code_of(
+            lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+        )
+
+    return probe
 
 
-@RULES.add("InvalidPart", COMPLETE, embedded="ok", why=UNCHECKED)
-def upload_completed_with_wrong_checksums(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    completion["MultipartUpload"]["Parts"][0]["ChecksumCRC32"] = "AAAAAA=="
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
-
-
-@RULES.add(
-    "InvalidPart",
-    recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
+WRONG_PART = recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02")
+RULES.row(
+    "upload completed without its checksums",
+    completed(ChecksumCRC32=None),
+    "InvalidRequest",
+    COMPLETE,
+    embedded="ok",
+    why=UNCHECKED,
 )
-def upload_completed_with_an_unknown_part(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    completion["MultipartUpload"]["Parts"][0]["PartNumber"] = 2
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+RULES.row(
+    "upload completed with wrong checksums",
+    completed(ChecksumCRC32="AAAAAA=="),
+    "InvalidPart",
+    COMPLETE,
+    embedded="ok",
+    why=UNCHECKED,
+)
+RULES.row(
+    "upload completed with an unknown part", completed(PartNumber=2), "InvalidPart", WRONG_PART
+)
+RULES.row(
+    "upload completed with another etag",
+    completed(ETag='"d41d8cd98f00b204e9800998ecf8427e"'),
+    "InvalidPart",
+    WRONG_PART,
+)
 
 
 @RULES.add(
@@ -113,16 +131,6 @@ def upload_completed_with_a_small_part_before_the_last(aws: Aws) -> str:
     (first,) = completion["MultipartUpload"]["Parts"]
     second = s3.upload_part(**named, PartNumber=2, Body=b"x")
     parts = [{"PartNumber": 1, "ETag": first["ETag"]}, {"PartNumber": 2, "ETag": second["ETag"]}]
-    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
-
-
-@RULES.add(
-    "InvalidPart",
-    recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
-)
-def upload_completed_with_another_etag(aws: Aws) -> str:
-    s3, named, _ = upload(aws)
-    parts = [{"PartNumber": 1, "ETag": '"d41d8cd98f00b204e9800998ecf8427e"'}]
     return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
 
 

@@ -1,102 +1,126 @@
 """Rules of SQS: what a message may hold."""
 
+from typing import Any
+
 from tests.contract.conftest import Aws
-from tests.contract.refusals import code_of
-from tests.fidelity.rule import Rules, recorded
+from tests.fidelity.rule import Probe, Rules, recorded
 from tests.fidelity.sqs import TAKEN, queue, send
 
 MIB = 1_048_576
 TEXT = {"DataType": "String", "StringValue": "v"}
 SEND = "API_SendMessage"
 METADATA = "sqs-message-metadata"
+GROUP = recorded(
+    "sqs/test_sqs.py::test_send_message_to_standard_queue_with_invalid_message_group_id", "2025-07"
+)
+INVALID = "InvalidParameterValue"
 RULES = Rules()
 
 
-@RULES.add(
-    "InvalidParameterValue",
+def sent(limit: int = MIB, **message: Any) -> Probe:
+    """Sends this message to a queue whose own limit is that many bytes."""
+
+    def probe(aws: Aws) -> str:
+        sqs, url = queue(aws, MaximumMessageSize=str(limit))
+        return send(sqs, url, **message)
+
+    return probe
+
+
+def attributes(count: int) -> dict[str, Any]:
+    return {f"a{n}": TEXT for n in range(count)}
+
+
+RULES.row(
+    "message attribute with an empty value",
+    sent(MessageAttributes={"a": {"DataType": "String", "StringValue": ""}}),
+    INVALID,
     recorded("sqs/test_sqs.py::test_send_message_with_empty_string_attribute", "2024-04"),
     embedded="ok",
     why=TAKEN,
 )
-def message_attribute_with_an_empty_value(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    attributes = {"a": {"DataType": "String", "StringValue": ""}}
-    return code_of(
-        lambda: sqs.send_message(QueueUrl=url, MessageBody="job", MessageAttributes=attributes)
-    )
-
-
-@RULES.add(
-    "InvalidParameterValue",
-    recorded(
-        "sqs/test_sqs.py::test_send_message_to_standard_queue_with_invalid_message_group_id",
-        "2025-07",
-    ),
+RULES.row(
+    "message group with a space",
+    sent(MessageGroupId="a b"),
+    INVALID,
+    GROUP,
     embedded="ok",
     why=TAKEN,
 )
-def message_group_with_a_space(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return code_of(lambda: sqs.send_message(QueueUrl=url, MessageBody="job", MessageGroupId="a b"))
-
-
-@RULES.add(
+RULES.row(
+    "message group of 129 characters",
+    sent(MessageGroupId="a" * 129),
+    INVALID,
+    GROUP,
+    embedded="ok",
+    why=TAKEN,
+)
+RULES.row(
+    "empty body",
+    sent(MessageBody=""),
     "MissingParameter",
     recorded("sqs/test_sqs.py::test_send_empty_message", "2025-09"),
     embedded="ok",
     why=TAKEN,
 )
-def empty_body(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return send(sqs, url, MessageBody="")
-
-
-@RULES.add("InvalidMessageContents", SEND, embedded="ok", why=TAKEN)
-def body_with_a_control_character(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return send(sqs, url, MessageBody="a\x00b")
-
-
-@RULES.add("ok", SEND)
-def body_of_one_mib(aws: Aws) -> str:
-    sqs, url = queue(aws, MaximumMessageSize="1048576")
-    return send(sqs, url, MessageBody="x" * 1_048_576)
-
-
-@RULES.add(
-    "InvalidParameterValue", recorded("sqs/test_sqs.py::test_send_oversized_message", "2025-08")
-)
-def body_beyond_one_mib(aws: Aws) -> str:
-    sqs, url = queue(aws, MaximumMessageSize="1048576")
-    return send(sqs, url, MessageBody="x" * 1_048_577)
-
-
-@RULES.add(
-    "InvalidParameterValue",
-    "sqs-message-metadata",
-    oracle="ok",
-    why=f"LocalStack does not count attributes. {TAKEN}",
+RULES.row(
+    "body with a control character",
+    sent(MessageBody="a\x00b"),
+    "InvalidMessageContents",
+    SEND,
     embedded="ok",
+    why=TAKEN,
 )
-def eleven_attributes(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    text = {"DataType": "String", "StringValue": "v"}
-    return send(sqs, url, MessageAttributes={f"a{n}": text for n in range(11)})
-
-
-@RULES.add("InvalidParameterValue", SEND, oracle="ok", why="LocalStack takes any delay")
-def delay_of_901_s(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return send(sqs, url, DelaySeconds=901)
-
-
-@RULES.add(
-    "InvalidParameterValue",
+RULES.row(
+    "body with a tab, a line break and an emoji", sent(MessageBody="a\tb\né\U0001f600"), "ok", SEND
+)
+RULES.row("body of one mib", sent(MessageBody="x" * MIB), "ok", SEND)
+RULES.row(
+    "body beyond one mib",
+    sent(MessageBody="x" * (MIB + 1)),
+    INVALID,
+    recorded("sqs/test_sqs.py::test_send_oversized_message", "2025-08"),
+)
+RULES.row(
+    "body beyond the queue's own limit",
+    sent(1024, MessageBody="x" * 1025),
+    INVALID,
     recorded("sqs/test_sqs.py::test_send_message_with_updated_maximum_message_size", "2024-04"),
 )
-def body_beyond_the_queues_own_limit(aws: Aws) -> str:
-    sqs, url = queue(aws, MaximumMessageSize="1024")
-    return send(sqs, url, MessageBody="x" * 1025)
+RULES.row(
+    "body counted in bytes",
+    sent(MessageBody="é" * (MIB // 2) + "x"),
+    INVALID,
+    SEND,
+    embedded="ok",
+    why=TAKEN,
+)
+RULES.row("ten attributes", sent(MessageAttributes=attributes(10)), "ok", METADATA)
+RULES.row(
+    "eleven attributes",
+    sent(MessageAttributes=attributes(11)),
+    INVALID,
+    METADATA,
+    oracle="ok",
+    embedded="ok",
+    why=f"LocalStack does not count attributes. {TAKEN}",
+)
+RULES.row(
+    "attributes counted in the size",
+    sent(MessageBody="x" * MIB, MessageAttributes=attributes(1)),
+    INVALID,
+    METADATA,
+    embedded="ok",
+    why=TAKEN,
+)
+RULES.row(
+    "delay of 901 s",
+    sent(DelaySeconds=901),
+    INVALID,
+    SEND,
+    oracle="ok",
+    why="LocalStack takes any delay",
+)
 
 
 @RULES.add("group", recorded("sqs/test_sqs.py::test_fair_queue_with_message_group_id", "2025-08"))
@@ -106,41 +130,3 @@ def message_group_of_a_received_message(aws: Aws) -> str:
     answer = sqs.receive_message(QueueUrl=url, MessageSystemAttributeNames=["MessageGroupId"])
     (message,) = answer["Messages"]
     return str(message["Attributes"]["MessageGroupId"])
-
-
-@RULES.add(
-    "InvalidParameterValue",
-    recorded(
-        "sqs/test_sqs.py::test_send_message_to_standard_queue_with_invalid_message_group_id",
-        "2025-07",
-    ),
-    embedded="ok",
-    why=TAKEN,
-)
-def message_group_of_129_characters(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return send(sqs, url, MessageGroupId="a" * 129)
-
-
-@RULES.add("InvalidParameterValue", SEND, embedded="ok", why=TAKEN)
-def body_counted_in_bytes(aws: Aws) -> str:
-    sqs, url = queue(aws, MaximumMessageSize=str(MIB))
-    return send(sqs, url, MessageBody="é" * (MIB // 2) + "x")
-
-
-@RULES.add("InvalidParameterValue", METADATA, embedded="ok", why=TAKEN)
-def attributes_counted_in_the_size(aws: Aws) -> str:
-    sqs, url = queue(aws, MaximumMessageSize=str(MIB))
-    return send(sqs, url, MessageBody="x" * MIB, MessageAttributes={"a": TEXT})
-
-
-@RULES.add("ok", METADATA)
-def ten_attributes(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return send(sqs, url, MessageAttributes={f"a{n}": TEXT for n in range(10)})
-
-
-@RULES.add("ok", SEND)
-def body_with_a_tab_a_line_break_and_an_emoji(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    return send(sqs, url, MessageBody="a\tb\né\U0001f600")

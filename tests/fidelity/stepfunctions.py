@@ -6,7 +6,7 @@ from tests.builders import MACHINE
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
 from tests.fidelity.machines import ROLE_ARN
-from tests.fidelity.rule import Rules, recorded
+from tests.fidelity.rule import Probe, Rules, recorded
 
 WAITING = '{"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": true}}}'
 START = "API_StartExecution"
@@ -20,24 +20,71 @@ def machine(aws: Aws, definition: str = MACHINE) -> tuple[Any, str]:
     return sfn, str(made["stateMachineArn"])
 
 
-@RULES.add("InvalidName", START, embedded="ok", why=TAKEN)
-def execution_name_with_a_hash_sign(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="main#a", input="{}"))
+def start(sfn: Any, arn: str, name: str = "a", given: str = "{}") -> str:
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name=name, input=given))
 
 
-@RULES.add("ValidationException", START, embedded="ok", why=TAKEN)
-def execution_name_of_81_characters(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a" * 81, input="{}"))
+def started(name: str = "a", given: str = "{}") -> Probe:
+    return lambda aws: start(*machine(aws), name, given)
 
 
-@RULES.add("ValidationException", START, embedded="ok", why=TAKEN)
-def execution_input_beyond_256_kib(aws: Aws) -> str:
-    sfn, arn = machine(aws)
-    return code_of(
-        lambda: sfn.start_execution(stateMachineArn=arn, name="a", input=f'"{"x" * 262_143}"')
-    )
+def started_again(first: str, again: str) -> Probe:
+    """Starts an execution while one of its name runs, with these inputs."""
+
+    def probe(aws: Aws) -> str:
+        sfn, arn = machine(aws, WAITING)
+        start(sfn, arn, given=first)
+        return start(sfn, arn, given=again)
+
+    return probe
+
+
+IDEMPOTENT = recorded(
+    "stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"
+)
+EXISTS = "ExecutionAlreadyExists"
+RULES.row(
+    "execution name with a hash sign",
+    started("main#a"),
+    "InvalidName",
+    START,
+    embedded="ok",
+    why=TAKEN,
+)
+RULES.row(
+    "execution name of 81 characters",
+    started("a" * 81),
+    "ValidationException",
+    START,
+    embedded="ok",
+    why=TAKEN,
+)
+RULES.row(
+    "execution input beyond 256 kib",
+    started(given=f'"{"x" * 262_143}"'),
+    "ValidationException",
+    START,
+    embedded="ok",
+    why=TAKEN,
+)
+RULES.row(
+    "execution started again with the same input while it runs",
+    started_again("{}", "{}"),
+    "ok",
+    IDEMPOTENT,
+)
+RULES.row(
+    "execution started again with other input while it runs",
+    started_again("{}", '{"b": 1}'),
+    EXISTS,
+    IDEMPOTENT,
+)
+RULES.row(
+    "execution started again with a space less in its input",
+    started_again('{"b": 1}', '{"b":1}'),
+    EXISTS,
+    START,
+)
 
 
 @RULES.add("ExecutionAlreadyExists", START)
@@ -46,27 +93,6 @@ def execution_started_again_after_its_stop(aws: Aws) -> str:
     started = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
     sfn.stop_execution(executionArn=started["executionArn"])
     return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input="{}"))
-
-
-@RULES.add(
-    "the same",
-    recorded("stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"),
-)
-def execution_started_again_with_the_same_input_while_it_runs(aws: Aws) -> str:
-    sfn, arn = machine(aws, WAITING)
-    first = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
-    again = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
-    return "the same" if again["executionArn"] == first["executionArn"] else "another"
-
-
-@RULES.add(
-    "ExecutionAlreadyExists",
-    recorded("stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"),
-)
-def execution_started_again_with_other_input_while_it_runs(aws: Aws) -> str:
-    sfn, arn = machine(aws, WAITING)
-    sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input='{"b": 1}'))
 
 
 @RULES.add(
@@ -80,13 +106,6 @@ def description_of_a_missing_execution(aws: Aws) -> str:
     sfn, arn = machine(aws)
     missing = arn.replace(":stateMachine:", ":execution:") + ":missing"
     return code_of(lambda: sfn.describe_execution(executionArn=missing))
-
-
-@RULES.add("ExecutionAlreadyExists", START)
-def execution_started_again_with_a_space_less_in_its_input(aws: Aws) -> str:
-    sfn, arn = machine(aws, WAITING)
-    sfn.start_execution(stateMachineArn=arn, name="a", input='{"b": 1}')
-    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input='{"b":1}'))
 
 
 @RULES.add("ABORTED: Operator, by hand", "API_StopExecution")

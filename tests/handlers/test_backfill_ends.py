@@ -24,12 +24,11 @@ from tests.builders import body
 from tests.builders import stage as stage_of
 from tests.handlers.life import Killed
 from tests.handlers.stack import Context, Stack
-from tests.handlers.test_stages import commit, dispatched, emitting, queued, receive, settled
+from tests.handlers.test_stages import commit, dispatched, emitting, queued, settled
 from tests.handlers.test_tree_ends import TOPIC, die, telling, told_after_a_sweep
 from tests.handlers.test_trees import rerun, trees_of
 
 KEY = "main#oct"
-HIDDEN_S = 3_600
 TELLING = {"notify": TOPIC, "tree_ended": True}
 STAGES = (stage_of(next=("clean",), **TELLING), queued("clean", job="flights_clean"))
 
@@ -66,18 +65,6 @@ def command(
 def send(stack: Stack, values: Sequence[str], slots: int = 100, **fields: Any) -> None:
     """The command, which is interrupted after its first look."""
     next(command(stack, values, slots, **fields))
-
-
-def hide(stack: Stack, job_id: str) -> None:
-    """Let a message wait, and not the others."""
-    main = stack.settings.stage("main")
-    for each in receive(stack, main):
-        hidden_s = HIDDEN_S if json.loads(each["Body"])["job_id"] == job_id else 0
-        stack.sqs.change_message_visibility(
-            QueueUrl=main.queue_url,
-            ReceiptHandle=each["ReceiptHandle"],
-            VisibilityTimeout=hidden_s,
-        )
 
 
 def backfill(stack: Stack) -> Backfill:
@@ -156,33 +143,6 @@ def test_an_earlier_command_sends_what_a_later_one_has_left(stack: Stack, contex
         run(stack, context)
     (told,) = swept(stack, context)
     assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
-
-
-def test_what_another_command_has_sent_since_the_plan_is_waited_for(
-    stack: Stack, context: Context
-) -> None:
-    """Of two that were planned at once, the second comes to a job that the first has sent."""
-    first, second = command(stack, ["01"]), command(stack, ["02", "01"])
-    next(first)
-    (row,) = dispatched(stack, stack.settings.stage("main"), context)
-    die(row, context)
-    course = next(second)
-
-    assert [each.key for each in dispatched(stack, stack.settings.stage("main"), context)] == [
-        f"{KEY}/02"
-    ]
-    assert (backfill(stack).left, backfill(stack).again) == ((), {})
-    assert course.open.keys() == {f"{KEY}/01", f"{KEY}/02"}
-
-
-def test_what_was_not_sent_before_a_cancel_is_told(stack: Stack, context: Context) -> None:
-    send(stack, ["01", "02", "03"], slots=1)
-    run(stack, context)
-    assert swept(stack, context) == []
-    stack.aws.clock.advance(1)
-    canceller(stack).cancel_backfill(backfill(stack))
-    (told,) = swept(stack, context)
-    assert (told["outcome"], told["unsent"]) == ("CANCELLED", 2)
 
 
 def test_what_a_command_had_not_sent_when_it_died_is_no_job_of_it(
@@ -273,14 +233,6 @@ def test_a_cancel_covers_what_was_sent_again(stack: Stack, context: Context) -> 
     assert dispatched(stack, stack.settings.stage("main"), context) == []
     (told,) = swept(stack, context)
     assert told["jobs"] == {"main": {"SUCCEEDED": 1, "DEAD": 1}}
-
-
-def test_the_same_command_again_tells_nothing_anew(stack: Stack, context: Context) -> None:
-    send(stack, ["01"])
-    run(stack, context)
-    told = swept(stack, context)
-    send(stack, ["01"])
-    assert swept(stack, context) == told
 
 
 def test_a_refused_job_that_is_sent_again_ends_it_once_more(stack: Stack, context: Context) -> None:

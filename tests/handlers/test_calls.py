@@ -114,9 +114,3 @@ def clients(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_first_batch_makes_three_clients(context: Context, clients: list[str]) -> None:
     dispatcher(event("dispatcher", "new-job"), context)
     assert sorted(clients) == ["dynamodb", "s3", "stepfunctions"]
-
-
-def test_a_first_beat_makes_two_clients(stack: Stack, context: Context, clients: list[str]) -> None:
-    stack.claim()
-    heartbeat(event("heartbeat", "first-beat"), context)
-    assert sorted(clients) == ["dynamodb", "sqs"]

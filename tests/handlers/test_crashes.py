@@ -198,16 +198,6 @@ def test_settle_without_time_writes_the_outcome_and_leaves_the_publication_to_a_
     assert life.published()
 
 
-def test_settle_goes_on_where_the_one_before_ran_out_of_time(life: Life) -> None:
-    row = life.committed()
-    life.context.remaining_ms = 10_000
-    life.settle(row, "killed")
-    life.context.remaining_ms = 60_000
-    assert life.settle(row, "killed") == "SUCCEEDED"
-    assert life.published()
-    assert life.row().is_finished
-
-
 def test_sweep_without_time_publishes_nothing_and_does_the_rest(life: Life) -> None:
     life.owing_its_publish()
     life.context.remaining_ms = 70_000  # what its other checks need
@@ -217,20 +207,6 @@ def test_sweep_without_time_publishes_nothing_and_does_the_rest(life: Life) -> N
     life.context.remaining_ms = 300_000
     assert life.sweep()["finished"] == 1
     assert life.published()
-
-
-def test_dispatcher_without_time_keeps_the_message_of_an_output_that_is_owed(life: Life) -> None:
-    row = life.owing_its_publish()
-    life.stack.aws.clock.advance(120)
-    life.context.remaining_ms = 10_000
-    records = life.receive()
-    assert life.dispatch(records) == [row.receive.message_id]
-    assert not life.published()
-    life.stack.aws.clock.advance(120)
-    life.context.remaining_ms = 75_000
-    life.deliver()
-    assert life.published()
-    assert life.row().is_finished
 
 
 def hanging(monkeypatch: pytest.MonkeyPatch, ends: threading.Event) -> None:

@@ -20,19 +20,6 @@ from tests.handlers.life import Life, until
 from tests.handlers.stack import out
 
 
-def starts(life: Life) -> int:
-    return life.stack.aws.gate.counts["stepfunctions.StartExecution"]
-
-
-def ends_well(life: Life) -> None:
-    """The only attempt succeeds, and nothing is left."""
-    row = life.row()
-    life.complete_work(row)
-    assert life.settle(row) == "SUCCEEDED"
-    assert (row.attempt.number, len(life.stack.executions())) == (1, 1)
-    nothing_is_left(life)
-
-
 def nothing_is_left(life: Life) -> None:
     def gone() -> bool:
         return life.stack.messages() == (0, 0) and all(row.is_finished for row in life.rows())
@@ -46,40 +33,6 @@ def nothing_is_left(life: Life) -> None:
     until(gone, pass_time, most=80)
     assert life.slots_taken() == 0
     assert life.stack.dead_letters() == []
-
-
-def test_message_delivered_twice_within_its_visibility_timeout_starts_one_execution(
-    life: Life,
-) -> None:
-    row = life.running()
-    life.stack.sqs.redeliver(life.stack.jobs_url, row.receive.message_id)
-    assert life.deliver() == 1
-    assert life.row().receive.receive_count == 2
-    ends_well(life)
-
-
-def test_batch_dispatched_twice_starts_one_execution(life: Life) -> None:
-    life.send()
-    records = life.receive()
-    life.dispatch(records)
-    kept = life.dispatch(records)
-    assert kept == [life.row().receive.message_id]
-    life.start_work(life.row())
-    ends_well(life)
-
-
-def test_later_receive_stays_when_two_adoptions_arrive_in_reverse_order(life: Life) -> None:
-    life.running()
-    life.stack.aws.clock.advance(120)
-    earlier = life.receive()
-    life.stack.aws.clock.advance(120)
-    later = life.receive()
-    life.dispatch(later)
-    before, started = life.row(), starts(life)
-    assert life.dispatch(earlier) == [before.receive.message_id]
-    assert life.row() == before
-    assert starts(life) == started + 1  # one probe and no more
-    ends_well(life)
 
 
 def any_of(seed: int) -> Policy:
@@ -168,23 +121,6 @@ def test_job_is_the_same_when_the_sdk_repeats_every_call(life: Life) -> None:
     assert life.slots_taken() == 0
     assert len(life.stack.sfn.executions) == 2
     nothing_is_left(life)
-
-
-@pytest.mark.parametrize("act", ["cancel while it waits", "dead letter"])
-def test_end_of_a_job_is_the_same_when_the_sdk_repeats_every_call(life: Life, act: str) -> None:
-    row = life.running()
-    life.stack.aws.gate.around = twice
-    if act == "dead letter":
-        life.settle(row, "exit-65-permanent")
-    else:
-        life.settle(row, "exit-1")
-        life.cancel()
-    assert life.row().is_finished
-    assert life.slots_taken() == 0
-    letters = [why["class"] for _, why in life.stack.dead_letters()]
-    assert set(letters) <= {"permanent"}
-    assert bool(letters) == (act == "dead letter")  # perhaps twice, never missing
-    assert life.stack.messages() == (0, 0)
 
 
 # What the messages of one batch may do to each other.

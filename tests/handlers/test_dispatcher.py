@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +6,7 @@ import pytest
 
 from functions.dispatcher import lambda_handler
 from longhaul.config.starts import SCHEDULED_TIME, Schedule
-from longhaul.core import transitions
-from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.lease import Lease, State
 from longhaul.core.transitions import Change
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
@@ -119,49 +117,12 @@ def test_message_that_fails_is_kept_and_delays_no_other(
     assert [json.loads(each)["job_id"] for each in stack.executions()] == ["flights-2013-03"]
 
 
-def test_message_without_a_free_slot_is_kept_and_claims_nothing(
-    stack: Stack, context: Context
-) -> None:
-    stack.take_slots()
-    assert len(dispatch("new-job", context)) == 1
-    assert stack.executions() == []
-    assert stack.parts.leases.load("main#flights-2013-01") is None
-
-
-def test_two_messages_of_one_key_in_a_batch_start_one_execution(
-    stack: Stack, context: Context
-) -> None:
-    batch = event("dispatcher", "new-job")
-    batch["Records"] += event("dispatcher", "duplicate-submission")["Records"]
-    assert len(dispatch(batch, context)) == 2
-    assert len(stack.executions()) == 1
-
-
-def ended(stack: Stack, state: State, *owed: Owed) -> Lease:
-    """A job that has ended, under the key of the events and with their first message."""
-    claimed = stack.claim(message_id="00000001-0000-4000-8000-000000000000")
-    after = replace(
-        claimed,
-        state=state,
-        settled_attempt=1,
-        owed=owed,
-        last_class="failed",
-        last_error="exit code 1",
-    )
-    stack.parts.leases.apply(transitions.settle(claimed, after))
-    return after
-
-
 @pytest.mark.usefixtures("stack")
 def test_batch_of_an_unknown_queue_raises_and_deletes_nothing(context: Context) -> None:
     batch = event("dispatcher", "new-job")
     batch["Records"][0]["eventSourceARN"] = "arn:aws:sqs:us-east-1:123456789012:other"
     with pytest.raises(LookupError, match="no stage reads from the queue 'other'"):
         dispatch(batch, context)
-
-
-def test_events_name_the_bucket_of_the_settings() -> None:
-    assert BUCKET in event("dispatcher", "new-job")["Records"][0]["body"]
 
 
 def test_firing_of_a_schedule_is_one_job_however_often_it_is_delivered(

@@ -79,38 +79,3 @@ def test_message_that_was_adopted_a_moment_ago_is_not_handed_over(
     assert beat(context) == {"next": "wait", "wait_s": 15, "cause": ""}
     monkeypatch.undo()
     assert stack.messages() == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("ended_as", "receives", "restored"),
-    [(State.RELEASED, 1, [7]), (State.RELEASED, 2, []), (State.SUCCEEDED, 1, [])],
-)
-def test_beat_that_overwrites_the_back_off_of_a_settle_restores_it(
-    stack: Stack,
-    context: Context,
-    monkeypatch: pytest.MonkeyPatch,
-    ended_as: State,
-    receives: int,
-    restored: list[int],
-) -> None:
-    lease = stack.claim()
-    extend = type(stack.parts.queue).set_visibility
-    asked: list[int] = []
-
-    def settle_meanwhile(queue: Any, url: str, handle: str, seconds: int) -> Any:
-        answer = extend(queue, url, handle, seconds)
-        asked.append(seconds)
-        if len(asked) == 1:
-            now = stack.parts.clock.now()
-            after = replace(lease, state=ended_as, settled_attempt=1, settled_at=now)
-            after = replace(after, retry_at=now + timedelta(seconds=7))
-            if receives > 1:
-                newer = message("x", lease.receive.message_id, receive_count=receives)
-                stack.parts.leases.report(transitions.adopt(lease, newer))
-            stack.parts.leases.apply(transitions.settle(lease, after))
-        return answer
-
-    monkeypatch.setattr("longhaul.core.queue.SqsQueue.set_visibility", settle_meanwhile)
-    assert beat(context)["next"] == "end"
-    assert asked[0] == 79
-    assert asked[1:] == restored

@@ -152,28 +152,6 @@ def test_join_starts_once_though_members_end_before_their_emitter_is_settled_aga
     assert inputs_of(pipeline, join) == [f"clean_{n:05}" for n in range(12)]
 
 
-def test_later_run_of_a_member_takes_its_place_and_no_more(
-    pipeline: Stack, context: Context
-) -> None:
-    """As of one whose follow-ons were given up after the join had counted them."""
-    begun(pipeline, context, emitting(2))
-    first, second = dispatched(pipeline, CLEAN, context)
-    end_well(pipeline, first, context)
-    dead = replace(pipeline.load(first.key), state=State.DEAD)
-    pipeline.aws.dynamodb.put_item(TableName=pipeline.settings.leases_table, Item=to_item(dead))
-    pipeline.aws.clock.advance(1)
-    fixed = body(job_id=first.job_id, params={"again": True})
-    pipeline.sqs.send_message(QueueUrl=CLEAN.queue_url, MessageBody=fixed)
-
-    (again,) = dispatched(pipeline, CLEAN, context)
-    end_well(pipeline, again, context)
-
-    assert again.run > first.run
-    assert jobs_in(pipeline, DELAYS) == []
-    end_well(pipeline, second, context)
-    assert len(dispatched(pipeline, DELAYS, context)) == 1
-
-
 def test_correction_of_a_cancelled_member_waits_for_the_member_and_takes_its_place(
     pipeline: Stack, context: Context
 ) -> None:
@@ -239,37 +217,6 @@ def test_join_with_too_many_inputs_is_dead_lettered_and_never_starts(
     assert dispatched(pipeline, DELAYS, context) == []
 
 
-def test_emission_of_none_before_the_opener_starts_no_join(context: Context) -> None:
-    stages = of(
-        stage(next=("plan",)),
-        stage(name="plan", job="sql", next=("fetch",)),
-        stage(name="fetch", job="sql", next=("delays",)),
-        stage(name="delays", job="sql", join=True, opener="plan"),
-    )
-    with deployed(check=True, stages=stages) as stack:
-        begun(stack, context, {"plan": []})
-
-        assert jobs_in(stack, stages[3]) == []
-
-
-@pytest.mark.parametrize("emitted", [None, {}])
-def test_join_hears_of_a_job_whose_stage_leads_nowhere_since_a_deploy(
-    context: Context, emitted: Any
-) -> None:
-    with deployed(check=True, stages=BY_DATE) as stack:
-        begun(stack, context, {"fetch": requests(2)})
-        first, second = dispatched(stack, BY_DATE[1], context)
-        end_well(stack, first, context)
-        lead_nowhere = BY_DATE[1].model_copy(update={"next": ()})
-        to_clean = BY_DATE[0].model_copy(update={"next": ("fetch", "clean")})
-        stack.deploy((to_clean, lead_nowhere, *BY_DATE[2:]))
-        end_well(stack, second, context, emitted)
-
-        run_all(stack, "clean", context)
-
-        assert len(run_all(stack, "delays", context)) == 1
-
-
 def test_join_of_a_job_that_emitted_none_starts_though_its_stage_was_taken_out_since(
     pipeline: Stack, context: Context
 ) -> None:
@@ -280,23 +227,6 @@ def test_join_of_a_job_that_emitted_none_starts_though_its_stage_was_taken_out_s
     settled(row, context)
 
     assert len(jobs_in(pipeline, DELAYS)) == 1
-
-
-def test_outer_join_waits_for_an_inner_one_whose_opener_emitted_none_and_was_taken_out(
-    context: Context,
-) -> None:
-    with deployed(check=True, stages=NESTED) as stack:
-        begun(stack, context, {"years": requests(1)})
-        run_all(stack, "years", context, lambda _: {"months": requests(1)})
-        (month,) = dispatched(stack, stack.settings.stage("months"), context)
-        commit(stack, month, {"days": []}, seal="5ea1")
-        stack.deploy([each for each in NESTED if each.name != "months"])
-
-        settled(month, context)
-
-        assert jobs_in(stack, stack.settings.stage("year")) == []
-        assert len(run_all(stack, "month", context)) == 1
-        assert len(run_all(stack, "year", context)) == 1
 
 
 @pytest.mark.parametrize("at", range(6))

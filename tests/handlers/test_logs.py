@@ -60,23 +60,8 @@ def test_line_of_a_batch_names_its_own_job(life: Life, log: Log) -> None:
     assert {line["message"] for line in log} == {"job claimed"}
 
 
-def test_every_line_about_a_job_has_its_label(life: Life, log: Log) -> None:
-    row = life.running("january", label="7 October")
-    life.stack.aws.clock.advance(10_000)
-    life.beat(row)
-    life.settle(row, "stalled")
-    life.stack.aws.clock.advance(400)
-    life.deliver()
-    life.close(life.row("january"), "ABORTED")
-    life.stack.aws.clock.advance(1_000)
-    life.sweep()
-    *about_it, swept = log
-    assert {line.get("label") for line in about_it} == {"7 October"}
-    assert "label" not in swept
-
-
-def test_every_function_names_the_attempt_in_its_lines(life: Life, log: Log) -> None:
-    first = life.running("january")
+def test_every_function_names_the_attempt_and_its_label_in_its_lines(life: Life, log: Log) -> None:
+    first = life.running("january", label="7 October")
     life.stack.aws.clock.advance(70)
     life.beat(first)
     life.stack.aws.clock.advance(10_000)  # no progress for a long time
@@ -97,6 +82,7 @@ def test_every_function_names_the_attempt_in_its_lines(life: Life, log: Log) -> 
     ]
     assert ("attempt settled", *names(life, "january", 2)) in logged
     assert logged[-1] == ("swept", None, None, None)
+    assert [line.get("label") for line in log] == ["7 October"] * (len(log) - 1) + [None]
 
 
 def test_error_is_logged_with_the_job_that_has_it(
@@ -108,5 +94,6 @@ def test_error_is_logged_with_the_job_that_has_it(
     dispatcher({"Records": records}, context)  # type: ignore[arg-type]
     (line,) = log
     assert (line["message"], line["job_id"]) == ("this message stays in the queue", "january")
+    assert "ClientError: NoSuchBucket at PutObject: The specified bucket" in line["exception"]
     assert stack.parts.leases.load("main#january") is None
     assert State.RUNNING not in [row.state for row in life.rows()]

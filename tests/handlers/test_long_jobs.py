@@ -198,17 +198,6 @@ def test_job_is_retried_although_its_message_is_gone(life: Life, *, hold: bool) 
     assert (messages(life), life.stack.dead_letters()) == (0, [])
 
 
-def test_released_job_is_sent_again_after_retention_took_its_message_in_the_queue(
-    life: Life,
-) -> None:
-    life.send()
-    life.settle(running(life), "exit-1")
-    taken_by_retention(life)
-    assert life.sweep()["renewed"] == 1
-    life.deliver()
-    assert (life.row().state, life.row().attempt.number) == (State.RUNNING, 2)
-
-
 def test_copy_that_retention_takes_is_followed_by_another(life: Life) -> None:
     life.send()
     life.settle(running(life), "exit-1")
@@ -300,27 +289,6 @@ def received(stack: Stack, template: dict[str, Any]) -> dict[str, Any]:
         for name, value in message["MessageAttributes"].items()
     }
     return {"Records": [record]}
-
-
-def test_message_of_a_running_job_is_renewed_and_the_copy_is_adopted(
-    stack: Stack, context: Context
-) -> None:
-    kept(event("dispatcher", "new-job"), context)
-    before = stack.row()
-    batch = worn_out("redelivery")
-    assert kept(batch, context) == []  # deleted: a copy replaces it
-    assert stack.row() == before
-    copy = received(stack, batch)
-    copy_id = copy["Records"][0]["messageId"]
-    assert kept(copy, context) == [copy_id]
-    row = stack.row()
-    assert (row.attempt.number, row.receive.message_id, row.receive.receive_count) == (
-        1,
-        copy_id,
-        1,
-    )
-    assert row.receive.renews == batch["Records"][0]["messageId"]
-    assert len(stack.executions()) == 1
 
 
 def test_a_message_that_could_not_be_renewed_is_not_adopted_and_comes_back_soon(

@@ -53,20 +53,6 @@ def sweep(context: Context) -> None:
     sweeper.lambda_handler(event("sweeper", "schedule"), context)
 
 
-@pytest.mark.usefixtures("stack")
-def test_start_is_counted_and_redelivery_is_not(context: Context, metrics: Reader) -> None:
-    dispatch(context)
-    assert metrics.new() == {StageMetric.STARTED: 1}
-    dispatch(context)
-    assert metrics.new() == {}
-
-
-@pytest.mark.usefixtures("stack")
-def test_invalid_body_is_counted_as_dead_lettered(context: Context, metrics: Reader) -> None:
-    dispatch(context, "invalid-not-json")
-    assert metrics.new() == {StageMetric.DEAD_LETTERED: 1}
-
-
 def test_job_without_a_slot_reports_how_long_it_has_waited(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:
@@ -99,32 +85,6 @@ def test_what_an_attempt_has_stored_is_not_wasted(
     stack.parts.leases.report(transitions.save(row.id, None, record_ref(row.id, 1), 10, at))
     settle.lambda_handler(event("settle", case), context)
     assert metrics.new()[StageMetric.WASTED] == 15 - 45
-
-
-def test_overdue_lease_is_counted_as_without_a_beat(
-    stack: Stack, context: Context, metrics: Reader
-) -> None:
-    stack.claim(lease_expires_at=stack.parts.clock.now() - timedelta(minutes=10))
-    sweep(context)
-    found = metrics.new()
-    assert (found[StageMetric.WITHOUT_BEAT], found[SweeperMetric.REPAIRS]) == (1, 1)
-
-
-def test_released_job_waits_since_the_end_of_its_attempt(
-    stack: Stack, context: Context, metrics: Reader
-) -> None:
-    lease = stack.claim()
-    now = stack.parts.clock.now()
-    ended = replace(
-        lease,
-        state=State.RELEASED,
-        settled_attempt=1,
-        settled_at=now - timedelta(hours=30),
-        retry_at=now,
-    )
-    stack.parts.leases.apply(transitions.settle(lease, ended))
-    sweep(context)
-    assert metrics.new()[StageMetric.OLDEST_WAITING] == 108_000
 
 
 def test_gauges_are_of_all_leases_and_messages_of_a_stage(

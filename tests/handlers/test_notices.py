@@ -25,7 +25,6 @@ from tests.handlers.test_stages import STAGES, dispatched, emitting, end_well
 from tests.handlers.test_trees import rerun
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
-QUEUE = f"arn:aws:sqs:{REGION}:{ACCOUNT}:ended"
 BUS = f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/ours"
 
 
@@ -265,23 +264,6 @@ def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:
     assert life.row().is_finished
 
 
-@pytest.mark.parametrize("target", [QUEUE, BUS])
-def test_a_queue_and_a_bus_are_told_the_same(output: Path, target: str) -> None:
-    with deployed(check=True, notify=target) as stack:
-        url = stack.sqs.create_queue(QueueName="ended")["QueueUrl"]
-        life = Life(stack, output)
-        succeed(life)
-        if target == QUEUE:
-            (message,) = stack.sqs.receive_message(QueueUrl=url)["Messages"]
-            text = message["Body"]
-        else:
-            (entry,) = stack.aws.events.events[BUS]
-            assert (entry["Source"], entry["DetailType"]) == ("longhaul", "Longhaul Job Ended")
-            text = entry["Detail"]
-        event = json.loads(text)
-        assert (event["job_id"], event["outcome"]) == (JOB, State.SUCCEEDED)
-
-
 def run_events(stack: Stack) -> list[dict[str, Any]]:
     return [
         json.loads(entry["Detail"])
@@ -307,62 +289,3 @@ def test_a_run_is_told_as_openlineage_says_it_too(output: Path) -> None:
         # Nothing was read in any version: these are the paths of the request.
         assert (died["eventType"], died["outputs"]) == ("FAIL", [])
         assert [each.keys() for each in died["inputs"]] == [{"namespace", "name"}]
-
-
-def test_of_a_list_that_is_gone_the_request_names_the_inputs(output: Path) -> None:
-    with deployed(check=True, notify=BUS, openlineage=True) as stack:
-        life = Life(stack, output)
-        succeed(life)
-        row = life.row()
-        stack.parts.publisher.strike_off([row.id])
-        stack.parts.announcer.ended(row, life.stage)
-        (_, done) = run_events(stack)[2:]
-        assert [each.keys() for each in done["inputs"]] == [{"namespace", "name"}]
-
-
-@pytest.mark.parametrize(
-    ("code", "after_refusals"),
-    [("InternalFailure", False), ("ThrottlingException", False), ("MalformedDetail", True)],
-)
-def test_an_entry_that_a_bus_refuses_alone_is_not_taken_for_sent(
-    output: Path, capsys: pytest.CaptureFixture[str], code: str, *, after_refusals: bool
-) -> None:
-    with deployed(check=True, notify=BUS) as stack:
-        life = Life(stack, output)
-        stack.aws.events.entry_error = code
-        succeed(life)
-        assert stack.aws.events.events[BUS] == []
-        stack.aws.clock.advance(REFUSED_FOR.total_seconds() + 1)
-        stack.aws.events.entry_error = code
-        life.sweep()
-        stack.aws.clock.advance(61)
-        life.sweep()
-        assert len(stack.aws.events.events[BUS]) == (not after_refusals)
-        assert lost(capsys) == after_refusals
-
-
-def test_the_client_is_of_the_targets_region(output: Path) -> None:
-    made: list[Any] = []
-    with deployed(check=True, notify=TOPIC.replace(REGION, "eu-west-1")) as stack:
-        client = stack.aws.client
-
-        def noted(service: str, **given: Any) -> Any:
-            made.append((service, given.get("region_name")))
-            return client(service)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("boto3.client", noted)
-            succeed(Life(stack, output))
-    assert [each for each in made if each[1]] == [("sns", "eu-west-1")]
-
-
-def test_a_stage_without_notify_makes_no_call(stack: Stack, output: Path) -> None:
-    services = set()
-
-    def around(call: Call, proceed: Proceed) -> Answer:
-        services.add(call.service)
-        return proceed()
-
-    stack.aws.gate.around = around
-    succeed(Life(stack, output))
-    assert not services & {"sns", "events"}

@@ -1,6 +1,5 @@
 """What an ended job owes: done at last, or a dead letter, and never unseen; and what sweeps do."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -16,13 +15,11 @@ from longhaul.core.claim import Claim
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.message import MAX_JOB_BYTES
 from longhaul.core.metrics import SweeperMetric
-from longhaul.core.ports import RunningTask
 from longhaul.core.settlement import MAX_ERRORS
-from longhaul.operations.submit import WHOLE, Document, submissions
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from simulation.aws.sqs.batch import Entry, EntryFault
-from tests.builders import body, changed
+from tests.builders import body
 from tests.emf import metrics_in
 from tests.events import cases, event
 from tests.handlers.life import Life
@@ -73,27 +70,6 @@ def test_a_follow_on_that_sqs_never_takes_is_dead_lettered_and_no_longer_owed(
     assert "InvalidMessageContents" in why["reason"]
 
 
-def test_a_follow_on_sent_twice_is_a_duplicate_of_a_job_that_has_ended(
-    pipeline: Stack, context: Context
-) -> None:
-    """Siblings of one that SQS did not take are sent again every five minutes."""
-    parent = pipeline.claim()
-    commit(pipeline, parent, emitting(2))
-    with failing(pipeline, unavailable, "DeleteMessage"), pytest.raises(Exception, match="Delete"):
-        settled(parent, context)
-    children = dispatched(pipeline, CLEAN, context)
-    for each in children:
-        pipeline.parts.leases.apply(transitions.settle(each, _dead(each)))
-    row = pipeline.row()
-    list(pipeline.parts.finisher.follow_ons.send(row))
-    assert dispatched(pipeline, CLEAN, context) == []
-    assert jobs_in(pipeline, CLEAN) == []
-
-
-def _dead(lease: Lease) -> Lease:
-    return replace(lease, state=State.DEAD, settled_attempt=1, settled_at=lease.attempt.claimed_at)
-
-
 def test_a_sweep_tells_the_age_of_what_it_could_not_do(
     pipeline: Stack, context: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,17 +108,6 @@ def test_a_body_that_could_not_be_renewed_is_refused_at_its_claim(
     assert why["class"] == "invalid_request"
     assert "bytes too long" in why["reason"]
     assert "object on S3" in why["reason"]
-
-
-def test_submit_refuses_the_same_before_it_sends(pipeline: Stack) -> None:
-    found = [Document(WHOLE, json.loads(large(size))) for size in (0, 1_000)]
-    limits = (pipeline.settings, MAIN)
-    now = pipeline.aws.clock.now()
-    good, (problem,) = submissions(found[:1], *limits, lambda job: job, now)
-    assert good == []
-    assert "bytes too long" in str(problem)
-    good, problems = submissions(found[1:], *limits, lambda job: job, now)
-    assert (len(good), problems) == (1, [])
 
 
 def test_attributes_that_no_dead_letter_can_hold_are_left_out_of_it(
@@ -223,30 +188,3 @@ def test_row_that_fails_does_not_block_the_others(
     monkeypatch.setattr("longhaul.core.executions.SfnExecutions.status", failing)
     report = sweep(context)
     assert (report["looked_at"], report["started"], report["failed"]) == (2, 1, 1)
-
-
-def test_sweep_stops_each_task_that_no_running_lease_names(
-    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lease = stack.claim()
-    stack.parts.leases.report(
-        transitions.register_task(lease.id, "arn:task/registered", lease.attempt.claimed_at)
-    )
-    released = changed(lease, key="main#released", task_arn="arn:task/released")
-    stack.parts.leases.apply(
-        transitions.claim(Claim(released, replaces=None), stack.settings.stages[0])
-    )
-    stack.parts.leases.apply(
-        transitions.settle(released, replace(released, state=State.RELEASED, settled_attempt=1))
-    )
-    tasks = [
-        RunningTask("arn:task/released", released.id),
-        RunningTask("arn:task/registered", lease.id),
-        RunningTask("arn:task/second", lease.id),
-        RunningTask("arn:task/older", replace(lease.id, attempt=0)),
-        RunningTask("arn:task/unknown", replace(lease.id, key="main#unknown")),
-    ]
-    monkeypatch.setattr("longhaul.engines.fargate.tasks.EcsTasks.running", lambda _: iter(tasks))
-    assert sweep(context)["stopped"] == 4
-    names = ("released", "second", "older", "unknown")
-    assert stack.stopped_tasks == [f"arn:task/{name}" for name in names]

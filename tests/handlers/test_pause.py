@@ -41,13 +41,6 @@ def test_what_runs_is_settled_and_its_next_attempt_waits(life: Life) -> None:
     assert (life.row("fails").state, life.slots_taken()) == (State.RELEASED, 0)
 
 
-def test_a_body_that_is_not_valid_is_dead_lettered_during_a_pause(life: Life) -> None:
-    life.stack.parts.slots.pause(life.stage, life.stack.aws.clock.now())
-    life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="{}")
-    life.deliver()
-    assert len(life.stack.dead_letters()) == 1
-
-
 @pytest.mark.parametrize("claims_before", [1, 0])
 def test_a_message_that_waits_for_hours_is_looked_at_ever_less_often_also_after_a_pause(
     output: Path, claims_before: int

@@ -57,31 +57,6 @@ def test_job_begins_at_its_time_and_waits_with_a_row(life: Life) -> None:
     assert life.row("december").state is State.SUCCEEDED
 
 
-def test_second_message_for_the_same_is_a_duplicate_and_another_time_a_conflict(
-    life: Life,
-) -> None:
-    at = (life.stack.aws.clock.now() + IN_THREE_DAYS).isoformat()
-    life.send("december", start_at=at)
-    life.submit("december", start_at=at.replace("+00:00", "Z"))
-    plan(life, "december", timedelta(days=5))
-    life.deliver()
-
-    (letter,) = life.stack.dead_letters()
-    assert "belongs to a different request" in str(letter)
-    pass_days(life, 3.1)
-    row = life.row("december")
-    assert (row.state, row.attempt.number) == (State.RUNNING, 1)
-    assert len(life.stack.executions()) == 1
-
-
-def test_time_beyond_ninety_days_is_refused(life: Life) -> None:
-    plan(life, "far", timedelta(days=91))
-    life.deliver()
-
-    (letter,) = life.stack.dead_letters()
-    assert "start_at: at most 90 days ahead" in str(letter)
-
-
 def test_planned_job_takes_no_turn_before_those_that_wait(life: Life) -> None:
     plan(life, "planned", timedelta(hours=1))
     life.deliver()

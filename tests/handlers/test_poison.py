@@ -122,15 +122,6 @@ def test_a_dead_job_whose_request_is_lost_still_gets_a_dead_letter(life: Life) -
     assert life.row().is_finished
 
 
-def test_a_letter_that_is_owed_outlasts_an_outage_of_any_length(life: Life) -> None:
-    ended_badly(life)
-    with failing(life.stack, unavailable, "SendMessage"):
-        again_and_again(life.stack, life.sweep, 5 * MAX_ERRORS)
-    assert life.row().owed == OWED_LETTER
-    life.sweep()
-    assert life.row().is_finished
-
-
 @pytest.mark.parametrize("error", [refused, defect])
 def test_an_output_that_can_never_be_published_ends_as_a_dead_letter(
     life: Life, error: Callable[[Call], Exception]

@@ -1,15 +1,12 @@
 """A rollback while jobs run: a newer version's rows have attributes that this one does not know."""
 
-import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from functions import dispatcher, heartbeat, settle, sweeper
+from functions import heartbeat, settle
 from longhaul.core.lease import State
 from longhaul.core.store.item import attempt_key
-from longhaul.core.store.slots import slots_key
 from tests.builders import changed
 from tests.events import event
 from tests.handlers.stack import Context, Stack, forget_runtimes
@@ -64,48 +61,6 @@ def test_job_of_another_version_is_settled_as_released(stack: Stack, context: Co
         stack.settings.stages[0].slots,
     )
     assert item(stack).items() >= FUTURE.items()
-
-
-def test_message_of_a_job_of_another_version_is_adopted(stack: Stack, context: Context) -> None:
-    stack.sfn.start_execution(
-        stateMachineArn=stack.settings.state_machine_arn,
-        name=stack.row().id.execution_name,
-        input=item(stack)["execution_input"]["S"],
-    )
-    stack.parts.clock.sleep(121)
-    (received,) = stack.sqs.receive_message(
-        QueueUrl=stack.jobs_url, MessageSystemAttributeNames=["All"], VisibilityTimeout=120
-    )["Messages"]
-    record = event("dispatcher", "redelivery")["Records"][0] | {
-        "messageId": received["MessageId"],
-        "receiptHandle": received["ReceiptHandle"],
-        "attributes": received["Attributes"],
-    }
-    record["body"] = json.dumps(json.loads(event("dispatcher", "new-job")["Records"][0]["body"]))
-    answer = dispatcher.lambda_handler({"Records": [record]}, context)
-    assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == [
-        received["MessageId"]
-    ]
-    assert len(stack.executions()) == 1, "the running execution continues"
-
-
-def test_sweep_starts_a_job_of_another_version(stack: Stack, context: Context) -> None:
-    """An overdue lease without an execution is started with exactly the input in its row."""
-    before = item(stack)["execution_input"]["S"]
-    stack.parts.clock.sleep(timedelta(hours=1).total_seconds())
-    sweeper.lambda_handler(event("sweeper", "schedule"), context)
-    assert stack.executions() == [before]
-
-
-def test_slots_item_of_another_version_keeps_counting(stack: Stack, context: Context) -> None:
-    key = slots_key("main")
-    table = stack.settings.leases_table
-    stack.aws.dynamodb.put_item(TableName=table, Item=key | {"running": {"N": "1"}} | FUTURE)
-    settle.lambda_handler(FAILED, context)
-    assert (
-        stack.aws.dynamodb.get_item(TableName=table, Key=key)["Item"]
-        == key | {"running": {"N": "0"}} | FUTURE
-    )
 
 
 def test_results_have_the_keys_that_running_executions_read(context: Context) -> None:

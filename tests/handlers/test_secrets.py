@@ -26,7 +26,6 @@ SECRET = "hunter2! correct horse battery staple {}"
 MOST_SHOWN = 24
 FIELDS = st.sampled_from([*BODY, "mode", "size", "timeout", "max_attempts", "job_id", "lineage"])
 
-Body = dict[str, Any]
 
 # Each puts the secret somewhere into a body.
 PLACES = (
@@ -129,16 +128,3 @@ def test_an_error_is_logged_with_its_class_and_frames_and_without_its_text(
     assert "batch.py" in line["exception"]
     assert ("ValueError" in line["exception"]) is (cause is not None)
     assert "hunter2" not in json.dumps(line)
-
-
-def test_an_error_of_aws_is_logged_with_its_code_and_text(
-    life: Life, log: list[dict[str, Any]]
-) -> None:
-    log.clear()
-    life.send("no-bucket")
-    buckets = dict(life.stack.aws.s3.buckets)
-    life.stack.aws.s3.buckets.clear()
-    life.deliver()
-    life.stack.aws.s3.buckets.update(buckets)
-    (line,) = log
-    assert "ClientError: NoSuchBucket at PutObject: The specified bucket" in line["exception"]

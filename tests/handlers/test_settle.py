@@ -244,23 +244,3 @@ def test_settle_raises_when_the_row_keeps_changing(
     monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.apply", changed)
     with pytest.raises(RuntimeError, match="keeps changing"):
         settle("exit-1", context)
-
-
-def test_stall_of_a_task_that_the_platform_ended_is_an_interruption(
-    stack: Stack, context: Context
-) -> None:
-    gone = stack.start_task(stack.claim())
-    stack.aws.ecs.end(
-        gone, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy."
-    )
-
-    assert settle("stalled", context) == "RELEASED"
-
-    row = stack.row()
-    assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
-
-
-def test_driver_that_has_registered_was_placed(stack: Stack, context: Context) -> None:
-    started(stack)
-    assert settle("emr-no-capacity", context) == "RELEASED"
-    assert stack.row().last_class == "interrupted"

@@ -12,14 +12,13 @@ from botocore.exceptions import ClientError
 from functions import dispatcher, settle, sweeper
 from longhaul.core import transitions
 from longhaul.core.lease import CommittedOutput, Lease, Owed, State, emitted_ref
-from longhaul.core.message import Message
 from longhaul.core.queue import SendError
 from longhaul.core.settings import Stage
 from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publisher import Manifest, PendingOutput
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call
-from tests.builders import BUCKET, body, stage
+from tests.builders import BUCKET, stage
 from tests.events import event
 from tests.handlers.stack import Context, Stack, deployed, out
 
@@ -163,28 +162,6 @@ def test_what_a_job_emitted_for_a_stage_that_was_taken_out_is_dead_lettered(
         assert "raw/0.csv" in letters[0][0]
 
 
-def test_follow_ons_are_sent_before_the_message_is_deleted(
-    pipeline: Stack, context: Context
-) -> None:
-    lease = pipeline.claim()
-    commit(pipeline, lease, emitting(25))
-    calls = pipeline.aws.gate.calls
-    calls.clear()
-    assert settled(lease, context) == "SUCCEEDED"
-    order = [call.operation for call in calls if call.service == "sqs"]
-    assert order == ["SendMessageBatch"] * 3 + ["DeleteMessage"]
-    assert len(set(jobs_in(pipeline, STAGES[1]))) == 25
-    assert pipeline.row().is_finished
-
-
-def test_follow_on_keeps_the_message_group(pipeline: Stack, context: Context) -> None:
-    lease = pipeline.claim()
-    pipeline.parts.requests.put(lease.request_ref, Message(body(), {}, "tenant-7"))
-    end_well(pipeline, lease, context)
-    (message,) = receive(pipeline, STAGES[1])
-    assert message["Attributes"]["MessageGroupId"] == "tenant-7"
-
-
 def crash(at: int, *, after: bool) -> Callable[[Call, Callable[[], Answer]], Answer]:
     """End the process at call number `at`, before or after the call takes effect."""
     count = iter(range(10_000))
@@ -230,44 +207,3 @@ def test_settle_that_dies_at_any_call_is_finished_and_each_follow_on_runs_once(
     assert pipeline.row().is_finished
     assert pipeline.messages() == (0, 0)
     assert len(dispatched(pipeline, STAGES[1], context)) == 12
-
-
-def joined_after_correction(pipeline: Stack, job_id: str, context: Context) -> Lease:
-    """Send a correction without a lineage, let it succeed, and return the job that joins."""
-    correction = body(job_id=job_id, params={"corrected": True})
-    pipeline.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=correction)
-    (again,) = dispatched(pipeline, STAGES[1], context)
-    end_well(pipeline, again, context)
-    (delays,) = dispatched(pipeline, STAGES[2], context)
-    return delays
-
-
-def test_join_waits_until_a_dead_member_is_corrected_and_succeeds(
-    pipeline: Stack, context: Context
-) -> None:
-    months = pipeline.claim()
-    end_well(pipeline, months, context, emitting(2))
-    good, bad = dispatched(pipeline, STAGES[1], context)
-    end_well(pipeline, good, context)
-    pipeline.parts.leases.apply(
-        transitions.settle(bad, replace(bad, state=State.DEAD, settled_attempt=1))
-    )
-    assert jobs_in(pipeline, STAGES[2]) == []
-    assert joined_after_correction(pipeline, bad.job_id, context).root == months.key
-
-
-def test_repeated_settle_of_a_member_does_not_advance_the_join(
-    pipeline: Stack, context: Context
-) -> None:
-    months = pipeline.claim()
-    end_well(pipeline, months, context, emitting(2))
-    first, second = dispatched(pipeline, STAGES[1], context)
-    commit(pipeline, first)
-    for _ in range(3):
-        settled(first, context)
-        pipeline.parts.finisher.finish(
-            replace(pipeline.parts.leases.load(first.key), owed=(Owed.FOLLOW_ONS,))
-        )  # type: ignore[type-var]
-    assert jobs_in(pipeline, STAGES[2]) == []
-    end_well(pipeline, second, context)
-    assert len(jobs_in(pipeline, STAGES[2])) == 1

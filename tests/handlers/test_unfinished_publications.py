@@ -8,16 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from longhaul.core import transitions
 from longhaul.core.errors import TornOutputError
-from longhaul.core.lease import AttemptId, Lease, Owed, State
+from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.settlement import MAX_ERRORS
-from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publication import LOOK_AGAIN_AFTER
-from longhaul.outputs.publisher import PendingOutput, Upload
-from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.builders import BUCKET
 from tests.handlers.life import Killed, Life
@@ -187,18 +183,6 @@ def wait(life: Life, seconds: float = SURELY_GONE_S) -> None:
     life.stack.aws.clock.advance(seconds)
 
 
-def failing(life: Life, operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    around = life.stack.aws.gate.around
-    assert around is not None
-
-    def fails(call: Call, proceed: Proceed) -> Answer:
-        if call.operation == operation:
-            raise unavailable(call)
-        return around(call, proceed)
-
-    monkeypatch.setattr(life.stack.aws.gate, "around", fails)
-
-
 def test_settle_aborts_the_uploads_of_a_failed_attempt_and_a_sweep_removes_the_list(
     life: Life,
 ) -> None:
@@ -232,47 +216,6 @@ def test_uploads_of_an_older_attempt_are_aborted_while_the_next_one_keeps_its_ow
     assert life.published()
 
 
-def test_committed_output_keeps_its_uploads_until_it_is_published(
-    life: Life, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row = life.running()
-    life.commit(row)
-    with monkeypatch.context() as trouble:
-        failing(life, "CompleteMultipartUpload", trouble)
-        with pytest.raises(ClientError, match="internal error"):
-            life.settle(row, "killed")
-        for _ in range(5):
-            wait(life, 3600)
-            found = life.sweep()
-            assert (found["looked_at"], found["failed"], "discarded" in found) == (1, 1, False)
-    assert life.sweep()["finished"] == 1
-    assert life.published()
-    assert "discarded" not in life.sweep()
-    assert (life.pending_uploads(), life.pending_lists()) == ([], [])
-
-
-def left_by(life: Life, count: int) -> list[AttemptId]:
-    """Create lists of attempts that have no row any more."""
-    attempts = [AttemptId(f"main#gone/{n}", 1, 1) for n in range(count)]
-    for attempt in attempts:
-        key = f"out/{attempt.token}.json"
-        upload = life.stack.aws.s3.create_multipart_upload(Bucket=BUCKET, Key=key)
-        life.stack.aws.s3.put_object(
-            Bucket=BUCKET, Key=pending_ref(attempt), Body=listing(attempt, key, upload["UploadId"])
-        )
-    return attempts
-
-
-def listing(attempt: AttemptId, key: str, upload_id: str, bucket: str = BUCKET) -> bytes:
-    path = key.removeprefix("out/")
-    upload = Upload(path=path, upload_id=upload_id, size=1)
-    return (
-        PendingOutput(token=attempt.token, prefix=f"s3://{bucket}/out/", uploads=(upload,))
-        .model_dump_json()
-        .encode()
-    )
-
-
 def calls_of(life: Life, act: Any) -> Counter[str]:
     before = life.stack.aws.gate.counts.copy()
     act()
@@ -290,10 +233,3 @@ def test_sweep_with_nothing_left_behind_makes_one_call_for_lists_and_one_for_wha
         "ecs.ListTasks": 1,
         "s3.ListObjectsV2": 2,
     }
-
-
-def test_unreadable_list_does_not_block_the_others(life: Life) -> None:
-    first, *_ = left_by(life, 3)
-    life.stack.aws.s3.put_object(Bucket=BUCKET, Key=pending_ref(first), Body=b"{")
-    assert life.sweep() == {"discarded": 2, "failed": 1}
-    assert life.pending_lists() == [pending_ref(first)]

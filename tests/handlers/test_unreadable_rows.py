@@ -4,11 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from longhaul.core import transitions
 from longhaul.core.descent import Group, Lineage
-from longhaul.core.errors import UnreadableRowError
 from longhaul.core.lease import RecordedResult, State
 from longhaul.core.store.item import key_of
 from longhaul.core.transitions import Change, Clause
@@ -22,7 +19,6 @@ from tests.handlers.test_stages import (
     emitting,
     end_well,
     queued,
-    receive,
     settled,
 )
 from tests.handlers.test_tree_ends import TELLS, swept, telling
@@ -81,22 +77,6 @@ def test_unknown_fields_are_ignored_at_every_depth(life: Life) -> None:
     write(stack, found | nested)
     assert changed(stack.row(), execution_input=before.execution_input) == before
     assert stack.row().input == before.input
-
-
-def test_a_follow_on_of_a_newer_version_runs(context: Context) -> None:
-    """What that version sent before the rollback, with a lineage that knows more."""
-    with deployed(check=True, stages=STAGES) as stack:
-        parent = stack.claim()
-        end_well(stack, parent, context, emitting(1))
-        (message,) = receive(stack, STAGES[1])
-        request = json.loads(message["Body"])
-        request["lineage"] = with_more(request["lineage"])
-        stack.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=json.dumps(request))
-        (row,) = dispatched(stack, STAGES[1], context)
-        group = Group(of=parent.key, run=parent.run, n=0, size=1, opens=parent.opens)
-        assert row.lineage == Lineage(
-            root=parent.key, parent=parent.key, run=parent.run, groups=(group,), seal="5ea1"
-        )
 
 
 def test_the_message_of_an_unreadable_row_waits_and_holds_up_no_other(life: Life) -> None:
@@ -191,19 +171,6 @@ def test_an_unreadable_job_keeps_the_end_of_its_own_tree_back_and_of_no_other(
         commit(stack, below[-1])
         settled(below[-1], context)
         assert [each["job_id"] for each in swept(stack, context)] == ["other"]
-
-
-def test_a_row_that_cannot_be_read_is_not_taken_for_absent(life: Life) -> None:
-    life.send("newer")
-    life.submit("other")
-    make_unreadable(life.stack, "newer")
-    leases = life.stack.parts.leases
-    rows = leases.load_many(["main#newer", "main#other", "main#absent"])
-    assert list(rows) == ["main#other"]
-    assert rows.get("main#absent") is None
-    for read in (rows.get, rows.__getitem__, leases.load):
-        with pytest.raises(UnreadableRowError, match="main#newer"):
-            read("main#newer")
 
 
 def test_an_attempt_of_a_newer_version_is_left_out_of_the_history(life: Life) -> None:

@@ -9,7 +9,7 @@ import pytest
 from longhaul.core import transitions
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.outputs.publication import LOOK_AGAIN_AFTER
-from simulation.aws.s3.completion import AT_ONCE, Completion, Meanwhile
+from simulation.aws.s3.completion import AT_ONCE, Completion
 from simulation.aws.service import Answer, Call, Proceed
 from tests.emf import metrics_in
 from tests.handlers.life import Killed, Life
@@ -102,35 +102,6 @@ def test_uploads_that_are_gone_twice_half_an_hour_apart_make_the_job_run_again(l
     assert life.published()
 
 
-@pytest.mark.parametrize("meanwhile", ["gone", "repeats"])
-def test_output_that_s3_is_still_completing_is_published_by_the_next_sweep(
-    life: Life, meanwhile: Meanwhile
-) -> None:
-    row = life.committed()
-    begin_completion(life, row, Completion(280, meanwhile))
-    assert life.settle(row, "killed") == "SUCCEEDED"
-    assert not life.published()
-
-    life.stack.aws.clock.advance(300)
-    life.sweep()
-
-    assert life.published()
-    assert life.row().id == row.id
-    assert Owed.PUBLISH not in life.row().owed
-
-
-def test_nobody_completes_an_upload_between_the_two_looks(life: Life) -> None:
-    row = life.committed()
-    lose_uploads(life)
-    life.settle(row, "killed")
-    counts = life.stack.aws.gate.counts
-    before = counts["s3.CompleteMultipartUpload"]
-    for _ in range(5):
-        life.stack.aws.clock.advance(300)
-        life.sweep()
-    assert counts["s3.CompleteMultipartUpload"] == before
-
-
 def test_second_look_that_dies_starts_the_half_hour_again(life: Life) -> None:
     """It may have begun a completion, which looks gone to the next one."""
     row = life.committed()
@@ -153,20 +124,6 @@ def test_second_look_that_dies_starts_the_half_hour_again(life: Life) -> None:
     life.sweep()
     assert life.published()
     assert life.row().id == row.id
-
-
-def test_job_that_was_cancelled_before_its_commit_was_void_does_not_run_again(life: Life) -> None:
-    row = life.committed()
-    lose_uploads(life)
-    life.settle(row, "killed")
-    life.stack.aws.clock.advance(60)
-    assert life.cancel().state is State.SUCCEEDED
-    life.stack.aws.clock.advance(HALF_AN_HOUR_S)
-    life.sweep()
-    life.stack.aws.clock.advance(300)
-    life.deliver()
-    assert (life.row().state, life.row().attempt.number) == (State.CANCELLED, 1)
-    assert life.stack.messages() == (0, 0)
 
 
 def test_job_that_was_cancelled_before_its_commit_was_void_is_not_claimed_from_its_row(

@@ -256,10 +256,11 @@ RELEASED = replace(
         (ROW, RELEASED, [7]),
         (ROW, None, []),
         (ROW, changed(RELEASED, receipt_handle="newer"), []),
+        (ROW, replace(RELEASED, state=State.SUCCEEDED), []),
         (ROW, replace(ROW, run=ROW.run + 1), []),
         (changed(ROW, receipt_handle=None), changed(RELEASED, receipt_handle=None), []),
     ],
-    ids=["released", "gone", "received again", "a new run", "handed over"],
+    ids=["released", "gone", "received again", "succeeded", "a new run", "handed over"],
 )
 def test_only_the_back_off_that_a_beat_has_overwritten_is_restored(
     row: Lease, current: Lease | None, hidden_s: list[int]
