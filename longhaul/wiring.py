@@ -264,9 +264,9 @@ class Wiring:
 
     @cached_property
     def dispatcher(self) -> "Dispatcher":
-        from longhaul.core.batch import Guard, Messages, Starter
+        from longhaul.core.batch import Messages
         from longhaul.core.dispatch import Dispatcher
-        from longhaul.core.slots import Claimer
+        from longhaul.core.slots import Claimer, Starter
         from longhaul.pipelines.descent_check import DescentCheck
 
         context = self.context
@@ -275,19 +275,18 @@ class Wiring:
             context=context,
             announcer=self.announcer,
             finisher=self.finisher,
+            giving_up=self.giving_up,
             most_hidden=self.most_hidden,
         )
         starter = Starter(context=context, messages=messages, descent=descent)
-        guard = Guard(context=context, finisher=self.finisher, giving_up=self.giving_up)
         return Dispatcher(
             context=context,
             messages=messages,
             starter=starter,
-            claimer=Claimer(context=context, messages=messages, starter=starter, guard=guard),
+            claimer=Claimer(context=context, messages=messages, starter=starter),
             settler=self.settler,
             finisher=self.finisher,
             descent=descent,
-            guard=guard,
         )
 
     @cached_property

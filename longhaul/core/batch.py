@@ -1,4 +1,4 @@
-"""A batch of deliveries: what happens to its messages, how attempts start, what errors do."""
+"""A batch of deliveries: what happens to its messages, and what errors do."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,11 +9,9 @@ from math import floor
 
 from aws_lambda_powertools import Logger
 
-from longhaul.core import beat, transitions
 from longhaul.core.beat import MAX_VISIBILITY_S
-from longhaul.core.claim import Claim, Finish, PlanRun, first_receive
-from longhaul.core.dead_letter import Reason, dead_letter, refusal
-from longhaul.core.errors import LeaseChangedError
+from longhaul.core.claim import Claim, Finish, first_receive
+from longhaul.core.dead_letter import Reason, refusal
 from longhaul.core.finish import Finisher
 from longhaul.core.giving_up import GivingUp, refuse
 from longhaul.core.lease import (
@@ -22,17 +20,15 @@ from longhaul.core.lease import (
     Receive,
     State,
     joined_ref,
-    with_emission,
     with_handle,
-    with_next,
 )
 from longhaul.core.logs import about
 from longhaul.core.message import Delivery, JobMessage, Message, renewal
 from longhaul.core.metrics import Metric, StageMetric
-from longhaul.core.pace import MAX_HIDDEN, Pace, Room, deferrals_s
+from longhaul.core.pace import MAX_HIDDEN, Room, deferrals_s
 from longhaul.core.ports import Context
 from longhaul.core.request import JobRequest
-from longhaul.core.seams import Announcer, Descent
+from longhaul.core.seams import Announcer
 from longhaul.core.settings import Stage
 from longhaul.core.settlement import INTERNAL_ERROR, explained
 
@@ -115,6 +111,7 @@ class Messages:
     context: Context
     announcer: Announcer
     finisher: Finisher
+    giving_up: GivingUp
     most_hidden: int = MAX_HIDDEN
 
     def hold(self, batch: Batch, message: JobMessage, seconds: int) -> None:
@@ -196,7 +193,7 @@ class Messages:
 
         Send first, delete afterwards: a crash in between sends it twice, and loses nothing.
         """
-        self.context.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
+        self.giving_up.send(batch.stage.dead_letter_queue_url, lambda: content, reason)
         batch.struck_off(message_id, reason)
         _log_refused(message_id, reason)
 
@@ -229,28 +226,19 @@ class Messages:
             batch.stage.queue_url, dict(zip(handles, seconds, strict=True))
         )
 
-
-@dataclass(frozen=True, kw_only=True)
-class Guard:
-    """Errors of one message: it stays in the queue, and the others of its batch go on.
-
-    A message that fails again and again becomes a dead letter.
-    """
-
-    context: Context
-    finisher: Finisher
-    giving_up: GivingUp
-
     @contextmanager
-    def message(self, batch: Batch, message: JobMessage) -> Iterator[None]:
-        """Any error in the block: the message stays in the queue and comes again."""
+    def guard(self, batch: Batch, message: JobMessage) -> Iterator[None]:
+        """Any error in the block: the message stays in the queue, and the others go on.
+
+        A message that fails again and again becomes a dead letter.
+        """
         failed = partial(self._failed, message, batch)
         named = about(message.key, message.request.label)
         with named, _unless_it_fails(message.message_id, failed):
             yield
 
     @contextmanager
-    def delivery(self, batch: Batch, delivery: Delivery) -> Iterator[None]:
+    def guard_reading(self, batch: Batch, delivery: Delivery) -> Iterator[None]:
         """The same before the job of a message is known."""
         with _unless_it_fails(delivery.message_id, partial(self._failed_to_read, delivery, batch)):
             yield
@@ -261,7 +249,7 @@ class Guard:
         if self.giving_up.is_due(place, delivery.message_id, error):
             text = explained(error, "this message could not be read, or not be refused")
             reason = refusal(INTERNAL_ERROR, text, delivery.sent_at)
-            self._dead_letter(batch, delivery.message_id, delivery.content, reason)
+            self.dead_letter(batch, delivery.message_id, delivery.content, reason)
 
     def _failed(self, message: JobMessage, batch: Batch, error: Exception) -> None:
         """Count an error; in the end give up the waiting job, or a message that has no job.
@@ -274,33 +262,22 @@ class Guard:
         if row is None or not row.receive.is_of(message.chain):
             text = explained(error, "no run could be started")
             reason = refusal(INTERNAL_ERROR, text, message.sent_at, message.key, message.request)
-            if row is None and (dead := self._noted(message, batch, reason)):
-                batch.ends(message.message_id, dead)
-            else:
-                self._dead_letter(batch, message.message_id, message.content, reason)
+            try:
+                self.refuse(
+                    batch,
+                    first_receive(message),
+                    message.content,
+                    reason,
+                    request=message.request,
+                    row=row,
+                )
+            except Exception:
+                logger.exception("a dead letter without a row", extra={"lease": message.key})
+                self.dead_letter(batch, message.message_id, message.content, reason)
         elif row.state is State.RELEASED:
             ended = with_handle(self.giving_up.end(row, error), message.receipt_handle)
             if self.finisher.finish(ended, batch.until).is_finished:
                 batch.kept.discard(message.message_id)
-
-    def _noted(self, message: JobMessage, batch: Batch, reason: Reason) -> Lease | None:
-        """The dead row of a message that is given up, if it can be written."""
-        try:
-            return refuse(
-                self.context,
-                batch.stage,
-                message.content,
-                reason,
-                first_receive(message),
-                request=message.request,
-            )
-        except Exception:
-            logger.exception("a dead letter without a row", extra={"lease": message.key})
-            return None
-
-    def _dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
-        self.giving_up.send(batch.stage.dead_letter_queue_url, lambda: content, reason)
-        batch.struck_off(message_id, reason)
 
 
 def _log_refused(message_id: str, reason: Reason) -> None:
@@ -323,133 +300,3 @@ def _unless_it_fails(
             failed(error)
         except Exception:
             logger.exception("not given up: the next error does", extra={"id": message_id})
-
-
-_STOPPING_S = 15
-"""Wait for the task of the previous run to end.
-
-Most end within seconds, one that ignores SIGTERM after `stop_timeout_s`.
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Starter:
-    context: Context
-    messages: Messages
-    descent: Descent
-
-    def start(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> None:
-        if self._is_task_left(claim):
-            self.messages.postpone(batch, message, _STOPPING_S)
-            return
-        if claim.starts_run:
-            claim = replace(claim, lease=self._run_of(message, claim.lease))
-        lease = claim.lease
-        closed_as = self.claim_and_start(claim, batch, pace)
-        if closed_as is not None:
-            batch.slow.append((message, Closed(lease.id, closed_as)))
-        else:
-            self._hold_until_first_beat(message, lease, batch)
-
-    def begin_later(self, message: JobMessage, plan: PlanRun, batch: Batch) -> None:
-        """Take a job whose run begins later, and hide its message until then."""
-        # The new row forgets the task, and the run may begin in a moment.
-        if self._is_task_left(plan):
-            self.messages.postpone(batch, message, _STOPPING_S)
-            return
-        lease = self._run_of(message, plan.lease)
-        self.context.leases.apply(transitions.begin_later(replace(plan, lease=lease)))
-        logger.info("job planned", extra={"lease": lease.key, "run": lease.run})
-        self.messages.postpone_until(batch, message, message.due_at)
-
-    def _run_of(self, message: JobMessage, lease: Lease) -> Lease:
-        """The row with what belongs to its run; the request is stored beside it."""
-        self.context.requests.put(lease.request_ref, message.content)
-        return with_next(self.descent.with_joins(lease), self.context.settings)
-
-    def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
-        """Returns the status in which the execution has closed already; None while it runs."""
-        lease = with_emission(claim.lease, batch.stage)
-        claim = replace(claim, lease=lease)
-        self.context.leases.apply(transitions.claim(claim, batch.stage, pace))
-        batch.started.append(lease.receive.message_id)
-        logger.info(
-            "job claimed",
-            extra={
-                "lease": lease.key,
-                "run": lease.run,
-                "receive_count": lease.receive.receive_count,
-            },
-        )
-        return self.context.executions.ensure_started(
-            lease.id.execution_name, lease.execution_input
-        )
-
-    def probe(self, message: JobMessage, lease: Lease, batch: Batch) -> None:
-        """The row says RUNNING: start its execution again, with the row's name and input.
-
-        It runs, or starts now because a dispatcher died between claim and start: adopt this
-        receive. It has closed without a settle: settle it.
-        """
-        closed_as = self.context.executions.ensure_started(
-            lease.id.execution_name, lease.execution_input
-        )
-        row = self._adopt(lease, message)
-        if closed_as is not None:
-            batch.slow.append((message, Closed(lease.id, closed_as)))
-            return
-        if row is None:
-            return
-        age_s = (self.context.clock.now() - row.attempt.claimed_at).total_seconds()
-        wait_s = beat.interval_s(age_s, self.context.timing)
-        self.messages.hold(batch, message, beat.visibility_s(wait_s, 0, self.context.timing))
-        logger.info(
-            "running job adopted",
-            extra={"lease": lease.key, "receive_count": message.receive_count},
-        )
-
-    def _adopt(self, lease: Lease, message: JobMessage) -> Lease | None:
-        """The row with this receive; None when a later receive of the message was adopted first.
-
-        Then the row has the later receive's handle, and ours no longer holds the message.
-        """
-        try:
-            return self.context.leases.report(transitions.adopt(lease, message))
-        except LeaseChangedError as error:
-            if (
-                error.current is None
-                or not error.current.owns(lease.id)
-                or not error.current.has_seen(message.message_id, message.receive_count)
-            ):
-                raise
-            logger.info("a later receive was adopted first", extra={"lease": lease.key})
-            return None
-
-    def _hold_until_first_beat(self, message: JobMessage, lease: Lease, batch: Batch) -> None:
-        """Extend the message where the queue's visibility ends before the first beat."""
-        wait_s = lease.input.first_wait_s
-        held_s = (self.context.clock.now() - message.received_at).total_seconds()
-        if beat.must_extend(wait_s, held_s):
-            seconds = beat.visibility_s(wait_s, held_s, self.context.timing)
-            self.messages.hold(batch, message, seconds)
-
-    def _is_task_left(self, claim: Claim | PlanRun) -> bool:
-        """Whether the previous attempt's task still runs; it is stopped then.
-
-        A released message becomes visible after that task is gone. The message of a job that is
-        submitted again may come sooner.
-        """
-        if claim.replaces is None:
-            return False
-        task_arn = claim.replaces.attempt.task_arn
-        same_message = claim.replaces.receive.message_id == claim.lease.receive.message_id
-        if task_arn is None or same_message or claim.replaces.attempt.is_over:
-            return False
-        why = "Longhaul: the job was submitted again"
-        stopped = self.context.tasks.stop(task_arn, claim.replaces.id, why)
-        if not stopped.is_gone:
-            logger.info(
-                "the task of the run before may still run: a new run waits for its end",
-                extra={"lease": claim.lease.key, "task": task_arn, "gone_by": stopped.gone_by},
-            )
-        return not stopped.is_gone

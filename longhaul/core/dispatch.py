@@ -16,7 +16,7 @@ from functools import partial
 from aws_lambda_powertools import Logger
 
 from longhaul.core import transitions
-from longhaul.core.batch import Batch, Closed, Guard, Known, Messages, Starter
+from longhaul.core.batch import Batch, Closed, Known, Messages
 from longhaul.core.claim import (
     Cancelled,
     CancelWaiting,
@@ -49,7 +49,7 @@ from longhaul.core.seams import Descent
 from longhaul.core.settings import Stage
 from longhaul.core.settle import Settler
 from longhaul.core.settlement import cancel_waiting
-from longhaul.core.slots import Claimer
+from longhaul.core.slots import Claimer, Starter
 from longhaul.core.verdict import Evidence
 
 logger = Logger(child=True)
@@ -78,7 +78,6 @@ class Dispatcher:
     settler: Settler
     finisher: Finisher
     descent: Descent
-    guard: Guard
 
     def dispatch(
         self, stage: Stage, deliveries: Sequence[Delivery], until: datetime | None = None
@@ -122,7 +121,7 @@ class Dispatcher:
             now = self.context.clock.now()
             if batch.is_over(now):
                 break
-            with self.guard.delivery(batch, delivery):
+            with self.messages.guard_reading(batch, delivery):
                 try:
                     messages.append(read(delivery, batch.stage, now, paths))
                 except InvalidRequestError as error:
@@ -162,7 +161,7 @@ class Dispatcher:
 
     def _decide(self, message: JobMessage, row: Lease | None, batch: Batch) -> Decided | None:
         """What the message means for its job; None when that cannot be decided."""
-        with self.guard.message(batch, message):
+        with self.messages.guard(batch, message):
             now = self.context.clock.now()
             return message, row, decide_claim(row, message, batch.stage, self.context.timing, now)
         return None
@@ -178,7 +177,7 @@ class Dispatcher:
     ) -> Known | None:
         if batch.is_over(self.context.clock.now()):
             return None
-        with self.guard.message(batch, message):
+        with self.messages.guard(batch, message):
             try:
                 again = self._do(message, row, decision, batch)
             except LeaseChangedError as error:
@@ -347,7 +346,7 @@ class Dispatcher:
         for message, what in slow:
             if batch.is_over(self.context.clock.now()):
                 return
-            with self.guard.message(batch, message):
+            with self.messages.guard(batch, message):
                 match what:
                     case Closed(attempt=attempt, status=status):
                         closed = Evidence.execution_closed(status)

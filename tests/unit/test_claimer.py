@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.core.batch import Batch, Guard
+from longhaul.core.batch import Batch, Messages
 from longhaul.core.claim import Claim, new_run, next_attempt
 from longhaul.core.dispatch import Dispatcher
 from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
@@ -32,13 +32,14 @@ def claimer(**parts: Any) -> Claimer:
     leases.load_many.return_value = {}
     background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
     given = {"leases": leases, "background": background}
-    guard = alone(Guard, leases=leases)
-    return alone(Claimer, **{**given, "guard": guard, **parts})
+    messages = parts.setdefault("messages", Mock())
+    messages.guard = alone(Messages, leases=leases).guard
+    return alone(Claimer, **{**given, **parts})
 
 
 def claim_waiting(found: Claimer, here: Batch) -> None:
     """What the dispatcher does with what waits."""
-    alone(Dispatcher, context=found.context, claimer=found, guard=found.guard)._claim(here)
+    alone(Dispatcher, context=found.context, claimer=found, messages=found.messages)._claim(here)
 
 
 def batch(

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from longhaul.core.background import Threads
-from longhaul.core.batch import Batch, Guard, Messages
+from longhaul.core.batch import Batch, Messages
 from longhaul.core.claim import CancelWaiting, Claim, Finish
 from longhaul.core.dead_letter import Reason
 from longhaul.core.dispatch import Dispatcher
@@ -37,11 +37,13 @@ def dispatcher(row: Lease | None = None, **parts: Any) -> Dispatcher:
     leases, background = Mock(), Mock()
     messages = parts.setdefault("messages", Mock())
     messages.endings.return_value = []
+    guarding = alone(Messages, leases=leases)
+    messages.guard, messages.guard_reading = guarding.guard, guarding.guard_reading
     leases.survey.return_value = (Rows({row.key: row} if row else {}), Mock())
     background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
     claimer = parts.setdefault("claimer", Mock())
     claimer.first.return_value = []
-    given = {"leases": leases, "background": background, "guard": alone(Guard, leases=leases)}
+    given = {"leases": leases, "background": background}
     return alone(Dispatcher, **{**given, **parts})
 
 
@@ -256,15 +258,15 @@ def test_with_very_many_hidden_messages_the_others_stay_nearly_visible() -> None
 # One message's error leaves the others of its batch alone, and ends in a dead letter at last.
 
 
-def failing(batch: Batch, row: Lease | None, **parts: Any) -> Guard:
+def failing(batch: Batch, row: Lease | None, **parts: Any) -> Messages:
     """Whatever is done for the message fails, for the last time."""
     leases, giving_up = parts.pop("leases", Mock()), Mock()
     leases.load.return_value = row
     giving_up.is_due.return_value = True
-    guard = alone(Guard, **{"leases": leases, "giving_up": giving_up, **parts})
-    with guard.message(batch, message()):
+    messages = alone(Messages, **{"leases": leases, "giving_up": giving_up, **parts})
+    with messages.guard(batch, message()):
         raise ValueError
-    return guard
+    return messages
 
 
 def test_a_message_without_a_row_is_a_dead_job() -> None:
@@ -281,8 +283,7 @@ def test_a_message_without_a_job_is_refused_counted_and_told(row: Lease | None) 
     """Nor can the row of a dead one be written."""
     batch, requests = Batch(stage(), {"m-1", "m-2"}), Mock()
     requests.put.side_effect = ValueError
-    guard = failing(batch, row, requests=requests)
-    send: Any = guard.giving_up.send
+    send: Any = failing(batch, row, requests=requests).giving_up.send
     ((message_id, reason),) = batch.refused
     assert isinstance(reason, Reason)
     assert (reason.kind, message_id) == ("internal_error", "m-1")

@@ -5,11 +5,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.core.batch import Batch, Closed, Starter
+from longhaul.core.batch import Batch, Closed
 from longhaul.core.claim import Claim
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import Lease, State
 from longhaul.core.pace import Pace
+from longhaul.core.slots import Starter
 from tests.builders import NOW, changed, message, running, stage
 from tests.unit.use_cases import alone
 

@@ -7,7 +7,7 @@ from simulation.tools.mutants.mutant import Mutant
 _LEASES: Final = "longhaul/core/store/leases.py"
 _TRANSITIONS: Final = "longhaul/core/transitions.py"
 _SLOTS: Final = "longhaul/core/store/slots.py"
-_STARTING: Final = "longhaul/core/batch.py"
+_STARTING: Final = "longhaul/core/slots.py"
 
 FENCE: Final = (
     Mutant(

@@ -8,7 +8,7 @@ _BEAT: Final = "longhaul/core/beat.py"
 _SETTLEMENT: Final = "longhaul/core/settlement.py"
 _SETTLE: Final = "longhaul/core/settle.py"
 _SLOTS: Final = "longhaul/core/store/slots.py"
-_STARTING: Final = "longhaul/core/batch.py"
+_STARTING: Final = "longhaul/core/slots.py"
 _SWEEP: Final = "longhaul/core/sweep.py"
 
 OUTCOME: Final = (
