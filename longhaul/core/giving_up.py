@@ -9,7 +9,7 @@ wait for ever without a row, and it would look queued.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aws_lambda_powertools import Logger
 
@@ -18,7 +18,7 @@ from longhaul.core.claim import refused
 from longhaul.core.dead_letter import Reason, dead_letter
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import Lease, Receive, State
-from longhaul.core.message import JOB_ID, Message
+from longhaul.core.message import Message
 from longhaul.core.ports import Context
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import Stage
@@ -58,28 +58,18 @@ class GivingUp:
         return self.end(lease, error)
 
     def send(self, queue_url: str, content: Callable[[], Message], reason: Reason) -> None:
-        """Send as much of a dead letter as there is, and as SQS takes.
+        """Send a dead letter, with the job's id alone where it is gone, or SQS will not take it.
 
         Raises the errors of AWS's side: then nothing was sent, and the whole may be later.
         """
-        bare = {"job_id": reason.key.partition("#")[2]} if reason.key else {}
-        explanation = Message(json.dumps(bare), {})
-        parts = (content, lambda: _with_id_alone(content()), lambda: explanation)
-        for part in parts:
-            try:
-                self.context.queue.send(queue_url, dead_letter(part(), reason))
-            except Exception as error:
-                if part is parts[-1] or not self.context.troubles.counts(error):
-                    raise
-                logger.exception("dead letter not sent whole", extra={"lease": reason.key})
-            else:
-                return
-
-
-def _with_id_alone(content: Message) -> Message:
-    """The content without attributes but the one that a redrive needs."""
-    kept = {k: v for k, v in content.attributes.items() if k == JOB_ID}
-    return replace(content, attributes=kept)
+        try:
+            self.context.queue.send(queue_url, dead_letter(content(), reason))
+        except Exception as error:
+            if not self.context.troubles.counts(error):
+                raise
+            logger.exception("dead letter not sent whole", extra={"lease": reason.key})
+            bare = {"job_id": reason.key.partition("#")[2]} if reason.key else {}
+            self.context.queue.send(queue_url, dead_letter(Message(json.dumps(bare), {}), reason))
 
 
 def refuse(

@@ -1,13 +1,11 @@
 """Messages: what is sent, what came, and the job that it asks for. Pure.
 
-SQS takes ten attributes on one message. When ours leave no room for all of the producer's, the
-smallest of theirs travel together in one attribute, and are unpacked at the next receive. So
-nothing is lost, however often a message is renewed, dead-lettered or redriven.
+SQS takes ten attributes on one message. A copy of a message gets up to four of ours, so a job's
+message may have six of the producer's. So nothing is lost, however often it is renewed,
+dead-lettered or redriven.
 """
 
-import base64
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -46,20 +44,10 @@ So a repeat is a duplicate. With `/only` behind it nothing follows from the new 
 EXPLANATION = "longhaul"
 """On a dead letter: why it is there, as JSON. For people and tools; no rule reads it."""
 
-MOVED = "moved_attributes"
-"""The producer's attributes that have no room of their own, as JSON."""
-
 MAX_ATTRIBUTES = 10
+MAX_THEIRS = 6
 
-_OURS = frozenset({FIRST_SENT, RENEWS, AGAIN, EXPLANATION, MOVED})
-
-# SQS's rules for what it takes. What came as an attribute follows them; what was packed into one
-# may be anything, because a producer can send that attribute too.
-# Source: AWS, "Amazon SQS message metadata".
-_NAME = re.compile(r"(?!AWS\.|Amazon\.|\.)[A-Za-z0-9_.-]{1,256}(?<!\.)", re.IGNORECASE)
-_TYPE = re.compile(r"(String|Number|Binary)(\.[\x21-\x7e]{1,240})?")
-_NUMBER = re.compile(r"[+-]?\d{1,38}(\.\d{1,38})?(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
-_TEXT = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
+_OURS = frozenset({FIRST_SENT, RENEWS, AGAIN, EXPLANATION})
 
 
 def text(value: str) -> dict[str, Any]:
@@ -73,61 +61,18 @@ def value_of(attributes: Attributes, name: str) -> str | None:
 
 
 def with_ours(theirs: Attributes, ours: Mapping[str, str]) -> Attributes:
-    """The producer's attributes and ours, at most ten of them; ours win a clash of names."""
-    kept = {name: value for name, value in theirs.items() if name not in ours}
+    """The producer's attributes and ours, at most ten of them; ours win a clash of names.
+
+    Of a message that is refused, and has more than `MAX_THEIRS`, the last ones may be left out.
+    """
+    kept = [(name, value) for name, value in theirs.items() if name not in ours]
     added = {name: text(value) for name, value in ours.items()}
-    if len(kept) + len(added) > MAX_ATTRIBUTES:
-        # First a producer's attribute of that name: the room is needed.
-        by_size = sorted(kept, key=lambda name: (name != MOVED, len(json.dumps(kept[name]))))
-        moved = {
-            name: kept.pop(name) for name in by_size[: len(kept) + len(added) + 1 - MAX_ATTRIBUTES]
-        }
-        added[MOVED] = text(json.dumps(moved, separators=(",", ":")))
-    return {**kept, **added}
+    return {**dict(kept[: MAX_ATTRIBUTES - len(added)]), **added}
 
 
 def theirs_of(attributes: Attributes) -> Attributes:
     """The producer's attributes of a message that may have been through `with_ours`."""
-    theirs = {name: value for name, value in attributes.items() if name not in _OURS}
-    packed = value_of(attributes, MOVED)
-    if packed is None:
-        return theirs
-    moved = _unpacked(packed)
-    # None: a producer's own attribute that happens to have this name.
-    return {**theirs, MOVED: attributes[MOVED]} if moved is None else theirs | moved
-
-
-def _unpacked(packed: str) -> dict[str, dict[str, str]] | None:
-    """The attributes that `with_ours` packed; None for a text that is not of its making."""
-    try:
-        moved = json.loads(packed)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(moved, dict) or not all(map(_is_attribute, moved, moved.values())):
-        return None
-    return moved
-
-
-def _is_attribute(name: str, value: object) -> bool:
-    """Whether SQS would take the attribute, and it may be a producer's."""
-    if not _NAME.fullmatch(name) or ".." in name or name in _OURS - {MOVED}:
-        return False
-    if not isinstance(value, dict):
-        return False
-    kind, text, binary = (value.get(part) for part in ("dataType", "stringValue", "binaryValue"))
-    if not isinstance(kind, str) or not (found := _TYPE.fullmatch(kind)):
-        return False
-    if found[1] == "Binary":
-        return text is None and isinstance(binary, str) and _is_base64(binary)
-    wanted = _NUMBER if found[1] == "Number" else _TEXT
-    return binary is None and isinstance(text, str) and wanted.fullmatch(text) is not None
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        return bool(base64.b64decode(text, validate=True))
-    except ValueError:
-        return False
+    return {name: value for name, value in attributes.items() if name not in _OURS}
 
 
 MAX_BATCH = 10
@@ -353,6 +298,11 @@ def size_problem(content: Message, max_bytes: int = MAX_JOB_BYTES) -> str | None
     Such a message must not start a run: SQS would drop it at the end of its retention, and the job
     with it. `max_bytes` is the jobs queue's limit.
     """
+    if (theirs := len(content.attributes.keys() - {JOB_ID})) > MAX_THEIRS:
+        return (
+            f"the message has {theirs} attributes of its own, and may have {MAX_THEIRS}: a copy of"
+            " it gets up to four more, and SQS takes ten. Put the others into params"
+        )
     renewed = with_ours(
         content.attributes,
         {

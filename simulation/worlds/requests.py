@@ -27,9 +27,9 @@ def _text(value: str) -> dict[str, str]:
 
 
 _HOSTILE_ATTRIBUTES: tuple[dict[str, Any], ...] = (
-    {"moved_attributes": _text('{"x":{}}'), "longhaul_first_sent": _text("9" * 400)},
-    {"moved_attributes": _text('{"x":{"dataType":"Number","stringValue":"seven"}}')},
-    {"moved_attributes": _text("[" * 9_000)},
+    {"longhaul_first_sent": _text("9" * 400)},
+    {"longhaul_renews": _text("[" * 9_000)},
+    {f"of-the-producer-{n}": _text("x") for n in range(6)},
     {"job_id": _text("of-the-producer"), "longhaul": _text("no JSON")},
 )
 _HOSTILE_LINEAGES: tuple[Any, ...] = (

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from longhaul.core.message import EXPLANATION, FIRST_SENT, JOB_ID, MOVED, RENEWS
+from longhaul.core.message import EXPLANATION, FIRST_SENT, JOB_ID, RENEWS
 from longhaul.core.request import JobRequest
 from tests.builders import BODY, BUCKET
 
@@ -91,7 +91,6 @@ _OUR_NAMES = (
     FIRST_SENT,
     RENEWS,
     EXPLANATION,
-    MOVED,
 )
 _NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True) | st.sampled_from(_OUR_NAMES)
 _VALUES = (

@@ -51,7 +51,6 @@ ATTRIBUTES = st.dictionaries(
             "longhaul_first_sent",
             "longhaul_renews",
             "longhaul",
-            "moved_attributes",
             "theirs",
         ]
     ),
