@@ -12,7 +12,6 @@ runs (`emr_driver`), event source mappings (`esm_poller`), rules (`event_driver`
 
 import shutil
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
@@ -316,12 +315,6 @@ class EmbeddedAws:
         def lent(role: str) -> Credentials:
             return lend(role, "states", "states", f"arn:aws:states:{self.region}:{self.account}:*")
 
-        @cache
-        def job_runs(region: str, role: str) -> Any:  # noqa: ANN401 - one of boto3's clients
-            return aws_client(
-                "emr-serverless", endpoint=self.endpoint, region=region, credentials=lent(role)
-            )
-
         patches, store = self._patches, self._store
         if store is not None:
             names.apply(patches)
@@ -332,9 +325,9 @@ class EmbeddedAws:
         emr.job_runs(patches, self.job_runs)
         events.targets(patches, self._events.send)
         functions.invocation(patches, self.functions)
-        sfn.clients(patches, self.endpoint, lent)
-        sfn_sync.ecs_sync(patches, self.tasks.on_end)
-        sfn_sync.emr_sync(patches, job_runs, self.job_runs.on_end)
+        client_for = sfn.clients(patches, self.endpoint, lent)
+        ends = {"tasks": self.tasks.on_end, "job_runs": self.job_runs.on_end}
+        sfn_sync.services(patches, client_for, **ends)
         sfn.start_stop(patches, self._execution_status_changed)
         sqs.receive(patches, self._closing)
         if store is not None:

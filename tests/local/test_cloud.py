@@ -59,8 +59,9 @@ TEMPLATE = {
         "Type": "AWS::StepFunctions::StateMachine",
         "Properties": {
             "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]},
-            "DefinitionString": json.dumps(RUN_TASK),
-            "DefinitionSubstitutions": {"cluster": {"Ref": "Cluster"}},
+            "DefinitionString": {
+                "Fn::Sub": [json.dumps(RUN_TASK), {"cluster": {"Ref": "Cluster"}}]
+            },
         },
     },
 }

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +56,8 @@ _PARAMETERS: Final = {
     "schedulename": ("Name",),
     "parameternamewithoutleadingslash": ("Name", "Names"),
 }
+# Variables whose parameter may be a URL or an ARN that ends with the value.
+_LAST_OF_A_PATH: Final = {"queuename", "clustername", "taskid"}
 # The prefix of a service's actions, where requests are signed for another name.
 _PREFIXES: Final = {"monitoring": "cloudwatch"}
 # The context key with the role that a call hands to a service, and the service. ECS has the roles
@@ -64,7 +67,7 @@ _PASSED: Final = {
     ("ecs", "RunTask"): "ecs-tasks.amazonaws.com",
 }
 # No policy has to allow them: https://docs.aws.amazon.com/STS/latest/APIReference/
-FREE: Final = {("sts", "GetCallerIdentity"), ("sts", "GetSessionToken")}
+FREE: Final = {("sts", "GetCallerIdentity")}
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 _UNKNOWN: Final = "-"
 
@@ -185,11 +188,10 @@ class Reference:
             tasks = f"{cluster['ecs:cluster']}".replace(":cluster/", ":task/")
             yield Access("ecs:TagResource", f"{tasks}/{_UNKNOWN}", {"ecs:CreateAction": "RunTask"})
         overrides = call.parameters.get("overrides") or {}
-        named = {
-            "taskRoleArn": overrides.get("taskRoleArn"),
-            "executionRoleArn": overrides.get("executionRoleArn"),
-        }
-        for role in sorted({*roles, *filter(None, named.values())}):
+        named = [
+            overrides[each] for each in ("taskRoleArn", "executionRoleArn") if each in overrides
+        ]
+        for role in sorted({*roles, *named}):
             yield _passed(call, role)
 
     def _plain(
@@ -231,10 +233,8 @@ def resources(
     """
     if not patterns:
         return ["*"]
-    spread = [{**parameters, name: each} for name, each in _spread(parameters)]
-    lists: list[Mapping[str, Any]] = [*spread] or [parameters]
     filled: list[str] = []
-    for one in lists:
+    for one in _spread(parameters):
         named = [
             each
             for each in _texts(one)
@@ -254,13 +254,11 @@ def resources(
     return [arn for arn in unknown if arn is not None] or ["*"]
 
 
-def _spread(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The names of many tasks, or of many parameters, one by one."""
-    return [
-        (name, each)
-        for name in ("tasks", "Names")
-        for each in parameters.get(name) or ()
-        if isinstance(each, str)
+def _spread(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parameters for each of many tasks, or of many names of parameters."""
+    many = [(name, each) for name in ("tasks", "Names") for each in parameters.get(name) or ()]
+    return [{**parameters, name: each} for name, each in many if isinstance(each, str)] or [
+        parameters
     ]
 
 
@@ -285,29 +283,14 @@ def _value(name: str, parameters: Mapping[str, Any]) -> str | None:
             if not isinstance(found, Mapping):
                 break
         if isinstance(found, str) and found:
-            if name in {"bucketname", "objectname"}:
-                return found
-            last = (
-                found.rsplit("/", 1)[-1]
-                if name in {"queuename", "clustername", "taskid"}
-                else found
-            )
-            return last.lstrip("/")
+            if name in _LAST_OF_A_PATH:
+                return found.rpartition("/")[2]
+            return found if name == "objectname" else found.lstrip("/")
     return None
 
 
-@cache
-def _expression(pattern: str) -> re.Pattern[str]:
-    parts = _VARIABLE.split(pattern)
-    # A variable that the ARN ends with may have anything, such as the key of an object.
-    texts = [re.escape(part) for part in parts[::2]]
-    names = parts[1::2]
-    gaps = [".+" if number == len(names) - 1 else "[^:]*" for number in range(len(names))]
-    return re.compile("".join(a + b for a, b in zip(texts, [*gaps, ""], strict=True)))
-
-
 def _fits(arn: str, pattern: str) -> bool:
-    return _expression(pattern).fullmatch(arn) is not None
+    return fnmatchcase(arn, _VARIABLE.sub("*", pattern))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -320,11 +303,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _action(call: Call) -> str:
-    if call.service == "s3" and call.parameters.get("VersionId"):
-        versioned = {"GetObject", "HeadObject", "DeleteObject"}
-        if call.operation in versioned:
-            return f"{call.operation.replace('Head', 'Get')}Version"
-    return OTHER_NAMES.get((call.service, call.operation), call.operation)
+    name = OTHER_NAMES.get((call.service, call.operation), call.operation)
+    of_version = call.service == "s3" and call.parameters.get("versionId")
+    return f"{name}Version" if of_version else name
 
 
 def _passed(call: Call, role: str) -> Access:

@@ -9,9 +9,10 @@ import io
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape, unescape
@@ -39,6 +40,7 @@ _A_DAY_S: Final = 86_400
 # On AWS every endpoint that is used has TLS.
 _SECURE: Final = {"aws:SecureTransport": "true"}
 _LOOPBACK_SUFFIX: Final = ".localhost"
+_READS: Final = {("s3", "GetObject"), ("s3", "HeadObject")}
 _CHANGES_POLICIES: Final = {"iam", "cloudformation"}
 
 _OF_A_STATEMENT: Final = ("Effect", "Principal", "Action", "Resource", "Condition")
@@ -103,8 +105,6 @@ class Gate:
                 refusal = f"{session.arn}: the embedded AWS cannot judge this call: {error}"
             if refusal is not None:
                 return _denied(environ, start_response, call, refusal)
-            if call.service == "s3" and call.operation in {"GetObject", "HeadObject"}:
-                return self._hiding_absence(session, call, app, environ, start_response)
             return app(environ, start_response)
 
         return serve
@@ -133,10 +133,10 @@ class Gate:
 
     def _refusal(self, session: _Session, call: Call) -> str | None:
         """What AWS says to a call that is not allowed; None if it is."""
-        for access in self._reference.accesses(call, self._known):
-            verdict = self.decide(session, access)
+        accesses = self._reference.accesses(call, self._known)
+        for access in accesses + self._listing_of_absent(call):
+            verdict = self._decided(session, access)
             if not verdict.allowed:
-                self._warn(session, access, verdict)
                 return (
                     f"User: {session.arn} is not authorized to perform: {access.action} "
                     f"on resource: {access.resource} {verdict.because}"
@@ -152,30 +152,15 @@ class Gate:
             Policies(resource=self._resource_policy(access.resource)),
         )
         if not verdict.allowed:
-            LOG.warning(
-                "denied: service %s, action %s, resource %s; its policy lacks: %s",
-                service,
-                access.action,
-                access.resource,
-                json.dumps(
-                    {
-                        "Effect": "Allow",
-                        "Principal": {"Service": f"{service}.amazonaws.com"},
-                        "Action": access.action,
-                    }
-                ),
-            )
+            principal = {"Principal": {"Service": f"{service}.amazonaws.com"}}
+            self._warn(f"service {service}", access, verdict, principal)
         return verdict.allowed
 
     def allows_role(self, role: str, service: str, access: Access) -> bool:
         """Whether a service may do something with a role, of which no request comes here."""
-        session = _Session(role, service)
-        verdict = self.decide(session, access)
-        if not verdict.allowed:
-            self._warn(session, access, verdict)
-        return verdict.allowed
+        return self._decided(_Session(role, service), access).allowed
 
-    def decide(self, session: _Session, access: Access) -> Verdict:
+    def _decided(self, session: _Session, access: Access) -> Verdict:
         identity, boundary = self._policies_of(session.role)
         owner = access.resource.split(":")[4] if access.resource != "*" else ""
         context = {
@@ -187,12 +172,15 @@ class Gate:
             **_SECURE,
             **access.context,
         }
-        return self._judge.decide(
+        verdict = self._judge.decide(
             session.arn,
             owner or self._account,
             Access(access.action, access.resource, context),
             Policies(identity, boundary, self._resource_policy(access.resource)),
         )
+        if not verdict.allowed:
+            self._warn(f"role {session.role.rpartition('/')[2]}", access, verdict)
+        return verdict
 
     def _policies_of(self, role_arn: str) -> tuple[tuple[str, ...], str | None]:
         with self._lock:
@@ -242,55 +230,36 @@ class Gate:
         ]
         return {"Version": "2012-10-17", "Statement": statements} if statements else None
 
-    def _warn(self, session: _Session, access: Access, verdict: Verdict) -> None:
-        """Say once what a role lacks."""
-        lacking = (session.role, access.action, access.resource)
+    def _warn(
+        self,
+        who: str,
+        access: Access,
+        verdict: Verdict,
+        principal: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Say once what a role or the policy of a resource lacks."""
+        lacking = (who, access.action, access.resource)
         with self._lock:
             if lacking in self._said:
                 return
             self._said.add(lacking)
+        statement = {"Effect": "Allow", **principal, "Action": access.action}
         LOG.warning(
-            "denied: role %s, action %s, resource %s, %s; what is missing: %s",
-            session.role.rsplit("/", 1)[-1],
-            access.action,
-            access.resource,
-            verdict.because,
-            json.dumps({"Effect": "Allow", "Action": access.action, "Resource": access.resource}),
+            "denied: %s, action %s, resource %s, %s; what is missing: %s",
+            *(*lacking, verdict.because, json.dumps({**statement, "Resource": access.resource})),
         )
 
-    def _hiding_absence(
-        self,
-        session: _Session,
-        call: Call,
-        app: App,
-        environ: dict[str, Any],
-        start_response: Callable[..., Any],
-    ) -> Iterable[bytes]:
+    def _listing_of_absent(self, call: Call) -> list[Access]:
         """Without `s3:ListBucket` an absent object is denied instead of not found.
 
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
         """
-        refusal: list[str] = []
-
-        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            if status.startswith("404"):
-                listing = Access(
-                    "s3:ListBucket", f"arn:{PARTITION}:s3:::{call.parameters['Bucket']}"
-                )
-                verdict = self.decide(session, listing)
-                if not verdict.allowed:
-                    self._warn(session, listing, verdict)
-                    refusal.append(
-                        f"User: {session.arn} is not authorized to perform: s3:ListBucket "
-                        f"on resource: {listing.resource} {verdict.because}"
-                    )
-                    return lambda _: None
-            return start_response(status, headers, *rest)
-
-        answer = app(environ, start)
-        if refusal:
-            return _denied(environ, start_response, call, refusal[0])
-        return answer
+        if (call.service, call.operation) not in _READS:
+            return []
+        name, key = call.parameters["Bucket"], call.parameters["Key"]
+        bucket = s3_backends[self._account][PARTITION].buckets.get(name)
+        is_there = bucket is not None and bucket.keys.get(key) is not None
+        return [] if is_there else [Access("s3:ListBucket", f"arn:{PARTITION}:s3:::{name}")]
 
     def _hash_key(self, table: str, index: str | None) -> str | None:
         found = dynamodb_backends[self._account][self._region].tables.get(table)
@@ -318,17 +287,11 @@ def parse(environ: dict[str, Any], service: str, region: str, account: str) -> C
         return Call(service, form.pop("Action", ""), form, headers, region, account)
     routed = environ | {"PATH_INFO": _path(environ, service)}
     operation, named = get_service_router(service).match(Request(routed))
-    if service != "s3":
-        content = _body(environ)
-        is_json = content[:1] == b"{" and operation.name != "Invoke"
-        parameters = {**query, **(json.loads(content) if is_json else {}), **named}
-        return Call(service, operation.name, parameters, headers, region, account)
-    parameters = {**query, **named}
-    if "versionId" in query:
-        parameters["VersionId"] = query["versionId"]
-    if operation.name == "DeleteObjects":
+    name, parameters = operation.name, {**query, **named}
+    if name == "DeleteObjects":
         parameters["Keys"] = _keys(_body(environ))
-    name = operation.name
+    elif service != "s3" and name != "Invoke":
+        parameters |= json.loads(_body(environ) or b"{}")
     if "x-amz-copy-source" in headers:
         name = {"PutObject": "CopyObject", "UploadPart": "UploadPartCopy"}.get(name, name)
     return Call(service, name, parameters, headers, region, account)
@@ -379,9 +342,6 @@ def _denied(
     if call.service == "s3":
         kind, status = "application/xml", "403 Forbidden"
         body = f"<Error><Code>AccessDenied</Code><Message>{escape(message)}</Message></Error>"
-    elif "x-amz-target" in call.headers:
-        kind, status = call.headers["content-type"], "400 Bad Request"
-        body = json.dumps({"__type": "AccessDeniedException", "message": message})
     elif call.headers["content-type"].startswith("application/x-www-form-urlencoded"):
         kind, status = "text/xml", "403 Forbidden"
         body = (
@@ -389,8 +349,9 @@ def _denied(
             f"<Message>{escape(message)}</Message></Error></ErrorResponse>"
         )
     else:
-        kind, status = "application/json", "403 Forbidden"
-        body = json.dumps({"message": message})
+        kind = call.headers["content-type"] or "application/json"
+        status = "400 Bad Request" if "x-amz-target" in call.headers else "403 Forbidden"
+        body = json.dumps({"__type": "AccessDeniedException", "message": message})
     headers = [("Content-Type", kind), ("x-amzn-ErrorType", "AccessDeniedException")]
     if call.service == "sqs":
         headers.append(("x-amzn-query-error", "AccessDenied;Sender"))

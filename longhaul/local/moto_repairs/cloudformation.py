@@ -2,7 +2,7 @@
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
 import json
-from typing import Any, Self
+from typing import Any
 
 from moto.cloudformation import parsing
 from moto.cloudformation.exceptions import ValidationError
@@ -11,39 +11,7 @@ from moto.s3.models import FakeBucket, s3_backends
 from moto.sns.models import sns_backends
 from moto.sqs.models import sqs_backends
 
-from longhaul.local.moto_repairs.patching import Patches
-
-
-class _ResourcePolicy:
-    """What moto's CloudFormation needs of a resource."""
-
-    def __init__(self, name: str, kind: str) -> None:
-        self.physical_resource_id = name
-        self.type = kind
-
-    def is_created(self) -> bool:
-        return True
-
-    @classmethod
-    def create_from_cloudformation_json(
-        cls, name: str, template: Any, account: str, region: str, **_: Any
-    ) -> Self:
-        properties = template["Properties"]
-        document = json.dumps(properties["PolicyDocument"])
-        for url in properties.get("Queues", ()):
-            sqs_backends[account][region].get_queue(url.rpartition("/")[2]).policy = document
-        for arn in properties.get("Topics", ()):
-            sns_backends[account][region].topics[arn].policy = document
-        if bucket := properties.get("Bucket"):
-            s3_backends[account]["aws"].put_bucket_policy(bucket, document.encode())
-        return cls(name, template["Type"])
-
-    @classmethod
-    def delete_from_cloudformation_json(cls, *_: Any) -> None:
-        """The stack's own resources go with it, and their policies with them."""
-
-
-TYPES = frozenset({"AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy", "AWS::SQS::QueuePolicy"})
+from longhaul.local.moto_repairs.patching import Made, Patches
 
 
 def policies(patches: Patches) -> None:
@@ -61,7 +29,18 @@ def policies(patches: Patches) -> None:
         said = stock_permission(bucket, action, resource)
         return PermissionResult.NEUTRAL if said == PermissionResult.DENIED else said
 
-    patches.add_types(TYPES, _ResourcePolicy)
+    def make(name: str, properties: dict[str, Any], account: str, region: str) -> Made:
+        document = json.dumps(properties["PolicyDocument"])
+        for url in properties.get("Queues", ()):
+            sqs_backends[account][region].get_queue(url.rpartition("/")[2]).policy = document
+        for arn in properties.get("Topics", ()):
+            sns_backends[account][region].topics[arn].policy = document
+        if bucket := properties.get("Bucket"):
+            s3_backends[account]["aws"].put_bucket_policy(bucket, document.encode())
+        return Made("policy", name)
+
+    for kind in ("S3::BucketPolicy", "SNS::TopicPolicy", "SQS::QueuePolicy"):
+        patches.add_type(f"AWS::{kind}", make)
     patches.replace(FakeBucket, "get_permission", get_permission)
 
 

@@ -2,14 +2,14 @@
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from moto.emrserverless.exceptions import ValidationException
 from moto.emrserverless.models import Application, EMRServerlessBackend, emrserverless_backends
 from moto.moto_api._internal import mock_random
 
 from longhaul.local.emr_driver import EmrDriver, JobRunEnd, JobRunSpec
-from longhaul.local.moto_repairs.patching import Patches, TemplateResource
+from longhaul.local.moto_repairs.patching import Made, Patches
 
 
 def applications(patches: Patches) -> None:
@@ -21,36 +21,15 @@ def applications(patches: Patches) -> None:
     Stock moto: CloudFormation does not know the type, and CreateApplication refuses every release
     but `emr-6.6.0`.
     """
-    patches.add_types((TemplateApplication.TYPE,), TemplateApplication)
 
-
-class TemplateApplication(TemplateResource, Application):
-    """moto's application, with the log group of its job runs."""
-
-    log_group: str | None = None
-    log_prefix: str = ""
-
-    TYPE = "AWS::EMRServerless::Application"
-    ATTRIBUTES: ClassVar = {"Arn": "arn", "ApplicationId": "id"}
-    REFERENCE = "id"
-
-    @classmethod
-    def create_from_cloudformation_json(
-        cls,
-        resource_name: str,
-        cloudformation_json: Any,
-        account_id: str,
-        region_name: str,
-        **_kwargs: Any,
-    ) -> "TemplateApplication":
-        properties = cloudformation_json["Properties"]
-        application = cls(
-            name=properties.get("Name", resource_name),
+    def make(name: str, properties: dict[str, Any], account: str, region: str) -> Made:
+        application: Any = Application(
+            name=properties.get("Name", name),
             release_label=properties["ReleaseLabel"],
             application_type=properties["Type"],
             client_token=mock_random.get_random_hex(32),
-            account_id=account_id,
-            region_name=region_name,
+            account_id=account,
+            region_name=region,
             initial_capacity={},  # type: ignore[arg-type]  # declared as str, used as a map
             maximum_capacity=properties.get("MaximumCapacity", {}),
             tags={},
@@ -58,13 +37,14 @@ class TemplateApplication(TemplateResource, Application):
             auto_stop_configuration=properties.get("AutoStopConfiguration", {}),
             network_configuration=properties.get("NetworkConfiguration"),
         )
-        logging = properties.get("MonitoringConfiguration", {}).get(
-            "CloudWatchLoggingConfiguration", {}
-        )
-        application.log_group = logging.get("LogGroupName")
-        application.log_prefix = logging.get("LogStreamNamePrefix", "")
-        emrserverless_backends[account_id][region_name].applications[application.id] = application
-        return application
+        monitoring = properties.get("MonitoringConfiguration", {})
+        # moto's applications have no logs; `_spec` reads those of job runs here.
+        application.logging = monitoring.get("CloudWatchLoggingConfiguration", {})
+        emrserverless_backends[account][region].applications[application.id] = application
+        reference, arn = application.id, application.arn
+        return Made("AWS::EMRServerless::Application", reference, Arn=arn, ApplicationId=reference)
+
+    patches.add_type("AWS::EMRServerless::Application", make)
 
 
 def job_runs(patches: Patches, driver: EmrDriver) -> None:
@@ -135,12 +115,13 @@ class _MotoJobRun:
 
 def _spec(application: Any, run: Any) -> JobRunSpec:
     submit = run.job_driver["sparkSubmit"]
+    logging = getattr(application, "logging", {})
     return JobRunSpec(
         arn=run.arn,
         entry_point=submit["entryPoint"],
         arguments=tuple(submit.get("entryPointArguments", [])),
         parameters=submit.get("sparkSubmitParameters", ""),
-        log_group=getattr(application, "log_group", None),
-        log_prefix=getattr(application, "log_prefix", ""),
+        log_group=logging.get("LogGroupName"),
+        log_prefix=logging.get("LogStreamNamePrefix", ""),
         role=run.execution_role_arn,
     )

@@ -2,12 +2,12 @@
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from moto.events.models import Rule
 from moto.scheduler.models import Schedule, scheduler_backends
 
-from longhaul.local.moto_repairs.patching import Patches, TemplateResource
+from longhaul.local.moto_repairs.patching import Made, Patches
 
 
 def targets(patches: Patches, send: Callable[[Any, dict[str, Any]], None]) -> None:
@@ -41,33 +41,14 @@ def scheduler(patches: Patches) -> None:
     Stock moto: CloudFormation does not know the type. The API has schedules, which nothing fires
     (`schedule_driver` does).
     """
-    patches.add_types((TemplateSchedule.TYPE,), TemplateSchedule)
 
-
-class TemplateSchedule(TemplateResource, Schedule):
-    """moto's schedule."""
-
-    TYPE = "AWS::Scheduler::Schedule"
-    ATTRIBUTES: ClassVar = {"Arn": "arn"}
-
-    @classmethod
-    def create_from_cloudformation_json(
-        cls,
-        resource_name: str,
-        cloudformation_json: Any,
-        account_id: str,
-        region_name: str,
-        **_kwargs: Any,
-    ) -> "TemplateSchedule":
-        properties = cloudformation_json["Properties"]
-        group = scheduler_backends[account_id][region_name].get_schedule_group(
-            properties.get("GroupName")
-        )
-        schedule = cls(
-            region=region_name,
-            account_id=account_id,
+    def make(name: str, properties: dict[str, Any], account: str, region: str) -> Made:
+        group = scheduler_backends[account][region].get_schedule_group(properties.get("GroupName"))
+        schedule = Schedule(
+            region=region,
+            account_id=account,
             group_name=group.name,
-            name=properties.get("Name", resource_name),
+            name=properties.get("Name", name),
             description=properties.get("Description"),
             schedule_expression=properties["ScheduleExpression"],
             schedule_expression_timezone=properties.get("ScheduleExpressionTimezone"),
@@ -80,4 +61,6 @@ class TemplateSchedule(TemplateResource, Schedule):
             action_after_completion=None,
         )
         group.add_schedule(schedule)
-        return schedule
+        return Made("AWS::Scheduler::Schedule", schedule.name, Arn=schedule.arn)
+
+    patches.add_type("AWS::Scheduler::Schedule", make)

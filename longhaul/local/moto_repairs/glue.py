@@ -9,7 +9,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.glue.models import GlueBackend, glue_backends
 from moto.glue.responses import GlueResponse
 
-from longhaul.local.moto_repairs.patching import Patches, TemplateResource
+from longhaul.local.moto_repairs.patching import Made, Patches
 
 
 def databases(patches: Patches) -> None:
@@ -19,30 +19,14 @@ def databases(patches: Patches) -> None:
 
     Stock moto: CloudFormation does not know the type.
     """
-    patches.add_types((TemplateDatabase.TYPE,), TemplateDatabase)
 
+    def make(name: str, properties: dict[str, Any], account: str, region: str) -> Made:
+        asked = properties["DatabaseInput"]
+        backend = glue_backends[account][region]
+        database = backend.create_database(asked.get("Name", name), asked)
+        return Made("AWS::Glue::Database", database.name)
 
-class TemplateDatabase(TemplateResource):
-    """The backend makes the database itself: a copy of moto's class would not be the one listed."""
-
-    TYPE = "AWS::Glue::Database"
-    NAME = "DatabaseName"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @classmethod
-    def create_from_cloudformation_json(
-        cls,
-        resource_name: str,
-        cloudformation_json: Any,
-        account_id: str,
-        region_name: str,
-        **_kwargs: Any,
-    ) -> "TemplateDatabase":
-        asked = cloudformation_json["Properties"]["DatabaseInput"]
-        backend = glue_backends[account_id][region_name]
-        return cls(backend.create_database(asked.get("Name", resource_name), asked).name)
+    patches.add_type("AWS::Glue::Database", make)
 
 
 def versions(patches: Patches) -> None:

@@ -1,49 +1,49 @@
 """Applies repairs to moto, and undoes them."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from moto.cloudformation import parsing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 ABSENT = object()
 
 
-class TemplateResource:
-    """What moto's CloudFormation asks of a resource, apart from how it is made.
+class Made:
+    """What moto's CloudFormation asks of a resource of a template."""
 
-    Not moto's own `CloudFormationModel`: moto would find its subclasses even without a repair.
-    """
-
-    TYPE: ClassVar[str]
-    NAME: ClassVar = "Name"
-    ATTRIBUTES: ClassVar[dict[str, str]] = {}
-    """By the attribute of a template, the one here."""
-    REFERENCE: ClassVar = "name"
-
-    @classmethod
-    def cloudformation_name_type(cls) -> str:
-        return cls.NAME
-
-    @classmethod
-    def cloudformation_type(cls) -> str:
-        return cls.TYPE
-
-    @classmethod
-    def has_cfn_attr(cls, attr: str) -> bool:
-        return attr in cls.ATTRIBUTES
-
-    def get_cfn_attribute(self, attribute_name: str) -> str:
-        return str(getattr(self, self.ATTRIBUTES[attribute_name]))
+    def __init__(self, kind: str, reference: str, **attributes: str) -> None:
+        self.type = kind
+        self.physical_resource_id = reference
+        self._attributes = attributes
 
     def is_created(self) -> bool:
         return True
 
-    @property
-    def physical_resource_id(self) -> str:
-        return str(getattr(self, self.REFERENCE))
+    def get_cfn_attribute(self, name: str) -> str:
+        return self._attributes[name]
+
+
+Make = Callable[[str, dict[str, Any], str, str], Made]
+"""Makes a resource, by its name, its properties, the account and the region."""
+
+
+class _Type:
+    """What moto's CloudFormation asks of a class of resources.
+
+    Not moto's own `CloudFormationModel`: moto would find its subclasses even without a repair.
+    """
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def has_cfn_attr(self, _: str) -> bool:
+        return True
+
+    def create_from_cloudformation_json(
+        self, name: str, template: dict[str, Any], account: str, region: str, **_: object
+    ) -> Made:
+        return self._make(name, template["Properties"], account, region)
 
 
 class Patches:
@@ -80,12 +80,12 @@ class Patches:
             else partial(mapping.__setitem__, key, before)
         )
 
-    def add_types(self, types: "Collection[str]", made_by: Any) -> None:  # noqa: ANN401 - one of moto's classes
-        """Until `undo`, templates may have resources of these types, which that class makes."""
+    def add_type(self, kind: str, make: Make) -> None:
+        """Until `undo`, templates may have resources of this type."""
         stock = parsing.resource_class_from_type
 
-        def resource_class_from_type(resource_type: str) -> Any:  # noqa: ANN401 - as above
-            return made_by if resource_type in types else stock(resource_type)
+        def resource_class_from_type(resource_type: str) -> Any:  # noqa: ANN401 - one of moto's
+            return _Type(make) if resource_type == kind else stock(resource_type)
 
         self.replace(parsing, "resource_class_from_type", resource_class_from_type)
 

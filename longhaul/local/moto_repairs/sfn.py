@@ -1,8 +1,6 @@
 """Repairs of Step Functions."""
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
 
-import json
-import re
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -38,7 +36,6 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_parallel import br
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
     state_task_service,
-    state_task_service_ecs,
 )
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
@@ -56,7 +53,9 @@ from longhaul.local.credentials import ADMINISTRATOR, Credentials, aws_client
 from longhaul.local.moto_repairs.patching import Patches
 
 
-def clients(patches: Patches, endpoint: str, lend: Callable[[str], Credentials]) -> None:
+def clients(
+    patches: Patches, endpoint: str, lend: Callable[[str], Credentials]
+) -> Callable[[str, str, Any], Any]:
     """The interpreter makes one client per service.
 
     AWS: a task state calls its service.
@@ -70,6 +69,9 @@ def clients(patches: Patches, endpoint: str, lend: Callable[[str], Credentials])
         patches: takes the replaced attributes.
         endpoint: of the embedded AWS.
         lend: returns credentials of a role, by its ARN.
+
+    Returns:
+        a client, by region, service and the credentials of a state.
     """
     # The read timeout exceeds Lambda's longest run. The client does not retry: the state has a
     # Retry of its own.
@@ -92,8 +94,8 @@ def clients(patches: Patches, endpoint: str, lend: Callable[[str], Credentials])
         role = state_credentials.role_arn if state_credentials else None
         return client(service, region, role)
 
-    for module in (lambda_eval_utils, state_task_service_ecs):
-        patches.replace(module, "boto_client_for", boto_client_for)
+    patches.replace(lambda_eval_utils, "boto_client_for", boto_client_for)
+    return boto_client_for
 
 
 NEVER_CAUGHT_BY_ALL = {"States.Runtime", "States.DataLimitExceeded"}
@@ -203,7 +205,6 @@ def interrupts(patches: Patches) -> None:
 
 
 StateTaskService = state_task_service.StateTaskService
-StateTaskServiceEcs = state_task_service_ecs.StateTaskServiceEcs
 
 
 def parameters(patches: Patches) -> None:
@@ -214,8 +215,7 @@ def parameters(patches: Patches) -> None:
     Functions' spelling.
 
     Stock moto: translates nothing, because both hooks are empty, so `ecs:runTask` fails on its
-    parameter names. The translation used here is moto's own, which moto never calls. It also drops
-    `CapacityProviderStrategy` and `Tags`, which its list of parameters of `ecs:runTask` lacks.
+    parameter names. The translation used here is moto's own, which moto never calls.
     """
 
     def normalise_parameters(state: Any, parameters: Any, **of: str | None) -> None:
@@ -228,15 +228,8 @@ def parameters(patches: Patches) -> None:
         if shape is not None:
             state._from_boto_response(response, shape)
 
-    stock_supported = StateTaskServiceEcs._get_supported_parameters
-
-    def supported_parameters(state: Any) -> set[str] | None:
-        stock: set[str] | None = stock_supported(state)
-        return None if stock is None else stock | {"CapacityProviderStrategy", "Tags"}
-
     patches.replace(StateTaskService, "_normalise_parameters", normalise_parameters)
     patches.replace(StateTaskService, "_normalise_response", normalise_response)
-    patches.replace(StateTaskServiceEcs, "_get_supported_parameters", supported_parameters)
 
 
 def _operation_of(
@@ -383,12 +376,10 @@ def stop_all_executions() -> None:
 def templates(patches: Patches) -> None:
     """State machines of a template can be executed.
 
-    AWS: a state machine made by CloudFormation can be executed. `DefinitionSubstitutions` replace
-    `${name}` in its definition.
+    AWS: a state machine made by CloudFormation can be executed.
 
     Stock moto: CloudFormation makes it in a backend that executes nothing. StartExecution goes to
-    the interpreter and does not find it. `DefinitionSubstitutions` and `StateMachineType` are
-    ignored.
+    the interpreter and does not find it. `StateMachineType` is ignored.
     """
     patches.replace(models, "stepfunctions_backends", stepfunctions_parser_backends)
     patches.replace(models.StateMachine, "create_from_cloudformation_json", classmethod(_create))
@@ -406,27 +397,17 @@ def _create(
     **_kwargs: Any,
 ) -> Any:
     properties = cloudformation_json["Properties"]
+    if "DefinitionString" not in properties or "DefinitionSubstitutions" in properties:
+        raise ValidationError(
+            message="a state machine of the template needs a DefinitionString without substitutions"
+        )
     return stepfunctions_parser_backends[account_id][region_name].create_state_machine(
         properties.get("StateMachineName", resource_name),
-        _definition(properties),
+        str(properties["DefinitionString"]),
         properties["RoleArn"],
         tags=cfn_to_api_tags(properties.get("Tags", [])),
         sm_type=properties.get("StateMachineType"),
     )
-
-
-def _definition(properties: dict[str, Any]) -> str:
-    if "DefinitionString" in properties:
-        text = str(properties["DefinitionString"])
-    elif "Definition" in properties:
-        text = json.dumps(properties["Definition"])
-    else:
-        raise ValidationError(
-            message="a state machine of the template needs DefinitionString or Definition: "
-            "DefinitionS3Location is not read here"
-        )
-    substitutions = properties.get("DefinitionSubstitutions", {})
-    return re.sub(r"\$\{(\w+)\}", lambda match: str(substitutions.get(match[1], match[0])), text)
 
 
 def threads(patches: Patches) -> None:

@@ -45,22 +45,6 @@ def receipts(patches: Patches) -> None:
             return
         _extend(queue, receipt_handle, int(visibility_timeout))
 
-    def change_message_visibility_batch(
-        backend: Any, queue_name: str, entries: list[dict[str, Any]]
-    ) -> tuple[list[str], list[dict[str, Any]]]:
-        done: list[str] = []
-        failed: list[dict[str, Any]] = []
-        for entry in entries:
-            try:
-                backend.change_message_visibility(
-                    queue_name, entry["ReceiptHandle"], int(entry["VisibilityTimeout"])
-                )
-            except SQSException as error:
-                failed.append(failed_entry(entry, error))
-            else:
-                done.append(entry["Id"])
-        return done, failed
-
     def delete_message(queue: Any, receipt_handle: str) -> None:
         with queue._messages_lock:
             message = None if queue.fifo_queue else _message_of(queue, receipt_handle)
@@ -69,20 +53,18 @@ def receipts(patches: Patches) -> None:
 
     patches.replace(models.Message, "mark_received", mark_received)
     patches.replace(models.SQSBackend, "change_message_visibility", change_message_visibility)
-    patches.replace(
-        models.SQSBackend, "change_message_visibility_batch", change_message_visibility_batch
-    )
     patches.replace(models.Queue, "delete_message", delete_message)
 
 
-def failed_entry(entry: dict[str, Any], error: SQSException) -> dict[str, Any]:
-    """What a batch answers for an entry that was refused alone."""
-    return {
-        "Id": entry["Id"],
-        "SenderFault": True,
-        "Code": error.code,
-        "Message": error.message,
-    }
+class _NotInFlight(ReceiptHandleIsInvalid):
+    """A batch of moto's passes over entries with the error that this is a kind of."""
+
+    def __init__(self) -> None:
+        SQSException.__init__(
+            self,
+            "AWS.SimpleQueueService.MessageNotInflight",
+            "The specified message isn't in flight.",
+        )
 
 
 def _extend(queue: Any, receipt_handle: str, visibility_timeout: int) -> None:
@@ -91,10 +73,7 @@ def _extend(queue: Any, receipt_handle: str, visibility_timeout: int) -> None:
         if message is None:
             raise ReceiptHandleIsInvalid
         if receipt_handle != message.receipt_handle or message.visible:
-            raise SQSException(
-                "AWS.SimpleQueueService.MessageNotInflight",
-                "The specified message isn't in flight.",
-            )
+            raise _NotInFlight
         if (
             unix_time_millis() + visibility_timeout * 1000
             > message.received_at_ms + MAXIMUM_VISIBILITY_TIMEOUT * 1000

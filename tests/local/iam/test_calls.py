@@ -58,7 +58,7 @@ def accesses(
         (
             "s3",
             "GetObject",
-            {"Bucket": "b", "Key": "k", "VersionId": "1"},
+            {"Bucket": "b", "Key": "k", "versionId": "1"},
             [("s3:GetObjectVersion", "arn:aws:s3:::b/k")],
         ),
         (

@@ -21,7 +21,7 @@ from longhaul.local.moto_repairs import (
     sfn_sync as sfn_sync_repairs,
 )
 from longhaul.local.supervised import Observer
-from tests.local.support import REGION, Moto, eventually
+from tests.local.support import Moto, eventually
 
 ROLE = "arn:aws:iam::123456789012:role/job"
 SUBMIT = {
@@ -221,16 +221,14 @@ INPUT = {"size": "small", "what": "run"}
 
 
 @pytest.fixture
-def sync(moto: Moto, driver: FakeDriver, emr: Any) -> None:
+def sync(moto: Moto, driver: FakeDriver) -> None:
     emr_repairs.job_runs(moto.patches, driver)
-    sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
+    client_for = sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
     sfn_repairs.errors(moto.patches)
     sfn_repairs.interrupts(moto.patches)
     sfn_repairs.parameters(moto.patches)
     sfn_repairs.start_stop(moto.patches)
-    sfn_sync_repairs.emr_sync(
-        moto.patches, lambda region, _: emr if region == REGION else None, driver.on_end
-    )
+    sfn_sync_repairs.services(moto.patches, client_for, job_runs=driver.on_end)
 
 
 def started(driver: FakeDriver) -> str:

@@ -1,4 +1,4 @@
-"""`sfn.parameters` and `sfn_sync.ecs_sync`: from a state of a machine to a process.
+"""`sfn.parameters` and `sfn_sync.services`: from a state of a machine to a process.
 
 Without the one, stock moto does not come as far as the other, so each is shown alone here. The
 rules stand in `tests/fidelity/run_task_sync.py`.
@@ -25,14 +25,13 @@ from longhaul.local.moto_repairs import (
 from tests.local.moto_repairs.small_tasks import SLEEP, register, stopped, task
 from tests.local.support import DEADLINE_S, Moto, eventually
 
-RUN_TASK = {
+RUN_TASK: dict[str, Any] = {
     "Type": "Task",
     "Resource": "arn:aws:states:::ecs:runTask.sync",
     "Parameters": {
         "Cluster": "jobs",
-        "CapacityProviderStrategy": [{"CapacityProvider": "FARGATE", "Weight": 1}],
+        "LaunchType": "FARGATE",
         "TaskDefinition.$": "States.Format('{}', $.family)",
-        "Tags": [{"Key": "family", "Value.$": "$.family"}],
         "Overrides": {
             "ContainerOverrides": [
                 {
@@ -44,6 +43,18 @@ RUN_TASK = {
     },
 }
 
+# With parameters that stock moto does not take.
+WITH_TAGS = {
+    **RUN_TASK,
+    "Parameters": {
+        "Cluster": "jobs",
+        "CapacityProviderStrategy": [{"CapacityProvider": "FARGATE", "Weight": 1}],
+        "TaskDefinition": "small",
+        "Tags": [{"Key": "family", "Value.$": "$.family"}],
+        "Overrides": RUN_TASK["Parameters"]["Overrides"],
+    },
+}
+
 
 @pytest.fixture
 def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
@@ -52,13 +63,13 @@ def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
     def apply(*, repaired: bool = True) -> None:
         ecs_repairs.resources(moto.patches)
         ecs_repairs.tasks(moto.patches, driver)
-        sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
+        client_for = sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
         sfn_repairs.errors(moto.patches)
         sfn_repairs.interrupts(moto.patches)
         sfn_repairs.parameters(moto.patches)
         sfn_repairs.start_stop(moto.patches)
         if repaired:
-            sfn_sync_repairs.ecs_sync(moto.patches, driver.on_end)
+            sfn_sync_repairs.services(moto.patches, client_for, tasks=driver.on_end)
 
     return apply
 
@@ -68,14 +79,14 @@ def test_parameters_reach_ecs_under_its_names(
 ) -> None:
     ecs_repairs.resources(moto.patches)
     ecs_repairs.tasks(moto.patches, driver)
-    sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
+    client_for = sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
     sfn_repairs.interrupts(moto.patches)
-    sfn_sync_repairs.ecs_sync(moto.patches, driver.on_end)
+    sfn_sync_repairs.services(moto.patches, client_for, tasks=driver.on_end)
     if repaired:
         sfn_repairs.parameters(moto.patches)
     register(ecs, "import os; print(os.environ['RUN'])")
 
-    end = machine(Run={**RUN_TASK, "End": True}).run(family="small", run=1763680000000)
+    end = machine(Run={**WITH_TAGS, "End": True}).run(family="small", run=1763680000000)
 
     assert end["status"] == ("SUCCEEDED" if repaired else "FAILED")
     if repaired:

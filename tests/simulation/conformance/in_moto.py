@@ -21,10 +21,6 @@ import botocore.session
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
-    state_task_service_callback,
-    state_task_service_ecs,
-)
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
     WaitFunction,
 )
@@ -68,12 +64,18 @@ def repaired_moto() -> Iterator[Callable[[Script], Played]]:
             sfn_repairs.threads,
         ):
             repair(patches)
+        clients: dict[str, Any] = {}
+        patches.replace(lambda_eval_utils, "boto_client_for", lambda service, **_: clients[service])
+        sfn_sync_repairs.services(
+            patches,
+            lambda _region, service, _role: clients[service],
+            tasks=lambda *end: clients["ecs"].on_task_end(*end),  # noqa: PLW0108 - it changes
+        )
         patches.replace(sfn_repairs.Latch, "wait", _wait)
         patches.replace(WaitFunction, "_wait_interval", _wait_interval)
-        patches.replace(state_task_service_callback, "_DELAY_SECONDS_SYNC_CONDITION_CHECK", 0)
         backend = stepfunctions_parser_backends[DEFAULT_ACCOUNT_ID][REGION]
         machine = backend.create_state_machine("Longhaul", DEFINITION, ROLE_ARN)
-        yield lambda script: _play(script, backend, machine.arn)
+        yield lambda script: _play(script, backend, machine.arn, clients)
     finally:
         sfn_repairs.stop_all_executions()
         patches.undo()
@@ -91,14 +93,10 @@ def _wait(latch: threading.Event, timeout: float | None = None) -> bool:
     )
 
 
-def _play(script: Script, backend: Any, machine_arn: str) -> Played:
+def _play(script: Script, backend: Any, machine_arn: str, clients: dict[str, Any]) -> Played:
     aws = FakeAws()
     player = Player(script, aws)
-    clients = {"lambda": LambdaClient(player), "ecs": EcsClient(aws)}
-    patches = Patches()
-    for module in (lambda_eval_utils, state_task_service_ecs):
-        patches.replace(module, "boto_client_for", lambda service, **_: clients[service])
-    sfn_sync_repairs.ecs_sync(patches, clients["ecs"].on_task_end)
+    clients |= {"lambda": LambdaClient(player), "ecs": EcsClient(aws)}
     before = set(threading.enumerate())
     execution = backend.start_execution(
         machine_arn, f"played-{len(backend._get_executions())}", script.input
@@ -110,18 +108,15 @@ def _play(script: Script, backend: Any, machine_arn: str) -> Played:
     def await_entry(name: str) -> None:
         eventually(lambda: name in {state for _, state in events()}, f"{name} entered")
 
-    try:
-        if script.ends_in is not None:
-            await_entry(script.ends_in)
-            player.entered(script.ends_in)
-        if script.stopped_in is not None:
-            await_entry(script.stopped_in)
-            execution.stop(datetime.now(UTC), "Operator", "by hand")
-        eventually(lambda: execution.status != "RUNNING", "the execution ends")
-        player.let_go()
-        eventually(lambda: set(threading.enumerate()) <= before, "moto's threads end")
-    finally:
-        patches.undo()
+    if script.ends_in is not None:
+        await_entry(script.ends_in)
+        player.entered(script.ends_in)
+    if script.stopped_in is not None:
+        await_entry(script.stopped_in)
+        execution.stop(datetime.now(UTC), "Operator", "by hand")
+    eventually(lambda: execution.status != "RUNNING", "the execution ends")
+    player.let_go()
+    eventually(lambda: set(threading.enumerate()) <= before, "moto's threads end")
     return played(execution.to_describe_output(), events(), player, aws.gate)
 
 
