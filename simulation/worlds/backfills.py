@@ -6,7 +6,6 @@ from dataclasses import replace
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.1  # of worlds without a pipeline; half of the swarms leave it out
 _NAME = "days"
 _FEWEST, _MOST = 2, 4
 _GOES_ON = 0.7
@@ -20,14 +19,14 @@ _TOLD = ("sns", "sqs", "events")
 _OF_ONE_JOB = ("cancel_tree", "retry_tree", "rerun_tree")
 
 
-def with_backfill(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
+def with_backfill(rng: random.Random, plan: Plan) -> Plan:
     """The plan; or, where its stage is a plain one, with a backfill that sends its first jobs.
 
     It takes the place of their first submissions: what else happens to them stays, and worlds with
     one cost little more. It sends them at once or some of them, goes on, is sent again, and people
     cancel it, retry it and run jobs of it again.
     """
-    if rng.random() >= chance or plan.clean_slots or not swarm.has("backfill"):
+    if plan.clean_slots:
         return plan
     # Jobs that are sent in another way stay as they are.
     submitted = {act.job for act in plan.acts if act.kind == "submit"}
@@ -43,7 +42,7 @@ def with_backfill(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = 
         others.remove(first)
     at_s = min(act.at_s for act in firsts)
     acts = [replace(act, job=names.get(act.job, act.job)) for act in others]
-    acts += _acts(rng, at_s, [job.name for job in jobs], swarm)
+    acts += _acts(rng, at_s, [job.name for job in jobs], Swarm.of(plan))
     return replace(
         plan,
         jobs=(*jobs, *(job for job in plan.jobs if job.name not in names)),

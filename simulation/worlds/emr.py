@@ -9,20 +9,18 @@ from simulation.worlds.endings import EMR_FAULTS, LAMBDA_FAULTS, PLATFORM_FAULTS
 from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan
 from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.15  # some plans have no job for it: they are about one in ten
 _ON_EMR = 0.75
 _LOSES_EXECUTORS = 0.5
 _CANCELLED = 0.08
 
 
-def with_emr(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
-    """The plan; or with it jobs that ask for the engine `emr-serverless`.
+def with_emr(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with jobs that ask for the engine `emr-serverless`.
 
     Those of the size `tiny` stay where they are, and those that write to tables, which drivers
     cannot. No swarm leaves them out: they are in few worlds as it is.
     """
-    if rng.random() >= chance:
-        return plan
+    swarm = Swarm.of(plan)
     jobs = tuple(_on_emr(rng, job, swarm) if rng.random() < _ON_EMR else job for job in plan.jobs)
     begun_s = {act.job: act.at_s for act in reversed(plan.acts) if act.kind == "submit"}
     cancels = [

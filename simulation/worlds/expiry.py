@@ -5,25 +5,21 @@ months pass for one job alone.
 """
 
 import random
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from longhaul.core.store.table import TTL
-from simulation.worlds.plan import Act, Job
+from simulation.worlds.plan import Act, Plan
 from simulation.worlds.randomness import unit
 
 if TYPE_CHECKING:
     from simulation.worlds.world import World
 
 _GONE = 0.6  # of the items that are due
-_CHANCE = 0.06
 
 
-def expiries(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
+def expiries(rng: random.Random, plan: Plan) -> list[Act]:
     """Rows that outlive their time to live, and ids that are used once more after that."""
-    if rng.random() >= _CHANCE:
-        return []
-    job = rng.choice([job for job in jobs if "." not in job.name])
+    job = rng.choice([job for job in plan.jobs if "." not in job.name])
     at_s = round(2 + 800 * rng.random() ** 2 + 2 * job.work_s, 1)
     again = Act(round(at_s + 600 * rng.random(), 1), "submit", job.name, rng.choice((0, 1, 3)))
     return [Act(at_s, "expire", job.name), again]

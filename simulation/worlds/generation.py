@@ -6,10 +6,10 @@ a few jobs and a few faults. Some have bursts, jobs of days, or faults everywher
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from simulation.worlds.backfills import with_backfill
 from simulation.worlds.cost import USUAL, cost_of
@@ -22,7 +22,7 @@ from simulation.worlds.governed import with_denial, with_refused_role
 from simulation.worlds.long_outages import with_long_outage, with_long_wait
 from simulation.worlds.near import near_one
 from simulation.worlds.parts import with_parts
-from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
+from simulation.worlds.plan import TINY, Act, Ending, Job, Mix, Plan
 from simulation.worlds.planned import with_planned
 from simulation.worlds.randomness import rng_of, unit
 from simulation.worlds.retirement import with_retirement
@@ -41,21 +41,11 @@ _SMALL_SKEW_S = 30.0
 _REPORTS_OFTEN_S = 600
 _LONGEST_TIMEOUT_S = 604_800  # the most that a request may ask for
 _NEAR = 0.4
-_PIPELINES = 0.35  # of all worlds
-_NARROWED = 0.05
-_ROLLED_BACK = 0.08
 _HOSTILE = 0.06
 _LOST = 0.03
-_SIDECARS = 0.1
-_THROTTLED = 0.1
-_OPERATED = 0.1
-_OUT_OF_REACH = 0.3  # of the targets that are a topic or a bus
 _FORGED = 0.3  # of pipelines
 _LONG_OUTAGE = 0.02
 _SWARMS = 0.6
-_COMPACTIONS = 0.08
-_OUTPUTS_BESIDE = 0.12
-_LATE_INPUTS = 0.08
 _LONGEST_OUTPUT = 768  # bytes of its key
 _AFTER_CANCEL = 0.5
 _CANCEL_AGAIN = 0.4
@@ -94,42 +84,16 @@ def _drawn(seed: int) -> Plan:
         renew_receives=_pick(rng, (Plan.renew_receives, 85), (5, 15)),
     )
     plan = replace(plan, notify=_notify(rng_of(seed, "notify")))
-    plan = replace(plan, jobs=_compacting(rng_of(seed, "compactions"), plan.jobs))
-    # A source of its own: worlds without a pipeline stay as they were before there were any.
-    stages = rng_of(seed, "pipeline")
-    plan = _pipeline(stages, plan, swarm) if stages.random() < _PIPELINES else plan
-    more = [act for draw in range(swarm.draws) for act in _more_of_world(seed, draw, plan)]
+    plan = _with(FIRST, plan)
+    more = [act for draw in range(swarm.draws) for act in _more_of_world(draw, plan)]
     first = {act.job: act for act in reversed(plan.acts) if act.kind == "submit"}.values()
     acts = [act for act in [*plan.acts, *more] if swarm.keeps(act, [*first])]
-    plan = replace(plan, acts=_in_order(acts))
-    plan = with_long_outage(rng_of(seed, "long outage"), plan)
-    plan = with_long_wait(rng_of(seed, "long wait"), plan)
-    plan = with_retirement(rng_of(seed, "retirement"), plan)
-    plan = with_tiny(rng_of(seed, "tiny"), plan, swarm)
-    plan = with_tables(rng_of(seed, "tables"), plan, swarm)
-    plan = _with_outputs_beside(rng_of(seed, "outputs beside"), plan)
-    plan = _with_late_inputs(rng_of(seed, "late inputs"), plan)
-    plan = with_parts(rng_of(seed, "parts"), plan, swarm)
-    plan = with_emr(rng_of(seed, "emr serverless"), plan, swarm)
-    plan = with_denial(rng_of(seed, "denial"), plan)
-    plan = with_planned(rng_of(seed, "planned"), plan, swarm)
-    plan = with_trees(rng_of(seed, "trees"), plan)
-    plan = with_reruns(rng_of(seed, "reruns"), plan, swarm)
-    plan = with_secrets(rng_of(seed, "secrets"), plan, swarm)
-    plan = with_refused_role(rng_of(seed, "refused role"), plan, swarm)
-    plan = with_backfill(rng_of(seed, "backfill"), plan, swarm)
-    plan = _with_few_launches(rng_of(seed, "launches"), plan)
-    return replace(
-        plan,
-        jobs=_patient(plan.jobs, plan.mix),
-        sidecars=rng_of(seed, "sidecars").random() < _SIDECARS,
-    )
+    plan = _with(FEATURES, replace(plan, acts=_in_order(acts)))
+    return replace(plan, jobs=_patient(plan.jobs, plan.mix))
 
 
 def _with_few_launches(rng: random.Random, plan: Plan) -> Plan:
     """A bucket of RunTask that a few jobs empty, as 120 at once do that of an account."""
-    if rng.random() >= _THROTTLED:
-        return plan
     return replace(
         plan, launches_per_s=rng.choice((0.5, 1.0, 5.0)), launches_at_once=rng.randint(1, 3)
     )
@@ -163,24 +127,12 @@ def _patient(jobs: tuple[Job, ...], mix: Mix) -> tuple[Job, ...]:
     )
 
 
-def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
+def _more_of_world(draw: int, plan: Plan) -> Iterator[Act]:
     """Acts that are drawn when jobs and stages are known; each kind from a source of its own."""
-
-    def rng(name: str) -> random.Random:
-        return rng_of(seed, f"{name}{draw or ''}")
-
-    return [
-        *_again(rng("again"), plan.acts),
-        *_deploys(rng("deploys")),
-        *_roll_backs(rng("roll-backs"), plan.jobs),
-        *expiries(rng("expiries"), plan.jobs),
-        *_echoes(rng("echoes"), plan.acts),
-        *_harm(rng("harm"), plan.jobs),
-        *_mistakes(rng("mistakes"), plan.acts),
-        *_in_between(rng("in between"), plan),
-        *_operators(rng("operators"), plan.jobs),
-        *_out_of_reach(rng("out of reach"), plan.notify),
-    ]
+    for occasion in OCCASIONS:
+        rng = rng_of(plan.seed, f"{occasion.source}{draw or ''}")
+        if occasion.chance is None or rng.random() < occasion.chance:
+            yield from occasion.acts(rng, plan)
 
 
 def _jobs(rng: random.Random) -> int:
@@ -290,14 +242,14 @@ def _more(rng: random.Random, job: Job, at_s: float) -> list[Act]:
     return found
 
 
-def _again(rng: random.Random, acts: Sequence[Act]) -> list[Act]:
+def _again(rng: random.Random, plan: Plan) -> list[Act]:
     """Corrections soon after a cancel or a stop.
 
     A correction of a job that is neither dead nor cancelled does nothing.
     """
     chances = {"cancel": 0.6, "stop_execution": 0.2, "submit": 0.05}
     found = []
-    for act in acts:
+    for act in plan.acts:
         if rng.random() < chances.get(act.kind, 0.0):
             at_s = round(act.at_s + 300 * rng.random() ** 2, 1)
             # An emitted request is never repeated to the letter: its author was a job.
@@ -306,43 +258,39 @@ def _again(rng: random.Random, acts: Sequence[Act]) -> list[Act]:
     return found
 
 
-def _deploys(rng: random.Random) -> list[Act]:
+def _deploys(rng: random.Random, _plan: Plan) -> list[Act]:
     """Settings that allow less for a while."""
-    if rng.random() >= _NARROWED:
-        return []
     return [Act(_soon(rng), "narrow", for_s=round(30 + 30_000 * rng.random() ** 3))]
 
 
-def _echoes(rng: random.Random, acts: Sequence[Act]) -> list[Act]:
+def _echoes(rng: random.Random, plan: Plan) -> list[Act]:
     """Messages that come again soon after a cancel, a stop or another submission."""
     return [
         Act(round(act.at_s + 90 * rng.random() ** 2, 1), "redeliver", act.job, rng.randrange(4))
-        for act in acts
+        for act in plan.acts
         if act.kind in ("cancel", "stop_execution", "submit") and rng.random() < 0.15
     ]
 
 
-def _roll_backs(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
+def _roll_backs(rng: random.Random, plan: Plan) -> list[Act]:
     """A newer version ran for a while, and wrote more than this one knows."""
-    if rng.random() >= _ROLLED_BACK:
-        return []
     at_s = _soon(rng)
-    return [Act(at_s, "roll_back", job.name) for job in jobs]
+    return [Act(at_s, "roll_back", job.name) for job in plan.jobs]
 
 
-def _mistakes(rng: random.Random, acts: Sequence[Act]) -> list[Act]:
+def _mistakes(rng: random.Random, plan: Plan) -> list[Act]:
     """Producers who send what can never run under the id of a job, before that is sent or after."""
     return [
         Act(round(at_s, 1), "submit_invalid", act.job, work=rng.choice((2, 3)))
-        for act in acts
+        for act in plan.acts
         if act.kind == "submit" and rng.random() < _MISTAKES
         if (at_s := act.at_s + rng.uniform(-20, 60)) > 0
     ]
 
 
-def _harm(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
+def _harm(rng: random.Random, plan: Plan) -> list[Act]:
     """Senders who mean harm, and people who delete what is not theirs."""
-    found = []
+    found, jobs = list[Act](), plan.jobs
     if rng.random() < _HOSTILE:
         name = rng.choice([job.name for job in jobs if "." not in job.name])
         found.append(Act(_soon(rng), "submit_hostile", name, work=rng.randrange(8)))
@@ -358,21 +306,22 @@ def _harm(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
     return found
 
 
-def _operators(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
+def _operators(rng: random.Random, plan: Plan) -> list[Act]:
     """Stages that are paused for a while, or have other slots than the deployed."""
     found = []
-    for _ in range(rng.randint(1, 2) if rng.random() < _OPERATED else 0):
-        job, for_s = rng.choice(jobs).name, round(30 + 30_000 * rng.random() ** 3)
+    for _ in range(rng.randint(1, 2)):
+        job, for_s = rng.choice(plan.jobs).name, round(30 + 30_000 * rng.random() ** 3)
         found.append(Act(_soon(rng), "pause", job, for_s=for_s))
         found.append(Act(_soon(rng), "set_slots", job, rng.choice((1, 2, 15)), for_s))
     return found
 
 
-def _out_of_reach(rng: random.Random, notify: str) -> list[Act]:
+def _out_of_reach(rng: random.Random, plan: Plan) -> list[Act]:
     """A topic or a bus that is out for a while; outages of queues are drawn anyhow."""
-    if notify not in ("sns", "events") or rng.random() >= _OUT_OF_REACH:
+    if plan.notify not in ("sns", "events"):
         return []
-    return [Act(_soon(rng), "outage", for_s=round(5 + 7_200 * rng.random() ** 3), service=notify)]
+    at_s, for_s = _soon(rng), round(5 + 7_200 * rng.random() ** 3)
+    return [Act(at_s, "outage", for_s=for_s, service=plan.notify)]
 
 
 def _notify(rng: random.Random) -> str:
@@ -381,29 +330,24 @@ def _notify(rng: random.Random) -> str:
 
 
 def _with_late_inputs(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; or with it jobs that begin before their inputs are there."""
-    if rng.random() >= _LATE_INPUTS:
-        return plan
+    """The plan with jobs that begin before their inputs are there."""
     late = {job.name: rng.choice((0.0, 5.0, 20.0, 90.0)) for job in plan.jobs}
     return replace(plan, jobs=tuple(replace(job, late_s=late[job.name]) for job in plan.jobs))
 
 
 def _with_outputs_beside(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; in some worlds jobs write to a prefix beside their output."""
-    if rng.random() >= _OUTPUTS_BESIDE:
-        return plan
+    """The plan with jobs that write to a prefix beside their output."""
     return replace(plan, jobs=tuple(replace(job, beside=rng.random() < 0.6) for job in plan.jobs))
 
 
-def _compacting(rng: random.Random, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-    """The jobs; in some worlds the first compacts an output to which some others append."""
-    if rng.random() >= _COMPACTIONS:
-        return jobs
-    first = replace(jobs[0], output="log", mode="overwrite", compacts=True)
+def _with_compaction(rng: random.Random, plan: Plan) -> Plan:
+    """The plan, whose first job compacts an output to which some others append."""
+    first = replace(plan.jobs[0], output="log", mode="overwrite", compacts=True)
     others = [
-        replace(job, output="log", mode="append") if rng.random() < 0.7 else job for job in jobs[1:]
+        replace(job, output="log", mode="append") if rng.random() < 0.7 else job
+        for job in plan.jobs[1:]
     ]
-    return first, *others
+    return replace(plan, jobs=(first, *others))
 
 
 def _in_between(rng: random.Random, plan: Plan) -> list[Act]:
@@ -431,8 +375,9 @@ def _in_between(rng: random.Random, plan: Plan) -> list[Act]:
     return found
 
 
-def _pipeline(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
+def _with_pipeline(rng: random.Random, plan: Plan) -> Plan:
     """The plan with stages behind its own, and few jobs, since each becomes several."""
+    swarm = Swarm.of(plan)
     roots = 1 if unit(plan.seed, "roots") < _ONE_ROOT else 2
     jobs = [replace(job, fan_out=_fan_out(rng)) for job in plan.jobs[:roots]]
     of_shape = rng_of(plan.seed, "shape")
@@ -560,3 +505,79 @@ def _with_inexactness(rng: random.Random, mix: Mix) -> Mix:
 
 def _pick(rng: random.Random, *weighted: tuple[T, int]) -> T:
     return rng.choices([value for value, _ in weighted], [weight for _, weight in weighted])[0]
+
+
+class Feature(NamedTuple):
+    """What some worlds have.
+
+    Attributes:
+        source: The name of its source of randomness: a new feature changes no draw of others.
+        chance: The part of all worlds that have it, or how it follows from the plan.
+        add: From its source and a plan to the plan with it, or that plan where it does not fit.
+        kind: A name in swarms, half of which leave it out; empty: none does.
+    """
+
+    source: str
+    chance: float | Callable[[Plan], float]
+    add: Callable[[random.Random, Plan], Plan]
+    kind: str = ""
+
+
+FIRST: Sequence[Feature] = (
+    Feature("compactions", 0.08, _with_compaction),
+    Feature("pipeline", 0.35, _with_pipeline),
+)
+FEATURES: Sequence[Feature] = (
+    Feature("long outage", 0.08, with_long_outage),
+    Feature("long wait", 0.05, with_long_wait),
+    Feature("retirement", 0.08, with_retirement),
+    Feature("tiny", 0.25, with_tiny, TINY),
+    Feature("tables", 0.25, with_tables, "tables"),
+    Feature("outputs beside", 0.12, _with_outputs_beside),
+    Feature("late inputs", 0.08, _with_late_inputs),
+    Feature("parts", 0.4, with_parts, "parts"),
+    # Some plans have no job for it: they are about one in ten. No swarm leaves it out.
+    Feature("emr serverless", 0.15, with_emr),
+    Feature("denial", 0.04, with_denial),
+    Feature("planned", 0.12, with_planned, "planned"),
+    Feature("trees", 0.7, with_trees),
+    Feature("reruns", lambda plan: 0.5 if plan.trees else 0.12, with_reruns, "rerun_tree"),
+    Feature("secrets", 0.15, with_secrets, "secret"),
+    Feature("refused role", 0.08, with_refused_role, "refused role"),
+    Feature("backfill", 0.1, with_backfill, "backfill"),
+    Feature("launches", 0.1, _with_few_launches),
+    Feature("sidecars", 0.1, lambda _rng, plan: replace(plan, sidecars=True)),
+)
+
+
+class Occasion(NamedTuple):
+    """Acts that come to some worlds; without a chance to all, if they find what they need."""
+
+    source: str
+    chance: float | None
+    acts: Callable[[random.Random, Plan], list[Act]]
+
+
+OCCASIONS: Sequence[Occasion] = (
+    Occasion("again", None, _again),
+    Occasion("deploys", 0.05, _deploys),
+    Occasion("roll-backs", 0.08, _roll_backs),
+    Occasion("expiries", 0.06, expiries),
+    Occasion("echoes", None, _echoes),
+    Occasion("harm", None, _harm),
+    Occasion("mistakes", None, _mistakes),
+    Occasion("in between", None, _in_between),
+    Occasion("operators", 0.1, _operators),
+    Occasion("out of reach", 0.3, _out_of_reach),
+)
+
+
+def _with(features: Sequence[Feature], plan: Plan) -> Plan:
+    """The plan, with those of the features that its seed gives it."""
+    swarm = Swarm.of(plan)
+    for each in features:
+        rng = rng_of(plan.seed, each.source)
+        chance = each.chance if isinstance(each.chance, float) else each.chance(plan)
+        if rng.random() < chance and (not each.kind or swarm.has(each.kind)):
+            plan = each.add(rng, plan)
+    return plan

@@ -13,12 +13,9 @@ from typing import Any
 
 from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan
 from simulation.worlds.stages import CLEAN, MAIN
-from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.04
 ROLES = ("task", "settle", "dispatcher", "sweeper")
 _OF_ONE_ROLE = 0.4
-_REFUSED = 0.08
 _HOUR_S = 3_600.0
 _SOON_S = 300.0
 
@@ -32,10 +29,8 @@ _FROM_S = {
 }
 
 
-def with_denial(rng: random.Random, plan: Plan, chance: float = _CHANCE) -> Plan:
-    """The plan; or with it a policy that denies a service for minutes or hours, then heals."""
-    if rng.random() >= chance:
-        return plan
+def with_denial(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with a policy that denies a service for minutes or hours, then heals."""
     service = rng.choice((*_FROM_S, *(["glue"] if plan.has_tables else [])))
     role = f"@{rng.choice(ROLES)}" if rng.random() < _OF_ONE_ROLE else ""
     for_s = round(60 + 4 * _HOUR_S * rng.random() ** 3)
@@ -43,12 +38,8 @@ def with_denial(rng: random.Random, plan: Plan, chance: float = _CHANCE) -> Plan
     return replace(plan, acts=tuple(sorted((*plan.acts, act), key=lambda each: each.at_s)))
 
 
-def with_refused_role(
-    rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _REFUSED
-) -> Plan:
-    """The plan; or with it a role that no engine takes for a while: of one stage, or of all."""
-    if rng.random() >= chance or not swarm.has("refused role"):
-        return plan
+def with_refused_role(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with a role that no engine takes for a while: of one stage, or of all."""
     stage = rng.choice((MAIN, CLEAN)) if plan.clean_slots else rng.choice((MAIN, ""))
     at_s, for_s = round(_SOON_S * rng.random(), 1), round(60 + 4 * _HOUR_S * rng.random() ** 3)
     service = f"rights:{stage}" if stage else "rights"

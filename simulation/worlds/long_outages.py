@@ -7,8 +7,6 @@ from longhaul.core.request import MAX_TIMEOUT_S
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.randomness import unit
 
-_CHANCE = 0.08
-_LONG_WAITS = 0.05
 _HOUR_S = 3_600.0
 _HOURS = (0.5, 3.0, 12.0, 30.0)
 _WEIGHTS = (55, 28, 12, 5)
@@ -26,12 +24,10 @@ NEVER_ALLOWED = Plan(
 
 
 def with_long_outage(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; or with it a time without room or right for tasks, or one without beats.
+    """The plan with a time without room or right for tasks, or one without beats.
 
     It begins when most jobs have been sent.
     """
-    if rng.random() >= _CHANCE or not plan.jobs:
-        return plan
     for_s = _HOUR_S * rng.choices(_HOURS, _WEIGHTS)[0]
     service = rng.choice(("capacity", "heartbeat"))
     if service == "capacity" and unit(plan.seed, "why no task is placed") < 0.5:
@@ -48,8 +44,8 @@ def with_long_outage(rng: random.Random, plan: Plan) -> Plan:
 
 
 def with_long_wait(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; or with it a job that has the only slot for longer than SQS keeps a message."""
-    if rng.random() >= _LONG_WAITS or len(plan.jobs) < 2 or plan.clean_slots:
+    """The plan; if it has two jobs, one has the only slot for longer than SQS keeps a message."""
+    if len(plan.jobs) < 2 or plan.clean_slots:
         return plan
     retention_s = rng.choice((24, 36, 60)) * _HOUR_S
     work_s = round(retention_s * (0.5 + rng.random()))

@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.worlds.plan import EMR, Act, Ending, Fault, Job, Plan
-from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.4
 _IN_PARTS = 0.6
 _CHANGES = 0.35
 _SHORT = 0.4
@@ -16,10 +14,8 @@ _KEPT_S = 7_200
 _SAVES = ("", "datasets", "checkpoint", "folder")
 
 
-def with_parts(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
-    """The plan; or with it jobs in parts, and changes of their code and inputs meanwhile."""
-    if rng.random() >= chance or not swarm.has("parts"):
-        return plan
+def with_parts(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with jobs in parts, and changes of their code and inputs meanwhile."""
     jobs = tuple(_in_parts(rng, job) for job in plan.jobs)
     if jobs == plan.jobs:
         return plan

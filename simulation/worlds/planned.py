@@ -6,19 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.worlds.plan import Act, Ending, Job, Plan
-from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.12
 _PLANNED = 0.5
 _HOUR_S = 3_600.0
 _DAY_S = 24 * _HOUR_S
 _DAYS = 0.05
 
 
-def with_planned(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
-    """The plan; or with it jobs that are to begin later."""
-    if rng.random() >= chance or not swarm.has("planned"):
-        return plan
+def with_planned(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with jobs that are to begin later."""
     by_name = {job.name: job for job in plan.jobs}
     jobs = tuple(
         replace(job, start_s=_start_s(rng))

@@ -11,17 +11,16 @@ if TYPE_CHECKING:
     from simulation.worlds.world import World
 
 _QUEUES_GO_AFTER_S = 60.0  # CloudFormation deletes last
-_CHANCE = 0.08
 _FOR_S = (0.0, 60.0, 1_800.0, 50_000.0)
 _WEIGHTS = (30, 30, 30, 10)
 
 
 def with_retirement(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; or with it a stage that is retired, mostly while jobs of it run or wait.
+    """The plan with a stage that is retired, mostly while jobs of it run or wait.
 
     Brought back only the first stage is: what would have followed into another is not sent later.
     """
-    if rng.random() >= _CHANCE or not plan.jobs or plan.shape:
+    if plan.shape:
         return plan
     stage = rng.choice((MAIN, CLEAN)) if plan.clean_slots else MAIN
     begin_s = min(act.at_s for act in plan.acts)

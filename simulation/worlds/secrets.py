@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from longhaul.core.settings import JobVariables
 from simulation.worlds.plan import EMR, TINY, Act, Ending, Job, Plan
-from simulation.worlds.swarm import Swarm
 
 ARN: Final = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
 VARIABLE: Final = "DB_PASSWORD"
 VARIABLES: Final = JobVariables(secrets={VARIABLE: ARN})
 _HOUR_S: Final = 3_600.0
-_CHANCE: Final = 0.15
 _UNREADABLE: Final = 0.6
 _DELETED: Final = 0.4
 _SOON_S: Final = 900.0
@@ -24,14 +22,12 @@ def value_of(version: int) -> str:
     return f"version {version} of the secret"
 
 
-def with_secrets(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
-    """The plan; or with it a secret of its stages that rotates, and that now and then no job reads.
+def with_secrets(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with a secret of its stages that rotates, and that now and then no job reads.
 
     Somebody deletes it and makes it again, a policy denies it to one role or all, or Secrets
     Manager is out.
     """
-    if rng.random() >= chance or not swarm.has("secret"):
-        return plan
     times = sorted(round(_SOON_S * rng.random(), 1) for _ in range(rng.randint(0, 4)))
     acts = [Act(at_s, "set_secret", work=n) for n, at_s in enumerate(times, 1)]
     if rng.random() < _UNREADABLE:

@@ -11,7 +11,7 @@ swarm, a new kind moves no other, and a replay, which names its faults, needs no
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulation.worlds.plan import Act
+from simulation.worlds.plan import Act, Plan
 from simulation.worlds.randomness import unit
 
 _MORE_DRAWS = 3  # of the acts in a swarm, since half of what is drawn is left out
@@ -23,6 +23,10 @@ class Swarm:
 
     seed: int
     is_one: bool
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Swarm":
+        return cls(plan.seed, plan.mix.swarm)
 
     @property
     def draws(self) -> int:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
-from simulation.worlds.swarm import Swarm
 
 WRITERS = ("appends", "compacts", "deletes", "expires", "maintains", "rewrites")
 """What others may do to a table just before it is read or updated.
@@ -15,17 +14,14 @@ WRITERS = ("appends", "compacts", "deletes", "expires", "maintains", "rewrites")
 each, and `maintains` expires what was there before that; `deletes` takes the rows of a file away.
 """
 
-_CHANCE = 0.25
 _INTO_TABLES = 0.9
 _SHARED = 0.8
 _APPENDS = 0.6
 _OUTAGES = 0.1
 
 
-def with_tables(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
-    """The plan; or with it jobs whose outputs are tables, and others who write to them."""
-    if rng.random() >= chance or not swarm.has("tables"):
-        return plan
+def with_tables(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with jobs whose outputs are tables, and others who write to them."""
     jobs = tuple(_into_table(rng, job) for job in plan.jobs)
     if jobs == plan.jobs:
         return plan

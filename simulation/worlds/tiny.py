@@ -9,7 +9,6 @@ from simulation.worlds.endings import LAMBDA_FAULTS, PLATFORM_FAULTS
 from simulation.worlds.plan import TINY, Act, Ending, Fault, Job, Plan
 from simulation.worlds.swarm import Swarm
 
-_CHANCE = 0.25
 _LONGEST_WORK_S = 600.0  # what fits an invocation, with all around it
 _LONGEST_TIMEOUT_S = 840  # a job that asks for more runs on Fargate
 _ON_LAMBDA = 0.8
@@ -17,10 +16,9 @@ _ABOVE = 0.3
 _FREEZES = 0.5
 
 
-def with_tiny(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
-    """The plan; or with it short jobs that ask for the size `tiny`."""
-    if rng.random() >= chance or not swarm.has(TINY):
-        return plan
+def with_tiny(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with short jobs that ask for the size `tiny`."""
+    swarm = Swarm.of(plan)
     jobs = tuple(
         replace(job, size=TINY, endings=_frozen(rng, job, swarm)) if _is_short(rng, job) else job
         for job in plan.jobs

@@ -6,14 +6,10 @@ from dataclasses import replace
 
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.stages import jobs_of
-from simulation.worlds.swarm import Swarm
 
-_TOLD = 0.7  # of the pipelines that tell of ends
 _CANCELLED = 0.25
 _RETRIED = 0.5
 _LATE_S = 2_400.0
-_RERUN = 0.12  # of all worlds
-_OF_TOLD_RERUN = 0.5
 _AGAIN = 0.4
 _OF_ONE = 0.6
 _AT_ONCE_S = 3.0
@@ -22,8 +18,8 @@ _AROUND_WORK_S = 150.0
 
 
 def with_trees(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; or, where ends are told, one that tells of trees and acts on them."""
-    if not plan.clean_slots or not plan.notify or rng.random() >= _TOLD:
+    """The plan; where a pipeline tells of ends, one that tells of trees and acts on them."""
+    if not plan.clean_slots or not plan.notify:
         return plan
     roots = [job.name for job in plan.jobs if "." not in job.name]
     acts = list(plan.acts)
@@ -39,14 +35,11 @@ def with_trees(rng: random.Random, plan: Plan) -> Plan:
     return replace(plan, trees=True, acts=tuple(sorted(acts, key=lambda act: act.at_s)))
 
 
-def with_reruns(rng: random.Random, plan: Plan, swarm: Swarm, chance: float | None = None) -> Plan:
-    """The plan; or with it people who run jobs again: now and then two at once, or too early.
+def with_reruns(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with people who run jobs again: now and then two at once, or too early.
 
     A whole tree, or a member, an opener or a join of it.
     """
-    likely = chance if chance is not None else _OF_TOLD_RERUN if plan.trees else _RERUN
-    if rng.random() >= likely or not swarm.has("rerun_tree"):
-        return plan
     levels = 4 if plan.clean_slots else 1
     acts = list(plan.acts)
     for act in plan.acts:

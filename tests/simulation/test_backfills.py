@@ -9,9 +9,6 @@ from simulation.worlds.backfills import with_backfill
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.randomness import rng_of
-from simulation.worlds.swarm import Swarm
-
-_ALL = Swarm(0, is_one=False)
 
 
 def has_backfill(plan: Plan) -> bool:
@@ -23,7 +20,7 @@ def drawn(seeds: range) -> list[Plan]:
     plans = [
         plan
         if has_backfill(plan := plan_of(seed))
-        else with_backfill(rng_of(seed, "backfill"), plan, _ALL, chance=1.0)
+        else with_backfill(rng_of(seed, "backfill"), plan)
         for seed in seeds
     ]
     return [
@@ -46,7 +43,7 @@ def test_a_backfill_takes_the_place_of_the_first_submissions() -> None:
             Act(11.0, "submit", "j1"),
         ),
     )
-    found = with_backfill(random.Random(1), plan, _ALL, chance=1.0)
+    found = with_backfill(random.Random(1), plan)
 
     assert [(job.name, job.named) for job in found.jobs] == [("days/0", True), ("days/1", True)]
     assert found.acts[0] == Act(5.0, "backfill", "days", found.acts[0].work)
@@ -59,8 +56,7 @@ def test_a_backfill_takes_the_place_of_the_first_submissions() -> None:
 def test_what_people_do_with_a_backfill_is_drawn() -> None:
     plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),))
 
-    assert with_backfill(random.Random(1), plan, _ALL, chance=0.0) == plan
-    plans = [with_backfill(random.Random(seed), plan, _ALL, chance=1.0) for seed in range(60)]
+    plans = [with_backfill(random.Random(seed), plan) for seed in range(60)]
     assert {act.kind for plan in plans for act in plan.acts} == {
         *("backfill", "cancel_backfill", "retry_backfill"),
         *("cancel_tree", "retry_tree", "rerun_tree"),

@@ -14,10 +14,7 @@ from simulation.worlds.emr import EMR_WORLDS, with_emr
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import EMR, Job, Plan
 from simulation.worlds.run import run
-from simulation.worlds.swarm import Swarm
 from simulation.worlds.systematic import single_faults
-
-ALL_KINDS = Swarm(0, is_one=False)
 
 
 def happened(name: str, *words: str) -> list[str]:
@@ -111,8 +108,7 @@ def test_jobs_of_about_one_world_in_ten_are_drawn_for_emr_serverless() -> None:
         ),
     )
 
-    assert with_emr(random.Random(1), plan, ALL_KINDS, chance=0.0) == plan
-    drawn = with_emr(random.Random(1), plan, ALL_KINDS, chance=1.0)
+    drawn = with_emr(random.Random(1), plan)
     engines = [job.engine for job in drawn.jobs]
     assert EMR in engines[0:8:2]
     assert EMR in engines[1:8:2]
@@ -126,7 +122,7 @@ def test_worlds_that_the_draw_leaves_out_are_as_they_were() -> None:
 
 
 def test_every_invariant_holds_in_drawn_worlds_whose_jobs_are_on_emr_serverless() -> None:
-    drawn = (with_emr(random.Random(n), plan_of(n), ALL_KINDS, chance=1.0) for n in range(60))
+    drawn = (with_emr(random.Random(n), plan_of(n)) for n in range(60))
     # Long jobs make long worlds, of which nothing here is new.
     plans = [plan for plan in drawn if plan.has_emr and all(job.work_s < 300 for job in plan.jobs)]
     assert all_hold(plans[:6]) == 6

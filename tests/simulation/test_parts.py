@@ -7,15 +7,10 @@ import pytest
 
 from simulation.seen.stored import PREFIX
 from simulation.worlds.generation import plan_of
-from simulation.worlds.parts import PARTS_WORLDS, with_parts
+from simulation.worlds.parts import PARTS_WORLDS
 from simulation.worlds.plan import Plan
-from simulation.worlds.randomness import rng_of
 from simulation.worlds.run import play
-from simulation.worlds.swarm import Swarm
-from simulation.worlds.systematic import SCENARIOS
 from simulation.worlds.world import World
-
-ALL_KINDS = Swarm(0, is_one=False)
 
 
 def played(plan: Plan) -> World:
@@ -82,9 +77,3 @@ def test_about_one_of_six_jobs_is_drawn_in_parts() -> None:
     jobs = [job for seed in range(400) for job in plan_of(seed).jobs]
 
     assert 0.08 < sum(bool(job.parts) for job in jobs) / len(jobs) < 0.25
-
-
-def test_a_world_without_jobs_in_parts_stays_as_it_was() -> None:
-    plan = SCENARIOS["a job succeeds"]
-
-    assert with_parts(rng_of(1, "parts"), plan, ALL_KINDS, chance=0.0) == plan

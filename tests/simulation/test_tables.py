@@ -13,12 +13,10 @@ from simulation.tools.checking import all_hold
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Job, Plan
 from simulation.worlds.run import play, run
-from simulation.worlds.swarm import Swarm
 from simulation.worlds.systematic import single_faults
 from simulation.worlds.tables import TABLE_WORLDS, WRITERS, with_tables
 from simulation.worlds.world import World
 
-ALL_KINDS = Swarm(0, is_one=False)
 EVENTS = "table://longhaul/events"
 
 
@@ -131,15 +129,14 @@ def test_a_loss_and_a_second_coming_are_seen() -> None:
 def test_tables_are_drawn_in_some_worlds_and_leave_the_others_as_they_are() -> None:
     plan = replace(Plan(), jobs=tuple(Job(f"j{n}") for n in range(9)))
 
-    assert with_tables(random.Random(1), plan, ALL_KINDS, chance=0.0) == plan
-    drawn = with_tables(random.Random(1), plan, ALL_KINDS, chance=1.0)
+    drawn = with_tables(random.Random(1), plan)
     assert {job.mode for job in drawn.jobs if job.table} == {"append", "overwrite"}
     assert 4 < sum(plan_of(seed).has_tables for seed in range(100)) < 25
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(12, marks=pytest.mark.slow)])
 def test_every_invariant_holds_in_drawn_worlds_with_tables(count: int) -> None:
-    drawn = (with_tables(random.Random(n), plan_of(n), ALL_KINDS, chance=1.0) for n in range(60))
+    drawn = (with_tables(random.Random(n), plan_of(n)) for n in range(60))
     # Long jobs make long worlds, of which nothing here is new.
     plans = [
         plan

@@ -12,11 +12,8 @@ from simulation.tools.checking import all_hold
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import TINY, Job, Plan
 from simulation.worlds.run import run
-from simulation.worlds.swarm import Swarm
 from simulation.worlds.systematic import single_faults
 from simulation.worlds.tiny import TINY_WORLDS, with_tiny
-
-ALL_KINDS = Swarm(0, is_one=False)
 
 
 def happened(plan: Plan, *words: str) -> list[str]:
@@ -124,15 +121,14 @@ def test_lambda_without_room_ends_no_job_however_often_it_refuses() -> None:
 def test_only_short_jobs_of_some_worlds_are_drawn_as_tiny() -> None:
     plan = replace(Plan(), jobs=tuple(Job(f"j{n}", work_s=n * 200.0) for n in range(9)))
 
-    assert with_tiny(random.Random(1), plan, ALL_KINDS, chance=0.0) == plan
-    drawn = with_tiny(random.Random(1), plan, ALL_KINDS, chance=1.0)
+    drawn = with_tiny(random.Random(1), plan)
     assert {job.work_s <= 600 for job in drawn.jobs if job.size == TINY} == {True}
     assert 10 < sum(plan_of(seed).has_tiny for seed in range(100)) < 40
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(12, marks=pytest.mark.slow)])
 def test_every_invariant_holds_in_drawn_worlds_whose_short_jobs_are_tiny(count: int) -> None:
-    drawn = (with_tiny(random.Random(n), plan_of(n), ALL_KINDS, chance=1.0) for n in range(50))
+    drawn = (with_tiny(random.Random(n), plan_of(n)) for n in range(50))
     # Long jobs make long worlds, of which nothing here is new.
     plans = [plan for plan in drawn if all(job.size == TINY for job in plan.jobs)]
     assert all_hold(plans[:count]) == count

@@ -9,7 +9,6 @@ from simulation.tools.replay import read
 from simulation.worlds.generation import plan_of
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.run import play
-from simulation.worlds.swarm import Swarm
 from simulation.worlds.systematic import single_faults
 from simulation.worlds.trees import TREE_WORLDS, with_reruns
 from simulation.worlds.world import World
@@ -45,8 +44,7 @@ def test_a_tree_is_run_again_once_it_and_its_reruns_have_ended_and_each_end_is_t
 @pytest.mark.parametrize("is_short", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_every_invariant_holds_in_drawn_worlds_with_reruns(*, is_short: bool) -> None:
     drawn = (
-        with_reruns(rng_of(seed, "reruns"), plan_of(seed), Swarm(seed, is_one=False), chance=1.0)
-        for seed in range(93_000_000, 93_000_012)
+        with_reruns(rng_of(seed, "reruns"), plan_of(seed)) for seed in range(93_000_000, 93_000_012)
     )
     plans = [
         plan

@@ -97,7 +97,7 @@ class Running(Generic[T]):
 
     def __init__(self, service: Sync[T], request: dict[str, Any], tell: Tell) -> None:
         self.tell = tell
-        self._service = service
+        self._service: Sync[T] = service
         self._is_cancelled = False
         self._started: T | None = None
         service.timeline.spawn(lambda: service.start(request), ended=self._answered)
