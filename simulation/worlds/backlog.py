@@ -17,7 +17,7 @@ from functions import dispatcher
 from longhaul.core.pace import MAX_HIDDEN
 from longhaul.wiring import Wiring
 from simulation.aws.cloud import FakeAws
-from simulation.aws.platform.mapping import items_to_keep, record_of
+from simulation.aws.platform.triggers import items_to_keep, record_of
 from simulation.aws.sqs.queues import MAX_IN_FLIGHT, Message
 from simulation.aws.template import deployed
 

@@ -15,15 +15,14 @@ from simulation.aws.ecs.client import Launches
 from simulation.aws.emr_serverless.job_runs import Application
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.drivers import Drivers
-from simulation.aws.platform.eventbridge import EventBridge
 from simulation.aws.platform.hosts import Host, current_host, here
 from simulation.aws.platform.invocations import Lambda
 from simulation.aws.platform.job_function import FUNCTION, JobFunction
 from simulation.aws.platform.job_process import Surroundings
-from simulation.aws.platform.mapping import LATE, EventSourceMapping
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.state_machine import engine
 from simulation.aws.platform.timeline import Timeline
+from simulation.aws.platform.triggers import LATE, EventBridge, EventSourceMapping
 from simulation.aws.s3.completion import AT_ONCE, KINDS, Completion
 from simulation.aws.service import Call
 from simulation.aws.sqs.batch import EntryFault

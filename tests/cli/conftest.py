@@ -27,19 +27,20 @@ from longhaul.core.settlement import after_verdict, with_task
 from longhaul.core.store.records import BATCH_GET
 from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.wiring import Wiring
-from simulation.aws.account import (
+from simulation.aws.clock import VirtualClock
+from simulation.aws.cloud import FakeAws
+from simulation.aws.console import (
+    DeployedStack,
+    FakeCloudFormation,
     FakeCloudWatch,
+    FakeEc2,
     FakeIam,
+    FakeLambda,
+    FakeLogs,
     FakeServiceQuotas,
     FakeSsm,
     FakeSts,
 )
-from simulation.aws.clock import VirtualClock
-from simulation.aws.cloud import FakeAws
-from simulation.aws.cloudformation import DeployedStack, FakeCloudFormation
-from simulation.aws.ec2 import FakeEc2
-from simulation.aws.lambda_api import FakeLambda
-from simulation.aws.logs import FakeLogs
 from simulation.aws.shapes import checked
 from tests.builders import (
     BODY,

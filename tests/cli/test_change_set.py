@@ -11,7 +11,7 @@ from typer.testing import Result
 from longhaul.cli.checks.finding import Finding, ok, problem
 from longhaul.cli.commands import check
 from longhaul.config.project_file import VARIABLE
-from simulation.aws.cloudformation import FakeCloudFormation
+from simulation.aws.console import FakeCloudFormation
 from simulation.aws.service import Call, Proceed, client_error
 from tests.cli.conftest import World
 

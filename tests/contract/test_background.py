@@ -16,8 +16,7 @@ from longhaul.core.background import Threads
 from longhaul.core.errors import TimeUpError
 from longhaul.core.ports import Background, Timer
 from simulation.aws.clock import VirtualClock
-from simulation.aws.platform.background import HostBackground
-from simulation.aws.platform.hosts import Host
+from simulation.aws.platform.hosts import Host, HostBackground
 from simulation.aws.platform.timeline import Timeline
 
 

@@ -15,7 +15,7 @@ from longhaul.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.operations.letter import redriven
 from longhaul.operations.logs import LogCursor, LogReader, LogStream
 from simulation.aws.clock import VirtualClock
-from simulation.aws.logs import FakeLogs
+from simulation.aws.console import FakeLogs
 from simulation.aws.service import Gate, client_error
 from simulation.aws.shapes import checked
 from tests.builders import stage

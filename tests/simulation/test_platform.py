@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.hosts import Host
-from simulation.aws.platform.mapping import EventSourceMapping, items_to_keep
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.timeline import Timeline
+from simulation.aws.platform.triggers import EventSourceMapping, items_to_keep
 from simulation.aws.template import deployed
 from simulation.worlds.injection import Injector
 from simulation.worlds.plan import Fault, Plan

@@ -21,8 +21,7 @@ from longhaul.core.descent import MAX_GROUP
 from longhaul.core.verdict import ExitCode
 from longhaul.runner.attempt import AttemptRunner
 from simulation.aws.platform import job_function
-from simulation.aws.platform.background import HostBackground
-from simulation.aws.platform.hosts import HostClock
+from simulation.aws.platform.hosts import HostBackground, HostClock
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.world import World, rng_for_product
 

@@ -40,8 +40,7 @@ from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm
 from longhaul.runner.task import Task
 from longhaul.runner.wiring import put_together, s3_client, tables_from
-from simulation.aws.platform.background import HostBackground
-from simulation.aws.platform.hosts import HostClock, here, wait_for_good
+from simulation.aws.platform.hosts import HostBackground, HostClock, here, wait_for_good
 from simulation.aws.platform.parts import COLUMNS, WorkInParts
 from simulation.worlds.endings import EMR_FAULTS, KINDS, OWN_FAULTS
 from simulation.worlds.requests import OWN_OUTPUT, emitted_of

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulation.aws.platform.timeline import Timeline
-from simulation.aws.stepfunctions.asl.errors import StateError
-from simulation.aws.stepfunctions.asl.history import History, Observer
+from simulation.aws.stepfunctions.asl.limits import History, Observer, StateError
 from simulation.aws.stepfunctions.asl.machine import Machine, load
 from simulation.aws.stepfunctions.branches import Branch
 from simulation.aws.stepfunctions.client import Execution, FakeStepFunctions

@@ -1,6 +1,7 @@
-"""What must be true at the end, when the faults are over and the world is quiet."""
+"""The end of a world: nothing is left, and no code of ours has failed."""
 
 from datetime import timedelta
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from longhaul.core.history import KEPT
@@ -9,6 +10,7 @@ from simulation.worlds.endings import OWN_FAULTS
 from simulation.worlds.stages import is_too_many
 
 if TYPE_CHECKING:
+    from simulation.aws.stepfunctions.client import Execution
     from simulation.seen.record import Seen
     from simulation.worlds.plan import Job
 
@@ -183,3 +185,33 @@ def _has_time(job: "Job") -> bool:
 def _described(seen: "Seen", message_id: str) -> str:
     sent = seen.sent[message_id]
     return f"{message_id} ({sent.key}, work {sent.work})"
+
+
+_MISTAKES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RecursionError,
+    TypeError,
+)
+
+
+@invariant("L11", "code failed", "no error is a mistake of the product's own code")
+def no_mistake(seen: "Seen", error: BaseException) -> str | None:
+    """An error of AWS is answered by a later try; this one would come again."""
+    if not isinstance(error, _MISTAKES):
+        return None
+    at = extract_tb(error.__traceback__)[-1]
+    if at.name == "stage_of_queue" and seen.was_retired:
+        return None  # the last batch of a stage that was taken out: its queue goes too
+    return f"{type(error).__name__}: {error}, at {at.filename.rpartition('/')[2]}:{at.lineno}"
+
+
+@invariant("L11", "execution ended", "every state gets what it reads")
+def no_state_fails_at_runtime(seen: "Seen", execution: "Execution") -> str | None:
+    del seen
+    if execution.error != "States.Runtime":
+        return None
+    return f"{execution.name} failed: {execution.cause}"

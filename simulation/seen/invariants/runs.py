@@ -1,9 +1,10 @@
-"""Runs: which messages start one, and which do not any more."""
+"""Runs of a job: one after the other, again by hand, from the dead-letter queue; their names."""
 
 import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from longhaul.core.message import AGAIN
 from simulation.aws.platform.hosts import current_host
 from simulation.seen.invariants.table import invariant
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simulation.seen.record import Seen
-    from simulation.seen.sightings import Sent
+    from simulation.seen.sightings import DeadLetter, Sent
     from simulation.seen.trace import Row
 
 _MISSED_AFTER = timedelta(hours=5, minutes=50)  # six hours, by clocks that may be wrong
@@ -150,3 +151,94 @@ def _is_refused(row: "Row") -> bool:
 
 def _time(row: "Row", name: str) -> datetime:
     return datetime.fromtimestamp(int(row[name]["N"]) / 1000, UTC)
+
+
+@invariant(
+    "S24",
+    "row written",
+    "a success runs again only where somebody asked for it, or what led to it has run again",
+)
+def runs_again_for_a_reason(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if before is None or before["run"] == row["run"] or before["state"]["S"] != "SUCCEEDED":
+        return None
+    sent = seen.sent[row["message_id"]["S"]]
+    first = seen.sent[seen.asked.chain_of(sent)]
+    if _run_named(seen, first.message.id) == int(before["run"]["N"]):
+        return None
+    led_by = seen.led_by.get((sent.key, int(before["run"]["N"])), 0)
+    if sent.parent is not None and sent.led_by > led_by:
+        return None
+    return f"{sent.key} had succeeded, and runs again for {sent.message.id}"
+
+
+@invariant("S24", "row written", "a job keeps its place in its tree when it runs again")
+def keeps_its_place(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    del seen
+    before, row = written
+    if before is None or "lineage" not in before:
+        return None
+    return None if "lineage" in row else f"{row['key']['S']} has lost its place in its tree"
+
+
+@invariant("L16", "the end", "each job that was sent to run again has run again")
+def each_runs_again(seen: "Seen", _: None) -> str | None:
+    for message_id, sent in seen.reruns.items():
+        row = seen.rows.get(sent.key)
+        excused = seen.purged_keys | seen.expired | seen.lost
+        if row is None or sent.key in excused or seen.letters_of(sent):
+            continue
+        if int(row["run"]["N"]) <= (_run_named(seen, message_id) or 0) and not (
+            seen.asked.is_cancelled(sent)
+        ):
+            return f"{sent.key} was to run again, and has not"
+    return None
+
+
+def _run_named(seen: "Seen", message_id: str) -> int | None:
+    """The run that a message is to replace, if it is to."""
+    value = seen.sent[message_id].message.attributes.get(AGAIN, {}).get("StringValue")
+    return int(value.partition("/")[0]) if value else None
+
+
+@invariant("L10", "dead letter", "every dead letter can be redriven under its own job id")
+def letter_keeps_its_job_id(seen: "Seen", letter: "DeadLetter") -> str | None:
+    """The id is in the body, or in an attribute; without both a redrive is another job."""
+    del seen
+    key = letter.reason.get("key")
+    if key is None:
+        return None  # no job: its body can never run
+    job_id = _job_id_in(letter.body) or letter.job_id
+    if job_id == key.partition("#")[2]:
+        return None
+    return f"the dead letter of {key} would be redriven as {job_id or 'a new job'}"
+
+
+def _job_id_in(body: str) -> str | None:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return None
+    job_id = found.get("job_id") if isinstance(found, dict) else None
+    return job_id if isinstance(job_id, str) else None
+
+
+_NAMES = ("label", "tags")
+
+
+@invariant("S20", "the end", "a later run of a job, and all that follows from it, is called alike")
+def called_alike(seen: "Seen", _: None) -> str | None:
+    """Through copies, retries, redrives and corrections. A row that has expired says nothing."""
+    for key, row in seen.rows.items():
+        lineage = json.loads(row["lineage"]["S"]) if "lineage" in row else {"root": key}
+        root = seen.rows.get(lineage["root"])
+        if root is None or key in seen.forged_keys or _is_mark(row) or _is_mark(root):
+            continue
+        for name in _NAMES:
+            if name in root and row.get(name) != root[name]:
+                return f"{key} has {name} {row.get(name)}, and its root {root[name]}"
+    return None
+
+
+def _is_mark(row: "Row") -> bool:
+    return bool(row["attempt"]["N"] == "0")

@@ -1,8 +1,7 @@
 import pytest
 
 from simulation.aws.clock import START
-from simulation.aws.stepfunctions.asl.errors import ExecutionError
-from simulation.aws.stepfunctions.asl.history import MAX_EVENTS, History
+from simulation.aws.stepfunctions.asl.limits import MAX_EVENTS, ExecutionError, History
 from simulation.aws.stepfunctions.client import Execution
 
 EXECUTION = Execution("arn", "machine", "x", "{}", START)

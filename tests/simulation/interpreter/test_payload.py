@@ -1,7 +1,6 @@
 import pytest
 
-from simulation.aws.stepfunctions.asl.errors import ExecutionError
-from simulation.aws.stepfunctions.asl.payload import MAX_BYTES, crossed, sized
+from simulation.aws.stepfunctions.asl.limits import MAX_BYTES, ExecutionError, crossed, sized
 
 
 @pytest.mark.parametrize(("character", "bytes_each"), [("x", 1), ("é", 2), ("☂", 3)])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.stepfunctions.asl.errors import ExecutionError
+from simulation.aws.stepfunctions.asl.limits import ExecutionError
 from simulation.aws.stepfunctions.asl.paths import compile_path, compile_result_path
 from simulation.aws.stepfunctions.asl.templates import compile_template
 

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_pascal
 
-from simulation.aws.stepfunctions.asl.errors import ExecutionError, StateError, runtime_error
+from simulation.aws.stepfunctions.asl.limits import ExecutionError, StateError, runtime_error
 from simulation.aws.stepfunctions.asl.paths import compile_path, compile_result_path
 from simulation.aws.stepfunctions.asl.templates import compile_template
 

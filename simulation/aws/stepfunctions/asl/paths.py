@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from simulation.aws.stepfunctions.asl.errors import runtime_error
+from simulation.aws.stepfunctions.asl.limits import runtime_error
 
 Read = Callable[[Any], Any]
 Write = Callable[[Any, Any], Any]

@@ -1,0 +1,396 @@
+"""Services that the console asks: CloudFormation, EC2, IAM, Lambda, logs, quotas, SSM, STS.
+
+They return what the test has set.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from simulation.aws.service import ACCOUNT, Answer, Gate, Pages, RefusedError, Service, operation
+
+
+class FakeSts(Service):
+    service = "sts"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/Operator/me"
+
+    @operation
+    def get_caller_identity(self) -> Answer:
+        return {"Account": ACCOUNT, "Arn": self.arn, "UserId": "AIDAEXAMPLE"}
+
+
+class FakeIam(Service):
+    service = "iam"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.ecs_used = True  # then the account has the service-linked role of ECS
+
+    @operation
+    def create_service_linked_role(self, *, AWSServiceName: str) -> Answer:
+        if AWSServiceName != "ecs.amazonaws.com":
+            raise NotImplementedError(AWSServiceName)
+        self.ecs_used = True
+        return self.get_role(RoleName="AWSServiceRoleForECS")
+
+    @operation
+    def get_role(self, *, RoleName: str) -> Answer:
+        if RoleName == "AWSServiceRoleForECS" and not self.ecs_used:
+            raise RefusedError(
+                "NoSuchEntity", f"The role with name {RoleName} cannot be found.", status=404
+            )
+        arn = f"arn:aws:iam::{ACCOUNT}:role/path/{RoleName}"
+        date = datetime(2026, 1, 1, tzinfo=UTC)
+        return {
+            "Role": {
+                "Arn": arn,
+                "RoleName": RoleName,
+                "Path": "/path/",
+                "RoleId": "AROAEXAMPLE123456",
+                "CreateDate": date,
+            }
+        }
+
+
+class FakeSsm(Service):
+    """The parameters of a bootstrapped account."""
+
+    service = "ssm"
+    paginators: ClassVar[Pages] = {"describe_parameters": (("NextToken", "NextToken"),)}
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.parameters = {"/cdk-bootstrap/hnb659fds/version": "27"}
+
+    @operation
+    def get_parameter(self, *, Name: str) -> Answer:
+        if Name not in self.parameters:
+            raise RefusedError("ParameterNotFound")
+        return {"Parameter": {"Name": Name, "Type": "String", "Value": self.parameters[Name]}}
+
+    @operation
+    def describe_parameters(
+        self, *, ParameterFilters: Sequence[Mapping[str, Any]], NextToken: str = ""
+    ) -> Answer:
+        if not NextToken:  # "the number of items returned can be between zero and MaxResults"
+            return {"Parameters": [], "NextToken": "more"}
+        (named,) = ParameterFilters
+        found = [name for name in named["Values"] if name in self.parameters]
+        return {"Parameters": [{"Name": name, "Type": "String"} for name in found]}
+
+
+class FakeServiceQuotas(Service):
+    service = "service-quotas"
+    paginators: ClassVar[Pages] = {"list_service_quotas": (("NextToken", "NextToken"),)}
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.quotas: dict[str, float] = {"Fargate On-Demand vCPU resource count": 6_000.0}
+
+    @operation
+    def list_service_quotas(self, *, ServiceCode: str) -> Answer:
+        return {
+            "Quotas": [
+                {"ServiceCode": ServiceCode, "QuotaName": name, "Value": value}
+                for name, value in self.quotas.items()
+            ]
+        }
+
+
+class FakeCloudWatch(Service):
+    service = "cloudwatch"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.ringing: dict[str, str] = {}  # description, by name of the alarm
+
+    @operation
+    def describe_alarms(self, *, AlarmNames: Sequence[str]) -> Answer:
+        return {
+            "MetricAlarms": [
+                {
+                    "AlarmName": name,
+                    "AlarmDescription": self.ringing.get(name, name),
+                    "StateValue": "ALARM" if name in self.ringing else "OK",
+                }
+                for name in AlarmNames
+            ]
+        }
+
+
+@dataclass
+class DeployedStack:
+    name: str
+    description: str = "Longhaul: PySpark jobs of any length from an SQS queue"
+    status: str = "CREATE_COMPLETE"
+    outputs: dict[str, str] = field(default_factory=dict)
+    # Type and physical id, by logical id.
+    resources: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def described(self) -> Answer:
+        return {
+            "StackName": self.name,
+            "Description": self.description,
+            "StackStatus": self.status,
+            "CreationTime": datetime(2026, 1, 1, tzinfo=UTC),
+            "Outputs": [
+                {"OutputKey": key, "OutputValue": value} for key, value in self.outputs.items()
+            ],
+        }
+
+
+class FakeCloudFormation(Service):
+    service = "cloudformation"
+    paginators: ClassVar[Pages] = {
+        "describe_stacks": (("NextToken", "NextToken"),),
+        "list_stack_resources": (("NextToken", "NextToken"),),
+        "describe_change_set": (("NextToken", "NextToken"),),
+        "describe_events": (("NextToken", "NextToken"),),
+    }
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.stacks: dict[str, DeployedStack] = {}
+        self.change_sets: dict[str, list[str]] = {}  # the statuses to come, by name
+        # Of the next change set: its statuses, why it failed, what it changes, what checks say.
+        self.statuses = ["CREATE_IN_PROGRESS", "CREATE_COMPLETE"]
+        self.reason = ""
+        self.changes: list[Answer] = []
+        self.events: list[Answer] = []
+
+    @operation
+    def describe_stacks(self, *, StackName: str | None = None) -> Answer:
+        found = self.stacks.values() if StackName is None else [self._stack(StackName)]
+        return {"Stacks": [stack.described() for stack in found]}
+
+    @operation
+    def list_stack_resources(self, *, StackName: str) -> Answer:
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        found = [
+            {
+                "LogicalResourceId": logical,
+                "ResourceType": kind,
+                "PhysicalResourceId": physical,
+                "LastUpdatedTimestamp": now,
+                "ResourceStatus": "CREATE_COMPLETE",
+            }
+            for logical, (kind, physical) in self._stack(StackName).resources.items()
+        ]
+        return {"StackResourceSummaries": found}
+
+    @operation
+    def create_change_set(
+        self,
+        *,
+        StackName: str,
+        ChangeSetName: str,
+        ChangeSetType: str,
+        Capabilities: Sequence[str],  # noqa: ARG002 - named as boto3 names it
+        TemplateURL: str,  # noqa: ARG002 - as above
+    ) -> Answer:
+        if ChangeSetType == "UPDATE":
+            self._stack(StackName)
+        elif StackName in self.stacks:
+            raise RefusedError("ValidationError", f"Stack [{StackName}] already exists")
+        else:
+            self.stacks[StackName] = DeployedStack(StackName, status="REVIEW_IN_PROGRESS")
+        self.change_sets[ChangeSetName] = [*self.statuses]
+        return {"Id": f"arn:aws:cloudformation:us-east-1:123456789012:changeSet/{ChangeSetName}/1"}
+
+    @operation
+    def describe_change_set(self, *, StackName: str, ChangeSetName: str) -> Answer:
+        self._stack(StackName)
+        statuses = self.change_sets[ChangeSetName]
+        status = statuses.pop(0) if len(statuses) > 1 else statuses[0]
+        return {"Status": status, "StatusReason": self.reason, "Changes": self.changes}
+
+    @operation
+    def describe_events(self, *, StackName: str, ChangeSetName: str) -> Answer:
+        self._stack(StackName)
+        if ChangeSetName not in self.change_sets:
+            raise RefusedError("ChangeSetNotFound", status=404)
+        return {"OperationEvents": self.events}
+
+    @operation
+    def delete_change_set(self, *, StackName: str, ChangeSetName: str) -> Answer:
+        self._stack(StackName)
+        if ChangeSetName not in self.change_sets:
+            raise RefusedError("ChangeSetNotFound", status=404)
+        statuses = self.change_sets[ChangeSetName]
+        if statuses[0].endswith("IN_PROGRESS"):
+            statuses.pop(0)
+            raise RefusedError("InvalidChangeSetStatus")
+        del self.change_sets[ChangeSetName]
+        return {}
+
+    @operation
+    def delete_stack(self, *, StackName: str) -> Answer:
+        if (stack := self.stacks.pop(StackName, None)) and stack.status != "REVIEW_IN_PROGRESS":
+            raise AssertionError(f"{StackName} is a stack of somebody's")
+        return {}
+
+    def _stack(self, name: str) -> DeployedStack:
+        if name not in self.stacks:
+            raise RefusedError("ValidationError", f"Stack with id {name} does not exist")
+        return self.stacks[name]
+
+
+class FakeEc2(Service):
+    service = "ec2"
+    paginators: ClassVar[Pages] = dict.fromkeys(
+        ("describe_vpc_endpoints", "describe_route_tables"), (("NextToken", "NextToken"),)
+    )
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.endpoints: list[Answer] = []  # VpcId and ServiceName of each
+        self.route_tables: list[Answer] = []  # VpcId, Associations and Routes of each
+
+    @operation
+    def describe_vpc_endpoints(self, *, Filters: Sequence[Answer]) -> Answer:
+        return {"VpcEndpoints": _of_vpc(self.endpoints, Filters)}
+
+    @operation
+    def describe_route_tables(self, *, Filters: Sequence[Answer]) -> Answer:
+        return {"RouteTables": _of_vpc(self.route_tables, Filters)}
+
+
+def _of_vpc(found: Sequence[Answer], filters: Sequence[Answer]) -> list[Answer]:
+    (by_vpc,) = filters
+    if by_vpc["Name"] != "vpc-id":
+        raise NotImplementedError(by_vpc["Name"])
+    return [each for each in found if each["VpcId"] in by_vpc["Values"]]
+
+
+class FakeLambda(Service):
+    service = "lambda"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.functions: dict[str, dict[str, str]] = {}  # environment, by name
+        self.concurrency = 1_000
+        self.mappings: list[dict[str, Any]] = []
+
+    @operation
+    def get_function_configuration(self, *, FunctionName: str) -> Answer:
+        if FunctionName not in self.functions:
+            raise RefusedError(
+                "ResourceNotFoundException", f"Function not found: {FunctionName}", status=404
+            )
+        variables = self.functions[FunctionName]
+        return {
+            "FunctionName": FunctionName,
+            "State": "Active",
+            "Environment": {"Variables": variables},
+        }
+
+    @operation
+    def get_account_settings(self) -> Answer:
+        return {"AccountLimit": {"UnreservedConcurrentExecutions": self.concurrency}}
+
+    @operation
+    def list_event_source_mappings(self, *, EventSourceArn: str) -> Answer:
+        return {
+            "EventSourceMappings": [
+                each for each in self.mappings if each["EventSourceArn"] == EventSourceArn
+            ]
+        }
+
+
+Line = tuple[int, str]
+"""Epoch milliseconds and text."""
+
+
+class FakeLogs(Service):
+    service = "logs"
+    paginators: ClassVar[Pages] = {"filter_log_events": (("nextToken", "nextToken"),)}
+
+    def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
+        super().__init__(gate)
+        self.groups: dict[str, dict[str, list[Line]]] = {}
+        self.page_size = 10_000
+        self._now = now
+
+    def write(self, group: str, stream: str, *texts: str) -> None:
+        at = round(self._now().timestamp() * 1000)
+        self.groups.setdefault(group, {}).setdefault(stream, []).extend(
+            (at, text) for text in texts
+        )
+
+    @operation
+    def get_log_events(
+        self,
+        *,
+        logGroupName: str,
+        logStreamName: str,
+        startFromHead: bool,
+        nextToken: str | None = None,
+        limit: int | None = None,
+    ) -> Answer:
+        """A page of a stream, from its head or its tail.
+
+        At the end of the stream the response has the token of the request.
+        """
+        size = limit or self.page_size
+        lines = self._group(logGroupName).get(logStreamName)
+        if lines is None:
+            raise RefusedError(
+                "ResourceNotFoundException", "The specified log stream does not exist."
+            )
+        head = 0 if startFromHead else max(0, len(lines) - size)
+        start = int(nextToken.removeprefix("f/")) if nextToken else head
+        page = lines[start : start + size]
+        events = [{"timestamp": at, "message": text, "ingestionTime": at} for at, text in page]
+        return {
+            "events": events,
+            "nextForwardToken": f"f/{start + len(page)}",
+            "nextBackwardToken": f"b/{start}",
+        }
+
+    @operation
+    def filter_log_events(
+        self,
+        *,
+        logGroupName: str,
+        filterPattern: str,
+        startTime: int = 0,
+        nextToken: str | None = None,
+    ) -> Answer:
+        """Matching lines; an empty page may still have a next one."""
+        if not (
+            filterPattern.startswith('"')
+            and filterPattern.endswith('"')
+            and filterPattern.count('"') == 2
+        ):
+            raise NotImplementedError("this fake knows one quoted phrase")
+        everything = sorted(
+            (at, stream, text)
+            for stream, lines in self._group(logGroupName).items()
+            for at, text in lines
+        )
+        start = int(nextToken or 0)
+        page = everything[start : start + self.page_size]
+        events = [
+            {
+                "logStreamName": stream,
+                "timestamp": at,
+                "message": text,
+                "ingestionTime": at,
+                "eventId": f"{start + n}",
+            }
+            for n, (at, stream, text) in enumerate(page)
+            if at >= startTime and filterPattern[1:-1] in text
+        ]
+        more = {"nextToken": str(start + len(page))} if start + len(page) < len(everything) else {}
+        return {"events": events, "searchedLogStreams": [], **more}
+
+    def _group(self, name: str) -> dict[str, list[Line]]:
+        if name not in self.groups:
+            raise RefusedError(
+                "ResourceNotFoundException", "The specified log group does not exist."
+            )
+        return self.groups[name]
