@@ -19,7 +19,8 @@ from longhaul.core.verdict import Evidence, OutcomeClass, StoppedTask, Verdict, 
 
 logger = Logger(child=True)
 
-SettledAs = Literal["SUCCEEDED", "RELEASED", "DEAD", "CANCELLED", "SUPERSEDED"]
+SettledAs = Literal["SUPERSEDED"] | State
+"""The state of the job; or the attempt had lost its lease before."""
 _TRIES = 5
 
 
@@ -124,7 +125,7 @@ class Settler:
             self.finisher.release(
                 lease, max(0, round((lease.retry_at - self.context.clock.now()).total_seconds()))
             )
-            return "RELEASED"
+            return State.RELEASED
         return _settled_as(self.finisher.finish(lease, until))
 
 
@@ -154,14 +155,5 @@ def _measured(before: Lease, settlement: Settlement) -> dict[Metric, float]:
 
 
 def _settled_as(lease: Lease) -> SettledAs:
-    match lease.state:
-        case State.RUNNING:  # a new run has begun meanwhile
-            return "SUPERSEDED"
-        case State.RELEASED:
-            return "RELEASED"
-        case State.SUCCEEDED:
-            return "SUCCEEDED"
-        case State.DEAD:
-            return "DEAD"
-        case State.CANCELLED:
-            return "CANCELLED"
+    # RUNNING: a new run has begun meanwhile.
+    return "SUPERSEDED" if lease.state is State.RUNNING else lease.state
