@@ -349,14 +349,6 @@ def _value_size(value: Mapping[str, Any]) -> int:
     return len((value.get("stringValue") or "").encode())
 
 
-def weight_of(message: Message) -> int:
-    """Bytes that count towards the size of a call, rounded up.
-
-    Names and types of attributes, and the JSON around them, are counted too.
-    """
-    return len(message.body.encode()) + len(json.dumps(message.attributes))
-
-
 def in_batches(items: Iterable[T], weight: Callable[[T], int]) -> Iterator[list[T]]:
     """The items in their order, in batches that SQS takes in one call."""
     batch: list[T] = []

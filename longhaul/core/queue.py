@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 
 from longhaul.core.aws_errors import code_of, is_refusal, is_refused, is_throttle, message_of
 from longhaul.core.errors import LonghaulError
-from longhaul.core.message import Message, in_batches, weight_of
+from longhaul.core.message import Message, in_batches, size_of
 from longhaul.core.ports import Depth, SendResult, Visibility
 
 if TYPE_CHECKING:
@@ -54,28 +54,15 @@ class SqsQueue:
     def set_visibility_many(self, queue_url: str, seconds_by_handle: Mapping[str, int]) -> None:
         """As `set_visibility`, ten in a call.
 
-        Entries that failed on SQS's side are tried again. What SQS refuses is passed over: those
-        messages show when their old timeout lapses.
+        What SQS does not change for now is passed over, too: it shows when its old timeout lapses.
         """
         pairs = list(seconds_by_handle.items())
-        for _ in range(_BATCH_TRIES):
-            failed = []
-            for chunk in (pairs[n : n + _BATCH] for n in range(0, len(pairs), _BATCH)):
-                entries: Any = [
-                    {"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-                    for n, (handle, seconds) in enumerate(chunk)
-                ]
-                answer = self._client.change_message_visibility_batch(
-                    QueueUrl=queue_url, Entries=entries
-                )
-                failed += [
-                    chunk[int(each["Id"])]
-                    for each in answer.get("Failed", [])
-                    if not each["SenderFault"]
-                ]
-            if not failed:
-                return
-            pairs = failed
+        for chunk in (pairs[n : n + _BATCH] for n in range(0, len(pairs), _BATCH)):
+            entries: Any = [
+                {"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                for n, (handle, seconds) in enumerate(chunk)
+            ]
+            self._client.change_message_visibility_batch(QueueUrl=queue_url, Entries=entries)
 
     def delete(self, queue_url: str, receipt_handle: str) -> bool:
         """False when the handle no longer holds the message, which then comes again."""
@@ -145,7 +132,7 @@ class SqsQueue:
             SendError: SQS did not take some in spite of retries; those before them were sent.
         """
         refused: list[tuple[Message, str]] = []
-        for batch in in_batches(messages, weight_of):
+        for batch in in_batches(messages, size_of):
             left = batch
             for _ in range(_BATCH_TRIES):
                 results = list(zip(left, self.send_batch(queue_url, left), strict=True))

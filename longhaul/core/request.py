@@ -66,11 +66,14 @@ def _text(value: str) -> str:
     return value
 
 
-def _few(value: object) -> object:
-    # Before each is looked at: a message has room for 100,000.
-    if isinstance(value, dict) and len(value) > MAX_TAGS:
-        raise ValueError(f"at most {MAX_TAGS}, not {len(value):,}")
-    return value
+def _at_most(most: int) -> BeforeValidator:
+    def check(value: object) -> object:
+        # Before each is looked at: a message has room for 100,000, all of them wrong.
+        if isinstance(value, dict) and len(value) > most:
+            raise ValueError(f"at most {most:,}, not {len(value):,}")
+        return value
+
+    return BeforeValidator(check)
 
 
 def _tag_name(value: str) -> str:
@@ -94,7 +97,7 @@ def _small(value: dict[str, str]) -> dict[str, str]:
 Label = Annotated[str, AfterValidator(_text)]
 Tags = Annotated[
     dict[Annotated[str, AfterValidator(_tag_name)], Annotated[str, AfterValidator(_text)]],
-    BeforeValidator(_few),
+    _at_most(MAX_TAGS),
     AfterValidator(_small),
 ]
 
@@ -184,16 +187,6 @@ def _duration(value: object) -> object:
 
 def _moment(value: object) -> object:
     return parse_moment(value) if isinstance(value, str) else value
-
-
-def _at_most(most: int) -> BeforeValidator:
-    def check(value: object) -> object:
-        # Before each is looked at: a message has room for 100,000 inputs, all of them wrong.
-        if isinstance(value, dict) and len(value) > most:
-            raise ValueError(f"at most {most:,}, not {len(value):,}")
-        return value
-
-    return BeforeValidator(check)
 
 
 JobId = Annotated[str, AfterValidator(_job_id)]

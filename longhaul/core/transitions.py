@@ -45,29 +45,26 @@ class Clause(StrEnum):
     FIRST_TASK = "first task"
     UNCOMMITTED = "uncommitted"  # one commit per run; a failure never overrules it
     UNPUBLISHED = "unpublished"  # a published output is not void
-    NOT_GONE = "not gone"  # of two first looks one is noted
-    SAME_LOOK = "same look"  # of two later looks one completes the uploads
+    SAME_LOOK = "same look"  # of two looks one is noted, and completes the uploads
     NOT_CANCELLED = "not cancelled"  # no commit outruns the mark
     # A claim does not erase a cancel that covers its message.
-    NEVER_CANCELLED = "never cancelled"
     SAME_CANCEL = "same cancel"
     NEWER_RECEIVE = "newer receive"  # of two adoptions the newer receive stays
     SAME_HANDLE = "same handle"  # a newer receive's handle is never cleared
     SAME_MESSAGE = "same message"  # a copy that another copy has replaced
-    # Of two that miss a message one sends its copy.
-    NEVER_SEEN = "never seen"
-    SAME_SEEN = "same seen"
+    SAME_SEEN = "same seen"  # of two that miss a message one sends its copy
     # What is stored on top of other things than it knew of would drop them.
-    NEVER_SAVED = "never saved"
     SAME_SAVED = "same saved"
     # An end that came since the watch was read is not taken for told.
-    NEVER_WATCHED = "never watched"
     SAME_TREE = "same tree"
     SAME_OWED = "same owed"  # what another finisher has struck off is not owed again
 
 
 Requires = Mapping[Clause, Any]
-"""Clauses that must hold, each with the value that it compares; None where it compares none."""
+"""Clauses that must hold, each with the value that it compares, or None.
+
+None: it compares none; or, of one that says "same", the row has no such value yet.
+"""
 
 IsOwn = Callable[[Lease], bool]
 """Whether this very write made the row: the SDK repeats a write whose answer was lost."""
@@ -123,13 +120,10 @@ def begin_later(plan: PlanRun) -> Change:
 
 
 def _taken(begun: Claim | PlanRun) -> Change:
-    before, requires = begun.replaces, {Clause.ABSENT: None}
-    if before is not None:
-        requires = _same(before) | _same_cancel(before)
     return Change(
-        before=before,
+        before=begun.replaces,
         after=begun.lease,
-        requires=requires,
+        requires=_untouched(begun.replaces),
         is_own=lambda row: row == begun.lease,
         is_whole=True,
     )
@@ -223,11 +217,10 @@ def save(attempt: AttemptId, known: str | None, ref: str, size_bytes: int, now: 
 
     Its objects are there by then. `size_bytes` is what the record names.
     """
-    unmoved = {Clause.NEVER_SAVED: None} if known is None else {Clause.SAME_SAVED: known}
     return Report(
         attempt=attempt,
         sets={"saved_ref": ref, "saved_at": now, "saved_bytes": size_bytes},
-        also={Clause.UNCOMMITTED: None, Clause.NOT_CANCELLED: None, **unmoved},
+        also={Clause.UNCOMMITTED: None, Clause.NOT_CANCELLED: None, Clause.SAME_SAVED: known},
         is_own=lambda row: row.owns(attempt) and row.saved_ref == ref,
     )
 
@@ -302,8 +295,7 @@ def strike(
 
 def note_gone(lease: Lease, now: datetime) -> Change:
     """Note that uploads of the committed output were looked for, and were gone."""
-    gone_at = lease.attempt.gone_at
-    look = {Clause.NOT_GONE: None} if gone_at is None else {Clause.SAME_LOOK: gone_at}
+    look = {Clause.SAME_LOOK: lease.attempt.gone_at}
     return Change(
         before=lease,
         after=replace(lease, attempt=replace(lease.attempt, gone_at=now)),
@@ -314,11 +306,10 @@ def note_gone(lease: Lease, now: datetime) -> Change:
 
 def watch(root: Lease, tree: TreeWatch) -> Change:
     """Change what the row of a root that has ended knows of its tree."""
-    same = {Clause.NEVER_WATCHED: None} if root.tree is None else {Clause.SAME_TREE: root.tree}
     return Change(
         before=root,
         after=replace(root, tree=tree),
-        requires=_same(root) | same,
+        requires=_same(root) | {Clause.SAME_TREE: root.tree},
         is_own=lambda row: row.id == root.id and row.tree == tree,
     )
 
@@ -344,7 +335,9 @@ def refuse(before: Lease | None, after: Lease) -> Change:
     return Change(
         before=before,
         after=after,
-        requires={Clause.ABSENT: None} if before is None else _same(before) | _same_cancel(before),
+        requires={Clause.ABSENT: None}
+        if before is None
+        else _same(before) | {Clause.SAME_CANCEL: before.cancelled_at},
         is_own=lambda row: row == after,
         is_whole=True,
     )
@@ -364,7 +357,7 @@ def cancel(before: Lease, after: Lease) -> Change:
     return Change(
         before=before,
         after=after,
-        requires=_same(before) | _same_cancel(before) | uncommitted,
+        requires=_untouched(before) | uncommitted,
         is_own=lambda row: row.cancelled_at == after.cancelled_at,
     )
 
@@ -381,13 +374,11 @@ def cancel_tree(before: Lease, now: datetime) -> Change:
 
 def note_seen(lease: Lease, now: datetime) -> Change:
     """Note that a released job's message was received, or that a copy was sent."""
-    seen_at = lease.receive.seen_at
-    look = {Clause.NEVER_SEEN: None} if seen_at is None else {Clause.SAME_SEEN: seen_at}
     after = replace(lease, receive=replace(lease.receive, seen_at=now))
     return Change(
         before=lease,
         after=after,
-        requires=_same(lease) | look,
+        requires=_same(lease) | {Clause.SAME_SEEN: lease.receive.seen_at},
         is_own=lambda row: (
             row.id == lease.id
             and row.state is lease.state
@@ -401,8 +392,8 @@ def _same(before: Lease) -> dict[Clause, Any]:
     return {Clause.SAME_STATE: before.state, Clause.MINE: before.id}
 
 
-def _same_cancel(before: Lease) -> dict[Clause, Any]:
-    """No cancel came since the row was read."""
-    if before.cancelled_at is None:
-        return {Clause.NEVER_CANCELLED: None}
-    return {Clause.SAME_CANCEL: before.cancelled_at}
+def _untouched(before: Lease | None) -> dict[Clause, Any]:
+    """The same, and no cancel came since the row was read; or there is still no row."""
+    if before is None:
+        return {Clause.ABSENT: None}
+    return _same(before) | {Clause.SAME_CANCEL: before.cancelled_at}

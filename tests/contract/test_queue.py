@@ -6,7 +6,7 @@ from longhaul.core.message import Message
 from longhaul.core.ports import Depth
 from longhaul.core.queue import SendError, SqsQueue
 from simulation.aws.cloud import FakeAws
-from simulation.aws.sqs.batch import Entry, EntryFault
+from simulation.aws.sqs.batch import EntryFault
 from simulation.aws.sqs.receipts import Stale
 from tests.contract.conftest import Aws
 
@@ -152,24 +152,6 @@ def test_twelve_hours_count_from_the_receive(fake: FakeAws, strict_jobs: Jobs) -
     assert len(strict_jobs.receive()) == 1
 
 
-def test_only_entries_that_sqs_failed_are_tried_again(fake: FakeAws, strict_jobs: Jobs) -> None:
-    strict_jobs.send(12)
-    handles = [*strict_jobs.receive(), *strict_jobs.receive()]
-    failures = {handles[0]: 1, handles[11]: 2}
-    tried: list[str] = []
-
-    def unlucky(_: str, entry: Entry) -> EntryFault | None:
-        handle = entry["ReceiptHandle"]
-        tried.append(handle)
-        failures[handle] = failures.get(handle, 0) - 1
-        return EntryFault("InternalError") if failures[handle] >= 0 else None
-
-    fake.sqs.entry_fault = unlucky
-    SqsQueue(strict_jobs.sqs).set_visibility_many(strict_jobs.url, dict.fromkeys(handles, 0))
-    assert tried == [*handles, handles[0], handles[11], handles[11]]
-    assert len([*strict_jobs.receive(), *strict_jobs.receive()]) == 12
-
-
 def test_entry_that_keeps_failing_keeps_its_old_timeout(fake: FakeAws, strict_jobs: Jobs) -> None:
     strict_jobs.send(2)
     lucky, unlucky = strict_jobs.receive()
@@ -177,7 +159,6 @@ def test_entry_that_keeps_failing_keeps_its_old_timeout(fake: FakeAws, strict_jo
         EntryFault("InternalError") if entry["ReceiptHandle"] == unlucky else None
     )
     SqsQueue(strict_jobs.sqs).set_visibility_many(strict_jobs.url, {lucky: 0, unlucky: 0})
-    assert fake.gate.counts["sqs.ChangeMessageVisibilityBatch"] == 3
     assert len(strict_jobs.receive()) == 1
     fake.clock.advance(600)
     assert len(strict_jobs.receive()) == 2

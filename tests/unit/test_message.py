@@ -1,6 +1,5 @@
 """What a received message is read as, and how long it may live."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,7 +26,6 @@ from longhaul.core.message import (
     size_of,
     size_problem,
     text,
-    weight_of,
 )
 from longhaul.core.settings import LeaseSettings
 from tests.builders import NOW, body, message, stage
@@ -183,12 +181,6 @@ def test_size_counts_the_body_and_names_types_and_values_of_attributes_in_bytes(
     }
 
     assert size_of(Message("äbc", given)) == 4 + 10 + 16 + 7
-
-
-def test_weight_in_a_call_counts_attributes_as_json() -> None:
-    given = {"a": text("b")}
-
-    assert weight_of(Message("äbc", given)) == 4 + len(json.dumps(given))
     assert MAX_DEAD_LETTER_BYTES - MAX_JOB_BYTES == 16_384
 
 

@@ -36,19 +36,14 @@ _CLAUSES: Final[Mapping[Clause, str]] = {
     Clause.FIRST_TASK: "(attribute_not_exists(task_arn) OR task_arn = :task_arn)",
     Clause.UNCOMMITTED: "attribute_not_exists(#output)",
     Clause.UNPUBLISHED: "attribute_not_exists(published_at)",
-    Clause.NOT_GONE: "attribute_not_exists(gone_at)",
     Clause.SAME_LOOK: "gone_at = :gone_at",
     Clause.NOT_CANCELLED: "attribute_not_exists(cancel_requested_at)",
-    Clause.NEVER_CANCELLED: "attribute_not_exists(cancelled_at)",
     Clause.SAME_CANCEL: "cancelled_at = :cancelled_at",
     Clause.NEWER_RECEIVE: "receive_count < :receive_count",
     Clause.SAME_HANDLE: "receipt_handle = :receipt_handle",
     Clause.SAME_MESSAGE: "message_id = :message_id",
-    Clause.NEVER_SEEN: "attribute_not_exists(seen_at)",
     Clause.SAME_SEEN: "seen_at = :seen_at",
-    Clause.NEVER_SAVED: "attribute_not_exists(saved_ref)",
     Clause.SAME_SAVED: "saved_ref = :saved_ref",
-    Clause.NEVER_WATCHED: "attribute_not_exists(tree)",
     Clause.SAME_TREE: "tree = :tree",
     Clause.SAME_OWED: "owed = :owed",
 }
@@ -65,7 +60,10 @@ _COMPARED: Final[Mapping[Clause, str]] = {
     Clause.SAME_TREE: "tree",
     Clause.SAME_OWED: "owed",
 }
-"""The attribute that a clause compares; its value's placeholder has the same name."""
+"""The attribute that a clause compares; its value's placeholder has the same name.
+
+Where the value is None, the row must have none.
+"""
 
 _PAGE = 100
 _STAGES = "stages"  # no job's key, which has a #
@@ -272,15 +270,20 @@ def _refused() -> Iterator[None]:
 
 def _condition(requires: Requires) -> tuple[list[str], dict[str, Any]]:
     """The clauses and the values that they compare."""
-    values: dict[str, Any] = {}
+    clauses, values = [], dict[str, Any]()
     for clause, value in requires.items():
+        name = _COMPARED.get(clause)
+        if name is not None and value is None:
+            clauses.append(f"attribute_not_exists({name})")
+            continue
+        clauses.append(_CLAUSES[clause])
         if clause is Clause.RUNNING:
             values[":running"] = serialize(State.RUNNING.value)
         elif clause is Clause.MINE:
             values |= mine(value)
-        elif name := _COMPARED.get(clause):
+        elif name is not None:
             values[f":{name}"] = items.attributes({name: value})[name]
-    return [_CLAUSES[clause] for clause in requires], values
+    return clauses, values
 
 
 def condition(
