@@ -54,11 +54,11 @@ from longhaul.local.moto_repairs import (
 )
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.local.moto_server import MotoServer
-from longhaul.local.private_files import make_private_folder
 from longhaul.local.running import LOOPBACK, REGION
 from longhaul.local.schedule_driver import ScheduleDriver
 from longhaul.local.state import executions, items, logs, messages, names, objects, whole
 from longhaul.local.state.store import Store
+from longhaul.local.work_dir import make_private_folder
 
 _one_at_a_time = Lock()
 # Those that need nothing of the drivers.

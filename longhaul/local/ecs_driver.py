@@ -10,7 +10,7 @@ from pathlib import Path
 from longhaul.local.credentials import ADMINISTRATOR, Credentials
 from longhaul.local.host import Host
 from longhaul.local.processes import MemoryLimits, ProcessGroup, inherited_environment
-from longhaul.local.supervised import Observer, Run, Supervisor
+from longhaul.local.supervised import Observer, Run, Spec, Supervisor
 
 METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
 # ECS's default for a container without stopTimeout.
@@ -20,11 +20,10 @@ OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
 _MIB = 1024**2
 
 
-@dataclass(frozen=True)
-class TaskSpec:
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec(Spec):
     """A task definition with its overrides applied."""
 
-    arn: str
     cluster_arn: str
     family: str
     revision: int
@@ -35,20 +34,11 @@ class TaskSpec:
     # Reported to the task by its metadata, as on Fargate. Memory is limited, vCPUs are not.
     vcpu: float | None = None
     memory_mib: int | None = None
-    # Group and stream prefix of the container's `awslogs` driver; None without one.
-    log_group: str | None = None
-    log_prefix: str = ""
-    role: str | None = None
     execution_role: str | None = None
     credentials: Credentials = ADMINISTRATOR
 
     @property
-    def id(self) -> str:
-        return self.arn.rsplit("/", 1)[-1]
-
-    @property
     def log_stream(self) -> str:
-        """The name that ECS gives the stream."""
         return f"{self.log_prefix}/{self.container}/{self.id}"
 
 

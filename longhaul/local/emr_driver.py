@@ -27,7 +27,7 @@ from longhaul.local.spark_programs import (
     spark_command,
     spark_environment,
 )
-from longhaul.local.supervised import Run, Supervisor
+from longhaul.local.supervised import Run, Spec, Supervisor
 
 _SERVICE: Final = "emr-serverless"
 _DRIVER_HEAP_MIB: Final = 512
@@ -42,25 +42,16 @@ _FAILED: Final = (
 )
 
 
-@dataclass(frozen=True)
-class JobRunSpec:
+@dataclass(frozen=True, kw_only=True)
+class JobRunSpec(Spec):
     """A job run as requested. `arn` ends with `/applications/<id>/jobruns/<id>`."""
 
-    arn: str
     entry_point: str
     arguments: tuple[str, ...]
     parameters: str
-    log_group: str | None = None
-    log_prefix: str = ""
-    role: str | None = None
-
-    @property
-    def id(self) -> str:
-        return self.arn.rsplit("/", 1)[-1]
 
     @property
     def log_stream(self) -> str:
-        """The name that EMR gives the stream of the Spark driver."""
         application = self.arn.split("/")[-3]
         return f"{self.log_prefix}/applications/{application}/jobs/{self.id}/SPARK_DRIVER/stderr"
 

@@ -20,7 +20,7 @@ from moto.awslambda.models import lambda_backends
 from moto.sqs.models import sqs_backends
 
 from longhaul.local.assembly import DeployError
-from longhaul.local.lambda_driver import Invoker
+from longhaul.local.lambda_driver import LambdaDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class EsmPoller:
         *,
         account: str,
         region: str,
-        invoker: Invoker,
+        invoker: LambdaDriver,
         allows: Callable[[str, str, str], bool] = _everything,
     ) -> None:
         """`allows` judges what is done with a function's role: the role, the action, the queue."""

@@ -16,7 +16,7 @@ from moto.awslambda.models import lambda_backends
 from moto.events.models import events_backends
 from moto.sqs.models import sqs_backends
 
-from longhaul.local.lambda_driver import Invoker
+from longhaul.local.lambda_driver import LambdaDriver
 
 _VARIABLE = re.compile(r"<([\w-]+)>")
 _ACTIONS: Final = {"lambda": "lambda:InvokeFunction", "sqs": "sqs:SendMessage"}
@@ -33,7 +33,7 @@ def allow_all(action: str, resource: str, rule: str) -> bool:
 
 class EventDriver:
     def __init__(
-        self, *, account: str, region: str, invoker: Invoker, allows: Allows = allow_all
+        self, *, account: str, region: str, invoker: LambdaDriver, allows: Allows = allow_all
     ) -> None:
         self._account = account
         self._allows = allows

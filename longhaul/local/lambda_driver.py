@@ -18,14 +18,13 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Condition, Event, Lock
-from typing import Any, Protocol
+from typing import Any
 
 from longhaul.local import lambda_runtime
 from longhaul.local.assembly import DeployError
 from longhaul.local.credentials import Credentials, NotTrustedError
 from longhaul.local.host import Host
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
-from longhaul.local.private_files import make_private_folder
 from longhaul.local.processes import ProcessGroup, inherited_environment
 
 # Lambda waits one and two minutes before it retries an asynchronous invocation: too long for a
@@ -35,20 +34,6 @@ ASYNC_RETRY_DELAYS_S = (1.0, 2.0)
 MAX_SANDBOXES = 4
 # Asynchronous invocations at a time; most of them wait for a process.
 _LATER = 32
-
-
-class Invoker(Protocol):
-    """Runs functions. `function` is moto's LambdaFunction."""
-
-    def invoke(self, function: Any, payload: bytes) -> tuple[bytes, bool]:
-        """Run the function and wait.
-
-        Returns:
-            the payload, and whether it describes an error of the function.
-        """
-
-    def invoke_later(self, function: Any, payload: bytes) -> None:
-        """Run the function in the background, with the retries of an asynchronous invocation."""
 
 
 class FunctionPool:
@@ -132,7 +117,7 @@ class FunctionPool:
 
 
 class LambdaDriver:
-    """The `Invoker` of the functions in moto's Lambda backend."""
+    """Runs functions. `function` is one of moto's."""
 
     def __init__(
         self, host: Host, *, image_dir: Path, image_environment: Mapping[str, str] | None = None
@@ -148,10 +133,16 @@ class LambdaDriver:
         self._later = ThreadPoolExecutor(max_workers=_LATER, thread_name_prefix="async")
 
     def invoke(self, function: Any, payload: bytes) -> tuple[bytes, bool]:
+        """Run the function and wait.
+
+        Returns:
+            the payload, and whether it describes an error of the function.
+        """
         result = self._pool(function).invoke(payload)
         return result.payload, result.failed
 
     def invoke_later(self, function: Any, payload: bytes) -> None:
+        """Run the function in the background, with the retries of an asynchronous invocation."""
         with suppress(RuntimeError):  # it is closed
             self._later.submit(self._invoke_with_retries, function, payload)
 
@@ -232,7 +223,7 @@ class LambdaDriver:
             # Each environment has a /tmp of its own.
             id_ = uuid.uuid4().hex
             temporary = self._work_dir / "tmp" / id_
-            make_private_folder(temporary)
+            temporary.mkdir(parents=True)
             # People read the logs of our functions; those of jobs are read through the API.
             log = self._work_dir / (f"{name}-{id_}.log" if is_image else f"{name}.log")
             group = function.log_group if is_image else None

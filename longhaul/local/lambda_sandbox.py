@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
-from longhaul.local.private_files import private
 from longhaul.local.processes import SIGNAL_EXIT_BASE, ProcessGroup
 
 # Lambda allows 10 s for an initialization. Here other processes share the cores.
@@ -90,7 +89,7 @@ class Sandbox:
             self._log(f"END RequestId: {invocation.request_id}")
 
     def _log(self, line: str) -> None:
-        with open(self._started.log, "a", opener=private) as log:
+        with self._started.log.open("a") as log:
             log.write(f"{line}\n")
 
     def _invoke(self, invocation: Invocation) -> InvocationResult:

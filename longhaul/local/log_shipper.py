@@ -22,7 +22,6 @@ class _Followed:
     group: str
     stream: str
     position: int = 0
-    rest: bytes = b""
 
 
 class LogShipper:
@@ -75,13 +74,14 @@ class LogShipper:
                 added = file.read()
         except FileNotFoundError:
             return
-        followed.position += len(added)
-        *lines, followed.rest = (followed.rest + added).split(b"\n")
-        if last and followed.rest:
-            lines.append(followed.rest)
+        # A line that is not whole yet comes next time.
+        whole = added if last else added[: added.rfind(b"\n") + 1]
+        followed.position += len(whole)
         now = round(time.time() * 1000)
         events = [
-            {"timestamp": now, "message": line.decode(errors="replace")} for line in lines if line
+            {"timestamp": now, "message": line.decode(errors="replace")}
+            for line in whole.split(b"\n")
+            if line
         ]
         if events:
             self._backend.put_log_events(followed.group, followed.stream, events)

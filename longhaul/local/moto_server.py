@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import time
 from collections.abc import Callable
 from functools import lru_cache
 from threading import Thread
@@ -27,8 +26,6 @@ LOG = logging.getLogger(__name__)
 BACKLOG = 256
 # A stop is noticed within this time. Ten checks a second have no measurable cost.
 STOP_POLL_S = 0.1
-# Clients try again and again. A line for each would hide what else is said.
-_SAY_AGAIN_S = 60
 
 Metadata = Callable[[str], str | None]
 """What ECS's metadata endpoint says to a path."""
@@ -48,7 +45,7 @@ class _Dispatcher(DomainDispatcherApplication):
     def __init__(self, metadata: Metadata) -> None:
         super().__init__(create_backend_app)
         self._metadata = metadata
-        self._said_at: float | None = None
+        self._is_said = False
         self.get_backend_for_host = lru_cache(maxsize=256)(super().get_backend_for_host)  # type: ignore[method-assign]
 
     def get_application(self, environ: dict[str, Any]) -> Any:  # noqa: ANN401 - a WSGI application
@@ -71,9 +68,9 @@ class _Dispatcher(DomainDispatcherApplication):
             said = (
                 f"the embedded AWS cannot keep what is sent to it ({error}): make room on its disk"
             )
-            now = time.monotonic()
-            if self._said_at is None or now - self._said_at > _SAY_AGAIN_S:
-                self._said_at = now
+            # Clients try again and again. A line for each would hide what else is said.
+            if not self._is_said:
+                self._is_said = True
                 LOG.warning("%s", said)
             # Clients try again, as after each failure of a service.
             return Response(said, 500, mimetype="text/plain")(environ, start_response)

@@ -18,8 +18,6 @@ from typing import Final
 
 import psutil
 
-from longhaul.local.private_files import UMASK, private
-
 # A killed process is gone in moments. One that takes longer hangs in the kernel: waiting on would
 # not help.
 GROUP_END_DEADLINE_S = 10
@@ -87,13 +85,11 @@ class ProcessGroup:
     ) -> None:
         """Start the command; its output is appended to `log`, and it inherits the open `files`.
 
-        Only this user can read the log and what the command writes.
-
         Raises:
-            OSError: the command cannot be started, or the log is a symbolic link.
+            OSError: the command cannot be started.
         """
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(log, "ab", opener=private) as output:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
                 cwd=cwd,
@@ -102,7 +98,6 @@ class ProcessGroup:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                umask=UMASK,
                 pass_fds=files,
             )
         self._guard = _Guard(self._process.pid)

@@ -1,14 +1,13 @@
 """Announces a running embedded AWS: a small file in its work directory, for clients to read."""
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
-from longhaul.local.private_files import private, write_private
+from longhaul.local.work_dir import ForeignFolderError, check_owner
 
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
@@ -46,8 +45,7 @@ def announce(work_dir: Path, *, endpoint: str, region: str, stack: str) -> None:
     me = psutil.Process()
     running = Running(endpoint, region, stack, me.pid, me.create_time())
     partial = work_dir / f"{FILE}.{me.pid}"
-    partial.unlink(missing_ok=True)
-    write_private(partial, json.dumps(asdict(running)) + "\n")
+    partial.write_text(json.dumps(asdict(running)) + "\n")
     partial.replace(work_dir / FILE)
 
 
@@ -67,10 +65,7 @@ def find(work_dir: Path) -> Running | None:
 
 def _read(work_dir: Path) -> Running | None:
     try:
-        with open(work_dir / FILE, opener=private) as file:
-            # One of another user would lead this user's requests to that user.
-            if os.fstat(file.fileno()).st_uid != os.geteuid():
-                return None
-            return Running(**json.loads(file.read()))
-    except (OSError, ValueError, TypeError):  # absent, a link, or written by another version
+        check_owner(work_dir)  # another user would get this user's requests
+        return Running(**json.loads((work_dir / FILE).read_text()))
+    except (ForeignFolderError, OSError, ValueError, TypeError):  # or of another version
         return None

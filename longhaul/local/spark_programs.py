@@ -3,8 +3,8 @@
 A driver starts its own small cluster (`local-cluster`): master and workers are threads of it, and
 the executors are processes, as on EMR. Another program that reaches a port of them could run code
 as this user. So driver and executors prove to each other that they know a secret, a new one for
-each driver. They read it from a file that this user alone can read; Spark passes it on to executors
-in their environment.
+each driver. They read it from a file in a folder that is the user's alone; Spark passes it on to
+executors in their environment.
 """
 
 import importlib.util
@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from longhaul.local.private_files import make_private_folder, write_private
 from longhaul.local.processes import inherited_environment
 from longhaul.local.running import LOOPBACK
 
@@ -133,12 +132,12 @@ def spark_environment(folder: Path) -> dict[str, str]:
     home = folder / "spark"
     configuration = folder / "conf"
     for made in (java.parent, home, configuration):
-        make_private_folder(made)
+        made.mkdir(mode=0o700, parents=True)
     (home / "jars").symlink_to(jars)
     java.write_text(_JAVA.format(java=java_program()))
     java.chmod(0o700)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
-    write_private(configuration / "spark-defaults.conf", _DEFAULTS.format(secret=secret))
+    (configuration / "spark-defaults.conf").write_text(_DEFAULTS.format(secret=secret))
     return inherited_environment() | {
         "SPARK_HOME": str(home),
         "SPARK_CONF_DIR": str(configuration),

@@ -6,25 +6,33 @@ Each has a thread of its own, which tells an observer of its start and its end.
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Generic, Protocol, TypeVar
 
 from longhaul.local.host import Host
-from longhaul.local.private_files import make_private_folder
 from longhaul.local.processes import ProcessGroup
 
 
-class Spec(Protocol):
-    @property
-    def arn(self) -> str: ...
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What is to run. `role` is its own, and without a log group its log is not shipped."""
+
+    arn: str
+    log_group: str | None = None
+    log_prefix: str = ""
+    role: str | None = None
 
     @property
-    def log_group(self) -> str | None: ...
+    def id(self) -> str:
+        return self.arn.rpartition("/")[2]
 
     @property
-    def log_stream(self) -> str: ...
+    def log_stream(self) -> str:
+        """The name that the service gives the stream."""
+        raise NotImplementedError
 
 
 S = TypeVar("S", bound=Spec)
@@ -133,7 +141,7 @@ class Supervisor(Generic[S, E]):
             # Ship before the end is reported: a client that then reads the log finds all of it.
             with self.host.shipper.following(log, spec.log_group, spec.log_stream):
                 try:
-                    make_private_folder(temporary)
+                    temporary.mkdir(parents=True)
                     end = self._run_to_the_end(run, temporary)
                 finally:
                     # On AWS the disk goes with it, also that of a killed one.

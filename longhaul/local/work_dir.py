@@ -4,38 +4,53 @@ What an earlier run left there is removed at a start, so the folder must hold no
 Code is run from there, and logs hold data: no other user of the machine gets in.
 """
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
-
-from longhaul.local.private_files import (
-    UMASK,
-    ForeignFolderError,
-    check_owner,
-    make_private_folder,
-    private,
-)
 
 LOCK = "work-dir.lock"
 """Marks the folder as ours, and is locked while a process works there.
 
 The system releases the lock when the process dies. The file stays.
 """
+_MODE = 0o700
+
+
+class ForeignFolderError(RuntimeError):
+    """The folder belongs to another user, who could replace what is written there."""
 
 
 class WorkDirError(RuntimeError):
     """The folder cannot be used; the message says why, and what to do."""
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make the folder, or close an existing one to other users.
+
+    Raises:
+        ForeignFolderError: it belongs to another user, or is reached by a link of one.
+    """
+    check_owner(folder)
+    folder.mkdir(mode=_MODE, parents=True, exist_ok=True)
+    check_owner(folder)
+    folder.chmod(_MODE)
+
+
+def check_owner(folder: Path) -> None:
+    """Raises ForeignFolderError for a folder, or a link to one, of another user."""
+    try:
+        owners = {os.lstat(folder).st_uid, folder.stat().st_uid}
+    except FileNotFoundError:
+        return
+    if owners != {os.geteuid()}:
+        raise ForeignFolderError(f"{folder} belongs to another user")
+
+
 @contextmanager
 def occupied(work_dir: Path, *, is_ours: bool = False, option: str = "") -> Iterator[None]:
     """Hold the folder for this process. It is made if it does not exist.
-
-    Until the end, whatever this process and its children write can be read by their user alone.
 
     Args:
         work_dir: the folder.
@@ -58,7 +73,7 @@ def occupied(work_dir: Path, *, is_ours: bool = False, option: str = "") -> Iter
         make_private_folder(work_dir)
     except ForeignFolderError as error:
         raise WorkDirError(f"{error}: name a folder of your own{by_option}") from error
-    with _opened(lock) as held:
+    with lock.open("a+") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,17 +86,4 @@ def occupied(work_dir: Path, *, is_ours: bool = False, option: str = "") -> Iter
         held.truncate(0)
         held.write(f"{os.getpid()}\n")
         held.flush()
-        before = os.umask(UMASK)
-        try:
-            yield
-        finally:
-            os.umask(before)
-
-
-def _opened(lock: Path) -> TextIO:
-    try:
-        return open(lock, "a+", opener=private)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise WorkDirError(f"{lock} is a symbolic link: remove it") from error
-        raise
+        yield

@@ -46,7 +46,7 @@ def each_of(answer: dict[str, Any]) -> str:
     ("a: ok", f"a: {NOT_IN_FLIGHT}"),
     "API_ChangeMessageVisibilityBatch",
     embedded="a: ReceiptHandleIsInvalid",
-    why="AWS was seen to do either for a single message; moto has one error for all that it refuses",
+    why="AWS was seen to do either for a single message; moto has one error for all",
     repair=Repair("sqs.receipts", "a: ok"),
 )
 def visibility_of_a_batch_with_one_message_that_is_visible_again(aws: Aws) -> str:

@@ -29,7 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
-    # Only direct children: a browser of the whole module starts processes when it likes.
     threads, children = set(threading.enumerate()), set(psutil.Process().children())
     yield
     eventually(

@@ -77,7 +77,13 @@ def run(driver: EmrDriver, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Obs
 
         monkeypatch.setattr(emr_driver, "spark_command", python)
         observer = Observer()
-        driver.run(JobRunSpec(ARN, "s3://assets/entry.py", ('{"a": 1}',), parameters), observer)
+        spec = JobRunSpec(
+            arn=ARN,
+            entry_point="s3://assets/entry.py",
+            arguments=('{"a": 1}',),
+            parameters=parameters,
+        )
+        driver.run(spec, observer)
         return observer
 
     return run

@@ -2,7 +2,6 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +10,6 @@ import pytest
 
 from longhaul.local import running
 from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.private_files import private
-from longhaul.local.processes import ProcessGroup
 from longhaul.local.work_dir import LOCK, WorkDirError, occupied
 from tests.patience import DEADLINE_S
 
@@ -59,50 +56,12 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-@pytest.fixture
-def _open_umask() -> Iterator[None]:
-    before = os.umask(0)
-    yield
-    os.umask(before)
-
-
-@pytest.mark.usefixtures("_open_umask")
-def test_folder_and_what_is_written_there_belong_to_their_user_alone(tmp_path: Path) -> None:
-    folder = tmp_path / "work"
-    with occupied(folder):
-        (folder / "written").write_text("x")
-        (folder / "made").mkdir()
-        subprocess.run(["/bin/touch", folder / "by-a-child"], check=True)
-    assert {path.name: oct(_mode(path)) for path in [folder, *folder.iterdir()]} == {
-        "work": "0o700",
-        LOCK: "0o600",
-        "written": "0o600",
-        "made": "0o700",
-        "by-a-child": "0o600",
-    }
-    after = tmp_path / "after"
-    after.touch()
-    assert _mode(after) == 0o666
-
-
-@pytest.mark.usefixtures("_open_umask")
-def test_folder_of_an_earlier_version_is_closed_to_others(tmp_path: Path) -> None:
-    (tmp_path / LOCK).touch(0o666)
-    tmp_path.chmod(0o777)
-    with occupied(tmp_path):
-        assert (_mode(tmp_path), _mode(tmp_path / LOCK)) == (0o700, 0o600)
-
-
-def test_lock_that_is_a_link_is_refused_and_its_target_is_unchanged(tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    precious.write_text("text")
-    precious.chmod(0o644)
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / LOCK).symlink_to(precious)
-    with pytest.raises(WorkDirError, match=rf"{LOCK} is a symbolic link: remove it"):
-        occupied(folder).__enter__()
-    assert (precious.read_text(), _mode(precious)) == ("text", 0o644)
+def test_folder_is_closed_to_other_users_and_by_the_embedded_aws_too(tmp_path: Path) -> None:
+    (tmp_path / LOCK).touch()
+    for take in (occupied(tmp_path), EmbeddedAws(work_dir=tmp_path, task_dir=tmp_path)):
+        tmp_path.chmod(0o777)
+        with take:
+            assert _mode(tmp_path) == 0o700
 
 
 def test_folder_or_link_of_another_user_is_refused_and_unchanged(
@@ -136,65 +95,10 @@ def test_link_to_a_folder_of_ours_is_refused_when_another_user_made_it(
         occupied(link).__enter__()
 
 
-def test_files_with_known_names_are_private_and_follow_no_link(tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.write_text("text")
-    (tmp_path / "link").symlink_to(target)
-    for mode in ("r", "w", "a", "r+"):
-        with pytest.raises(OSError, match="symbolic links"):
-            open(tmp_path / "link", mode, opener=private).close()
-    assert target.read_text() == "text"
-    loose = tmp_path / "loose"
-    loose.touch(0o666)
-    with open(loose, "a", opener=private), open(tmp_path / "new", "w", opener=private):
-        assert (_mode(loose), _mode(tmp_path / "new")) == (0o600, 0o600)
-
-
-@pytest.mark.usefixtures("_open_umask")
-def test_announcement_is_private_and_replaces_links(tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.write_text("text")
-    for name in (running.FILE, f"{running.FILE}.{os.getpid()}"):
-        (tmp_path / name).symlink_to(target)
-    running.announce(tmp_path, endpoint="http://127.0.0.1:1", region="r", stack="s")
-    assert target.read_text() == "text"
-    assert not (tmp_path / running.FILE).is_symlink()
-    assert _mode(tmp_path / running.FILE) == 0o600
-    assert running.find(tmp_path) is not None
-
-
-def test_announcement_behind_a_link_or_of_another_user_is_ignored(
+def test_announcement_of_another_user_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.announce(tmp_path, endpoint="http://127.0.0.1:1", region="r", stack="s")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / running.FILE).symlink_to(tmp_path / running.FILE)
-    assert running.find(elsewhere) is None
+    assert running.find(tmp_path) is not None
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     assert running.find(tmp_path) is None
-
-
-@pytest.mark.usefixtures("_open_umask")
-def test_logs_and_files_of_child_processes_are_private(tmp_path: Path) -> None:
-    log = tmp_path / "logs" / "x.log"
-    process = ProcessGroup(
-        ["touch", str(tmp_path / "by-a-child")],
-        cwd=tmp_path,
-        environment={"PATH": os.environ["PATH"]},
-        log=log,
-    )
-    process.wait()
-    modes = [oct(_mode(each)) for each in (log.parent, log, tmp_path / "by-a-child")]
-    assert modes == ["0o700", "0o600", "0o600"]
-    (tmp_path / "link.log").symlink_to(tmp_path / "by-a-child")
-    with pytest.raises(OSError, match="symbolic links"):
-        ProcessGroup(["true"], cwd=tmp_path, environment={}, log=tmp_path / "link.log")
-
-
-@pytest.mark.usefixtures("_open_umask")
-def test_embedded_aws_closes_its_folder_even_where_none_is_occupied(tmp_path: Path) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir(mode=0o777)
-    with EmbeddedAws(work_dir=folder, task_dir=tmp_path):
-        assert _mode(folder) == 0o700

@@ -23,7 +23,6 @@ from longhaul.config.project import Project
 from longhaul.core.settings import VARIABLE, RuntimeSettings
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
-from longhaul.local.private_files import write_private
 from longhaul.local.running import announce, withdraw
 from longhaul.local.state.store import FOLDER, StateError, Store, begin_anew
 
@@ -166,4 +165,4 @@ def write_sam_environment(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
             names[name].add(each)
     shared = {name: min(values) for name, values in sorted(names.items()) if len(values) == 1}
     document = {"Parameters": shared | {VARIABLE: value}}
-    write_private(aws.work_dir / SAM_ENVIRONMENT, json.dumps(document, indent=2) + "\n")
+    (aws.work_dir / SAM_ENVIRONMENT).write_text(json.dumps(document, indent=2) + "\n")

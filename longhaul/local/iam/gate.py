@@ -11,7 +11,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from threading import Lock
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -41,7 +40,6 @@ _A_DAY_S: Final = 86_400
 _SECURE: Final = {"aws:SecureTransport": "true"}
 _LOOPBACK_SUFFIX: Final = ".localhost"
 _READS: Final = {("s3", "GetObject"), ("s3", "HeadObject")}
-_CHANGES_POLICIES: Final = {"iam", "cloudformation"}
 
 _OF_A_STATEMENT: Final = ("Effect", "Principal", "Action", "Resource", "Condition")
 
@@ -65,9 +63,6 @@ class Gate:
         self._reference = Reference(judge.data)
         self._account = account
         self._region = region
-        self._lock = Lock()
-        self._sessions: dict[str, _Session] = {}
-        self._policies: dict[str, tuple[tuple[str, ...], str | None]] = {}
         self._said: set[tuple[str, str, str]] = set()
         self._known = Known(self._hash_key, self._task_definition)
 
@@ -81,8 +76,6 @@ class Gate:
         made: Any = sts_backends[self._account][PARTITION].assume_role(
             self._region, name, role, "", _A_DAY_S, ""
         )
-        with self._lock:
-            self._sessions[made.access_key_id] = _Session(role, name)
         return Credentials(made.access_key_id, made.secret_access_key, made.session_token)
 
     def around(self, app: App) -> App:
@@ -90,9 +83,6 @@ class Gate:
 
         def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             key, region, service = self._signed_with(environ)
-            if service in _CHANGES_POLICIES:
-                with self._lock:
-                    self._policies.clear()
             session = self._session(key)
             if session is None:
                 return app(environ, start_response)
@@ -120,16 +110,9 @@ class Gate:
         return query.get("AWSAccessKeyId", ""), self._region, "s3"
 
     def _session(self, key: str) -> _Session | None:
-        with self._lock:
-            if key in self._sessions:
-                return self._sessions[key]
-        # A session that a program made itself, with AssumeRole.
         sts: Any = sts_backends[self._account][PARTITION]
         made = sts.get_assumed_role_from_access_key(key) if key.startswith("ASIA") else None
-        if made is None:
-            return None
-        with self._lock:
-            return self._sessions.setdefault(key, _Session(made.role_arn, made.session_name))
+        return _Session(made.role_arn, made.session_name) if made is not None else None
 
     def _refusal(self, session: _Session, call: Call) -> str | None:
         """What AWS says to a call that is not allowed; None if it is."""
@@ -183,19 +166,13 @@ class Gate:
         return verdict
 
     def _policies_of(self, role_arn: str) -> tuple[tuple[str, ...], str | None]:
-        with self._lock:
-            if role_arn in self._policies:
-                return self._policies[role_arn]
         iam: Any = iam_backends[self._account][PARTITION]
         role = iam.get_role_by_arn(role_arn)
         inline = [str(text) for text in role.policies.values()]
         attached = [_document(each) for each in role.managed_policies.values()]
         boundary_arn = role.permissions_boundary_arn
         boundary = _document(iam.get_policy(boundary_arn)) if boundary_arn else None
-        policies = (tuple(inline + attached), boundary)
-        with self._lock:
-            self._policies[role_arn] = policies
-        return policies
+        return tuple(inline + attached), boundary
 
     def _resource_policy(self, arn: str) -> str | None:
         service, name = ["", *arn.split(":")][3] if ":" in arn else "", arn.rsplit(":", 1)[-1]
@@ -239,10 +216,9 @@ class Gate:
     ) -> None:
         """Say once what a role or the policy of a resource lacks."""
         lacking = (who, access.action, access.resource)
-        with self._lock:
-            if lacking in self._said:
-                return
-            self._said.add(lacking)
+        if lacking in self._said:
+            return
+        self._said.add(lacking)
         statement = {"Effect": "Allow", **principal, "Action": access.action}
         LOG.warning(
             "denied: %s, action %s, resource %s, %s; what is missing: %s",

