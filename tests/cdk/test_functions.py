@@ -78,20 +78,6 @@ def test_the_layer_and_the_image_pin_the_versions_that_the_tests_run_with() -> N
 # What a platform team may ask for: a key of its own, versions, logs, and names of roles.
 
 
-def test_every_role_has_the_boundary_and_the_path(guarded: Synthesis) -> None:
-    roles = guarded.resources("AWS::IAM::Role").values()
-
-    assert {(role["PermissionsBoundary"], role["Path"]) for role in roles} == {
-        ("arn:aws:iam::123456789012:policy/platform/workloads", "/workloads/spark/")
-    }
-
-
-def test_the_stack_is_deployed_with_the_bootstrap_of_that_qualifier(guarded: Synthesis) -> None:
-    text = guarded.template_file.read_text()
-    assert "/cdk-bootstrap/acme/version" in text
-    assert "hnb659fds" not in text
-
-
 def test_without_a_database_of_its_own_the_stack_makes_none_and_opens_those_that_are_named(
     with_all: Synthesis,
 ) -> None:
@@ -104,33 +90,6 @@ def test_without_a_database_of_its_own_the_stack_makes_none_and_opens_those_that
         "catalog",
         "database/their_lake",
         "table/their_lake/*",
-    ]
-
-
-DAY_S = 86_400
-
-
-def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None:
-    assert set(varied.resources("AWS::SQS::Queue")) == {
-        "MainQueueJobs",
-        "MainQueueDeadLetters",
-        "CleanUpQueueJobs",
-        "CleanUpQueueDeadLetters",
-        "SweepingUndelivered",
-        "SchedulingUndelivered",
-    }
-    assert list(varied.template["Outputs"]) == [
-        "JobsQueueUrl",
-        "DeadLetterQueueUrl",
-        "CleanUpQueueUrl",
-        "CleanUpDeadLetterQueueUrl",
-        "LeasesTableName",
-        "StateMachineArn",
-        "DataBucketName",
-        "LonghaulVersion",
-        "AlarmsTopicArn",
-        "SchedulerRoleArn",
-        "CleanUpSchedulerRoleArn",
     ]
 
 

@@ -149,11 +149,6 @@ def test_no_function_may_write_code_or_delete_requests(varied: Synthesis, role: 
     }
 
 
-def test_who_writes_no_tables_has_no_right_in_the_catalog(with_keys: Synthesis) -> None:
-    for role in ("HeartbeatRole", "WorkflowRole", "SparkExecutionRole", "EmrServerlessJobRole"):
-        assert not [action for action in with_keys.grants(role) if action.startswith("glue:")]
-
-
 ANY_KEY: Final = "arn:aws:kms:eu-central-1:*:key/*"
 """Of the bootstrap, with which a driver's code may be encrypted: `test_emr_serverless` has more."""
 
@@ -189,11 +184,6 @@ def test_keys_are_used_through_s3_of_their_region_alone(with_keys: Synthesis) ->
     assert len(used) == 3 + 2 * (3 + 1)
     for region, condition in used:
         assert condition == {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
-
-
-def test_the_heartbeat_and_the_machine_use_no_key(varied: Synthesis) -> None:
-    for role in ("HeartbeatRole", "WorkflowRole", "SparkExecutionRole"):
-        assert not [action for action in varied.grants(role) if action.startswith("kms:")]
 
 
 def test_services_use_a_role_for_this_account_alone(with_keys: Synthesis) -> None:
