@@ -97,6 +97,7 @@ def record(n: int = 1, **changes: Any) -> AttemptRecord:
 _RECEIVE = {field.name for field in fields(Receive)}
 _ATTEMPT = {field.name for field in fields(Attempt)}
 Row = TypeVar("Row", Lease, AttemptRecord)
+Value = TypeVar("Value")
 
 
 def changed(row: Row, **changes: Any) -> Row:
@@ -110,3 +111,9 @@ def changed(row: Row, **changes: Any) -> Row:
     if attempt:
         changes["attempt"] = replace(row.attempt, **attempt)
     return replace(row, **changes)
+
+
+def there(value: Value | None) -> Value:
+    """The value, which must not be None."""
+    assert value is not None
+    return value

@@ -53,6 +53,7 @@ from tests.builders import (
     running,
     settings,
     stage,
+    there,
 )
 from tests.contract.conftest import create_leases_table
 
@@ -271,8 +272,7 @@ class World:
         return list(messages)
 
     def state(self, job_id: str) -> State:
-        lease = self.parts.leases.load(f"main#{job_id}")
-        assert lease is not None
+        lease = there(self.parts.leases.load(f"main#{job_id}"))
         return lease.state
 
 

@@ -13,7 +13,7 @@ from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.rerun import Rerunner
 from longhaul.pipelines.trees import Trees
-from tests.builders import BODY, BUCKET, OUTPUT, changed, stage
+from tests.builders import BODY, BUCKET, OUTPUT, changed, stage, there
 from tests.cli.conftest import World
 
 
@@ -60,8 +60,7 @@ def test_a_queued_job_is_cancelled_in_whatever_stage_it_is(world: World) -> None
             "queued: nothing is known of it: if it is queued, it ends when its message comes\n"
         )
     for name in ("main", "night"):
-        mark = world.parts.leases.load(f"{name}#queued")
-        assert mark is not None
+        mark = there(world.parts.leases.load(f"{name}#queued"))
         assert mark.is_mark
     records = map(json.loads, world.run("cancel", "queued", "--json").stdout.splitlines())
     assert [(each["stage"], each["queued"]) for each in records] == [
@@ -113,8 +112,7 @@ def test_a_job_is_cancelled_by_its_label_and_never_by_how_its_id_begins(world: W
 
 def end_mark(world: World, key: str) -> None:
     """The message of the job has come."""
-    mark = world.parts.leases.load(key)
-    assert mark is not None
+    mark = there(world.parts.leases.load(key))
     ended = cancel_waiting(mark, world.clock.now())
     world.parts.leases.apply(transitions.end_waiting(mark, ended))
     world.parts.leases.apply(transitions.strike(ended, Owed.DELETE, world.clock.now()))
@@ -257,8 +255,7 @@ def test_nothing_runs_again_in_a_retired_stage(bare: World) -> None:
 def unpublished(world: World, job_id: str, **row: Any) -> Lease:
     lease = world.claim(job_id, **row)
     world.parts.leases.report(transitions.commit(lease.id, OUTPUT))
-    committed = world.parts.leases.load(lease.key)
-    assert committed is not None
+    committed = there(world.parts.leases.load(lease.key))
     world.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
     return world.end(committed, OutcomeClass.SUCCEEDED, owes=True)
 

@@ -22,7 +22,7 @@ from longhaul.operations.lineage import MAX_PLACES, Known, Wanted, upstream
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lineage import JOB, InputRead, Origin, Writer, marks, origin
 from longhaul.outputs.manifest import Manifest, ManifestFile, PendingOutput, merged
-from tests.builders import BUCKET, settings
+from tests.builders import BUCKET, settings, there
 from tests.cli.page.conftest import visitor_of
 from tests.cli.page.conftest import words as shown
 from tests.cli.test_tasks_page import LINES, words
@@ -98,8 +98,7 @@ class World:
             writer = Writer(place=str(path), key=id_.key, run=id_.run, attempt=id_.attempt)
             writers = (writer,)
         table.append(pa.table({"n": [1]}, columns), snapshot_properties=summary)
-        snapshot = table.current_snapshot()
-        assert snapshot is not None
+        snapshot = there(table.current_snapshot())
         return InputRead(
             name="daily",
             path=str(path),

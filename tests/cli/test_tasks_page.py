@@ -19,7 +19,7 @@ from longhaul.core.descent import Lineage
 from longhaul.core.lease import job_key
 from longhaul.core.request import read_request
 from longhaul.core.verdict import OutcomeClass
-from tests.builders import BUCKET
+from tests.builders import BUCKET, there
 from tests.cli.conftest import World
 from tests.cli.page.scenes import member_id, three_stages, tree
 from tests.cli.test_logs import GROUP, began, runner_line
@@ -102,8 +102,7 @@ def _run_what_was_sent(world: World) -> None:
 
 
 def _end_the_tree(world: World) -> None:
-    root = world.parts.leases.load(job_key("main", ROOT_JOB))
-    assert root is not None
+    root = there(world.parts.leases.load(job_key("main", ROOT_JOB)))
     lineage = Lineage(root=root.key, parent=root.key, run=root.run)
     for n in range(BEGUN, JOBS):
         member = world.claim(member_id(root, n), world.settings.stages[1], lineage=lineage)
@@ -111,6 +110,5 @@ def _end_the_tree(world: World) -> None:
 
 
 def _end_what_runs(world: World) -> None:
-    lease = world.parts.leases.load(f"main#{CANCELLED}")
-    assert lease is not None
+    lease = there(world.parts.leases.load(f"main#{CANCELLED}"))
     world.end(lease, OutcomeClass.SUCCEEDED)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.core.lease import Lease, State
 from longhaul.operations.timeline import Lane, lane, together
-from tests.builders import NOW, record, running
+from tests.builders import NOW, record, running, there
 from tests.cli.page.conftest import Elements
 
 EVIL = "</title><script>alert(1)</script>\" onload='x' \u202e\x1b[31m &amp; "
@@ -30,10 +30,9 @@ def job(name: str = "january", reason: str = "exit code 1", **changes: object) -
 
 def plot(page: str) -> ET.Element:
     """The SVG with the lanes, parsed as XML, so that it is well-formed."""
-    found = re.search(
-        r'<div class="tl-plot">(<svg.*</svg>)</div></div><figcaption', page, re.DOTALL
+    found = there(
+        re.search(r'<div class="tl-plot">(<svg.*</svg>)</div></div><figcaption', page, re.DOTALL)
     )
-    assert found is not None
     return ET.fromstring(found[1])  # noqa: S314 - our own
 
 

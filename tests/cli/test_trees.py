@@ -11,7 +11,7 @@ from longhaul.core.descent import Lineage, child_id
 from longhaul.core.lease import Lease, State
 from longhaul.core.store.item import lease_key
 from longhaul.core.verdict import OutcomeClass
-from tests.builders import BUCKET, OUTPUT, stage
+from tests.builders import BUCKET, OUTPUT, stage, there
 from tests.cli.conftest import World
 
 CLEAN = stage(name="clean")
@@ -35,14 +35,11 @@ def succeed(world: World, row: Lease, emits: int = 0) -> None:
 
 
 def reread(world: World, row: Lease) -> Lease:
-    found = world.parts.leases.load(row.key)
-    assert found is not None
-    return found
+    return there(world.parts.leases.load(row.key))
 
 
 def child(world: World, n: int | str, name: str = "clean") -> str:
-    root = world.parts.leases.load("main#year")
-    assert root is not None
+    root = there(world.parts.leases.load("main#year"))
     return child_id(root.key, name, root.key, n)
 
 

@@ -26,6 +26,7 @@ from longhaul.runner.io.table_destination import TableDestination
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, TableLayout
 from longhaul.runner.stopping import Stop
+from tests.builders import there
 
 BUCKET, DATABASE = "data", "lake"
 PATH = TablePath(DATABASE, "flights")
@@ -101,9 +102,7 @@ class Lake:
         return output
 
     def table(self, path: TablePath = PATH) -> Table:
-        found = self.tables.load(path)
-        assert found is not None
-        return found
+        return there(self.tables.load(path))
 
     def replace_metadata(self, body: bytes) -> None:
         """Write something else where the table's metadata is, as a job's code can."""

@@ -20,7 +20,7 @@ from longhaul.core.store.records import Records
 from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
 from simulation.aws.cloud import FakeAws
-from tests.builders import NOW, OUTPUT, changed, message, running, stage
+from tests.builders import NOW, OUTPUT, changed, message, running, stage, there
 from tests.contract.conftest import Aws, create_leases_table
 from tests.contract.leases import NUMBERS, STAGE, after
 
@@ -223,8 +223,7 @@ def test_watch_is_written_as_it_is_and_compared_as_its_row_has_it(
         UpdateExpression="SET tree = :newer",
         ExpressionAttributeValues={":newer": {"S": newer}},
     )
-    row = leases.load(claimed.key)
-    assert row is not None
+    row = there(leases.load(claimed.key))
     leases.apply(transitions.watch(row, told(TreeWatch(1))))
     assert stored()["told"] == 1
 

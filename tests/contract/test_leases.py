@@ -15,7 +15,7 @@ from longhaul.core.settlement import reopened
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.slots import DynamoSlots
 from longhaul.core.verdict import OutcomeClass
-from tests.builders import NOW, OUTPUT, changed, message, running, stage
+from tests.builders import NOW, OUTPUT, changed, message, running, stage, there
 from tests.contract.conftest import Aws
 from tests.contract.leases import NUMBERS, STAGE, after, other
 
@@ -215,8 +215,7 @@ def test_progress_written_between_look_and_settle_is_kept(
 ) -> None:
     leases.report(transitions.report_progress(claimed.id, {"fraction": 0.5}, NOW))
     leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
-    row = leases.load(claimed.key)
-    assert row is not None
+    row = there(leases.load(claimed.key))
     assert (row.state, row.attempt.progress) == (State.RELEASED, {"fraction": 0.5})
 
 
@@ -252,8 +251,7 @@ def test_what_the_next_run_of_a_job_does_not_owe_was_not_struck_off_of_the_one_b
 
 def test_of_two_that_miss_a_message_one_notes_it(leases: DynamoLeases, claimed: Lease) -> None:
     leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
-    row = leases.load(claimed.key)
-    assert row is not None
+    row = there(leases.load(claimed.key))
     second = timedelta(seconds=1)
     for n in range(2):  # without an earlier note, and with one
         at = NOW + 2 * n * second

@@ -32,7 +32,7 @@ from longhaul.pipelines.backfill import Backfill
 from longhaul.pipelines.backfills import DynamoBackfills
 from simulation.aws.clock import VirtualClock
 from simulation.aws.service import client_error
-from tests.builders import NOW
+from tests.builders import NOW, there
 from tests.contract.conftest import Aws
 
 
@@ -245,9 +245,7 @@ def test_a_watch_is_raised_with_what_is_sent_and_noted_once(
     leases = DynamoLeases(Records(aws.client("dynamodb"), table, aws.clock, random.Random(1)))
 
     def watch() -> TreeWatch:
-        found = backfills.find_backfills([KEY])[KEY].watch
-        assert found is not None
-        return found
+        return there(backfills.find_backfills([KEY])[KEY].watch)
 
     backfills.note_sent(KEY, ["01"], NOW, watches=True)
     first = watch()

@@ -47,6 +47,7 @@ from longhaul.outputs.iceberg.commits import (
 from longhaul.outputs.iceberg.old_specs import schema_of
 from longhaul.outputs.manifest import Switch
 from simulation.aws.cloud import FakeAws
+from tests.builders import there
 from tests.contract.lake import Glue
 
 ONE = ColumnStatistics(size=9, values=3, nulls=0, nans=0, lower=bytes(4), upper=b"\x07\0\0\0")
@@ -102,9 +103,7 @@ class World:
         return publisher.switch(AttemptId(f"main#{job}", 1, 1).token, tables)
 
     def table(self, name: str = "t") -> Table:
-        found = self.tables.find(TablePath("lake", name))
-        assert found is not None
-        return found
+        return there(self.tables.find(TablePath("lake", name)))
 
     def entries(self) -> list[DataFile]:
         table = self.table()

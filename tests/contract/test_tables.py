@@ -23,7 +23,7 @@ from longhaul.outputs.lineage import InputRead, origin, origin_in, results_in
 from longhaul.wiring import Wiring
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
-from tests.builders import settings
+from tests.builders import settings, there
 from tests.contract.lake import BUCKET, PATH, RUN, Glue, Lake, at_once
 from tests.contract.moto_account import moto_account
 
@@ -71,8 +71,7 @@ def test_a_snapshot_says_what_its_attempt_had_read_and_what_its_job_returned(lak
 
     for path in (PATH, PATH.of_dataset("days")):
         table = lake.table(path)
-        snapshot = table.current_snapshot()
-        assert snapshot is not None
+        snapshot = there(table.current_snapshot())
         assert origin_in(summary_of(snapshot)) == whole
         assert results_in(summary_of(snapshot)).value == {"days": 7}
 

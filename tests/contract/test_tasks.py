@@ -26,7 +26,7 @@ from longhaul.core.verdict import OutcomeClass, StoppedTask
 from longhaul.engines.fargate.tasks import EcsTasks
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task
-from tests.builders import NOW, changed, running
+from tests.builders import NOW, changed, running, there
 from tests.contract.conftest import Aws
 
 STARTED = changed(running(), progress_at=NOW)
@@ -136,8 +136,7 @@ def test_stop_of_a_task_that_ended_by_itself_returns_its_end(
     fake.ecs.end(
         task, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy."
     )
-    ended = tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled").ended_as
-    assert ended is not None
+    ended = there(tasks.stop(task.arn, ATTEMPT, "Longhaul: stalled").ended_as)
     assert classify(STARTED, ended).kind is OutcomeClass.INTERRUPTED
 
 
@@ -151,8 +150,7 @@ def test_end_of_a_task_includes_its_exit_code(
     fake.ecs.end(
         task, stop_code="EssentialContainerExited", reason="It exited", exit_code=exit_code
     )
-    ended = tasks.stop(task.arn, ATTEMPT, "Longhaul: timed_out").ended_as
-    assert ended is not None
+    ended = there(tasks.stop(task.arn, ATTEMPT, "Longhaul: timed_out").ended_as)
     assert classify(STARTED, ended).kind is kind
 
 

@@ -32,7 +32,7 @@ from simulation.aws.shapes import checked
 from simulation.aws.sqs.client import FakeSqs
 from simulation.aws.stepfunctions.client import FakeStepFunctions
 from tests import builders
-from tests.builders import BUCKET, MACHINE, changed, running, settings
+from tests.builders import BUCKET, MACHINE, changed, running, settings, there
 from tests.contract.conftest import create_leases_table
 
 # The attributes that the template sets.
@@ -113,9 +113,7 @@ class Stack:
         return self.load(f"main#{job_id}")
 
     def load(self, key: str) -> Lease:
-        lease = self.parts.leases.load(key)
-        assert lease is not None
-        return lease
+        return there(self.parts.leases.load(key))
 
     def redeploy(self, *, without: Sequence[str] = (), **stage: Any) -> None:
         """Deploy the first stage with other settings, and take others out.

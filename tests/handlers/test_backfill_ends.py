@@ -20,7 +20,7 @@ from longhaul.operations.tree import TreeCanceller, unwell
 from longhaul.operations.wait import Awaited, Waiter
 from longhaul.pipelines.backfill import Backfill
 from simulation.aws.service import Answer, Call, Proceed
-from tests.builders import body
+from tests.builders import body, there
 from tests.builders import stage as stage_of
 from tests.handlers.life import Killed
 from tests.handlers.stack import Context, Stack
@@ -309,8 +309,7 @@ def test_more_that_is_noted_during_a_look_keeps_it_open(stack: Stack, context: C
 def test_a_look_at_one_that_goes_on_reads_two_rows(stack: Stack, context: Context) -> None:
     send(stack, [f"{n:03}" for n in range(250)], slots=250)
     assert swept(stack, context) == []
-    watch = backfill(stack).watch
-    assert watch is not None
+    watch = there(backfill(stack).watch)
     assert watch.waits_for is not None
     calls = len(stack.aws.gate.calls)
     swept(stack, context)

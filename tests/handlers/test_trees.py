@@ -14,7 +14,7 @@ from longhaul.operations.tree import TreeCanceller, progress, unwell
 from longhaul.operations.view import cancelled_as, is_stopped
 from longhaul.operations.wait import Awaited, conflicts
 from longhaul.pipelines.trees import TreeJob, Trees
-from tests.builders import body
+from tests.builders import body, there
 from tests.handlers.stack import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, requests, run_all
 from tests.handlers.test_stages import begun, commit, dispatched, end_well, settled
@@ -191,6 +191,5 @@ def test_a_follow_on_that_is_refused_is_dead_at_its_place(
         tree = walked(stack, root)
         assert tree.has_ended
         assert progress(tree) == "main 1 of 1, fetch 1 of 2 (1 DEAD), delays waits for 1"
-        refused = tree.children[1].lease
-        assert refused is not None
+        refused = there(tree.children[1].lease)
         assert refused.last_class == "invalid_request"

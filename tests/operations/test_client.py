@@ -43,7 +43,7 @@ from longhaul.outputs.manifest import ManifestFile
 from longhaul.wiring import Wiring
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage
+from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage, there
 from tests.cli.conftest import World
 from tests.layers import ROOT
 from tests.operations.conftest import connected, publish
@@ -252,8 +252,7 @@ def test_a_dead_job_and_a_cancelled_one_have_no_result(world: World, client: Cli
 
     row = run(world, cancelled)
     assert client.cancel(cancelled).state == "CANCELLING"
-    marked = world.parts.leases.load(row.key)
-    assert marked is not None
+    marked = there(world.parts.leases.load(row.key))
     world.end(marked, OutcomeClass.CANCELLED)
     with pytest.raises(JobCancelledError) as stopped:
         client.result(cancelled)

@@ -26,7 +26,7 @@ from longhaul.core.errors import LeaseChangedError
 from longhaul.core.heartbeat import Heartbeat
 from longhaul.core.lease import Lease, State
 from longhaul.core.settings import LeaseSettings
-from tests.builders import NOW, changed, running
+from tests.builders import NOW, changed, running, there
 from tests.unit.use_cases import alone
 
 ATTEMPT = running().id
@@ -180,8 +180,7 @@ def test_attempt_that_reports_is_ended_when_it_is_stuck_and_not_before(
 ) -> None:
     timing = LeaseSettings(progress_period_s=progress_period_s)
     stall_timeout_s = least_stall_timeout_s(timing) + longer_s
-    killed_s = killed_after(stall_timeout_s, timing, stuck_at_s=4_000)
-    assert killed_s is not None
+    killed_s = there(killed_after(stall_timeout_s, timing, stuck_at_s=4_000))
     late_s = timing.beat_ceiling_s + longest_report_wait_s(timing, stall_timeout_s)
     assert 0 < killed_s - 4_000 <= stall_timeout_s + late_s + timing.beat_floor_s
 

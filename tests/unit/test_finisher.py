@@ -16,7 +16,7 @@ from longhaul.core.results import Results
 from longhaul.core.settle import Settler
 from longhaul.core.verdict import Evidence
 from longhaul.pipelines.following import Following
-from tests.builders import NOW, changed, running, stage
+from tests.builders import NOW, changed, running, stage, there
 from tests.unit.use_cases import alone
 
 OUTPUT = CommittedOutput(1, 1, 1, prefix="s3://b/out/")
@@ -205,8 +205,7 @@ def test_what_a_success_measured_is_told_once_after_all_else() -> None:
     done = found.finish(ended)
     found.finish(done)
 
-    job = ended.input.job
-    assert job is not None
+    job = there(ended.input.job)
     metrics.put_of_job.assert_called_once_with({"bad_rows": 12}, stage="main", job=job)
 
 

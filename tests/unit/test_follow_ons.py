@@ -31,7 +31,7 @@ from longhaul.pipelines.follow_ons import (
     with_output,
     with_stored,
 )
-from tests.builders import BUCKET, changed, running, settings, stage
+from tests.builders import BUCKET, changed, running, settings, stage, there
 
 STAGES = (
     stage(name="months", next=("clean",)),
@@ -196,8 +196,7 @@ def test_largest_body_of_an_emitted_job_has_the_largest_place_in_a_group() -> No
 
     body = body_at_most(lease, STAGES[1], request, PIPELINE)
 
-    lineage = read_request(body).lineage
-    assert lineage is not None
+    lineage = there(read_request(body).lineage)
     assert (lineage.groups[-1].n, lineage.groups[-1].size) == (MAX_GROUP, MAX_GROUP)
     assert [group.of for group in lineage.groups] == ["months#2013", lease.key]
     assert ": " not in body
@@ -229,8 +228,7 @@ def test_what_a_member_emits_is_in_its_group_and_in_one_more() -> None:
 
     (sent,) = follow_ons_of(member(1), {"parts": [{}]}, settings(stages=stages))
 
-    lineage = read_request(sent.body).lineage
-    assert lineage is not None
+    lineage = there(read_request(sent.body).lineage)
     assert [(group.of, group.n) for group in lineage.groups] == [
         ("months#2013", 1),
         ("clean#2013-1", 0),

@@ -28,7 +28,7 @@ from longhaul.core.message import (
     text,
 )
 from longhaul.core.settings import LeaseSettings
-from tests.builders import NOW, body, message, stage
+from tests.builders import NOW, body, message, stage, there
 
 TIMING = LeaseSettings()
 SENT = NOW - timedelta(minutes=1)
@@ -201,8 +201,7 @@ def test_message_must_leave_room_for_what_its_copy_and_its_dead_letter_get(
     limit: int, most: int
 ) -> None:
     assert size_problem(Message("x" * most, {}), limit) is None
-    problem = size_problem(Message("x" * (most + 1), {}), limit)
-    assert problem is not None
+    problem = there(size_problem(Message("x" * (most + 1), {}), limit))
     assert problem.startswith("the message is 1 bytes too long")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from longhaul.core.verdict import OutcomeClass
-from tests.builders import BODY, BUCKET
+from tests.builders import BODY, BUCKET, there
 from tests.cli.conftest import World
 from tests.cli.page.conftest import Elements, Visitor, offered, words
 from tests.cli.page.scenes import EVIL, dead, member_id, started, tree
@@ -30,8 +30,7 @@ def test_a_question_changes_nothing_and_names_the_job_and_the_place(
     asked = visitor.read("/ask/cancel", key="main#job")
     assert "Cancel job? What runs is stopped at the next report or beat" in words(asked)
     assert "stack Longhaul on AWS, us-east-1" in words(asked[asked.index('id="question"') :])
-    row = world.parts.leases.load("main#job")
-    assert row is not None
+    row = there(world.parts.leases.load("main#job"))
     assert row.cancel_requested_at is None
     assert keys_asked(asked) == ["main#job"]
 
@@ -44,8 +43,7 @@ def test_cancelling_a_running_job_marks_it_and_shows_that_at_once(
     after = words(visitor.do("/do/cancel", key="main#job"))
     assert "✓ job: running: it is being stopped" in after
     assert "⊘ cancelling" in after
-    row = world.parts.leases.load("main#job")
-    assert row is not None
+    row = there(world.parts.leases.load("main#job"))
     assert row.cancel_requested_at == world.clock.now()
 
 
@@ -95,8 +93,7 @@ def test_a_run_is_cancelled_and_what_died_runs_again(world: World, pipeline: Vis
     asked = words(pipeline.read("/ask/cancel-run", key="main#year"))
     assert "Cancel the run of year?" in asked
     assert "✓ 1 job cancelled" in words(pipeline.do("/do/cancel-run", key="main#year"))
-    row = world.parts.leases.load(f"clean#{member_id(root, 4)}")
-    assert row is not None
+    row = there(world.parts.leases.load(f"clean#{member_id(root, 4)}"))
     assert row.cancel_requested_at is not None
 
 
