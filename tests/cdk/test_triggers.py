@@ -1,17 +1,26 @@
 """Triggers of stages: a job for each object that is created."""
 
 import json
+import re
+import shlex
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+import botocore.session
 import pytest
 from moto.events.models import EventPattern
 from pydantic import JsonValue
 
 from longhaul.config.errors import SettingsError
+from longhaul.config.rules import MAX_QUEUE_PREFIX
+from longhaul.core.policy import parse_request
 from longhaul.core.request import CreatedObject
+from longhaul.core.settings import PathPolicy
 from longhaul.local.event_driver import transformed
+from tests.builders import settings, stage
 from tests.cdk.synthesis import Synthesis
+from tests.layers import ROOT
 from tests.projects import checked
 from tests.synthesized import local_profile
 
@@ -184,3 +193,60 @@ def test_triggers_that_would_start_each_other_are_refused() -> None:
 
     with pytest.raises(SettingsError, match="so each of its files would start a job of two"):
         checked({"stages": [stage("one", "a/", "b/"), stage("two", "b/", "a/")]})
+
+
+# Schedules of stages, and single starts.
+
+
+PAGE = ROOT / "docs" / "daily.md"
+SCHEDULED: Mapping[str, JsonValue] = {"job": "flights_clean", "output": "s3://<data-bucket>/x/"}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        ({"expression": "at(2027-01-01T00:00:00)"}, 'expression: is "at(2027-01-01T00:00:00)"; st'),
+        ({"expression": "every day"}, 'expression: is "every day"; string should match pattern'),
+        ({"request": {}}, "request: is {}; dictionary should have at least 1 item"),
+        (
+            {"request": {**SCHEDULED, "job_id": "nightly"}},
+            "request: job_id must hold <aws.scheduler.scheduled-time>: with the same one each time",
+        ),
+        (
+            {"request": {**SCHEDULED, "params": {"run": ["<aws.scheduler.execution-id>"]}}},
+            "request: <aws.scheduler.execution-id>: unknown; allowed: ",
+        ),
+        (
+            {"request": {**SCHEDULED, "output": "s3://<bucket>/x/"}},
+            "request: <bucket>: unknown; allowed: <data-bucket>, <aws.scheduler.scheduled-time>,",
+        ),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_a_wrong_schedule_is_refused_with_the_reason(
+    schedule: Mapping[str, JsonValue], message: str
+) -> None:
+    whole = {"expression": "rate(1 day)", "request": dict(SCHEDULED), **schedule}
+    with pytest.raises(SettingsError) as refused:
+        checked({"stages": [{"schedule": whole}]})
+
+    assert str(refused.value).startswith(f"longhaul.stages.0.schedule.{message}")
+
+
+def test_the_longest_name_of_a_schedule_is_one_that_scheduler_takes() -> None:
+    model = botocore.session.get_session().get_service_model("scheduler")
+    asked: Any = model.shape_for("CreateScheduleInput")
+    assert asked.members["Name"].metadata["max"] == MAX_QUEUE_PREFIX
+
+
+def test_the_docs_command_for_a_single_start_names_its_time() -> None:
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (command,) = (each for each in blocks if "--at " in each)
+    words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
+    given = dict(zip(words[2::2], words[3::2], strict=True))
+
+    assert words[:2] == ["longhaul", "submit"]
+    request = {"job": given["--job"], "output": given["--output"], "start_at": given["--at"]}
+    known = settings(paths=PathPolicy(data_bucket="my-data"))
+    start_at = parse_request(json.dumps(request), known, stage()).start_at
+    assert start_at == datetime(2026, 12, 31, 23, 30, tzinfo=UTC)

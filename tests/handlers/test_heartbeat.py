@@ -1,15 +1,18 @@
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from functions.heartbeat import lambda_handler
 from longhaul.core import transitions
+from longhaul.core.beat import interval_s
 from longhaul.core.lease import State
 from tests.builders import message
 from tests.events import cases, event
-from tests.handlers.stack import Context, Stack
+from tests.handlers.life import Life
+from tests.handlers.stack import Context, Stack, deployed
 
 
 def beat(context: Context, case: str = "first-beat") -> dict[str, Any]:
@@ -79,3 +82,21 @@ def test_message_that_was_adopted_a_moment_ago_is_not_handed_over(
     assert beat(context) == {"next": "wait", "wait_s": 15, "cause": ""}
     monkeypatch.undo()
     assert stack.messages() == (0, 1)
+
+
+# A claimed message stays invisible until its first beat, however late the settings let that be.
+
+
+@pytest.mark.parametrize("floor_s", [15, 60, 120, 300])
+def test_the_message_stays_invisible_until_the_first_beat_has_come(
+    output: Path, floor_s: int
+) -> None:
+    with deployed(lease={"beat_floor_s": floor_s}) as stack:
+        life = Life(stack, output)
+        row = life.running("january")
+        # A beat that is as late as the margin allows.
+        stack.aws.clock.advance(interval_s(0, stack.settings.lease) + 30)
+        assert stack.messages() == (0, 1)
+        life.beat(row)
+        stack.aws.clock.advance(floor_s + 30)
+        assert stack.messages() == (0, 1)

@@ -1,13 +1,23 @@
 """A retry gets the next free slot, although its message is far behind in the queue."""
 
+import heapq
 from collections.abc import Iterator
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from longhaul.core.lease import State
-from tests.handlers.life import Life
+from longhaul.core import transitions
+from longhaul.core.lease import CommittedOutput, ExecutionInput, State
+from longhaul.core.metrics import StageMetric
+from longhaul.core.policy import MAX_PLANNED
+from simulation.aws.clock import START, VirtualClock
+from simulation.aws.stepfunctions.client import Execution
+from tests.builders import BUCKET
+from tests.emf import metrics_in
+from tests.handlers.life import Kill, Life
 from tests.handlers.stack import deployed
 
 
@@ -60,3 +70,193 @@ def test_retry_that_ends_before_its_message_comes_lets_that_message_go(life: Lif
     assert life.row("new").state is State.RUNNING
     (left,) = life.stack.sqs.queues[life.stack.jobs_url].messages.values()
     assert left.id == life.row("new").receive.message_id
+
+
+# A job that is to begin later: its row waits, its message is hidden, and nothing runs.
+
+
+IN_THREE_DAYS = timedelta(days=3)
+
+
+def plan(life: Life, job_id: str, after: timedelta = IN_THREE_DAYS, **changes: Any) -> None:
+    at = life.stack.aws.clock.now() + after
+    life.send(job_id, start_at=at.isoformat(), **changes)
+
+
+def pass_days(life: Life, days: float) -> None:
+    """As the mapping does: it polls all the time."""
+    for _ in range(round(days * 24)):
+        life.stack.aws.clock.advance(3_600)
+        life.deliver()
+
+
+def test_job_begins_at_its_time_and_waits_with_a_row(life: Life) -> None:
+    plan(life, "december")
+    life.deliver()
+
+    row = life.row("december")
+    assert (row.state, row.is_planned, row.attempt.number) == (State.RELEASED, True, 0)
+    assert not life.stack.executions()
+    assert life.stack.parts.slots.room(life.stage, life.stack.aws.clock.now()).free == 1
+
+    pass_days(life, 3 - 1 / 24)
+    assert life.row("december").state is State.RELEASED
+    life.stack.aws.clock.advance(3_601)
+    life.deliver()
+
+    row = life.row("december")
+    assert (row.state, row.is_planned, row.attempt.number) == (State.RUNNING, False, 1)
+    assert row.input.attempt == 1
+    life.succeed(row)
+    assert life.row("december").state is State.SUCCEEDED
+
+
+def test_planned_job_takes_no_turn_before_those_that_wait(life: Life) -> None:
+    plan(life, "planned", timedelta(hours=1))
+    life.deliver()
+    hide_for(life, hours=10)
+    life.stack.aws.clock.advance(2 * 3_600)
+    life.submit("new")
+
+    assert life.row("new").state is State.RUNNING
+    assert life.row("planned").state is State.RELEASED
+
+
+def test_lost_message_of_a_planned_job_is_sent_again(life: Life) -> None:
+    plan(life, "december")
+    life.deliver()
+    life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
+    life.stack.aws.clock.advance(3 * 86_400 + 6 * 3_600 + 1)
+    life.sweep()
+    life.deliver()
+
+    row = life.row("december")
+    assert (row.state, row.attempt.number) == (State.RUNNING, 1)
+
+
+def test_planned_jobs_are_no_backlog_and_do_not_wait_too_long(
+    life: Life, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan(life, "december")
+    life.deliver()
+    pass_days(life, 1)
+    life.sweep()
+
+    values = {each.name: each.value for each in metrics_in(capsys.readouterr().out)}
+    assert values[StageMetric.BACKLOG] == 0
+    assert values[StageMetric.OLDEST_WAITING] == 0
+    assert life.stack.parts.slots.room(life.stage, life.stack.aws.clock.now()).planned == 1
+
+    pass_days(life, 3)
+    life.sweep()
+    assert life.stack.parts.slots.room(life.stage, life.stack.aws.clock.now()).planned == 0
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("call", range(1, 8))
+def test_dispatcher_killed_at_any_call_plans_the_job_once(
+    life: Life, call: int, *, after: bool
+) -> None:
+    plan(life, "december")
+    with Kill(life.stack.aws.gate, call, after=after):
+        life.deliver()
+    pass_days(life, 3.1)
+
+    row = life.row("december")
+    assert (row.state, row.attempt.number) == (State.RUNNING, 1)
+    assert len(life.stack.executions()) == 1
+
+
+def test_stage_with_many_planned_jobs_takes_no_more(life: Life) -> None:
+    life.stack.parts.slots.note_planned(life.stage, MAX_PLANNED)
+    plan(life, "december")
+    plan(life, "now", -timedelta(seconds=1))
+    life.deliver()
+
+    (letter,) = life.stack.dead_letters()
+    assert "50,000 planned jobs already" in str(letter)
+    assert life.row("now").state is State.RUNNING
+
+
+# Some hundred messages for four slots: waiting runs nothing, and a free slot is soon taken.
+
+
+JOBS = 120
+SLOTS = 4
+JOB_S = 30
+
+
+@dataclass
+class Burst:
+    """Jobs of half a minute."""
+
+    life: Life
+    ends: list[tuple[datetime, str]] = field(default_factory=list)
+    most_running: int = 0
+    polls: int = 0
+
+    def started(self, execution: Execution) -> None:
+        ends_at = self.now() + timedelta(seconds=JOB_S)
+        heapq.heappush(
+            self.ends, (ends_at, ExecutionInput.model_validate_json(execution.input).job_id)
+        )
+        self.most_running = max(self.most_running, len(self.ends))
+
+    def stopped(self, execution: Execution) -> None:
+        raise AssertionError(f"{execution.name} was stopped")
+
+    def now(self) -> datetime:
+        return self.life.stack.aws.clock.now()
+
+    def step(self) -> None:
+        """End a job, or dispatch the next messages, whichever comes first."""
+        clock = self.life.stack.aws.clock
+        (queue,) = [q for q in self.life.stack.aws.sqs.queues.values() if q.name.endswith("-jobs")]
+        shows_at = queue.shows_next_at()
+        shows = datetime.fromtimestamp(shows_at, START.tzinfo) if shows_at is not None else None
+        if self.ends and (shows is None or self.ends[0][0] <= shows):
+            at, job_id = heapq.heappop(self.ends)
+            clock.advance_to(max(at, self.now()))
+            self._succeed(job_id)
+            return
+        assert shows is not None
+        clock.advance_to(max(shows, self.now()))
+        self.polls += 1
+        before = self.now()
+        self.life.dispatch(self.life.receive())
+        assert self.now() - before < timedelta(seconds=1)  # it waits for nothing
+
+    def _succeed(self, job_id: str) -> None:
+        row, leases = self.life.row(job_id), self.life.stack.parts.leases
+        output = CommittedOutput(row.attempt.number, 0, 0, prefix=f"s3://{BUCKET}/out/{job_id}/")
+        leases.report(transitions.commit(row.id, output))
+        leases.report(transitions.mark_published(row.id, self.now()))
+        assert self.life.settle(row) == "SUCCEEDED"
+
+
+def test_burst_keeps_to_the_slots_costs_no_attempt_and_runs_nothing_while_it_waits(
+    output: Path,
+) -> None:
+    clock = VirtualClock()
+    with deployed(clock=clock, slots=SLOTS) as stack:
+        burst = Burst(Life(stack, output))
+        stack.sfn.engine = burst
+        for n in range(JOBS):
+            burst.life.send(f"job-{n}")
+
+        while sum(stack.messages()):
+            burst.step()
+
+        rows = burst.life.rows()
+        assert len(rows) == JOBS
+        assert {
+            (row.state, row.attempt.number, row.failures, row.interruptions) for row in rows
+        } == {(State.SUCCEEDED, 1, 0, 0)}
+        assert all(row.is_finished for row in rows)
+        assert len(stack.sfn.executions) == JOBS
+        assert (stack.dead_letters(), burst.life.slots_taken()) == ([], 0)
+        assert burst.most_running == SLOTS
+        # The slots are almost always taken.
+        assert (clock.now() - START).total_seconds() < 1.03 * JOBS / SLOTS * JOB_S
+        # Each message is looked at about twenty times, and often several come together.
+        assert burst.polls < 10 * JOBS

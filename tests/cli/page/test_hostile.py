@@ -1,16 +1,19 @@
 """What jobs and producers write is only text, on every page."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from longhaul.cli.target import Target
 from longhaul.core.message import EXPLANATION, Message, text
 from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
 from tests.builders import DEAD_LETTER_QUEUE_URL
 from tests.cli.conftest import World
-from tests.cli.page.conftest import ROOT, Elements, Visitor
-from tests.cli.page.scenes import EVIL, member_id, started, tree
+from tests.cli.page.conftest import ROOT, Elements, Visitor, visitor_of, words
+from tests.cli.page.scenes import EVIL, member_id, multitude, started, tree
 
 
 def _spread(world: World) -> None:
@@ -53,3 +56,113 @@ def test_hostile_text_is_neither_markup_nor_invisible(
     assert not set("\u202e\x1b\x07") & set(page)
     assert page.count("&lt;script&gt;") >= 3
     assert "{{7*7}}" in page
+
+
+# The page in a file: it loads nothing, can do nothing, and is safe from hostile text.
+
+
+MARKUP = "</style></td><script>alert(1)</script><a href=x>\u202e\x1b[31m\" ' &amp;"
+
+
+@pytest.fixture
+def written(world: World, tmp_path: Path) -> str:
+    """Of a job that was tried twice, one that died, and one that runs."""
+    first = world.claim("january")
+    world.clock.advance(60)
+    second = world.retry(world.end(first, OutcomeClass.FAILED, "the disk is full"))
+    world.clock.advance(120)
+    world.end(second, OutcomeClass.SUCCEEDED)
+    world.end(world.claim("february"), OutcomeClass.PERMANENT, MARKUP)
+    world.claim("march")
+    file = tmp_path / "page.html"
+    done = world.run("console", "--export", str(file))
+    assert (done.exit_code, done.stdout) == (0, f"{file}\n"), done.stderr
+    return file.read_text()
+
+
+def test_it_shows_jobs_states_reasons_and_the_timeline(written: str) -> None:
+    said = words(written)
+    for each in ("january", "succeeded", "february", "dead", "march", "running", "Timeline"):
+        assert each in said
+    assert len(Elements(written).of("svg")) > 1
+
+
+def test_it_loads_nothing_and_leads_nowhere(written: str) -> None:
+    found = Elements(written).found
+    assert not {"script", "link", "img", "a", "form", "button", "dialog"} & {
+        tag for tag, _ in found
+    }
+    assert not [name for _, given in found for name in given if name in ("src", "href")]
+    assert "default-src 'none'" in written
+
+
+def test_text_of_jobs_is_not_markup_and_takes_nothing_out(written: str) -> None:
+    assert (
+        "&lt;/style&gt;&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;a href=x&gt;" in written
+    )
+    assert not set("\u202e\x1b") & set(written)
+
+
+def test_of_thousands_of_jobs_all_are_counted_and_five_hundred_listed(
+    world: World, tmp_path: Path
+) -> None:
+    multitude(world, 1_200)
+    file = tmp_path / "page.html"
+    assert world.run("console", "--export", str(file)).exit_code == 0
+    page = file.read_text()
+    assert "1,200" in page
+    assert "job-01199" in page
+    assert "job-00699" not in page
+
+
+def test_a_missing_folder_is_not_created(world: World, tmp_path: Path) -> None:
+    done = world.run("console", "--export", str(tmp_path / "no" / "page.html"))
+    assert (done.exit_code, "there is no folder" in done.stderr) == (2, True)
+
+
+# A job's code has written values of wrong types into its row, as its role may.
+
+
+SAID = "the row of main#evil cannot be read by this version"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("progress", {"S": "[]"}),
+        ("progress", {"N": "-1"}),
+        ("task_arn", {"L": [{"S": "a"}]}),
+        ("task_arn", {"BOOL": True}),
+        ("saved_ref", {"SS": ["a"]}),
+        ("saved_bytes", {"S": "many"}),
+        ("started_at", {"N": "9" * 38}),
+        ("result", {"S": '{"attempt":1,"kind":"failed","error":5}'}),
+        ("output", {"S": '{"attempt":1,"files":"a","size_bytes":1}'}),
+        ("output", {"S": '{"attempt":1,"files":1,"size_bytes":1e308}'}),
+        ("output", {"S": '{"attempt":1,"files":1,"size_bytes":1,"emitted":{"clean":"x"}}'}),
+        ("output", {"S": '{"attempt":1,"files":1,"size_bytes":1,"beside":[{"name":[]}]}'}),
+    ],
+)
+def test_such_a_row_is_shown_as_unreadable(
+    world: World,
+    target: Target,
+    caplog: pytest.LogCaptureFixture,
+    attribute: str,
+    value: dict[str, Any],
+) -> None:
+    row = started(world, world.claim("evil"))
+    world.aws.dynamodb.update_item(
+        TableName="leases",
+        Key={"key": {"S": row.key}, "item": {"S": "lease"}},
+        UpdateExpression="SET #a = :v",
+        ExpressionAttributeNames={"#a": attribute},
+        ExpressionAttributeValues={":v": value},
+    )
+
+    visitor = visitor_of(target)
+    assert visitor.get("/").status_code == 200
+    assert SAID in words(visitor.get("/job", stage="main", id="evil").text)
+    told = world.run("status", "evil")
+    assert (told.exit_code, SAID in told.stderr) == (1, True)
+    assert world.run("status").exit_code == 0
+    assert SAID in caplog.messages
