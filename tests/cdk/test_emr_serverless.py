@@ -18,8 +18,6 @@ from tests.cdk.synthesis import Synthesis, synthesize
 from tests.layers import engine_files
 from tests.patience import DEADLINE_S
 
-APPLICATION = "<EmrServerlessApplication.Arn>"
-ASSETS = "arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-<AWS::AccountId>-<AWS::Region>/"
 ATTEMPT = AttemptId("main#flights-2013-01", 1767323045000, 2)
 
 

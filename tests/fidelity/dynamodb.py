@@ -13,7 +13,6 @@ OTHER = {"key": {"S": "main#b"}, "item": {"S": "lease"}}
 KEY = {"key": {"S": "main#a"}, "item": {"S": "lease"}}
 OPEN = {"ExpressionAttributeNames": {"#o": "open"}}
 NUMBERS = "AWS trims leading and trailing zeros, moto keeps the text. Longhaul writes none"
-EXPRESSIONS = "Expressions.OperatorsAndFunctions"
 RULES = Rules()
 
 

@@ -27,7 +27,6 @@ ENDED = changed(
     output=OUTPUT,
 )
 PUBLISHED = changed(ENDED, published_at=NOW)
-FINISHED = replace(ENDED, owed=())
 HANDLE = ENDED.receive.receipt_handle
 
 
