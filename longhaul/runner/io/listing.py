@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -39,8 +39,6 @@ _PARTITION = re.compile(r"[^=/]+=[^/]*")
 # A request may name a thousand inputs; each costs tens of milliseconds.
 _LOOK_UPS = 16
 _MAX_NAMED = 10
-# The manifest at a prefix, if it is one of ours.
-_Read = Callable[[str], Manifest | None]
 
 
 class NoInputError(PermanentJobError):
@@ -161,23 +159,10 @@ class InputListing:
         if path.scheme == "file":
             return _local(path)
 
-        # Each is read once for a look: a glob may match a thousand partitions.
-        @cache
-        def read(prefix: str) -> Manifest | None:
-            try:
-                return read_manifest(self._s3, path.bucket, prefix)[0]
-            except ClientError as error:
-                # A bucket of others may let us read the input alone.
-                if code_of(error) == "AccessDenied" and path.key.rstrip("/").startswith(prefix):
-                    return None
-                raise
-
         try:
             if _GLOB.search(path.key):
-                return self._glob(path, read) or self._object(path)
-            return self._object(path) or self._prefix(
-                path.bucket, f"{path.key.rstrip('/')}/".lstrip("/"), read
-            )
+                return self._below(path) or self._object(path)
+            return self._object(path) or self._below(path)
         except ClientError as error:
             if code_of(error) == "NoSuchBucket":
                 return []
@@ -187,41 +172,6 @@ class InputListing:
         """Whether another reader of the path than this one could look into `longhaul/`."""
         is_root = not path.key.strip("/")
         return path.bucket == self._data_bucket and (is_root or may_meet_ours(path.key))
-
-    def _glob(self, path: DataPath, read: _Read) -> list[Source]:
-        base, _ = _split_glob(path.key)
-        patterns = path.key.rstrip("/").split("/")
-        places = set(_around(base))
-        heads: dict[str, Source | None] = {}  # None: a folder
-        for source in self._list(path.bucket, base):
-            if head := _head(source.key, patterns):
-                heads[head] = source if head == source.key else None
-            if source.name == MANIFEST and source.key.count("/") < len(patterns):
-                places.add(source.key.removesuffix(MANIFEST))
-        # By the manifest and not by the list: it may name files that came since.
-        named: dict[str, list[Source]] = {}
-        for place in sorted(places, key=len):  # the nearest manifest last: it decides
-            found: dict[str, list[Source]] = {}
-            for source in self._sources_in_manifest(path.bucket, place, base, read):
-                if head := _head(source.key, patterns):
-                    found.setdefault(head, []).append(source)
-            named |= found
-        outputs = tuple(filter(read, places))
-        folders = {_folder(head) for head, files in named.items() if files[0].key == head}
-        sources: list[Source] = []
-        for head in sorted(heads.keys() | named.keys()):
-            files, file = named.get(head, []), heads.get(head)
-            if files and files[0].key == head:
-                sources += files
-            elif files and read(f"{head}/") is None:
-                sources += _parted(files, f"{head}/")
-            elif file is None:
-                sources += self._prefix(path.bucket, f"{head}/", read)
-            elif _folder(head) not in folders and _is_data(
-                file, file.name, is_inside=head.startswith(outputs)
-            ):
-                sources.append(file)
-        return sources
 
     def _object(self, path: DataPath) -> list[Source]:
         if not path.key or path.key.endswith("/"):
@@ -234,65 +184,90 @@ class InputListing:
             raise
         return [Source(path.bucket, path.key, found["ContentLength"], etag=found["ETag"])]
 
-    def _prefix(self, bucket: str, prefix: str, read: _Read) -> list[Source]:
-        if (manifest := read(prefix)) is not None:
-            return _parted(self._main_of(bucket, prefix, manifest), prefix)
-        for place in _around(prefix):
-            if named := self._sources_in_manifest(bucket, place, prefix, read):
-                return _parted(named, prefix)
-        is_inside = any(map(read, _around(prefix)))
-        listed = _parted(self._list(bucket, prefix), prefix)
+    def _below(self, path: DataPath) -> list[Source]:
+        """The files that a prefix or a glob means.
+
+        The manifest nearest to a file decides whether it is one. Beside what a manifest names in a
+        folder no other file counts. Elsewhere in the folder of an output those of others do.
+        """
+        wanted = _Wanted.of(path.key)
         outputs: dict[str, Manifest] = {}
-        for source in listed:
-            place = source.key.removesuffix(MANIFEST)
-            # Spark's own is empty.
-            if (
-                source.name == MANIFEST
-                and source.size
-                and not _is_hidden(place[len(prefix) :])
-                and (manifest := read(place)) is not None
-            ):
+        for place in _around(wanted.base):
+            if (manifest := self._manifest_at(path, place)) is not None:
                 outputs[place] = manifest
-        found = [
-            source
-            for source in listed
-            if outputs.keys().isdisjoint(_around(source.key))
-            and _is_data(source, source.key[len(prefix) :], is_inside=is_inside)
-        ]
-        if outputs:  # else in their order: a million files leave little memory
-            for place, manifest in outputs.items():
-                found += self._main_of(bucket, place, manifest)
-            by_key = {source.key: source for source in found}
-            found = [by_key[key] for key in sorted(by_key)]
-        return _parted(found, prefix)
+                break
+        is_output = wanted.base in outputs and not wanted.patterns
+        listed = [] if is_output else [*self._list(path.bucket, wanted.base)]
+        for source in listed:
+            # Spark's own is empty.
+            if source.name == MANIFEST and source.size and wanted.has_output(source.key):
+                place = source.key.removesuffix(MANIFEST)
+                if (manifest := self._manifest_at(path, place)) is not None:
+                    outputs[place] = manifest
+        # By the manifest and not by the list: it may name files that came since.
+        named = self._named(path.bucket, wanted, outputs)
+        full = {wanted.folder(key) for key in named}
+        found = [*named.values()]
+        for source in listed:
+            key, head = source.key, wanted.head(source.key)
+            if head is None or key in named:
+                continue
+            around = (place for place in (*_around(key), "") if place in outputs)
+            nearest = next(around, None) if outputs else None
+            if nearest is not None and (_is_at(nearest, head) or wanted.folder(key) in full):
+                continue
+            inner = wanted.below(key)
+            if _is_data(source, inner, is_inside=nearest is not None):
+                parts = partitions_of(inner)
+                found.append(replace(source, partitions=parts) if parts else source)
+        # Else in their order: a million files leave little memory.
+        return sorted(found, key=attrgetter("key")) if outputs else found
 
-    def _main_of(self, bucket: str, prefix: str, manifest: Manifest) -> list[Source]:
-        """The files of an output's main dataset."""
-        main = manifest.of_dataset(MAIN)
-        if manifest.files and not main:
-            others = ", ".join(sorted({file.dataset for file in manifest.files})[:_MAX_NAMED])
-            raise NoInputError(
-                f"the output s3://{bucket}/{prefix} has no main dataset, but {others}: name one of"
-                f" them in the path, as s3://{bucket}/{prefix}NAME/"
-            )
-        self.manifests[f"s3://{bucket}/{prefix}"] = manifest
-        return self._of_manifest(bucket, prefix, manifest, MAIN)
+    def _named(
+        self, bucket: str, wanted: "_Wanted", outputs: Mapping[str, Manifest]
+    ) -> dict[str, Source]:
+        """The files that manifests name, by their keys: of an output as a whole its main dataset.
 
-    def _sources_in_manifest(
-        self, bucket: str, place: str, below: str, read: _Read
-    ) -> list[Source]:
-        """The files below a prefix that the manifest at a place names."""
-        manifest = read(place)
-        if manifest is None:
-            return []
-        named = [
-            source
-            for source in self._of_manifest(bucket, place, manifest)
-            if source.key.startswith(below)
-        ]
-        if named:
-            self.manifests[f"s3://{bucket}/{place}"] = manifest
+        Raises:
+            NoInputError: an output has none; the message names it.
+        """
+        named: dict[str, Source] = {}
+        for place, manifest in sorted(outputs.items()):
+            head = wanted.head(place + MANIFEST)
+            is_whole = head is not None and _is_at(place, head)
+            if is_whole and manifest.files and not manifest.of_dataset(MAIN):
+                others = ", ".join(sorted({file.dataset for file in manifest.files})[:_MAX_NAMED])
+                raise NoInputError(
+                    f"the output s3://{bucket}/{place} has no main dataset, but {others}: name one"
+                    f" of them in the path, as s3://{bucket}/{place}NAME/"
+                )
+            files = manifest.of_dataset(MAIN) if is_whole else manifest.files
+            of_place = [
+                Source(
+                    bucket,
+                    key,
+                    file.size,
+                    partitions_of(wanted.below(key)),
+                    types=manifest.types.get(file.dataset),
+                )
+                for file in files
+                # A manifest at the bucket's root may name ours.
+                if not self._is_ours(bucket, key := place + file.path)
+                and wanted.head(key) is not None
+            ]
+            if is_whole or of_place:
+                self.manifests[f"s3://{bucket}/{place}"] = manifest
+            named |= {source.key: source for source in of_place}
         return named
+
+    def _manifest_at(self, path: DataPath, place: str) -> Manifest | None:
+        try:
+            return read_manifest(self._s3, path.bucket, place)[0]
+        except ClientError as error:
+            # A bucket of others may let us read the input alone.
+            if code_of(error) == "AccessDenied" and path.key.rstrip("/").startswith(place):
+                return None
+            raise
 
     def _list(self, bucket: str, prefix: str) -> Iterator[Source]:
         for page in self._s3.get_paginator("list_objects_v2").paginate(
@@ -304,23 +279,58 @@ class InputListing:
                 if not self._is_ours(bucket, key) and not key.endswith("/"):
                     yield Source(bucket, key, item["Size"], etag=item["ETag"])
 
-    def _of_manifest(
-        self, bucket: str, prefix: str, manifest: Manifest, dataset: str | None = None
-    ) -> list[Source]:
-        """The files of one dataset, or of all. A manifest at the bucket's root may name ours."""
-        return [
-            Source(
-                bucket,
-                prefix + file.path,
-                file.size,
-                types=manifest.types.get(file.dataset),
-            )
-            for file in (manifest.files if dataset is None else manifest.of_dataset(dataset))
-            if not self._is_ours(bucket, prefix + file.path)
-        ]
-
     def _is_ours(self, bucket: str, key: str) -> bool:
         return bucket == self._data_bucket and key.startswith(INTERNAL_PREFIX)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a path means: all keys that begin with `base`, or those of them that a glob matches.
+
+    `patterns` are the segments of a glob.
+    """
+
+    base: str
+    patterns: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, key: str) -> "_Wanted":
+        base, pattern = _split_glob(key)
+        if pattern:
+            return cls(base, key.rstrip("/").split("/"))
+        return cls(f"{key.rstrip('/')}/".lstrip("/"))
+
+    def head(self, key: str) -> str | None:
+        """What the path means of a key: all of it, or a folder that it is in; None: nothing."""
+        if not self.patterns:
+            return self.base.rstrip("/") if key.startswith(self.base) else None
+        head = key.split("/")[: len(self.patterns)]
+        if (
+            len(head) < len(self.patterns)
+            or not all(map(fnmatchcase, head, self.patterns))
+            # As in a shell: what is hidden is found where the path says so.
+            or any(
+                is_hidden(s) and not is_hidden(p) for s, p in zip(head, self.patterns, strict=True)
+            )
+        ):
+            return None
+        return "/".join(head)
+
+    def folder(self, key: str) -> str:
+        """The folder that the path means of a key, or that a file is in that it means itself."""
+        head = self.head(key) or ""
+        return _folder(key) if head == key else head
+
+    def below(self, key: str) -> str:
+        """The path of a key within that folder."""
+        folder = self.folder(key)
+        return key.removeprefix(f"{folder}/") if folder else key
+
+    def has_output(self, manifest: str) -> bool:
+        """Whether the output of a manifest may have files that the path means."""
+        if self.head(manifest) is None:
+            return manifest.count("/") < len(self.patterns)
+        return not _is_hidden(_folder(self.below(manifest)))
 
 
 def _local(path: DataPath) -> list[Source]:
@@ -353,32 +363,13 @@ def _around(prefix: str) -> list[str]:
     return ["/".join(segments[:n]) + "/" for n in range(len(segments), 0, -1)]
 
 
-def _head(key: str, patterns: Sequence[str]) -> str:
-    """What a glob matches of a key: all of it, or a folder that it is in; empty if nothing."""
-    segments = key.split("/")
-    head = segments[: len(patterns)]
-    if (
-        len(head) < len(patterns)
-        or not all(map(fnmatchcase, head, patterns))
-        # As in a shell: what is hidden is found where the path says so.
-        or any(is_hidden(s) and not is_hidden(p) for s, p in zip(head, patterns, strict=True))
-    ):
-        return ""
-    return "/".join(head)
+def _is_at(place: str, head: str) -> bool:
+    """Whether an output's prefix is the folder `head`, or in it."""
+    return not head or place.startswith(f"{head}/")
 
 
 def _folder(key: str) -> str:
     return key.rpartition("/")[0]
-
-
-def _parted(sources: Iterable[Source], prefix: str) -> list[Source]:
-    """The files with their partition folders below a prefix."""
-    return [
-        replace(source, partitions=partitions)
-        if (partitions := partitions_of(source.key.removeprefix(prefix))) != source.partitions
-        else source
-        for source in sources
-    ]
 
 
 def partitions_of(relative: str) -> tuple[str, ...]:
