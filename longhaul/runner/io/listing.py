@@ -220,6 +220,8 @@ class InputListing:
             if _is_data(source, inner, is_inside=nearest is not None):
                 parts = partitions_of(inner)
                 found.append(replace(source, partitions=parts) if parts else source)
+            elif nearest is not None:  # who reads the path in another way would find the file
+                self.manifests[f"s3://{path.bucket}/{nearest}"] = outputs[nearest]
         # Else in their order: a million files leave little memory.
         return sorted(found, key=attrgetter("key")) if outputs else found
 
