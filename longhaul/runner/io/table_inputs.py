@@ -8,7 +8,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
 from typing import Any, Final
 
 from pyiceberg.expressions import (
@@ -18,17 +17,15 @@ from pyiceberg.expressions import (
     EqualTo,
     In,
     LiteralPredicate,
-    Not,
     NotEqualTo,
     NotIn,
     NotNaN,
     NotNull,
     NotStartsWith,
     Or,
-    Reference,
     SetPredicate,
 )
-from pyiceberg.expressions.literals import AboveMax, BelowMin, DecimalLiteral, Literal
+from pyiceberg.expressions.literals import AboveMax, BelowMin, Literal
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind, rewrite_not
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
@@ -56,8 +53,6 @@ _S3: Final = ("s3://", "s3a://", "s3n://")
 
 # Of Python, for null beside any other value.
 _NULL_COMPARED: Final = re.compile(r"not supported between instances of .*'NoneType'")
-# More digits than any decimal of a table.
-_EXACT: Final = Context(prec=76)
 
 logger = logging.getLogger(__name__)
 
@@ -268,7 +263,7 @@ def parse_filter(where: str, schema: Schema) -> BooleanExpression:
     if not where:
         return _ALL
     try:
-        found = _rescaled(parse(where), schema)
+        found = parse(where)
         bind(schema, found, case_sensitive=True)
         return _as_in_sql(rewrite_not(found), schema)
     except ParseException as error:
@@ -278,38 +273,6 @@ def parse_filter(where: str, schema: Schema) -> BooleanExpression:
         ) from error
     except (ValueError, TypeError, ArithmeticError) as error:
         raise UnreadableError(f"its filter cannot be used: {error}") from error
-
-
-def _rescaled(where: BooleanExpression, schema: Schema) -> BooleanExpression:
-    """The same with decimals of as many places as their columns have: pyiceberg asks for it."""
-    match where:
-        case And():
-            return And(_rescaled(where.left, schema), _rescaled(where.right, schema))
-        case Or():
-            return Or(_rescaled(where.left, schema), _rescaled(where.right, schema))
-        case Not():
-            return Not(_rescaled(where.child, schema))
-        case LiteralPredicate() if (places := _places(where.term, schema)) is not None:
-            return type(where)(where.term, _with_places(where.literal, places))
-        case SetPredicate() if (places := _places(where.term, schema)) is not None:
-            return type(where)(where.term, {_with_places(each, places) for each in where.literals})
-        case _:
-            return where
-
-
-def _places(term: Any, schema: Schema) -> int | None:  # noqa: ANN401 - any term of pyiceberg
-    """The places of a decimal column; None of any other."""
-    if not isinstance(term, Reference) or term.name not in schema.column_names:
-        return None
-    kind = schema.find_field(term.name).field_type
-    return kind.scale if isinstance(kind, DecimalType) else None
-
-
-def _with_places(literal: Literal[Any], places: int) -> Literal[Any]:
-    if not isinstance(literal, DecimalLiteral):
-        return literal
-    exact = literal.value.quantize(Decimal(1).scaleb(-places), context=_EXACT)
-    return DecimalLiteral(exact) if exact == literal.value else literal
 
 
 def _as_in_sql(where: BooleanExpression, schema: Schema) -> BooleanExpression:
