@@ -64,8 +64,7 @@ def test_footers_of_tables_are_read_with_what_is_left_of_arrow(
     reading = f"""
 from pathlib import Path
 import pyarrow
-from longhaul.runner.io.table_files import columns_of
-from longhaul.runner.io.table_files import describe
+from longhaul.runner.io.table_files import columns_of, describe
 columns = columns_of({{"fields": [{{"name": "n", "type": "long"}}]}})
 [(_, entry)] = describe([Path({str(tmp_path / "file.parquet")!r})], columns, (), "data/")
 print(entry.rows, pyarrow.__file__)
