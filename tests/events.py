@@ -8,8 +8,7 @@ ROOT = Path(__file__).parent.parent / "events"
 
 
 def event(function: str, case: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((ROOT / function / f"{case}.json").read_text())
-    return document
+    return json.loads((ROOT / function / f"{case}.json").read_text())
 
 
 def cases(function: str) -> list[str]:

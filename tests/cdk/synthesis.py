@@ -36,8 +36,7 @@ class Synthesis:
 
     @cached_property
     def template(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.template_file.read_text())
-        return content
+        return json.loads(self.template_file.read_text())
 
     @cached_property
     def masked(self) -> dict[str, Any]:
@@ -47,13 +46,11 @@ class Synthesis:
         text = re.sub(r'(\\+)"jobs\1":\[[^\]]*\]', r'\1"jobs\1":[<jobs>]', text)
         # As an argument of EMR Serverless, whose quotes and brackets are escaped.
         text = re.sub(r"(%22jobs%22:%5B).*?(%5D)", r"\1<jobs>\2", text)
-        content: dict[str, Any] = json.loads(text)
-        return content
+        return json.loads(text)
 
     @cached_property
     def report(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((self.folder / "validation-report.json").read_text())
-        return content
+        return json.loads((self.folder / "validation-report.json").read_text())
 
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
         """Readable properties of the resources of that type, by readable id."""
@@ -69,10 +66,7 @@ class Synthesis:
 
     @cached_property
     def definition(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(
-            self.only("AWS::StepFunctions::StateMachine")["DefinitionString"]
-        )
-        return content
+        return json.loads(self.only("AWS::StepFunctions::StateMachine")["DefinitionString"])
 
     def statements(self, role: str) -> list[dict[str, Any]]:
         """All statements of the policies of that role."""

@@ -106,7 +106,7 @@ def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
 def template() -> dict[str, Any]:
     app = App(context=NO_COPIES)
     stack = ReportsStack(app, "Reports", account="123456789012", region="eu-central-1")
-    content: dict[str, Any] = Template.from_stack(stack).to_json()
+    content = dict(Template.from_stack(stack).to_json())
     assert looked_up(app) == []
     return content
 

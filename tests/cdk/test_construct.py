@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -74,8 +75,7 @@ def stack() -> Stack:
 
 @pytest.fixture(scope="module")
 def template(stack: Stack) -> dict[str, Any]:
-    content: dict[str, Any] = Template.from_stack(stack).to_json()
-    return content
+    return dict(Template.from_stack(stack).to_json())
 
 
 def stage_with(**advanced: Any) -> StageDeployment:
@@ -87,7 +87,7 @@ def theirs(name: str = "Theirs", app: App | None = None) -> Stack:
     return Stack(app or App(context=NO_COPIES), name, env=env)
 
 
-def resources(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+def resources(template: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
     return {
         name: resource["Properties"]
         for name, resource in template["Resources"].items()

@@ -23,8 +23,7 @@ ATTEMPT = AttemptId("main#flights-2013-01", 1767323045000, 2)
 
 @pytest.fixture
 def job(with_emr: Synthesis) -> dict[str, Any]:
-    found: dict[str, Any] = with_emr.definition["States"]["RunUnderLease"]["Branches"][0]
-    return found
+    return with_emr.definition["States"]["RunUnderLease"]["Branches"][0]
 
 
 def test_other_stages_and_sizes_leave_the_application_as_it_is(

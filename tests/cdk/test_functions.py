@@ -114,8 +114,7 @@ def test_the_image_is_built_as_the_settings_say(usual: Synthesis, varied: Synthe
     def source(found: Synthesis) -> dict[str, Any]:
         manifest = json.loads(found.template_file.with_name("Longhaul.assets.json").read_text())
         (image,) = manifest["dockerImages"].values()
-        asked: dict[str, Any] = image["source"]
-        return asked
+        return image["source"]
 
     (output,) = source(varied)["dockerOutputs"]
     assert output.startswith("type=docker,")

@@ -64,9 +64,14 @@ STARTS: Final = {
 @pytest.fixture(scope="module")
 def with_keys(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The varied stack, whose buckets have customer keys, with both engines."""
-    settings = {**VARIED, "emr_serverless": {"max_vcpu": 64}, "sizes": {}}
     return Synthesis(
-        once(tmp_path_factory, "with-keys", lambda folder: synthesize(folder, settings))
+        once(
+            tmp_path_factory,
+            "with-keys",
+            lambda folder: synthesize(
+                folder, {**VARIED, "emr_serverless": {"max_vcpu": 64}, "sizes": {}}
+            ),
+        )
     )
 
 

@@ -6,7 +6,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from hashlib import sha256
-from importlib.metadata import PathDistribution
+from importlib import metadata
 from pathlib import Path
 
 import botocore.session
@@ -297,7 +297,14 @@ def test_make_lock_changes_nothing_where_no_pin_has_moved(tmp_path: Path) -> Non
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    command = ["make", "--file", ROOT / "Makefile", "--assume-old", ".venv/.set-up-dev", "lock"]
+    command: list[str | Path] = [
+        "make",
+        "--file",
+        ROOT / "Makefile",
+        "--assume-old",
+        ".venv/.set-up-dev",
+        "lock",
+    ]
 
     subprocess.run([*command, f"BIN={ROOT / '.venv' / 'bin'}"], cwd=tmp_path, check=True)
 
@@ -337,7 +344,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     record.parent.mkdir()
     record.write_text("one build\n")
     monkeypatch.setattr(module, "_PACKAGE", site / "longhaul")
-    monkeypatch.setattr(module.metadata, "distribution", lambda _: PathDistribution(record.parent))
+    monkeypatch.setattr(
+        metadata, "distribution", lambda _: metadata.PathDistribution(record.parent)
+    )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sources.cache_clear()
     yield site

@@ -369,8 +369,11 @@ def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
 
 
 def template_of(project: Project, outdir: Path) -> dict[str, Any]:
-    context = {**NO_COPIES, "longhaul": {"emr_serverless": {}}}
-    build(outdir=str(outdir), context=context, project=project).synth()
+    build(
+        outdir=str(outdir),
+        context={**NO_COPIES, "longhaul": {"emr_serverless": {}}},
+        project=project,
+    ).synth()
     content: dict[str, Any] = json.loads((outdir / "P.template.json").read_text())
     return content["Resources"]
 

@@ -227,8 +227,7 @@ def test_what_the_settings_add_is_of_that_stage_alone_on_every_engine(
 
 
 def _job_branch(stack: Synthesis) -> dict[str, Any]:
-    found: dict[str, Any] = stack.definition["States"]["RunUnderLease"]["Branches"][0]
-    return found
+    return stack.definition["States"]["RunUnderLease"]["Branches"][0]
 
 
 def test_the_machine_gives_each_stage_what_is_its_own(stack: Synthesis) -> None:
@@ -339,9 +338,18 @@ def test_rights_that_can_be_none_are_refused_at_synth(
 
 def test_as_many_stages_as_functions_can_know_fit_one_template(tmp_path: Path) -> None:
     def stages(count: int) -> dict[str, JsonValue]:
-        policy = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::x/*"}
-        every = [{"name": f"stage{n}", "advanced": {"policies": [policy]}} for n in range(count)]
-        return {"stages": every, "emr_serverless": {}, "sizes": {"tiny": {}}}
+        policy: dict[str, JsonValue] = {
+            "Effect": "Allow",
+            "Action": "s3:GetObject",
+            "Resource": "arn:aws:s3:::x/*",
+        }
+        return {
+            "stages": [
+                {"name": f"stage{n}", "advanced": {"policies": [policy]}} for n in range(count)
+            ],
+            "emr_serverless": {},
+            "sizes": {"tiny": {}},
+        }
 
     with pytest.raises(SettingsError, match="use fewer stages"):
         synthesize(tmp_path / "more", stages(MOST_STAGES + 1))

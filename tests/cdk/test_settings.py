@@ -369,7 +369,7 @@ def test_the_shortest_beats_of_the_longest_job_fit_the_history() -> None:
 
 def test_the_local_profile_may_beat_every_few_seconds() -> None:
     # Its executions are the embedded AWS's, and its jobs last for minutes.
-    lease = {"beat_floor_s": 2, "beat_ceiling_s": 10}
+    lease: JsonValue = {"beat_floor_s": 2, "beat_ceiling_s": 10}
 
     assert checked({"allow_file_paths": True, "lease": lease}).lease.beat_ceiling_s == 10
 

@@ -69,7 +69,7 @@ def test_a_rule_matches_prefix_and_suffix_of_what_is_not_empty(
     varied: Synthesis, key: str, size: int, *, starts: bool
 ) -> None:
     rule, _ = rule_and_target(varied)
-    event = event_for(key)
+    event: Any = event_for(key)
     event["detail"]["object"]["size"] = size
     assert EventPattern.load(json.dumps(rule["EventPattern"])).matches_event(event) is starts
 

@@ -184,7 +184,7 @@ class World:
         """The next attempt of a released job."""
         self.clock.advance(after_s)
         now = self.clock.now()
-        changes = {
+        changes: dict[str, Any] = {
             "message_id": released.receive.message_id,
             "received_at": now,
             "key": released.key,

@@ -183,8 +183,7 @@ def succeeded(world: World, job_id: str, request: dict[str, Any] = BODY, **row: 
 
 def sent(world: World) -> dict[str, Any]:
     (received,) = world.queued()
-    request: dict[str, Any] = json.loads(received["Body"])
-    return request
+    return json.loads(received["Body"])
 
 
 @pytest.mark.parametrize("only", [False, True])

@@ -116,7 +116,7 @@ def test_a_rerun_of_a_letter_sends_body_and_attributes_back_as_the_producer_sent
     world: World,
 ) -> None:
     binary = {"dataType": "Binary", "binaryValue": "AAH/"}
-    theirs = {"bin": binary, **{f"a{n}": text(str(n)) for n in range(5)}}
+    theirs: dict[str, Any] = {"bin": binary, **{f"a{n}": text(str(n)) for n in range(5)}}
     world.bury("job", **theirs)
     done = world.run("rerun", "job", "--yes")
     assert (done.exit_code, done.stdout) == (0, "job\n")

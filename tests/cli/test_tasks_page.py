@@ -9,8 +9,8 @@ import re
 import shlex
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer.main
 
@@ -68,11 +68,11 @@ def test_the_page_has_the_thirty_things_that_people_do() -> None:
 
 @pytest.mark.parametrize("line", [each for each in LINES if each.split()[0] in ELSEWHERE])
 def test_a_command_of_the_page_is_one_of_the_command_line(line: str) -> None:
-    command, given = typer.main.get_command(app), words(line)
-    context = click.Context(command)
-    while isinstance(command, click.Group):
+    command: Any = typer.main.get_command(app)
+    given = words(line)
+    context = typer.Context(command)
+    while isinstance(command, typer.core.TyperGroup):
         _, command, given = command.resolve_command(context, given)
-        assert command is not None
     command.make_context("longhaul", given, parent=context, resilient_parsing=False)
 
 

@@ -29,8 +29,8 @@ def tree(world: World) -> World:
 
 
 def succeed(world: World, row: Lease, emits: int = 0) -> None:
-    emitted = {"emitted": {"clean": emits}} if emits else {}
-    world.parts.leases.report(transitions.commit(row.id, replace(OUTPUT, **emitted)))
+    output = replace(OUTPUT, emitted={"clean": emits} if emits else None)
+    world.parts.leases.report(transitions.commit(row.id, output))
     world.end(reread(world, row), OutcomeClass.SUCCEEDED)
 
 

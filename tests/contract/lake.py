@@ -179,7 +179,7 @@ class Glue:
             answer = inner(**arguments)
             if self._lost:
                 self._lost -= 1
-                error = {"Error": {"Code": self._code, "Message": "lost"}}
+                error: Any = {"Error": {"Code": self._code, "Message": "lost"}}
                 raise getattr(self._client.exceptions, self._code, ClientError)(error, name)
             return answer
 

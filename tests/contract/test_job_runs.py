@@ -41,7 +41,8 @@ class Driver:
 @pytest.fixture
 def emr() -> Iterator[Any]:
     patches = Patches()
-    emr_repairs.job_runs(patches, Driver())
+    driver: Any = Driver()
+    emr_repairs.job_runs(patches, driver)
     with moto_account() as client:
         yield client("emr-serverless")
     patches.undo()
@@ -49,10 +50,9 @@ def emr() -> Iterator[Any]:
 
 @pytest.fixture
 def application(emr: Any) -> dict[str, Any]:
-    made: dict[str, Any] = emr.create_application(
+    return emr.create_application(
         name="jobs", releaseLabel='emr-6.6.0" "', type="SPARK", clientToken="t"
     )
-    return made
 
 
 def start(emr: Any, application: dict[str, Any], name: str) -> str:

@@ -113,7 +113,7 @@ def test_later_run_replaces_what_the_earlier_one_led_to(joins: DynamoJoins) -> N
     # What descends from the earlier run does not count any more, repeated or new.
     assert noted(joins, success(("clean", 1), ("days", 2), output="s3://b/12/")) is None
     assert noted(joins, success(("clean", 1), ("days", 0), output="s3://b/10/")) is None
-    later = {"of": 8, "run": 9}
+    later: dict[str, Any] = {"of": 8, "run": 9}
     assert noted(joins, success(("clean", 1), ("days", 1), output="s3://b/11/", **later)) is None
 
     found = noted(joins, success(("clean", 1), ("days", 0), output="s3://b/10/", **later))

@@ -209,10 +209,7 @@ def test_watch_is_written_as_it_is_and_compared_as_its_row_has_it(
     leases.apply(transitions.watch(dead, TreeWatch(1)))
 
     def stored() -> dict[str, object]:
-        found: dict[str, object] = json.loads(
-            table.get_item(TableName="leases", Key=key)["Item"]["tree"]["S"]
-        )
-        return found
+        return json.loads(table.get_item(TableName="leases", Key=key)["Item"]["tree"]["S"])
 
     assert stored() == {"ends": 1, "told": 0, "waits_for": None}
     # As a newer version writes it, which was rolled back since.

@@ -125,7 +125,7 @@ def test_the_url_of_a_queue_of_another_account_and_region(arn: str, url: str) ->
 CALLS = {"sqs": "send_message", "sns": "publish", "events": "put_events"}
 
 
-def said(service: str, code: str) -> AwsNotices:
+def said(service: Any, code: str) -> AwsNotices:
     """Notices to a service that says this to each."""
     client = boto3.client(service, REGION)
     stub = Stubber(client)

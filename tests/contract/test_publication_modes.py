@@ -11,7 +11,7 @@ import pytest
 from longhaul.core.errors import PermanentJobError, VoidCommitError
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import DataPath
-from longhaul.core.request import Mode
+from longhaul.core.settings import Mode
 from longhaul.outputs.manifest import MANIFEST
 from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.destinations import require_room

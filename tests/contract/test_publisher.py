@@ -45,7 +45,7 @@ class Refusing:
         try:
             return self._s3.complete_multipart_upload(**arguments)
         except KeyError as error:
-            refused = {"Error": {"Code": "NoSuchUpload"}}
+            refused: Any = {"Error": {"Code": "NoSuchUpload"}}
             raise ClientError(refused, "CompleteMultipartUpload") from error
 
 
@@ -269,8 +269,8 @@ def test_upload_that_s3_is_still_completing_looks_gone_and_is_published_later(
 ) -> None:
     fake.s3.create_bucket(Bucket=BUCKET)
     (tmp_path / "part-0.csv").write_bytes(b"slow")
-    uploader = Uploader(fake.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-    id_, place = AttemptId(KEY, RUN, 1), f"s3://{BUCKET}/{PREFIX}"
+    s3, id_, place = fake.client("s3"), AttemptId(KEY, RUN, 1), f"s3://{BUCKET}/{PREFIX}"
+    uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
     uploader.send(uploader.plan(id_, place, [Dataset(".", tmp_path, 1)]))
     begin_to_publish(fake, id_, Completion(300, meanwhile))
 
@@ -315,7 +315,8 @@ def test_publication_stops_in_time_and_the_next_one_goes_on(
             finally:
                 ended.set()
 
-    output, slow, clock = upload(1, NEW), Slow(), VirtualClock()
+    output, clock = upload(1, NEW), VirtualClock()
+    slow: Any = Slow()
 
     with pytest.raises(TimeUpError):
         S3Publisher(slow, BUCKET, clock).publish(output, clock.now() + timedelta(seconds=0.5))

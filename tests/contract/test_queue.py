@@ -16,7 +16,7 @@ TWELVE_HOURS_S = 43_200
 class Jobs:
     """The jobs queue, for a producer and a consumer."""
 
-    def __init__(self, aws: Aws) -> None:
+    def __init__(self, aws: Aws | FakeAws) -> None:
         self.sqs = aws.client("sqs")
         self.url = str(
             self.sqs.create_queue(QueueName="jobs", Attributes={"VisibilityTimeout": "600"})[

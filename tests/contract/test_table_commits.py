@@ -81,7 +81,7 @@ class World:
         self.fake = FakeAws()
         self.fake.s3.create_bucket(Bucket="data")
         self.fake.glue.create_database(DatabaseInput={"Name": "lake"})
-        self.tables = Tables(lambda: self.fake.glue, self.fake.s3, "data")
+        self.tables = Tables(lambda: self.fake.glue, self.fake.client("s3"), "data")
 
     def publish(
         self,
@@ -94,7 +94,7 @@ class World:
         tables_of = self.tables
         if meanwhile:
             glue = Glue(self.fake.glue, 0, "", before=meanwhile)
-            tables_of = Tables(lambda: glue, self.fake.s3, "data")
+            tables_of = Tables(lambda: glue, self.fake.client("s3"), "data")
         TablePublisher(tables_of, self.fake.clock).publish(attempt, tables, until, {})
         return attempt.token
 

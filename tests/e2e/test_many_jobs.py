@@ -101,7 +101,10 @@ def test_of_a_hundred_jobs_none_is_lost_none_runs_twice_at_once_and_nothing_is_l
         send_all(stack)
         when_they_run(
             stack,
-            dict.fromkeys(job_ids("stopped"), stop) | dict.fromkeys(job_ids("cancelled"), cancel),
+            {
+                **dict.fromkeys(job_ids("stopped"), stop),
+                **dict.fromkeys(job_ids("cancelled"), cancel),
+            },
         )
         rows = [until_ended(stack, job_id) for kind in KINDS for job_id in job_ids(kind)]
         stack.wait_for(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
@@ -257,8 +260,7 @@ def no_job_ran_twice_at_once(stack: Stack) -> None:
 def nothing_is_left(stack: Stack) -> None:
     """No task, no process, and after a sweep no upload and no list of one."""
     assert all(task["lastStatus"] == "STOPPED" for task in tasks(stack))
-    known = stack.aws.tasks._tasks
-    assert [arn for arn in known if not known.has_ended(arn)] == []
+    assert [arn for arn, run in stack.aws.tasks._runs.items() if not run.end.done()] == []
     s3 = stack.client("s3")
     swept = stack.invoke("sweeper", {})
     assert (swept["looked_at"], swept["failed"]) == (0, 0)

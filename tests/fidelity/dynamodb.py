@@ -142,7 +142,7 @@ def cancelled_transaction(aws: Aws) -> tuple[Any, list[Any]]:
         "ExpressionAttributeValues": {":six": {"N": "6"}},
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
-    changes = [
+    changes: list[Any] = [
         {"Put": {"Item": other("new")}},
         {"Update": {"Key": other("updated"), **add}},
         {"ConditionCheck": {"Key": KEY, **check}},

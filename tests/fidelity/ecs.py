@@ -97,7 +97,7 @@ def environment(**variables: str) -> dict[str, Any]:
 def end_of_a_task_that_exits_with_65(aws: Aws) -> str:
     ecs = cluster(aws, 65)
     task = shown(aws, ecs, run(ecs)["taskArn"])
-    times = [task.get(name) for name in ("createdAt", "startedAt", "stoppedAt")]
+    times: list[Any] = [task.get(name) for name in ("createdAt", "startedAt", "stoppedAt")]
     order = "in order" if None not in times and times == sorted(times) else "without times"
     return f"{task.get('stopCode')}, {task['containers'][0].get('exitCode')}, {order}"
 

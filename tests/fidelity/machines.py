@@ -133,8 +133,8 @@ def _in_moto(
             over.wait(DEADLINE_S)
         answer(answered or {})
 
-    client: Any = LambdaClient(SimpleNamespace(invoke=invoke))  # type: ignore[arg-type] - its one method
-    patches.replace(lambda_eval_utils, "boto_client_for", lambda *_, **__: client)
+    player: Any = SimpleNamespace(invoke=invoke)
+    patches.replace(lambda_eval_utils, "boto_client_for", lambda *_, **__: LambdaClient(player))
     try:
         arn = sfn.start_execution(stateMachineArn=machine_arn, name="x", input=given)[
             "executionArn"

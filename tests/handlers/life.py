@@ -188,7 +188,7 @@ class Life:
         """
         read = InputRead(name="flights", path=f"s3://{BUCKET}/raw/", digest="ab12")
         uploader = Uploader(
-            self.stack.aws.s3,
+            self.stack.aws.client("s3"),
             BUCKET,
             Stop(),
             begin=lambda _: None,

@@ -16,6 +16,7 @@ from typing import Any
 
 import boto3
 import pytest
+from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.core import transitions
@@ -267,7 +268,7 @@ def out(*operations: str) -> Callable[[Call, Proceed], Answer]:
 
 
 @dataclass
-class Context:
+class Context(LambdaContext):
     """The part of a Lambda context that Powertools and the handlers read."""
 
     function_name: str = "function"
@@ -278,5 +279,5 @@ class Context:
     tenant_id: str | None = None
     remaining_ms: int = 300_000
 
-    def get_remaining_time_in_millis(self) -> int:
+    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]  # theirs is static
         return self.remaining_ms

@@ -244,7 +244,7 @@ def test_a_refused_job_that_is_sent_again_ends_it_once_more(stack: Stack, contex
     limits = main.limits.model_copy(update={"max_timeout_s": 604_800})
     stack.deploy([main.model_copy(update={"limits": limits}), *stack.settings.stages[1:]])
     stack.aws.clock.advance(1)
-    office = DeadLetterOffice(parts.clock, parts.queue, stack.aws.sqs)
+    office = DeadLetterOffice(parts.clock, parts.queue, stack.aws.client("sqs"))
     assert [why for _, why in office.redrive(main, Which())] == [None]
     run(stack, context)
     assert [each["outcome"] for each in swept(stack, context)] == ["DEAD", "SUCCEEDED"]

@@ -11,7 +11,7 @@ from simulation.aws.ecs.tasks import Task
 from tests.handlers.life import Life
 from tests.handlers.stack import deployed
 
-OTHER = {"params": {"limit": 1}}
+OTHER: dict[str, Any] = {"params": {"limit": 1}}
 
 
 def later(life: Life, seconds: float = 2) -> None:
@@ -115,7 +115,7 @@ def test_cancel_between_the_read_of_a_row_and_its_claim_is_not_erased(life: Life
 # A job that is submitted again while its task is being stopped starts when the task has ended.
 
 
-def working(life: Life, **request: int | str) -> tuple[Lease, Task]:
+def working(life: Life, **request: Any) -> tuple[Lease, Task]:
     """A job that runs in a task that ignores SIGTERM."""
     life.submit(**request)
     task = life.stack.start_task(life.row())

@@ -23,7 +23,7 @@ def narrow(
     """Deploys settings without the job, the bucket or the timeout that the requests name."""
     (stage,) = stack.settings.stages
     lower = stage.model_copy(update={"limits": RequestLimits(max_timeout_s=60)})
-    changes: dict[str, Any] = {
+    changes: Any = {
         "the job": {"jobs": ("sql",)},
         "the bucket": {"paths": WITHOUT_LANDING},
         "the ceiling": {"stages": (lower,)},

@@ -17,10 +17,7 @@ FAILED = {**event("settle", "exit-1")}
 
 
 def item(stack: Stack) -> dict[str, Any]:
-    found: dict[str, Any] = stack.aws.dynamodb.get_item(
-        TableName=stack.settings.leases_table, Key=KEY
-    )["Item"]
-    return found
+    return stack.aws.dynamodb.get_item(TableName=stack.settings.leases_table, Key=KEY)["Item"]
 
 
 def rewrite(stack: Stack, changed: dict[str, Any]) -> None:

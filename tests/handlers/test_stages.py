@@ -14,8 +14,8 @@ from longhaul.core import transitions
 from longhaul.core.lease import CommittedOutput, Lease, Owed, State, emitted_ref
 from longhaul.core.queue import SendError
 from longhaul.core.settings import Stage
+from longhaul.outputs.manifest import Manifest, PendingOutput
 from longhaul.outputs.pending import pending_ref
-from longhaul.outputs.publisher import Manifest, PendingOutput
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call
 from tests.builders import BUCKET, stage

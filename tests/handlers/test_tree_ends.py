@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ STAGES = tuple(each.model_copy(update=TELLS if each.name == "main" else {}) for 
 
 
 @contextmanager
-def telling(stages: Sequence[Stage]) -> Iterator[Stack]:
+def telling(stages: tuple[Stage, ...]) -> Iterator[Stack]:
     with deployed(check=True, stages=stages) as found:
         found.aws.sns.create_topic(Name="ended")
         yield found

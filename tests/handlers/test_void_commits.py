@@ -1,6 +1,6 @@
 """Uploads of a committed output that look gone: they may be, or S3 is still completing them."""
 
-from collections import Counter
+from collections import defaultdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -197,7 +197,7 @@ def test_void_commit_takes_its_success_back(life: Life, capsys: pytest.CaptureFi
     life.stack.aws.clock.advance(HALF_AN_HOUR_S)
     life.sweep()
 
-    put: Counter[str] = Counter()
+    put: dict[str, float] = defaultdict(float)
     for datum in metrics_in(capsys.readouterr().out):
         put[datum.name] += datum.value
     assert {put["JobsSucceeded"], put["WorkWasted"] - 7200} == {0}

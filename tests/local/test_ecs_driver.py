@@ -14,7 +14,7 @@ from moto.logs.models import logs_backends
 from longhaul.local.ecs_driver import METADATA_VARIABLE, EcsDriver, TaskEnd, TaskSpec
 from tests.local.support import ACCOUNT, REGION, ecs_driver, eventually, process_runs
 
-SIZE = {"vcpu": 1.0, "memory_mib": 4096}
+SIZE: dict[str, Any] = {"vcpu": 1.0, "memory_mib": 4096}
 
 
 @dataclass

@@ -139,7 +139,7 @@ def test_a_refused_request_changes_nothing(aws: EmbeddedAws, client: Callable[[s
     ],
 )
 def test_boto3_reaches_its_buckets_in_every_style_of_address(
-    aws: EmbeddedAws, host: str, style: str, monkeypatch: pytest.MonkeyPatch
+    aws: EmbeddedAws, host: str, style: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve = socket.getaddrinfo
     # As systemd's resolver and browsers do. Others may not know names below localhost.

@@ -37,7 +37,7 @@ def attempt(**changes: object) -> AttemptRecord:
     return changed(made, **changes)
 
 
-def cost(tasks: TaskSettings = TASKS, **changes: object) -> AttemptCost:
+def cost(tasks: TaskSettings = TASKS, /, **changes: object) -> AttemptCost:
     return cost_of(attempt(**changes), PRICES, settings(tasks=tasks), NOW + HOUR)
 
 

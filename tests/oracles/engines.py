@@ -65,7 +65,7 @@ class Account:
     )
     _used: set[str] = field(default_factory=set)
 
-    def client(self, service: str, **more: Any) -> Any:
+    def client(self, service: Any, **more: Any) -> Any:
         """A boto3 client of this account."""
         endpoint = self.oracles.endpoint(service)
         self._used.add(service)

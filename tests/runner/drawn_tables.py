@@ -335,10 +335,10 @@ def _leaf(random: Random, names: Mapping[str, str], column: str, *, is_not: bool
     operator = random.choice(tuple(_OPPOSITE))
     real = _OPPOSITE[operator] if is_not else operator
     literal = _literal(random, column)
-    shown = [f"{name} {real} {each}" for each in literal[1:]]
+    others = [f"{name} {real} {each}" for each in literal[1:]]
     if is_float and real in (">", ">="):
-        shown = [f"{each} and not isnan({name})" for each in shown]
-    return Filter(f"{no}{name} {operator} {literal[0]}", *shown)
+        others = [f"{each} and not isnan({name})" for each in others]
+    return Filter(f"{no}{name} {operator} {literal[0]}", *others)
 
 
 def require_right(lake: SparkLake, spark: SparkSession, seed: int, filters: int) -> None:
@@ -447,14 +447,14 @@ def _wrong_column(
     there_now = {each.field_id: each for each in table.schema().fields}
     if at not in there_now:  # dropped; and fields of structs have no bounds
         return
-    kind = there_now[at].field_type
+    kind: Any = there_now[at].field_type
     low, high = (
         from_bytes(kind, each[at]) if at in each else None
         for each in (file.lower_bounds, file.upper_bounds)
     )
     for value in numbers:
-        known = from_bytes(kind, to_bytes(kind, value))
-        if (low is not None and not low <= known) or (high is not None and not known <= high):
+        stored = from_bytes(kind, to_bytes(kind, value))
+        if (low is not None and not low <= stored) or (high is not None and not stored <= high):
             yield f"{value!r} is not within {low!r} and {high!r}"
     if low is None and numbers and len(numbers) == len(there):
         yield "it has no lower bound"

@@ -148,8 +148,9 @@ def python(spark: SparkSession, folder: Path) -> None:
             yield (n,)
             yield (n,)
 
-    assert F.udtf(Twice, returnType="n int")(F.lit(1)).count() == 2
-    spark.range(3).foreachPartition(lambda rows: [None for _ in rows])
+    twice: Any = F.udtf(Twice, returnType="n int")
+    assert twice(F.lit(1)).count() == 2
+    spark.range(3).foreachPartition(lambda rows: [*rows].clear())
 
 
 @thing

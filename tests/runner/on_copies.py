@@ -5,6 +5,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ def main(copies: Path, folder: Path) -> None:
     gateway = Gateway(folder, _RESOURCES, aot=[])
     try:
         gateway.attach()
-        spark = build_session("copies", session_options(_RESOURCES, folder))
+        spark: Any = build_session("copies", session_options(_RESOURCES, folder))
         janino = spark._jvm.java.lang.Class.forName("org.codehaus.janino.UnitCompiler")
         print("signed" if janino.getSigners() else "unsigned")  # noqa: T201
         print(f"before: {vectors(spark)}")  # noqa: T201
@@ -38,11 +39,11 @@ def main(copies: Path, folder: Path) -> None:
 
 def vectors(spark: SparkSession) -> str:
     """An array that became a vector and an array again."""
-    jvm = spark._jvm  # `pyspark.ml` needs NumPy
+    jvm: Any = spark._jvm  # `pyspark.ml` needs NumPy
     functions = jvm.org.apache.spark.ml.functions
     there = functions.array_to_vector(jvm.org.apache.spark.sql.functions.expr("array(1D, 2D)"))
     try:
-        row = spark.range(1).select(Column(functions.vector_to_array(there, "float64"))).head()
+        row: Any = spark.range(1).select(Column(functions.vector_to_array(there, "float64"))).head()
     except PySparkException:
         return "refused"
     return str(list(row))

@@ -47,7 +47,7 @@ class _Append(_FastAppendFiles):
         metadata = self._transaction.table_metadata
         output = self._io.new_output(f"{metadata.location}/metadata/{uuid.uuid4()}.avro")
         snapshot = self._snapshot_id
-        writer = _Writer(metadata.spec(), metadata.schema(), output, snapshot, "gzip")
+        writer = _Writer(metadata.spec(), metadata.schema(), output, snapshot, "deflate")
         with writer:
             for file in self._added_data_files:
                 writer.add(

@@ -19,7 +19,7 @@ from longhaul.cli.tables.query import query
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import TableInput, TablePath
-from longhaul.core.request import Mode
+from longhaul.core.settings import Mode
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs.patching import Patches

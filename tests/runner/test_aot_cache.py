@@ -85,8 +85,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "cache" / "spark-1.aot"
     monkeypatch.setattr(aot_training, "cache_path", lambda: place)
     monkeypatch.setattr(aot_training, "cache_folder", lambda: place.parent)
-    monkeypatch.setattr(aot_training.jvm, "make_copies", lambda: None)
-    monkeypatch.setattr(aot_training.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(jvm, "make_copies", lambda: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     return place
 
 

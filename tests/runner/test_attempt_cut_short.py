@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from longhaul.core import transitions
 from longhaul.core.clients import SystemClock
-from longhaul.core.lease import AttemptId, State
+from longhaul.core.lease import State
 from longhaul.core.transitions import Report
 from longhaul.core.verdict import ExitCode, OutcomeClass, by_exit_code
 from longhaul.job import Job
@@ -147,7 +147,7 @@ def test_a_failed_publish_after_the_commit_keeps_the_uploads(
     cloud.claim(inputs={})
 
     class Unavailable(S3Publisher):
-        def publish(self, _attempt: AttemptId, **_: Any) -> None:
+        def publish(self, *_: Any, **__: Any) -> None:
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
 
     assert (
@@ -246,7 +246,7 @@ def test_a_request_that_may_not_be_read_is_no_fault_of_the_jobs(
     attempt = make_attempt(spark=NoSpark())
     said = {"Error": {"Code": "AccessDenied", "Message": "with an explicit deny in an SCP"}}
 
-    def denied(_ref: str) -> Any:
+    def denied(*_: Any, **__: Any) -> Any:
         raise ClientError(said, "GetObject")  # type: ignore[arg-type]  # no ResponseMetadata
 
     attempt.requests.get = denied  # type: ignore[method-assign]

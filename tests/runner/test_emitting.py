@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from longhaul.config.known import known
 from longhaul.core.descent import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
@@ -22,7 +23,7 @@ STAGES = (
     stage(name="delays", job="daily_delays", join=True),
     stage(name="other", job="sql"),
 )
-REQUEST = {"inputs": {"flights": f"s3://{BUCKET}/raw/01.csv"}}
+REQUEST: dict[str, JsonValue] = {"inputs": {"flights": f"s3://{BUCKET}/raw/01.csv"}}
 
 
 def emitter(of: str = "main", groups: tuple[Group, ...] = ()) -> Emitter:
@@ -104,7 +105,7 @@ def test_a_request_that_sqs_would_not_take_is_refused() -> None:
 
 def test_all_that_a_job_emits_has_a_largest_size() -> None:
     made = emitter()
-    half = {**REQUEST, "params": {"x": "y" * (MAX_JOB_BYTES // 2)}}
+    half: dict[str, JsonValue] = {**REQUEST, "params": {"x": "y" * (MAX_JOB_BYTES // 2)}}
     fits = MAX_EMITTED_BYTES // (MAX_JOB_BYTES // 2) - 1
     made.emit([half] * fits, "clean")
     with pytest.raises(EmitError, match="one job may emit 67,108,864 bytes"):
@@ -114,7 +115,7 @@ def test_all_that_a_job_emits_has_a_largest_size() -> None:
 
 def test_a_job_emits_no_more_than_a_function_can_read() -> None:
     made = emitter()
-    many = {**REQUEST, "params": {"x": [{}] * 90_000}}
+    many: dict[str, JsonValue] = {**REQUEST, "params": {"x": [{}] * 90_000}}
     made.emit([many] * 3, "clean")
     made.emit([many] * 4, "other")
     with pytest.raises(EmitError, match="and fewer of many short values"):
@@ -165,7 +166,7 @@ def test_in_a_project_a_job_emits_into_the_projects_own_stages(
 ) -> None:
     project = make_project(tmp_path / "p", **{"longhaul.toml": STAGES_OF_A_PROJECT})
     monkeypatch.setenv(VARIABLE, known(project.checked(), project.job_names).model_dump_json())
-    request = {"inputs": {"rows": "s3://data/raw/1.csv"}}
+    request: dict[str, JsonValue] = {"inputs": {"rows": "s3://data/raw/1.csv"}}
     first, second = make_job({}), make_job({}, stage="clean")
     assert emitted(first) == {}
 

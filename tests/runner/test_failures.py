@@ -11,6 +11,7 @@ from longhaul.core.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass
 from longhaul.runner import failures
 from longhaul.runner.failures import may_be_jvm_death
 from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.masking import Mask
 from longhaul.runner.spark.local import cause_of_death
 from longhaul.runner.stopping import Stop, StopReason
@@ -104,7 +105,7 @@ def test_a_full_disk_is_named_without_stacks() -> None:
     [
         (PermanentJobError("bad tariff"), OutcomeClass.PERMANENT, ExitCode.PERMANENT),
         (InvalidRequestError(["x"]), OutcomeClass.PERMANENT, ExitCode.PERMANENT),
-        (failures.NoOutputError("nothing"), OutcomeClass.NO_OUTPUT, ExitCode.FAILED),
+        (NoOutputError("nothing"), OutcomeClass.NO_OUTPUT, ExitCode.FAILED),
         (LeaseChangedError(None), OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
         (MemoryError(), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
         (

@@ -53,13 +53,13 @@ def test_a_checkpoint_of_a_frame_is_a_table_of_arrow(
 @LIBRARIES
 @pytest.mark.parametrize("format_", ["parquet", "csv", "json"])
 def test_both_read_the_inputs_that_a_job_has(
-    make_job: MakeJob, frame: Callable[..., Any], format_: str
+    make_job: MakeJob, frame: Callable[..., Any], format_: Any
 ) -> None:
     job = make_job({}, plain=True)
     job.write(frame(ROWS), format=format_)
     (written,) = job.written
 
-    path = make_job({"rows": Path(written.folder)}, plain=True).input("rows")
+    path = make_job({"rows": Path(str(written.folder))}, plain=True).input("rows")
 
     (file,) = Path(path).iterdir()
     ways = {"parquet": {}, "csv": {}, "json": {"lines": True}}

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
 
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.gateway import Gateway, GatewayError
@@ -163,8 +162,8 @@ def test_python_workers_run_the_runners_interpreter_whatever_path_says(tmp_path:
     assert done.stdout == f"{sys.executable}\n", done.stderr
 
 
-def test_no_other_program_of_the_machine_reaches_a_driver(spark: SparkSession) -> None:
-    jvm: Any = spark._jvm
+def test_no_other_program_of_the_machine_reaches_a_driver(spark: Any) -> None:
+    jvm = spark._jvm
     conf = jvm.org.apache.spark.SparkConf(False)
     companion = getattr(getattr(jvm.org.apache.spark, "SecurityManager$"), "MODULE$")
     defaults = [getattr(companion, f"$lessinit$greater$default${n}")() for n in (2, 3)]
@@ -174,7 +173,7 @@ def test_no_other_program_of_the_machine_reaches_a_driver(spark: SparkSession) -
     )
     driver = jvm.org.apache.spark.rpc.RpcAddress(
         "127.0.0.1", int(spark.conf.get("spark.driver.port"))
-    )  # type: ignore[arg-type]
+    )
     try:
         with pytest.raises(Py4JJavaError, match="awaitResult"):
             stranger.setupEndpointRef(driver, "HeartbeatReceiver")

@@ -220,9 +220,9 @@ def test_object_of_any_name_is_brought(
 def test_native_client_asks_where_boto3_asks(place: dict[str, Any], bucket: str) -> None:
     urls: list[str] = []
 
-    def sent(request: AWSPreparedRequest, **_: object) -> AWSResponse:
+    def sent(request: AWSPreparedRequest, **_: object) -> Any:
         urls.append(request.url)
-        return AWSResponse(request.url, 200, {}, cast("Any", BytesIO(BODY)))
+        return AWSResponse(request.url, 200, cast("Any", {}), cast("Any", BytesIO(BODY)))
 
     s3 = boto3.client("s3", **place)
     s3.meta.events.register("before-send.s3.GetObject", sent)

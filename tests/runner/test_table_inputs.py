@@ -689,9 +689,9 @@ def test_files_in_places_that_the_job_may_not_read_are_refused(world: World) -> 
     add_foreign_file(world, table, columns, "s3://foreign/secret.parquet")
     assert "the table's file s3://foreign/secret.parquet: this bucket" in world.refusal()
 
-    table = world.tables.find(PATH)
-    assert table is not None
-    table.delete()
+    found = world.tables.find(PATH)
+    assert found is not None
+    found.delete()
     add_foreign_file(world, table, columns, f"s3://{BUCKET}/longhaul/requests/x.parquet")
     assert "in the data bucket is Longhaul's own" in world.refusal()
 

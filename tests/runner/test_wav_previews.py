@@ -9,13 +9,12 @@ import wave
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from pyspark import cloudpickle
 
 from longhaul.core.verdict import ExitCode
-from longhaul.job import Job, PermanentJobError
+from longhaul.job import PermanentJobError
 from longhaul.runner.io.written import S3Folder
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET, settings
@@ -104,7 +103,7 @@ def test_a_file_that_ends_within_its_data_is_told_apart(
 
 
 def test_a_cluster_has_no_folder_for_files(make_job: MakeJob) -> None:
-    job: Job[Any] = make_job({})
+    job = make_job({})
     job.output_folder = S3Folder(BUCKET, "longhaul/work/")
     with pytest.raises(PermanentJobError, match="another engine"):
         job.files()

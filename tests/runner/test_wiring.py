@@ -46,7 +46,7 @@ def test_every_client_goes_to_the_settings_endpoint(
         s3,
         task=cast("Task", None),
         scratch=tmp_path,
-        area=DiskArea(s3, tmp_path, 20),
+        area=DiskArea(s3, tmp_path, {"tiny": 20}),
         spark=cast("Spark", None),
         stop=Stop(),
         background=Threads(),

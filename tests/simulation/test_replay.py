@@ -12,7 +12,7 @@ from simulation.worlds.systematic import PIPELINES, RACES, SCENARIOS
 
 @pytest.mark.parametrize("name", [*SCENARIOS, *PIPELINES, *RACES])
 def test_plan_is_read_as_it_is_written(name: str) -> None:
-    plan = (SCENARIOS | PIPELINES | RACES)[name]
+    plan = {**SCENARIOS, **PIPELINES, **RACES}[name]
     assert read(plan.to_json()) == plan
 
 

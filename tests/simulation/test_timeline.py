@@ -19,7 +19,7 @@ def test_events_happen_in_the_order_of_time_and_then_of_scheduling() -> None:
 
 
 def test_processes_interleave_where_they_wait_and_a_killed_one_stops() -> None:
-    timeline, seen = Timeline(VirtualClock()), []
+    timeline, seen = Timeline(VirtualClock()), list[object]()
 
     def work(name: str, seconds: float) -> str:
         for step in range(3):

@@ -12,7 +12,7 @@ from weakref import ref
 import pytest
 
 from longhaul.core import dispatch
-from longhaul.core.claim import Duplicate, Probe
+from longhaul.core.claim import Duplicate, Probe, decide_claim
 from simulation.tools.replay import report
 from simulation.tools.shrink import Shrinker
 from simulation.tools.soak import Progress
@@ -57,10 +57,9 @@ def deletes_running(monkeypatch: pytest.MonkeyPatch) -> None:
 
     So it lets the mapping delete the message of a running job.
     """
-    decide: Any = dispatch.decide_claim
 
     def mistaken(*arguments: Any) -> Any:
-        decision = decide(*arguments)
+        decision = decide_claim(*arguments)
         return Duplicate() if isinstance(decision, Probe) else decision
 
     monkeypatch.setattr(dispatch, "decide_claim", mistaken)

@@ -24,7 +24,7 @@ from longhaul.core.clients import SystemClock
 from longhaul.core.errors import UploadsGoneError
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import TablePath
-from longhaul.core.request import Mode
+from longhaul.core.settings import Mode
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs import s3 as s3_repairs

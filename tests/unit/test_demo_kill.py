@@ -102,6 +102,6 @@ def test_nothing_is_killed_of_a_job_that_does_not_run() -> None:
 
 
 def test_processes_of_another_aws_are_not_counted(job: subprocess.Popen[bytes]) -> None:
-    children = psutil.Process(job.pid).children()
-    assert kill.processes_of(ENDPOINT) == {each.pid: True for each in (job, *children)}
+    children = [each.pid for each in psutil.Process(job.pid).children()]
+    assert kill.processes_of(ENDPOINT) == dict.fromkeys((job.pid, *children), True)
     assert kill.processes_of(f"{ENDPOINT}/another") == {}

@@ -52,7 +52,7 @@ def test_a_released_message_is_hidden_for_its_back_off(
     queue.set_visibility.assert_called_once_with(stage().queue_url, HANDLE, hidden_s)
 
 
-def voided(**parts: Any) -> Finisher:
+def voided(**parts: Any) -> Any:
     publication = Mock()
     publication.publish.side_effect = VoidCommitError("gone")
     return finisher(**{"publication": publication, **parts})

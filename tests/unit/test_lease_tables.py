@@ -19,6 +19,7 @@ from longhaul.core.claim import (
     Decision,
     Duplicate,
     Finish,
+    PlanRun,
     Postpone,
     Probe,
     cancelled_before_claim,
@@ -51,7 +52,7 @@ BASE = changed(
     dead_runs=(DeadRun(OTHER_WORK.fingerprint(), DIED_AT),),
     lineage=Lineage(root="main#a", parent="main#b", run=5),
 )
-MARK = {"cancel_requested_at": NOW, "cancelled_at": NOW}
+MARK: dict[str, Any] = {"cancel_requested_at": NOW, "cancelled_at": NOW}
 RELEASED = replace(BASE, state=State.RELEASED, settled_attempt=1, failures=1, retry_at=NOW)
 DEAD = replace(BASE, state=State.DEAD, settled_attempt=1, settled_at=NOW)
 REFUSED = replace(DEAD, execution_input="", settled_at=SOON + timedelta(milliseconds=1))
@@ -111,6 +112,8 @@ def name_of(decision: Decision) -> str:
             return "new run"
         case Claim():
             return "claim"
+        case PlanRun():
+            return "plan"
         case Probe():
             return "probe"
         case Finish(own=own):

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from longhaul.core.lease import AttemptId, State, job_key
 from longhaul.core.objects import MAX_BYTES
 from longhaul.core.places import PendingTable
-from longhaul.core.request import Mode
-from longhaul.core.settings import LeaseSettings
+from longhaul.core.settings import LeaseSettings, Mode
 from longhaul.outputs.manifest import (
     MAIN,
     MANIFEST,

@@ -87,8 +87,8 @@ def test_a_short_secret_masks_nothing() -> None:
 
 def test_a_document_loses_secrets_in_texts_and_keys_and_keeps_its_numbers() -> None:
     mask = Mask({"TOKEN": "hunter22", "PIN": "20131231"})
-    document = {"hunter22": [{"a": "x hunter22"}, 20131231, None, True, 1.5]}
-    assert mask.document(document) == {"[TOKEN]": [{"a": "x [TOKEN]"}, 20131231, None, True, 1.5]}
+    masked = mask.document({"hunter22": [{"a": "x hunter22"}, 20131231, None, True, 1.5]})
+    assert masked == {"[TOKEN]": [{"a": "x [TOKEN]"}, 20131231, None, True, 1.5]}
 
 
 def test_ordinary_text_costs_no_step_of_python_for_each_character() -> None:

@@ -101,7 +101,7 @@ def _patterns_in(file: Path) -> Iterator[Any]:
         if isinstance(value, ast.Call) and ast.unparse(value.func) == "re.compile":
             (target,) = node.targets if isinstance(node, ast.Assign) else [node.target]  # type: ignore[attr-defined]
             if all(isinstance(each, ast.Constant) for each in value.args[:1]):
-                compiled[target.id] = eval(ast.unparse(value), {"re": re})  # noqa: S307 - our own source
+                compiled[ast.unparse(target)] = eval(ast.unparse(value), {"re": re})  # noqa: S307 - our own source
     for name, pattern in compiled.items():
         calls = {
             node.func.attr

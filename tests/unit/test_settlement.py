@@ -189,7 +189,7 @@ def test_each_end_of_an_attempt_is_settled_as_the_page_says(
     ],
 )
 def test_failures_and_interruptions_each_have_a_limit(
-    row: Lease, evidence: Evidence, known: dict[str, int], then: tuple[State, int, int]
+    row: Lease, evidence: Evidence, known: dict[str, Any], then: tuple[State, int, int]
 ) -> None:
     after = settled(replace(row, **known), evidence).lease
     assert (after.state, after.failures, after.interruptions) == then

@@ -11,7 +11,7 @@ from longhaul.core.ports import Context
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, settings
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Any)
 Logger()  # the parent of the loggers of all modules
 
 

@@ -120,7 +120,7 @@ class Gateway:
         # they run the first `python3` of PATH, which may lack what the job imports.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
-    def on_death(self, callback: Callable[[int], None]) -> None:
+    def on_death(self, callback: Callable[[int], object]) -> None:
         """Call `callback` with the exit code if the JVM ends before `stop`."""
 
         def watch() -> None:

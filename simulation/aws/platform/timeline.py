@@ -25,8 +25,8 @@ class Event:
 
     __slots__ = ("action",)
 
-    def __init__(self, action: Callable[[], None]) -> None:
-        self.action: Callable[[], None] | None = action
+    def __init__(self, action: Callable[[], object]) -> None:
+        self.action: Callable[[], object] | None = action
 
     def cancel(self) -> None:
         self.action = None
@@ -45,7 +45,7 @@ class Timeline:
             0,
         )  # of the last step, in milliseconds too
 
-    def after(self, seconds: float, action: Callable[[], None]) -> Event:
+    def after(self, seconds: float, action: Callable[[], object]) -> Event:
         """Schedule an event."""
         event = Event(action)
         at = self.clock.ms

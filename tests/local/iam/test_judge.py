@@ -26,7 +26,7 @@ def test_a_decision_that_is_known_does_not_wait_for_the_engine(
     asked, goes_on = Event(), Event()
     stock = judge._ask
 
-    def ask(request: dict[str, Any]) -> dict[str, Any]:
+    def ask(request: str) -> dict[str, Any]:
         asked.set()
         assert goes_on.wait(DEADLINE_S)
         return stock(request)

@@ -133,7 +133,7 @@ def test_template_makes_an_application_of_any_release(
 
 
 def test_job_run_goes_to_the_driver_and_shows_its_state(
-    moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
+    moto: Moto, emr: Any, application: str, driver: Any, *, repaired: bool
 ) -> None:
     if repaired:
         emr_repairs.job_runs(moto.patches, driver)
@@ -154,7 +154,7 @@ def test_job_run_goes_to_the_driver_and_shows_its_state(
 
 
 def test_one_token_is_one_job_run(
-    moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
+    moto: Moto, emr: Any, application: str, driver: Any, *, repaired: bool
 ) -> None:
     if repaired:
         emr_repairs.job_runs(moto.patches, driver)
@@ -170,7 +170,7 @@ def test_one_token_is_one_job_run(
 
 
 def test_ended_job_run_cannot_be_cancelled(
-    moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
+    moto: Moto, emr: Any, application: str, driver: Any, *, repaired: bool
 ) -> None:
     if repaired:
         emr_repairs.job_runs(moto.patches, driver)
@@ -187,7 +187,7 @@ def test_ended_job_run_cannot_be_cancelled(
 
 
 def test_application_without_job_runs_has_an_empty_list(
-    moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
+    moto: Moto, emr: Any, application: str, driver: Any, *, repaired: bool
 ) -> None:
     if not repaired:
         with pytest.raises(ClientError, match="ResourceNotFoundException"):
@@ -221,7 +221,7 @@ INPUT = {"size": "small", "what": "run"}
 
 
 @pytest.fixture
-def sync(moto: Moto, driver: FakeDriver) -> None:
+def sync(moto: Moto, driver: Any) -> None:
     emr_repairs.job_runs(moto.patches, driver)
     client_for = sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
     sfn_repairs.errors(moto.patches)

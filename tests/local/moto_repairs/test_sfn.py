@@ -7,6 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
+from antlr4 import InputStream
 from moto.stepfunctions.models import StateMachine
 from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import (
     ErrorEqualsDecl,
@@ -153,11 +154,10 @@ def test_callback_on_a_set_latch_comes_at_once() -> None:
 
 def count_parses(moto: Moto) -> list[str]:
     parsed: list[str] = []
-    stock_stream = asl_parser.InputStream
 
     def stream(definition: str) -> Any:
         parsed.append(definition)
-        return stock_stream(definition)
+        return InputStream(definition)
 
     moto.patches.replace(asl_parser, "InputStream", stream)
     return parsed

@@ -23,7 +23,8 @@ from longhaul.local.moto_repairs import (
     sfn_sync as sfn_sync_repairs,
 )
 from tests.local.moto_repairs.small_tasks import SLEEP, register, stopped, task
-from tests.local.support import DEADLINE_S, Moto, eventually
+from tests.local.support import Moto, eventually
+from tests.patience import DEADLINE_S
 
 RUN_TASK: dict[str, Any] = {
     "Type": "Task",

@@ -46,7 +46,7 @@ def play(script: Script) -> Played:
         )
         return _Invocation()
 
-    integrations = {
+    integrations: dict[str, Any] = {
         "arn:aws:states:::lambda:invoke": invoke,
         "arn:aws:states:::ecs:runTask.sync": run_task,
         "arn:aws:states:::emr-serverless:startJobRun.sync": lambda parameters, done: run_task(

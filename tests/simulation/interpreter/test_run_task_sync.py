@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -120,7 +120,7 @@ def test_state_succeeds_with_the_description_of_a_task_that_exited_with_0(world:
     world.run()
     assert world.told == [Submitted(), Done(described(world.task))]
     shown, example = world.told[1].output, event("settle", "exit-0")["task"]
-    assert shown["StoppedAt"] == int(world.task.stopped_at.timestamp() * 1000)
+    assert datetime.fromtimestamp(shown["StoppedAt"] / 1000, UTC) == world.task.stopped_at
     assert {name: shown[name] for name in ("StopCode", "StartedBy")} == {
         "StopCode": "EssentialContainerExited",
         "StartedBy": "AWS Step Functions",
