@@ -37,12 +37,10 @@ def problems(project: Project) -> Iterator[str]:
     if not project.jobs.is_dir():
         yield f"{project.jobs}: is missing; a project keeps its jobs there"
         return
-    others = (each for each in sys.path if Path(each or ".").resolve() != project.jobs)
-    elsewhere = [*others, str(project.packages)]
     for file in sorted(project.jobs.iterdir()):
         if file.name.startswith((".", "__")) or not (file.is_dir() or file.suffix == ".py"):
             continue
-        yield from _name_problems(file, elsewhere)
+        yield from name_problems(project, file)
         if file.suffix == ".py" and not file.name.startswith("_"):
             yield from _job_problems(file)
 
@@ -56,8 +54,10 @@ def needs_spark(project: Project, job: str) -> bool:
         return False
 
 
-def _name_problems(file: Path, elsewhere: list[str]) -> Iterator[str]:
+def name_problems(project: Project, file: Path) -> Iterator[str]:
     """Jobs and their helpers are modules at the top level: `import busy_days`."""
+    others = (each for each in sys.path if Path(each or ".").resolve() != project.jobs)
+    elsewhere = [*others, str(project.packages)]
     name = file.stem if file.suffix == ".py" else file.name
     if file.suffix == ".py" and name in BUILT_IN:
         yield f"{file}:1: Longhaul has a job {name!r} already; give this one another name"

@@ -110,6 +110,7 @@ class EcsDriver(Supervisor[TaskSpec, TaskEnd]):
         if program in {"python", "python3"}:
             program = sys.executable
         try:
+            temporary.mkdir(parents=True)
             process = self._launch(
                 run,
                 [program, *arguments],

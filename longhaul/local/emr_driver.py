@@ -89,6 +89,7 @@ class EmrDriver(Supervisor[JobRunSpec, JobRunEnd]):
         return JobRunEnd("SUCCESS") if code == 0 else JobRunEnd("FAILED", _FAILED.format(code=code))
 
     def _submit(self, run: _JobRun, folder: Path) -> int | None:
+        folder.mkdir(parents=True)
         (folder / "tmp").mkdir()
         options = _options(run.spec.parameters)
         role = run.spec.role

@@ -69,7 +69,7 @@ class Runtime:
         self._request_id = asked["request_id"]
         context = Context(self._request_id, asked["function_arn"], asked["deadline_ms"])
         try:
-            result = json.dumps(function(json.loads(asked["event"]), context), ensure_ascii=False)
+            result = json.dumps(function(json.loads(asked["event"]), context))
         except Exception as error:  # noqa: BLE001 - the sandbox is told
             self._say(self._failure(error), failed=True)
         else:

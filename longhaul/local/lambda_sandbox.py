@@ -93,7 +93,7 @@ class Sandbox:
             log.write(f"{line}\n")
 
     def _invoke(self, invocation: Invocation) -> InvocationResult:
-        said = f"RequestId: {invocation.request_id} Error:"
+        said, line = f"RequestId: {invocation.request_id} Error:", _line_of(invocation)
         overdue = f"Init timed out after {INIT_LIMIT_S:g} s"
         try:
             if not self._is_ready:
@@ -104,7 +104,7 @@ class Sandbox:
                 self._is_ready = True
             overdue = f"Task timed out after {invocation.timeout_s:.2f} seconds"
             self._process.send(signal.SIGCONT)
-            self._lines.write(_line_of(invocation))
+            self._lines.write(line)
             self._lines.flush()
             result = self._result(invocation.timeout_s)
         except TimeoutError:

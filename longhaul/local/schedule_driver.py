@@ -82,13 +82,21 @@ class ScheduleDriver:
             try:
                 due = self._next[plan] if plan in self._next else plan.after(plan.since)
                 while due is not None and due <= now:
-                    plan.fire(due)
+                    self._fire(plan, due)
                     due = plan.after(due)
-            except Exception:
+            except ValueError:
                 LOG.exception("schedule %s does not fire", plan.arn)
                 due = None
             seen[plan] = due
         self._next = seen
+
+    def _fire(self, plan: _Plan, due: datetime) -> None:
+        try:
+            plan.fire(due)
+        except ValueError:  # it never could
+            raise
+        except Exception:
+            LOG.exception("schedule %s did not fire at %s", plan.arn, due)
 
     def _keep(self) -> None:
         while not self._closing.wait(_LOOK_EVERY_S):

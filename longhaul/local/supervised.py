@@ -115,7 +115,7 @@ class Supervisor(Generic[S, E]):
         raise NotImplementedError
 
     def _run_to_the_end(self, run: Run[S, E], temporary: Path) -> E:
-        """Run it; `temporary` is a folder of its own, which goes with it."""
+        """Run it; `temporary` is a folder of its own, which it makes, and which goes with it."""
         raise NotImplementedError
 
     def _launch(
@@ -141,7 +141,6 @@ class Supervisor(Generic[S, E]):
             # Ship before the end is reported: a client that then reads the log finds all of it.
             with self.host.shipper.following(log, spec.log_group, spec.log_stream):
                 try:
-                    temporary.mkdir(parents=True)
                     end = self._run_to_the_end(run, temporary)
                 finally:
                     # On AWS the disk goes with it, also that of a killed one.

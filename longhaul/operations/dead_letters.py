@@ -57,7 +57,11 @@ class Which:
 
     def names_of(self, letter: DeadLetter) -> set[str]:
         """Those of the names that mean this letter."""
-        return {name for name in self.names if _is_named(letter, name)}
+        return self.ids_of(letter) | ({letter.label or ""} & {*self.names})
+
+    def ids_of(self, letter: DeadLetter) -> set[str]:
+        """The same without its label."""
+        return {name for name in self.names if _is_id(letter, name)}
 
 
 Handling = Iterator[tuple[DeadLetter, str | None]]
@@ -155,8 +159,8 @@ class DeadLetterOffice:
         return [_letter(message) for message in answer.get("Messages", [])]
 
 
-def _is_named(letter: DeadLetter, name: str) -> bool:
-    return name in (letter.job_id, letter.label, letter.message_id) or (
+def _is_id(letter: DeadLetter, name: str) -> bool:
+    return name in (letter.job_id, letter.message_id) or (
         len(name) >= _MIN_PREFIX and letter.message_id.startswith(name)
     )
 

@@ -87,6 +87,14 @@ class Work:
         return self.row
 
 
+def _may_be_id(text: str) -> bool:
+    try:
+        parse_job_id(text)
+    except InvalidRequestError:
+        return False
+    return True
+
+
 def checked_id(text: str) -> str:
     """A job id as it was typed.
 
@@ -105,8 +113,10 @@ def find_at(stack: "Stack", key: str) -> Work | None:
     return next(iter(_with_id(stack, job_id, [stage])), None)
 
 
-def find_work(stack: "Stack", text: str, stage: str | None) -> Work:
+def find_work(stack: "Stack", text: str, stage: str | None, *, is_whole: bool = False) -> Work:
     """The job or the backfill that was typed: by id or name, by label, or by how one begins.
+
+    `is_whole`: not by how one begins. A typo must not act on another job.
 
     Raises:
         NoSuchJobError: nothing is known of it.
@@ -116,8 +126,8 @@ def find_work(stack: "Stack", text: str, stage: str | None) -> Work:
     exact, seen = _look(stack, text, stages)
     begins = [
         Work(row.key, row)
-        for row in seen
-        if text and (row.job_id.startswith(text) or (row.label or "").startswith(text))
+        for row in (seen if text and not is_whole else ())
+        if row.job_id.startswith(text) or (row.label or "").startswith(text)
     ]
     # A mark: a cancel of the id before anything was sent.
     return _only_one(text, _named(text, exact, seen) or exact or begins)
@@ -133,16 +143,20 @@ def find_job(stack: "Stack", text: str, stage: str | None) -> Lease:
     return find_work(stack, text, stage).found
 
 
-def find_named(stack: "Stack", text: str, stages: Sequence[str]) -> Work | None:
-    """The job of that id, the backfill of that name, or the job of that label.
-
-    A job of a pipeline may be called as lists show it, such as `2026-10-05/clean`.
+def find_certain(stack: "Stack", text: str, stages: Sequence[str]) -> Work | None:
+    """The job of that id, the backfill of that name, or the job of a label that is no id.
 
     Raises:
-        AmbiguousJobError: it means several.
+        AmbiguousJobError: it means several, as a label does that may be the id of a queued job.
     """
-    found = _named(text, *_look(stack, text, stages))
-    return _only_one(text, found) if found else None
+    exact, seen = _look(stack, text, stages)
+    called = _named(text, exact, seen)
+    if called and called[0] not in exact and _may_be_id(text):
+        raise AmbiguousJobError(
+            f"{text} is the label of {called[0].key.partition('#')[2]}, and may be the id of a job"
+            " that is queued: give the id of the one that is meant"
+        )
+    return _only_one(text, called) if called else None
 
 
 def _look(stack: "Stack", text: str, stages: Sequence[str]) -> tuple[list[Work], list[Lease]]:

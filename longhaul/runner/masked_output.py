@@ -79,7 +79,7 @@ class MaskedOutput:
             return False
         # Before it is parted: what may be half a secret waits for the rest of its line.
         said = self._mask((stream.rest + found).decode(errors="surrogateescape"))
-        end = said.rfind("\n") + 1
+        end = max(said.rfind("\n"), said.rfind("\r")) + 1  # a bar of progress has the latter
         if len(said) - end > _MAX_LINE:
             end = max(end, len(said) - self._mask.longest + 1)
         stream.rest = said[end:].encode(errors="surrogateescape")

@@ -19,7 +19,9 @@ LEAST: Final = 5
 
 # Of what is within a secret: a line, a field of its JSON, the path of a URL.
 _LEAST_OF_A_PART: Final = 8
-# Names of fields that are secrets however short they are.
+# A part with its name, as in `Password=hunter2;` or `PASSWORD: hunter2`.
+_NAMED: Final = re.compile(r"([\w-]{1,64})[ \t]{0,8}[:=][ \t]{0,8}[\"']?([^\s&;,\"']+)")
+# Names of parts that are secrets however short they are.
 _TELLS: Final = re.compile("pass|pwd|secret|token|key|sig|auth|cred", re.IGNORECASE)
 
 
@@ -27,7 +29,8 @@ class Mask:
     """Cuts secrets out of texts: `mask("password hunter22") == "password [DB_PASSWORD]"`.
 
     Each is also found as it may be written: escaped as Python, JSON or a URL has it, in base64, a
-    line of it, a field of its JSON, and the password or the path of its URL.
+    line of it, a field of its JSON, what a connection string calls a password, and the password or
+    the path of its URL.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -69,6 +72,9 @@ def _parts(name: str, value: str, least: int) -> Iterator[tuple[str, str, int]]:
     yield value.strip(), name, least
     for line in value.splitlines():
         yield line.strip(), name, _LEAST_OF_A_PART
+    for named in _NAMED.finditer(value):
+        if _TELLS.search(named[1]):
+            yield named[2], name, LEAST
     yield from ((each, name, size) for each, size in _parts_of_url(value))
     with suppress(ValueError, RecursionError):  # it is no JSON
         yield from _fields(name, json.loads(value), _LEAST_OF_A_PART)

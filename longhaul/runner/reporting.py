@@ -140,7 +140,7 @@ class Progress:
     done: int = 0  # bytes of the inputs while staging, of the output while publishing
     total: int = 0
     said: tuple[float, float] | None = None  # as the job counts: done, and total
-    quiet_until: datetime | None = None  # until then silence is no stall
+    quiet_until: tuple[datetime, ...] = ()  # the ends of waits, until which silence is no stall
     # What the attempt took over from those before it, or why nothing, in words.
     taken_over: str = ""
     mask: Mask = NO_MASK  # cuts the stage's secrets out of what the job says
@@ -150,7 +150,7 @@ class Progress:
 
     def is_quiet(self, now: datetime) -> bool:
         """Whether silence is no stall now."""
-        return self.quiet_until is not None and now <= self.quiet_until
+        return any(now <= each for each in self.quiet_until)
 
     def enter(self, phase: Phase, total: int = 0) -> None:
         """Begin a phase, in which so many bytes are to come or to go."""
@@ -188,12 +188,14 @@ class Progress:
     @contextmanager
     def quiet(self, until: datetime) -> Iterator[None]:
         """A wait, which is no stall up to this time. It says nothing: it is no progress either."""
-        before = self.quiet_until
-        self.quiet_until = max(before or until, until)
+        with self._lock:
+            self.quiet_until = (*self.quiet_until, until)
         try:
             yield
         finally:
-            self.quiet_until = before
+            with self._lock:
+                at = self.quiet_until.index(until)
+                self.quiet_until = (*self.quiet_until[:at], *self.quiet_until[at + 1 :])
 
     def fraction(self, spark: SparkSample) -> float:
         """How much of the whole is done, between 0 and 1.

@@ -433,21 +433,19 @@ def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:
         PermanentJobError: it would come back as something else, or is too much.
     """
     try:
-        text = json.dumps(state, allow_nan=False)
-        whole = Record(fingerprint="", spark="", code="", state=json.loads(text))
+        # A copy of one moment: the job may go on changing it.
+        given = {"fingerprint": "", "spark": "", "code": "", "state": state}
+        whole = Record.model_validate(given, strict=True)
+        text = json.dumps(whole.state, allow_nan=False)
         read = Record.model_validate_json(whole.model_dump_json()).state
     except (TypeError, ValueError, RecursionError) as error:
         raise PermanentJobError(
-            "job.state: it takes what JSON has (texts, numbers, lists, mappings), in some depth"
+            "job.state: it takes what JSON has (texts, numbers, lists, mappings whose keys are"
+            " texts), in some depth"
         ) from error
     if len(text.encode()) > MAX_STATE_BYTES:
         raise PermanentJobError(
             f"job.state: {len(text):,} characters of JSON are more than the {MAX_STATE_BYTES:,}"
             " bytes that it may have: put them into job.folder"
-        )
-    if read != state:
-        raise PermanentJobError(
-            "job.state: it would come back as something else: its keys have to be texts, and what"
-            " stands in a row a list"
         )
     return read

@@ -110,6 +110,14 @@ def test_a_job_is_cancelled_by_its_label_and_never_by_how_its_id_begins(world: W
     assert world.run("cancel", "8 October").exit_code == 2
 
 
+def test_a_label_that_may_be_the_id_of_a_queued_job_cancels_nothing(world: World) -> None:
+    world.claim("other", label="2026-10-07")
+    refused = world.run("cancel", "2026-10-07")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "the label of other, and may be the id of a job that is queued" in refused.stderr
+    assert not world.run("status", "--state", "cancelling").stdout
+
+
 def end_mark(world: World, key: str) -> None:
     """The message of the job has come."""
     mark = there(world.parts.leases.load(key))

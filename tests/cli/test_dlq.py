@@ -74,6 +74,13 @@ def test_a_name_without_a_letter_exits_3_and_an_unknown_class_2(
     assert len(world.dead()) == 1
 
 
+def test_the_id_of_a_letter_is_not_the_label_of_others(world: World) -> None:
+    for job_id in ("x", "y"):
+        world.bury(job_id, kind="failed", label="x")
+    assert world.run("dlq", "drop", "x", "--yes").stdout == "x\n"
+    assert world.run("dlq", "drop", "x", "--yes").stdout == "y\n"
+
+
 def test_a_letter_without_an_explanation_is_listed_too(world: World) -> None:
     world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="whatever")
     done = world.run("dlq", "list")

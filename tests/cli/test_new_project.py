@@ -44,7 +44,10 @@ def test_a_new_job_has_a_test_of_its_own_name_and_overwrites_nothing(
     assert ("SparkSession" in job.read_text()) is not bool(kind)
     project.checked()
     job.write_text("mine")
-    for name, why in (("days", "exists already"), ("class", "no name for a job"), ("A", "no name")):
+    for name, why in (
+        *(("days", "exists already"), ("class", "no name for a job"), ("A", "no name")),
+        *(("json", "has a module"), ("probe", "has a job"), ("longhaul", "own package")),
+    ):
         refused = CliRunner().invoke(app, ["new", name, *kind])
         assert refused.exit_code != 0
         assert why in str(refused.exception) + refused.output

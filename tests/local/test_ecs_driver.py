@@ -72,6 +72,14 @@ def test_metadata_of_a_task_has_its_arn_and_limits(driver: EcsDriver) -> None:
     assert metadata["Limits"] == {"CPU": 1.0, "Memory": 4096}
 
 
+def test_a_task_without_room_for_its_files_ends(driver: EcsDriver) -> None:
+    task = spec("print(1)")
+    driver.log_of(task.arn).parent.mkdir(parents=True)
+    driver.log_of(task.arn).with_suffix(".tmp").write_text("in its place")
+    driver.run(task, observer := Observer())
+    assert end_of(observer).stop_code == "TaskFailedToStart"
+
+
 GREEDY = "import time; held = bytearray(b'x') * (300 << 20); time.sleep(60)"
 
 

@@ -37,6 +37,9 @@ CODE = """
         time.sleep(event.get("seconds", 600))
         return "done"
 
+    def half(event, context):
+        return "\\ud800"
+
     def die(event, context):
         os._exit(7)
 
@@ -97,6 +100,7 @@ def invoke(
         "Hang": function("hang", FunctionName="hang", Timeout=1),
         "Task": TASK,
         "Die": function("die", FunctionName="die"),
+        "Half": function("half", FunctionName="half"),
         "Killed": function("killed", FunctionName="killed"),
         "Tick": function("tick", FunctionName="tick"),
         "Fail": function("fail", FunctionName="fail"),
@@ -198,6 +202,10 @@ def test_timeout_kills_the_process_and_the_next_invocation_gets_a_new_one(
     assert (error, payload["errorType"]) == ("Unhandled", "Sandbox.Timedout")
     assert "Task timed out after 1.00 seconds" in payload["errorMessage"]
     assert invoke("hang", {"seconds": 0}) == ("done", None)
+
+
+def test_half_of_a_surrogate_pair_is_a_result(invoke: Callable[..., Any]) -> None:
+    assert invoke("half") == ("\ud800", None)
 
 
 def test_death_of_the_process_is_an_exit_error(invoke: Callable[..., Any]) -> None:

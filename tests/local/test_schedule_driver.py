@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -69,6 +70,14 @@ def test_a_rate_fires_at_each_of_its_times_once(cloud: Cloud) -> None:
     assert len(cloud.look(6 * minute)) == 1
     assert cloud.look(7 * minute) == []
     assert len(cloud.look(16 * minute)) == 2
+
+
+def test_an_error_costs_one_firing(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud.schedule("rate(5 minutes)")
+    with monkeypatch.context() as patched:
+        patched.setattr("moto.sqs.models.SQSBackend.send_message", Mock(side_effect=OSError))
+        assert cloud.look(timedelta(minutes=6)) == []
+    assert len(cloud.look(timedelta(minutes=11))) == 1
 
 
 def test_a_cron_expression_is_read_in_its_time_zone(cloud: Cloud) -> None:

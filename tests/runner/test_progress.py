@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -175,6 +176,16 @@ def test_a_quiet_period_counts_as_progress_until_it_ends_or_has_lasted_too_long(
     with watched.reporter.progress.quiet(watched.now_ + timedelta(hours=1)):
         ended = watched.report()[1]
     assert [watched.report()[1] for _ in range(2)] == [ended] * 2
+
+
+def test_of_waits_that_overlap_each_has_its_own_end() -> None:
+    progress, save, job = Progress(), ExitStack(), ExitStack()
+    save.enter_context(progress.quiet(NOW + timedelta(minutes=10)))
+    job.enter_context(progress.quiet(NOW + timedelta(hours=2)))
+    save.close()
+    assert progress.is_quiet(NOW + timedelta(hours=1))
+    job.close()
+    assert not progress.is_quiet(NOW)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What an attempt stores, and what the next one takes over: with Spark, on moto."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -516,9 +517,9 @@ def test_a_wrong_name_is_refused_before_anything_is_computed(
         ({"x": object()}, "it takes what JSON has"),
         ({"x": float("nan")}, "it takes what JSON has"),
         ({"x": "y" * 70_000}, "put them into job.folder"),
-        ({2013: 1}, "its keys have to be texts"),
-        ({"x": [{"y": {True: 1}}]}, "its keys have to be texts"),
-        ({"x": (1, 2)}, "what stands in a row a list"),
+        ({2013: 1}, "whose keys are texts"),
+        ({"x": [{"y": {True: 1}}]}, "whose keys are texts"),
+        ({"x": (1, 2)}, "it takes what JSON has"),
         ({"k" * 3_000: 1}, "it takes what JSON has"),
         ({"half": "\ud800"}, "it takes what JSON has"),
         (
@@ -538,6 +539,22 @@ def test_a_state_that_cannot_be_stored_is_refused(
     job.state.update(state)
     with pytest.raises(PermanentJobError, match=message):
         job.save()
+
+
+def test_a_state_may_change_while_it_is_stored(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job({})
+    job.state.update(n=0, text="x")
+    written = json.dumps
+
+    def changing(*given: Any, **how: Any) -> str:
+        job.state["n"] += 1
+        return written(*given, **how)
+
+    monkeypatch.setattr("longhaul.runner.saving.json.dumps", changing)
+    job.save()
+    assert job.saving.records.load().state["text"] == "x"
 
 
 @SHARED_BY_KINDS

@@ -64,6 +64,7 @@ def test_fields_of_a_secrets_json_are_secrets_by_their_names() -> None:
         (json.dumps({"db": json.dumps({"password": "s3cre"})}), "s3cre"),
         (json.dumps({"dsn": "postgresql://reader:s%40cre@db/shop"}), "s@cre"),
         (json.dumps("hunter22"), "hunter22"),
+        ("Server=db;User Id=reader;Password=s3cre;", "s3cre"),
     ],
 )
 def test_what_a_secret_holds_is_found_in_its_parts_too(secret: str, said: str) -> None:

@@ -19,7 +19,7 @@ def cancel(
     *,
     jobs: Annotated[
         list[str],
-        typer.Argument(metavar="JOB", help="Ids or labels of jobs, or names of backfills."),
+        typer.Argument(metavar="JOB", help="Ids of jobs, or names of backfills."),
     ],
     only: Only = False,
     stage: StageOption = None,
@@ -30,8 +30,8 @@ def cancel(
     A running job stops at its next progress report or beat. A job between attempts ends at once. A
     queued job ends when its message comes: a queue cannot be searched, so an id of which nothing is
     known may be a typo, which the command says. For the same reason the beginning of an id means no
-    job here. A job that has committed its output ends as a success, and nothing follows it. Of a
-    success, what descends from it is cancelled, from the top.
+    job here, and a label only if it can be no id. A job that has committed its output ends as a
+    success, and nothing follows it. Of a success, what descends from it is cancelled, from the top.
 
     It covers all that was sent under that id before; what is sent afterwards runs. An ended job
     stays as it is; the exit code is 1 unless it was cancelled before, or something below it was.
@@ -41,12 +41,12 @@ def cancel(
     """
     from longhaul.cli.display.job import NOT_KNOWN
     from longhaul.operations.look import status_of
-    from longhaul.operations.named import checked_id, find_named
+    from longhaul.operations.named import checked_id, find_certain
     from longhaul.operations.view import cancelled_as, is_stopped
 
     out = Output(as_json=as_json)
     stages = [each.name for each in target.stages(stage)]
-    wanted = [(find_named(target, each, stages) or checked_id(each)) for each in jobs]
+    wanted = [(find_certain(target, each, stages) or checked_id(each)) for each in jobs]
     out.say_where(target)
     too_late = 0
     for work in wanted:

@@ -9,6 +9,7 @@ import typer
 from longhaul.cli.commands.init import template
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import NO_PROJECT, chosen
+from longhaul.config.job_files import name_problems
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 
@@ -39,6 +40,8 @@ def new(
             "beginning with a letter, and no word of Python's own",
             ExitStatus.USAGE,
         )
+    if problem := next(name_problems(project, project.jobs / f"{name}.py"), None):
+        raise CommandError(problem, ExitStatus.USAGE)
     of = "count_rows" if plain else "count_rows_spark"
     written = {
         project.jobs / f"{name}.py": f"{of}.py.txt",

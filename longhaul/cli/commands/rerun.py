@@ -231,7 +231,7 @@ def _meant(
     from longhaul.operations.named import Work, find_work
     from longhaul.operations.tree import stopping, unwell
 
-    work = find_work(target, text, stage)
+    work = find_work(target, text, stage, is_whole=True)
     if work.backfill is None:
         root = target.rerunner.root(work.found) if tree else work.found
         if not dead:

@@ -45,13 +45,20 @@ def handle_letters(
         typer.Exit: some could not be handled.
     """
     out.say_where(target)
+    # There may be many: without their bodies.
+    found = [
+        (stage.name, letter.message_id, letter.kind, which.names_of(letter), which.ids_of(letter))
+        for letter, stage in target.dead_letters.look_in(stages, which)
+    ]
+    # A name that is the id of one is not the label of others.
+    taken = {each for *_, names in found for each in names}
     ids: dict[str, set[str]] = {stage.name: set() for stage in stages}
     kinds, missing = Counter[tuple[str, str]](), set(which.names)
-    # There may be many: without their bodies.
-    for letter, stage in target.dead_letters.look_in(stages, which):
-        ids[stage.name].add(letter.message_id)
-        kinds[stage.name, letter.kind] += 1
-        missing -= which.names_of(letter)
+    for stage_name, message_id, kind, names, own in found:
+        if own or not names or names - taken:
+            ids[stage_name].add(message_id)
+            kinds[stage_name, kind] += 1
+            missing -= names
     check_found(which, kinds.total(), missing)
     for (name, kind), count in sorted(kinds.items()):
         out.note(f"{name}: {counted(count, 'dead letter')}: {printable(kind)}")
