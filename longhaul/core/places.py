@@ -2,23 +2,16 @@
 
 `s3://bucket/key` in allowed buckets, `file:` only where the settings allow it, and
 `table://DATABASE/NAME`, an Iceberg table in the Glue catalog.
-
-What a publisher needs to add an attempt's files to a table is in its pending list: it reads no file
-of the output. Field ids are in the files already, as the table had, or would get them, when the
-job had ended.
 """
 
 import re
 import unicodedata
-from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from fnmatch import translate
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 from urllib.parse import unquote
 
-from pydantic import Field, PlainSerializer, PlainValidator
-
-from longhaul.core.settings import TABLE_NAME, Mode, Model, PathPolicy
+from longhaul.core.settings import TABLE_NAME, Model, PathPolicy
 
 INTERNAL_PREFIX = "longhaul/"
 """Prefix of the data bucket for requests and pending outputs; no request may name it."""
@@ -218,9 +211,6 @@ def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
 
 SCHEME: Final = "table://"
 
-MAX_STATISTICS: Final = 200_000
-"""Columns of all files of an output at most: a function of 1 GB holds their statistics."""
-
 OF_DATASET: Final = "__"
 """Between the name of an output's table and that of a dataset's, beside it."""
 
@@ -364,53 +354,3 @@ class PartitionBy(Model):
 def column_of(partition_by: str) -> str:
     """The column in `region` or `day(at)`."""
     return PartitionBy.parse(partition_by).column
-
-
-# Iceberg's single-value binary form of a bound or a partition's value, as in a manifest.
-Binary = Annotated[
-    bytes,
-    PlainValidator(lambda value: b64decode(value) if isinstance(value, str) else value),
-    PlainSerializer(lambda value: b64encode(value).decode(), when_used="json"),
-]
-
-
-class ColumnStatistics(Model):
-    size: int = 0
-    values: int | None = None
-    nulls: int | None = None
-    nans: int | None = None
-    lower: Binary | None = None
-    upper: Binary | None = None
-
-
-class TableFile(Model):
-    """A data file, of one partition. `path` is below the table's location."""
-
-    path: str
-    size: int
-    rows: int
-    partition: tuple[Binary | None, ...] = ()  # in the order of `partition_by`
-    columns: dict[int, ColumnStatistics]  # by field id
-    split_offsets: tuple[int, ...] = ()
-
-
-class PendingTable(Model):
-    """What one table gets from an attempt."""
-
-    database: str
-    name: str
-    location: str
-    mode: Mode
-    columns: str  # Iceberg's JSON of the written columns, with the field ids of the files
-    partition_by: tuple[PartitionBy, ...] = ()
-    # What an overwrite replaces: the rows of this snapshot, and the latest whole overwrite of ours
-    # at that time.
-    replaces_snapshot: int | None = None
-    replaces_base: str | None = None
-    # Whether an earlier run of the job may have added rows, which an append replaces.
-    again: bool = False
-    files: Annotated[tuple[TableFile, ...], Field(fail_fast=True)] = ()
-
-    @property
-    def path(self) -> TablePath:
-        return TablePath(self.database, self.name)

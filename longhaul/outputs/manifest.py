@@ -12,14 +12,15 @@ the first, and replaced by it.
 """
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator
 
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import MAX_BESIDE, PendingTable, data_folder
+from longhaul.core.places import MAX_BESIDE, PartitionBy, TablePath, data_folder
 from longhaul.core.settings import Mode, Model
 from longhaul.outputs.lineage import MAX_ORIGINS, Origin
 
@@ -117,6 +118,59 @@ RelativePath = Annotated[Text, AfterValidator(relative)]
 TypeName = Annotated[str, Field(pattern=rf"^({_TYPE})$")]
 FileSize = Annotated[int, Field(ge=0, le=_MAX_FILE_BYTES)]
 Count = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
+
+
+MAX_STATISTICS: Final = 200_000
+"""Columns of all files of an output at most: a function of 1 GB holds their statistics."""
+
+# Iceberg's single-value binary form of a bound or a partition's value, as in a manifest.
+Binary = Annotated[
+    bytes,
+    PlainValidator(lambda value: b64decode(value) if isinstance(value, str) else value),
+    PlainSerializer(lambda value: b64encode(value).decode(), when_used="json"),
+]
+
+
+class ColumnStatistics(Model):
+    size: int = 0
+    values: int | None = None
+    nulls: int | None = None
+    nans: int | None = None
+    lower: Binary | None = None
+    upper: Binary | None = None
+
+
+class TableFile(Model):
+    """A data file, of one partition. `path` is below the table's location."""
+
+    path: str
+    size: int
+    rows: int
+    partition: tuple[Binary | None, ...] = ()  # in the order of `partition_by`
+    columns: dict[int, ColumnStatistics]  # by field id
+    split_offsets: tuple[int, ...] = ()
+
+
+class PendingTable(Model):
+    """What one table gets from an attempt."""
+
+    database: str
+    name: str
+    location: str
+    mode: Mode
+    columns: str  # Iceberg's JSON of the written columns, with the field ids of the files
+    partition_by: tuple[PartitionBy, ...] = ()
+    # What an overwrite replaces: the rows of this snapshot, and the latest whole overwrite of ours
+    # at that time.
+    replaces_snapshot: int | None = None
+    replaces_base: str | None = None
+    # Whether an earlier run of the job may have added rows, which an append replaces.
+    again: bool = False
+    files: Annotated[tuple[TableFile, ...], Field(fail_fast=True)] = ()
+
+    @property
+    def path(self) -> TablePath:
+        return TablePath(self.database, self.name)
 
 
 class ManifestFile(Model):

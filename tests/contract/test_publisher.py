@@ -504,7 +504,8 @@ sys.modules["pyarrow"] = None  # an import of it raises
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import ColumnStatistics, PartitionBy, PendingTable, TableFile
+from longhaul.core.places import PartitionBy
+from longhaul.outputs.manifest import ColumnStatistics, PendingTable, TableFile
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from simulation.aws.cloud import FakeAws

@@ -30,13 +30,7 @@ from pyiceberg.types import (
 
 from longhaul.core.errors import TimeUpError, TornOutputError, VoidCommitError
 from longhaul.core.lease import AttemptId
-from longhaul.core.places import (
-    ColumnStatistics,
-    PartitionBy,
-    PendingTable,
-    TableFile,
-    TablePath,
-)
+from longhaul.core.places import PartitionBy, TablePath
 from longhaul.outputs.iceberg.catalog import OccupiedError, Tables
 from longhaul.outputs.iceberg.columns import evolve, with_ids
 from longhaul.outputs.iceberg.commits import (
@@ -45,7 +39,7 @@ from longhaul.outputs.iceberg.commits import (
     conflict_wait_s,
 )
 from longhaul.outputs.iceberg.old_specs import schema_of
-from longhaul.outputs.manifest import Switch
+from longhaul.outputs.manifest import ColumnStatistics, PendingTable, Switch, TableFile
 from simulation.aws.cloud import FakeAws
 from tests.builders import there
 from tests.contract.lake import Glue

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from longhaul.core.lease import AttemptId, State, job_key
 from longhaul.core.objects import MAX_BYTES
-from longhaul.core.places import PendingTable
 from longhaul.core.settings import LeaseSettings, Mode
 from longhaul.outputs.manifest import (
     MAIN,
@@ -20,6 +19,7 @@ from longhaul.outputs.manifest import (
     Manifest,
     ManifestFile,
     PendingOutput,
+    PendingTable,
     Switch,
     Upload,
     decide_switch,

@@ -7,12 +7,8 @@ from pydantic import ValidationError
 
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import (
-    MAX_STATISTICS,
-    ColumnStatistics,
     DataPath,
     PartitionBy,
-    PendingTable,
-    TableFile,
     TableInput,
     TablePath,
     column_of,
@@ -24,7 +20,13 @@ from longhaul.core.places import (
 )
 from longhaul.core.policy import parse_request
 from longhaul.core.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings
-from longhaul.outputs.manifest import PendingOutput
+from longhaul.outputs.manifest import (
+    MAX_STATISTICS,
+    ColumnStatistics,
+    PendingOutput,
+    PendingTable,
+    TableFile,
+)
 from tests.builders import BUCKET, body, settings, stage
 
 FLIGHTS = TablePath("longhaul", "flights")

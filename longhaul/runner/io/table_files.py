@@ -32,8 +32,9 @@ from pyiceberg.types import (
 )
 
 from longhaul.core.errors import PermanentJobError
-from longhaul.core.places import ColumnStatistics, PartitionBy, TableFile
+from longhaul.core.places import PartitionBy
 from longhaul.outputs.iceberg.footers import statistics_of
+from longhaul.outputs.manifest import ColumnStatistics, TableFile
 from longhaul.runner.io.field_ids import write_ids
 
 if TYPE_CHECKING:
