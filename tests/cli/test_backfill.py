@@ -79,14 +79,6 @@ def test_no_more_jobs_are_open_at_a_time_than_it_has_slots(world: World) -> None
     assert "3 of 3 succeeded" in done.stderr
 
 
-def test_without_a_number_it_takes_that_of_the_stage_also_one_set_by_hand(world: World) -> None:
-    """The deployed one was taken, and the others waited in the command."""
-    world.parts.slots.set_slots(stage(slots=1000), 2)
-    world.interrupt()
-    assert world.run(*COMMAND, *THREE).exit_code == 130
-    assert sent(world) == ["2026-10-01", "2026-10-02"]
-
-
 def test_it_says_what_failed_and_runs_that_again_when_it_is_started_again(world: World) -> None:
     def end() -> None:
         succeed(world, 1)

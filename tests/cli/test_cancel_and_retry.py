@@ -13,7 +13,7 @@ from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.rerun import Rerunner
 from longhaul.pipelines.trees import Trees
-from tests.builders import BODY, BUCKET, OUTPUT, changed, stage, there
+from tests.builders import BODY, OUTPUT, changed, stage, there
 from tests.cli.conftest import World
 
 
@@ -126,20 +126,6 @@ def end_mark(world: World, key: str) -> None:
     world.parts.leases.apply(transitions.strike(ended, Owed.DELETE, world.clock.now()))
 
 
-def test_a_cancel_with_a_stage_leaves_the_other_stages_alone(world: World) -> None:
-    of_two_stages(world)
-    assert world.run("cancel", "queued", "--stage", "night").exit_code == 0
-    assert world.parts.leases.load("main#queued") is None
-
-
-def test_a_job_is_found_beside_the_cancel_marks_of_other_stages(world: World) -> None:
-    of_two_stages(world)
-    world.run("cancel", "job", "--stage", "night")
-    world.claim("job")
-    done = world.run("cancel", "job")
-    assert (done.exit_code, done.stdout) == (0, "job: running: it is being stopped\n")
-
-
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
@@ -234,13 +220,6 @@ def test_a_tree_whose_root_has_expired_is_refused(world: World) -> None:
     world.end(world.claim("member", lineage=Lineage(root="main#gone", parent="main#gone")))
     done = world.run("rerun", "member", "--tree")
     assert (done.exit_code, "gone, is no longer known" in done.stderr) == (1, True)
-
-
-def test_a_request_that_is_no_longer_kept_is_named(world: World) -> None:
-    lease = succeeded(world, "old")
-    world.aws.s3.delete_object(Bucket=BUCKET, Key=lease.request_ref)
-    done = world.run("rerun", "old")
-    assert (done.exit_code, "its request is no longer kept" in done.stderr) == (1, True)
 
 
 def test_changes_that_can_never_run_are_refused(world: World) -> None:

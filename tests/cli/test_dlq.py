@@ -7,7 +7,7 @@ from longhaul.core.message import EXPLANATION, Message, text, value_of
 from longhaul.operations.letter import explanation_of
 from simulation.aws.service import Call, Proceed
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import BODY, DEAD_LETTER_QUEUE_URL
+from tests.builders import DEAD_LETTER_QUEUE_URL
 from tests.cli.conftest import World
 
 
@@ -135,24 +135,6 @@ def test_a_rerun_of_a_letter_sends_body_and_attributes_back_as_the_producer_sent
     assert (sent["job_id"]["StringValue"], sent["bin"]["BinaryValue"]) == ("job", b"\0\1\xff")
 
 
-def test_a_rerun_of_a_letter_may_have_its_job_begin_afresh(world: World) -> None:
-    world.bury("job")
-    assert world.run("rerun", "job", "--afresh", "--yes").exit_code == 0
-    (message,) = world.queued()
-    assert json.loads(message["Body"])["afresh"] is True
-
-
-def test_a_letter_that_sqs_moved_keeps_the_key_made_from_its_id(
-    world: World,
-) -> None:
-    sent = world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody=json.dumps(BODY))[
-        "MessageId"
-    ]
-    world.run("rerun", "--dead", "--yes")
-    (message,) = world.queued()
-    assert message["MessageAttributes"]["job_id"]["StringValue"] == sent
-
-
 def test_a_dry_run_counts_the_letters_and_changes_nothing(world: World) -> None:
     world.bury("a")
     world.bury("b", kind="stalled")
@@ -186,20 +168,6 @@ def test_a_no_to_the_question_changes_nothing(
     assert (interrupted.exit_code, len(world.dead())) == (130, 1)
     assert world.run("dlq", "drop", "--all", input="y\n").exit_code == 0
     assert world.dead() == []
-
-
-def test_only_the_counted_letters_are_handled_and_not_later_ones(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.bury("a")
-
-    def confirm(*_: Any, **__: Any) -> None:
-        world.bury("b")
-
-    monkeypatch.setattr("longhaul.cli.terminal.output.Output.confirm", confirm)
-    done = world.run("dlq", "drop", "--all")
-    assert done.stdout == "a\n"
-    assert len(world.dead()) == 1
 
 
 def test_a_job_that_dies_again_at_once_is_not_run_twice(world: World) -> None:

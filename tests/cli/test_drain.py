@@ -1,7 +1,6 @@
 """`longhaul stage`: drain and its way back, pause, slots, and the checks of `destroy`."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from longhaul.cli import cdk
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import slots
 from longhaul.cli.target import Target
-from longhaul.core import transitions
 from longhaul.core.errors import NoFreeSlotError
-from longhaul.core.lease import Owed, State
+from longhaul.core.lease import State
 from longhaul.core.verdict import OutcomeClass
 from tests.builders import QUEUE_URL
 from tests.cli.conftest import World
@@ -77,16 +75,6 @@ def test_stop_ends_each_execution_once_and_its_job_waits_for_the_next_attempt(
     stack.clock.meanwhile.append(sweep)
     assert stack.run("stage", "drain", "--stop").exit_code == 0
     assert stack.state("long") is State.RELEASED
-
-
-def test_a_deletion_that_is_owed_does_not_hold_the_drain_up(stack: World) -> None:
-    lease = stack.claim("handed-over")
-    now = stack.clock.now()
-    ended = replace(
-        lease, state=State.SUCCEEDED, owed=(Owed.DELETE,), settled_attempt=1, settled_at=now
-    )
-    stack.parts.leases.apply(transitions.settle(lease, ended))
-    assert stack.run("stage", "drain").exit_code == 0
 
 
 def test_messages_that_wait_do_not_hold_the_drain_up_and_are_named(stack: World) -> None:

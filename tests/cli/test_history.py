@@ -112,13 +112,6 @@ def test_hand_overs_and_adoptions_are_shown_with_the_beats(world: World) -> None
     assert world.run("status", "long", "--history").stdout.split("\t")[5] == "0, handed over 1x"
 
 
-def test_a_job_cancelled_before_it_began_had_no_attempt(world: World) -> None:
-    world.run("cancel", "flights")
-    done = world.run("status", "flights", "--history")
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert "cancelled before it began: it had no attempt" in done.stderr
-
-
 def test_forgotten_attempts_are_counted(world: World) -> None:
     world.claim("old", attempt=60, settled_attempt=59)
     assert (

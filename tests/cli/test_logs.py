@@ -75,20 +75,6 @@ def test_lines_of_the_runner_are_shortened_and_others_are_unchanged(world: World
     }
 
 
-def test_tabs_are_kept(world: World) -> None:
-    lease = began(world)
-    world.aws.logs.write(
-        GROUP,
-        "job/job/t1",
-        runner_line(lease, "a\tb\nc\x1b"),
-        "no\tend",
-    )
-    assert world.run("logs", "flights").stdout.splitlines() == [
-        "03:04:05.678 INFO    a\tb\\nc\\x1b",
-        "no\tend",
-    ]
-
-
 def test_of_a_lambda_environments_stream_only_the_attempts_invocation_is_shown(
     world: World,
 ) -> None:
@@ -107,13 +93,6 @@ def test_of_a_lambda_environments_stream_only_the_attempts_invocation_is_shown(
         *("START RequestId: id-3 Version: $LATEST", "the next job's"),
     )
     assert world.run("logs", "flights").stdout == "03:04:05.678 INFO    job done\nprinted\n"
-
-
-def test_all_pages_are_read(world: World) -> None:
-    began(world)
-    world.aws.logs.page_size = 7
-    world.aws.logs.write(GROUP, "job/job/t1", *(f"line {n}" for n in range(50)))
-    assert world.run("logs", "flights").stdout.splitlines() == [f"line {n}" for n in range(50)]
 
 
 @pytest.mark.parametrize(
@@ -158,27 +137,6 @@ def test_an_earlier_attempts_log_is_found_through_the_history(world: World) -> N
     assert world.run("logs", "flights", "--attempt", "3", "--follow").exit_code == 2
 
 
-def test_a_job_that_was_cancelled_before_it_began_has_no_log(world: World) -> None:
-    assert world.run("cancel", "flights").exit_code == 0
-    done = world.run("logs", "flights")
-    assert (done.exit_code, "flights has had no attempt" in done.stderr) == (3, True)
-
-
-def test_an_attempt_that_is_not_remembered_is_reported(world: World) -> None:
-    world.claim("flights", attempt=60, settled_attempt=59)
-    done = world.run("logs", "flights", "--attempt", "3")
-    assert (
-        done.exit_code,
-        "attempt 3 of job flights is not known" in done.stderr,
-    ) == (3, True)
-
-
-def test_an_attempt_that_has_written_nothing_is_reported(world: World) -> None:
-    world.claim("flights")
-    done = world.run("logs", "flights")
-    assert (done.exit_code, "has not begun to write" in done.stderr) == (3, True)
-
-
 def test_following_waits_for_the_job_and_ends_with_it(world: World) -> None:
     held: list[Lease] = []
 
@@ -198,14 +156,3 @@ def test_following_waits_for_the_job_and_ends_with_it(world: World) -> None:
     assert (done.exit_code, done.stdout) == (0, "one\ntwo\na little late\n")
     assert "waiting for it" in done.stderr
     assert "flights: SUCCEEDED" in done.stderr
-
-
-def test_an_interrupt_ends_following(world: World) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    began(world)
-    world.aws.logs.write(GROUP, "job/job/t1", "one")
-    world.clock.meanwhile.append(interrupt)
-    done = world.run("logs", "fli", "-f")
-    assert (done.exit_code, done.stdout) == (130, "one\n")

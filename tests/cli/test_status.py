@@ -226,18 +226,6 @@ def test_a_job_that_was_refused_before_it_began_says_why(world: World) -> None:
     assert "submit a correct one" in world.run("rerun", "nope").stderr
 
 
-def test_an_id_in_two_stages_needs_a_stage(world: World) -> None:
-    night = stage(name="night")
-    known = world.settings.model_copy(update={"stages": (*world.settings.stages, night)})
-    replace(world, settings=known).deploy()
-    world.claim("both")
-    world.claim("both", of=night)
-    done = world.run("status", "both")
-    assert done.exit_code == 2
-    assert "both is in several stages (main, night): name one with --stage" in done.stderr
-    assert "night" in world.run("status", "both", "--stage", "night").stdout
-
-
 def test_watching_a_job_ends_with_its_outcome(world: World) -> None:
     lease = world.claim("watched")
     world.clock.meanwhile.extend(
@@ -276,21 +264,6 @@ def test_the_error_of_a_job_does_not_control_the_terminal(
 def test_a_list_has_no_end_and_no_history(world: World, option: str) -> None:
     done = world.run("status", option)
     assert (done.exit_code, "name it" in done.stderr) == (2, True)
-
-
-def test_a_released_job_shows_the_time_of_its_next_attempt(world: World) -> None:
-    lease = world.claim("back")
-    released = replace(
-        lease,
-        state=State.RELEASED,
-        settled_attempt=1,
-        failures=1,
-        last_class="failed",
-        last_error="exit code 1",
-        retry_at=world.clock.now() + timedelta(seconds=90),
-    )
-    world.parts.leases.apply(transitions.settle(lease, released))
-    assert "again in 1m30s; failed: exit code 1" in world.run("status").stdout
 
 
 def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(

@@ -71,13 +71,6 @@ def test_names_and_errors_are_only_text() -> None:
     assert page.count("&lt;script&gt;") >= 3
 
 
-def test_names_link_to_the_given_address() -> None:
-    assert '<a href="/job/main%23january" aria-label="january">' in timeline_html(
-        [job()], at(100), href=lambda _: "/job/main%23january"
-    )
-    assert "<a " not in timeline_html([job()], at(100))
-
-
 def test_marks_are_few_and_round() -> None:
     for seconds in (1, 100, 3_000, 90_000, 10_000_000):
         page = timeline_html([job(settled_at=at(seconds))], at(seconds))

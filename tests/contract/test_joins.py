@@ -64,10 +64,6 @@ def test_join_is_complete_when_each_job_that_took_the_place_of_another_has_arriv
     assert found == ["s3://b/0/", "s3://b/10/", "s3://b/11/"]
 
 
-def test_job_that_led_to_none_completes_its_join_at_once(joins: DynamoJoins) -> None:
-    assert noted(joins, success()) == []
-
-
 def test_repeated_success_changes_nothing_and_the_last_returns_the_outputs_again(
     joins: DynamoJoins,
 ) -> None:
@@ -121,17 +117,6 @@ def test_later_run_replaces_what_the_earlier_one_led_to(joins: DynamoJoins) -> N
     assert found == ["s3://b/0/", "s3://b/10/", "s3://b/11/"]
 
 
-def test_later_run_that_leads_to_none_completes_the_join_without_the_earlier_ones_outputs(
-    joins: DynamoJoins,
-) -> None:
-    noted(joins, success(clean=1))
-    noted(joins, success(("clean", 0), days=2))
-    noted(joins, success(("clean", 0), ("days", 0), output="s3://b/00/"))
-
-    assert noted(joins, success(("clean", 0), run=8)) == []
-    assert noted(joins, success(("clean", 0), days=2)) is None  # the earlier run, late
-
-
 def test_join_that_has_started_starts_again_with_all_outputs_when_a_job_runs_again(
     joins: DynamoJoins,
 ) -> None:
@@ -148,20 +133,6 @@ def test_join_that_has_started_starts_again_with_all_outputs_when_a_job_runs_aga
     assert (first.outputs, first.lineage.run) == (["s3://b/0/", "s3://b/1/"], 0)
     assert (second.outputs, second.lineage.run) == (["s3://b/new/", "s3://b/1/"], 1)
     assert joins.standings([JOIN.key, "join#other#months#1"]) == {JOIN.key: JoinStanding(0, 1)}
-
-
-def test_later_run_of_the_opener_replaces_all_that_the_earlier_one_led_to(
-    joins: DynamoJoins,
-) -> None:
-    noted(joins, success(clean=2))
-    for n in range(2):
-        noted(joins, success(("clean", n), output=f"s3://b/{n}/"))
-
-    assert noted(joins, success(clean=1, run=8)) is None
-    assert noted(joins, success(("clean", 1), output="s3://b/1/")) is None
-
-    found = noted(joins, success(("clean", 0), output="s3://b/new/", of=8, run=9))
-    assert found == ["s3://b/new/"]
 
 
 @pytest.mark.parametrize("at", range(12))
@@ -193,16 +164,6 @@ def test_replacement_that_dies_at_any_call_is_finished_by_its_repeat(
     assert noted(joins, success(("clean", 1), days=1, run=8)) is None
     later = success(("clean", 1), ("days", 0), output="s3://b/new/", of=8, run=9)
     assert noted(joins, later) == ["s3://b/0/", "s3://b/new/"]
-
-
-def test_outputs_come_one_branch_after_another(joins: DynamoJoins) -> None:
-    noted(joins, success(a=2, b=2))
-    for n in range(2):
-        for branch in "ba":
-            noted(joins, success((branch, n), clean=1))
-            found = noted(joins, success((branch, n), ("clean", 0), output=f"s3://b/{branch}{n}/"))
-
-    assert found == ["s3://b/a0/", "s3://b/a1/", "s3://b/b0/", "s3://b/b1/"]
 
 
 def test_nothing_is_counted_below_a_place_while_another_run_replaces_it(fake: FakeAws) -> None:

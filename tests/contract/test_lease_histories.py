@@ -100,17 +100,6 @@ def test_history_keeps_the_wait_the_end_and_the_events_of_every_attempt(
     assert second.beat_times == ()
 
 
-def test_history_keeps_the_size_that_ran_out_of_memory_and_not_the_next(
-    leases: DynamoLeases, claimed: Lease
-) -> None:
-    released = after(claimed, OutcomeClass.OUT_OF_MEMORY)
-    leases.apply(transitions.settle(claimed, released))
-    assert (leases.history([released])[claimed.key][0].size, released.input.size) == (
-        "small",
-        "medium",
-    )
-
-
 def test_latest_attempts_replace_the_earliest_in_the_history(
     aws: Aws, leases: DynamoLeases, claimed: Lease
 ) -> None:

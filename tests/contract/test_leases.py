@@ -76,32 +76,6 @@ def test_released_job_is_claimed_again_and_takes_a_slot(
     assert slots.free(STAGE, NOW) == 1
 
 
-def test_only_one_of_two_claims_of_a_released_job_succeeds(
-    leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
-) -> None:
-    released = after(claimed, OutcomeClass.FAILED)
-    leases.apply(transitions.settle(claimed, released))
-    leases.apply(
-        transitions.claim(
-            Claim(
-                next_attempt(released, message(receive_count=2), NUMBERS, NOW), replaces=released
-            ),
-            STAGE,
-        )
-    )
-    with pytest.raises(LeaseChangedError):
-        leases.apply(
-            transitions.claim(
-                Claim(
-                    next_attempt(released, message(message_id="m-2"), NUMBERS, NOW),
-                    replaces=released,
-                ),
-                STAGE,
-            )
-        )
-    assert slots.free(STAGE, NOW) == 1
-
-
 def test_only_a_newer_receive_is_adopted(leases: DynamoLeases, claimed: Lease) -> None:
     adopted = leases.report(
         transitions.adopt(claimed, message(receipt_handle="handle-3", receive_count=3))
@@ -290,15 +264,6 @@ def test_new_run_is_refused_when_the_job_was_cancelled_since_its_row_was_read(
     assert leases.load(claimed.key) == rerun
 
 
-def test_void_commit_is_cleared_and_the_job_is_released(
-    leases: DynamoLeases, claimed: Lease
-) -> None:
-    ended = succeeded(leases, claimed)
-    void = reopened(ended, NUMBERS, NOW, random.Random(1))
-    assert leases.apply(transitions.reopen(ended, void)) == void
-    assert leases.load(claimed.key) == void
-
-
 def test_of_two_publishers_that_look_again_one_goes_on(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
@@ -476,16 +441,6 @@ def test_a_pause_is_no_gap_between_claims(
     assert slots.room(STAGE, later).pace == replace(pace, claimed_at=later)
 
 
-def test_stage_may_be_paused_before_its_first_claim(
-    leases: DynamoLeases, slots: DynamoSlots
-) -> None:
-    slots.pause(STAGE, NOW)
-    with pytest.raises(NoFreeSlotError):
-        leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
-    # Messages that wait are looked at less often the longer it lasts.
-    assert slots.room(STAGE, NOW).pace == Pace(NOW, gap_s=0)
-
-
 def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
@@ -502,13 +457,6 @@ def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
     assert slots.use(STAGE) == SlotUse(running=3, slots=2)
     with pytest.raises(NoFreeSlotError):
         leases.apply(transitions.claim(Claim(other(claimed, 4), replaces=None), STAGE))
-
-
-def test_throttles_lower_the_operators_slots_too(slots: DynamoSlots) -> None:
-    slots.set_slots(STAGE, 8)
-    slots.lower_limit(STAGE, NOW)
-    assert slots.free(STAGE, NOW) == 4
-    assert [slots.free(STAGE, NOW + n * timedelta(minutes=1)) for n in (1, 2)] == [6, 8]
 
 
 def test_throttles_pace_the_claims_and_leave_the_limit(

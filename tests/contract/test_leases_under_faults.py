@@ -103,14 +103,6 @@ def test_claim_that_keeps_conflicting_gives_up_and_writes_nothing(
     assert leases.load(running().key) is None
 
 
-def test_claim_that_the_sdk_repeats_takes_one_slot(
-    fake: FakeAws, leases: DynamoLeases, slots: DynamoSlots
-) -> None:
-    fake.gate.around = repeats_the_call
-    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
-    assert slots.free(STAGE, NOW) == 1
-
-
 def test_write_beyond_the_item_size_is_refused_and_changes_nothing(
     fake: FakeAws, leases: DynamoLeases, claimed: Lease
 ) -> None:

@@ -200,51 +200,6 @@ def test_an_output_is_torn_when_files_are_deleted_between_its_switches(lake: Lak
         beside.publish(output)
 
 
-def test_uploads_of_one_output_that_are_gone_keep_all_invisible(lake: Lake) -> None:
-    beside = Beside(lake)
-    output = beside.upload(Mortal())
-    uploads = lake.s3.list_multipart_uploads(Bucket=BUCKET)["Uploads"]
-    gone = next(each for each in uploads if each["Key"].startswith("out/b/"))
-    lake.s3.abort_multipart_upload(Bucket=BUCKET, Key=gone["Key"], UploadId=gone["UploadId"])
-
-    with pytest.raises(UploadsGoneError, match="1 of 3 files"):
-        beside.publish(output)
-
-    assert not any(beside.shown())
-
-
-def test_of_two_overwrites_at_once_each_output_has_one_whole(lake: Lake) -> None:
-    first, second = Beside(lake, "overwrite"), Beside(lake, "overwrite")
-    late, early = first.upload(Mortal(), "late"), second.upload(Mortal(), "early")
-
-    second.publish(early)
-    first.publish(late)
-    second.publish(early)
-
-    assert (first.texts("a"), first.texts("b")) == (["early"], ["early"])
-    assert lake.tokens() == [AttemptId("main#early", 1, 1).token]
-
-
-def test_an_output_that_another_job_replaced_alone_leaves_the_others(lake: Lake) -> None:
-    beside = Beside(lake, "overwrite")
-    output = beside.upload(Mortal())
-    other = Beside(lake, "overwrite", with_table=False, prefixes={"b": PREFIXES["b"]})
-    other.publish(other.upload(Mortal(), OLD))
-
-    beside.publish(output)
-
-    assert (lake.rows(), beside.texts("a"), beside.texts("b")) == (ROWS, ["job"], [OLD])
-    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
-
-
-def test_beside_a_table_whose_partitions_are_overwritten_a_prefix_is_replaced(lake: Lake) -> None:
-    for job in ("first", "second"):
-        beside = Beside(lake, "overwrite_partitions")
-        beside.publish(beside.upload(Mortal(), job))
-
-    assert (beside.texts("a"), beside.texts("b")) == (["second"], ["second"])
-
-
 def test_two_tables_may_be_outputs_of_one_job(lake: Lake) -> None:
     id_, other = AttemptId("main#two", 1, 1), TablePath("lake", "airports")
     uploader = Uploader(lake.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)

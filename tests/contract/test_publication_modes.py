@@ -1,6 +1,5 @@
 """Modes of publication on S3, and a kill at each write between upload and published output."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,17 +220,6 @@ def test_files_of_others_are_neither_replaced_nor_hidden_in_any_mode(
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_files_of_others_beside_an_output_of_ours_are_left_alone(
-    s3: Any, writer: Writer, mode: Mode
-) -> None:
-    writer.write(s3, "first", OLD)
-    s3.put_object(Bucket=BUCKET, Key=PREFIX + "notes.txt", Body=b"")
-    writer.write(s3, "second", ROWS, mode)
-    assert "notes.txt" in objects(s3)
-    assert contents(s3) == (both(ROWS) if mode == "overwrite" else both(OLD, ROWS))
-
-
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("left", ["_temporary/x", ".spark-staging", "sub/"])
 def test_hidden_files_and_folders_are_in_nobodys_way(
     s3: Any, writer: Writer, left: str, mode: Mode
@@ -239,29 +227,6 @@ def test_hidden_files_and_folders_are_in_nobodys_way(
     s3.put_object(Bucket=BUCKET, Key=PREFIX + left, Body=b"")
     writer.write(s3, "job", ROWS, mode)
     assert contents(s3) == both(ROWS)
-
-
-class PublishedBetween:
-    """S3 where another job publishes right before the files of the output are listed."""
-
-    def __init__(self, s3: Any, publish: Callable[[], Any]) -> None:
-        self._s3 = s3
-        self._publish = publish
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._s3, name)
-
-    def get_paginator(self, operation: str) -> Any:
-        self._publish()
-        return self._s3.get_paginator(operation)
-
-
-def test_first_manifest_that_appears_during_the_look_is_not_taken_for_another_tools(
-    s3: Any, writer: Writer
-) -> None:
-    others_publish = PublishedBetween(s3, lambda: writer.write(s3, "first", OLD, "append"))
-    writer.write(others_publish, "second", ROWS, "append")
-    assert contents(s3) == both(OLD, ROWS)
 
 
 def test_files_of_the_jobs_own_void_commit_are_no_existing_output(s3: Any) -> None:

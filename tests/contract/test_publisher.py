@@ -140,37 +140,6 @@ def test_new_output_replaces_the_old_files_and_leaves_others(
     assert len(objects(s3)) == len(NEW) + len({MANIFEST, "notes.txt"})
 
 
-def test_late_publish_of_a_replaced_output_changes_nothing(
-    s3: Any, upload: Callable[..., AttemptId]
-) -> None:
-    late = upload(1, OLD)
-    publisher(s3).publish(late)
-    publisher(s3).publish(upload(2, NEW, run=RUN + 1))
-    before = objects(s3)
-
-    publisher(s3).publish(late)
-
-    assert (objects(s3), as_read(s3)) == (before, NEW)
-
-
-def test_bucket_that_keeps_versions_shows_the_newest_output_alone(
-    aws: Aws, s3: Any, upload: Callable[..., AttemptId]
-) -> None:
-    if aws.fake:
-        pytest.skip("the fakes keep no versions")
-    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
-    late = upload(1, OLD)
-    publisher(s3).publish(late)
-    publisher(s3).publish(upload(2, NEW, run=RUN + 1))
-
-    publisher(s3).publish(late)
-
-    assert as_read(s3) == NEW
-    assert len(objects(s3)) == len(NEW) + 1
-    versions = s3.list_object_versions(Bucket=BUCKET, Prefix=PREFIX)
-    assert len(versions["DeleteMarkers"]) == len(OLD)  # what lifecycle rules expire
-
-
 def test_output_with_an_upload_gone_is_not_published_and_nothing_is_deleted(
     s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
@@ -210,27 +179,6 @@ def test_discard_never_deletes_what_is_published(s3: Any, upload: Callable[..., 
     publisher(s3).discard(AttemptId(KEY, RUN, 1))
 
     assert as_read(s3) == NEW
-
-
-def test_file_that_is_gone_after_its_completion_is_not_published(
-    s3: Any, upload: Callable[..., AttemptId]
-) -> None:
-    class Forgetful:
-        """S3 that answers each completion with 200, and holds one file less."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(s3, name)
-
-        def complete_multipart_upload(self, **arguments: Any) -> Any:
-            answer = s3.complete_multipart_upload(**arguments)
-            if "part-1" in arguments["Key"]:
-                s3.delete_object(Bucket=BUCKET, Key=arguments["Key"])
-            return answer
-
-    with pytest.raises(UploadsGoneError, match="part-1"):
-        publisher(Forgetful()).publish(upload(1, NEW))
-
-    assert as_read(s3) is None
 
 
 def test_file_of_another_size_is_not_published(s3: Any, upload: Callable[..., AttemptId]) -> None:
@@ -326,62 +274,6 @@ def test_publication_stops_in_time_and_the_next_one_goes_on(
     # Moto is not made for two completions of one upload at once.
     assert not slow.is_asked or ended.wait(60)
     publisher(s3).publish(output)
-    assert as_read(s3) == NEW
-
-
-def test_second_publisher_completes_only_what_is_missing(
-    s3: Any, upload: Callable[..., AttemptId]
-) -> None:
-    completed = []
-
-    class Counting:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(s3, name)
-
-        def complete_multipart_upload(self, **arguments: Any) -> Any:
-            completed.append(arguments["Key"])
-            return s3.complete_multipart_upload(**arguments)
-
-    output = upload(1, NEW)
-    publisher(s3).publish(output)
-    s3.delete_object(Bucket=BUCKET, Key=PREFIX + MANIFEST)
-
-    publisher(Counting()).publish(output)
-
-    assert (completed, as_read(s3)) == ([], NEW)
-
-
-def test_output_is_published_although_the_manifest_was_deleted_by_hand(
-    s3: Any, upload: Callable[..., AttemptId]
-) -> None:
-    publisher(s3).publish(upload(1, OLD))
-    output = upload(2, NEW)
-    s3.delete_object(Bucket=BUCKET, Key=PREFIX + MANIFEST)
-
-    publisher(s3).publish(output)
-
-    assert as_read(s3) == NEW
-
-
-def test_conflicting_conditional_write_is_tried_again(
-    s3: Any, upload: Callable[..., AttemptId]
-) -> None:
-    class Busy:
-        refusals = 2
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(s3, name)
-
-        def put_object(self, **arguments: Any) -> Any:
-            if self.refusals:
-                self.refusals -= 1
-                raise ClientError({"Error": {"Code": "ConditionalRequestConflict"}}, "PutObject")
-            return s3.put_object(**arguments)
-
-    output = upload(1, NEW)
-
-    publisher(Busy()).publish(output)
-
     assert as_read(s3) == NEW
 
 

@@ -65,11 +65,6 @@ def test_errors_that_are_hours_apart_begin_anew(troubles: DynamoTroubles) -> Non
     assert not counted(troubles, 2 * MAX_ERRORS, minutes=61)
 
 
-def test_jobs_are_counted_apart(troubles: DynamoTroubles) -> None:
-    counted(troubles, MAX_ERRORS - 1)
-    assert not troubles.is_hopeless("main#february", "here", KeyError("x"), NOW)
-
-
 def aws_error(code: str, text: str = "", status: int = 400) -> ClientError:
     return client_error(code, text, "Anything", status=status)
 

@@ -193,18 +193,6 @@ def test_manifests_have_the_columns_of_now_where_these_do() -> None:
     assert schema_of(metadata, metadata.spec()).schema_id == 0
 
 
-def test_the_latest_overwrite_is_the_base_of_the_next() -> None:
-    world = World()
-    first = world.publish("a", pending(mode="overwrite"))
-    world.publish("b", pending(a_file("b")))
-    assert world.table().metadata.properties["longhaul.base"] == first
-
-    since = world.table().metadata.current_snapshot_id
-    stale = pending(a_file("c"), mode="overwrite", replaces_snapshot=since)
-    assert world.switch("c", stale) is Switch.REPLACED
-    assert world.switch("c", stale.model_copy(update={"replaces_base": first})) is Switch.DUE
-
-
 def test_the_table_keeps_the_last_thousand_tokens() -> None:
     world = World()
     world.publish("a", pending())
@@ -239,17 +227,6 @@ def test_an_output_counts_as_replaced_only_where_all_its_tables_are() -> None:
     assert world.switch("b", first, second) is Switch.DONE
 
 
-def test_what_is_no_table_of_ours_makes_the_output_void() -> None:
-    world = World()
-    world.publish("a", pending(name="u"))
-    world.fake.glue.create_table(
-        DatabaseName="lake", TableInput={"Name": "t", "Parameters": {"table_type": "HIVE"}}
-    )
-
-    with pytest.raises(VoidCommitError, match="is no Iceberg table"):
-        world.switch("b", pending(), pending(name="u"))
-
-
 def test_an_output_is_torn_where_one_of_its_tables_has_it_and_another_never_can() -> None:
     world, outputs = World(), (pending(name="u"), pending(mode="error"))
     world.publish("b", outputs[0])
@@ -257,15 +234,6 @@ def test_an_output_is_torn_where_one_of_its_tables_has_it_and_another_never_can(
 
     with pytest.raises(TornOutputError, match="lake/u is published, and table://lake/t can not"):
         world.switch("b", *outputs)
-
-
-def test_mode_error_takes_a_table_without_rows() -> None:
-    world = World()
-    world.tables.catalog.create_table(("lake", "t"), INTEGERS, "s3://data/tables/lake/t")
-
-    world.publish("a", pending(mode="error"))
-
-    assert len(world.entries()) == 1
 
 
 @pytest.mark.parametrize(

@@ -101,20 +101,6 @@ def test_publishers_of_one_output_at_once_add_it_once(lake: Lake) -> None:
     assert len(lake.tokens()) == 1
 
 
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_commit_whose_answer_is_lost_and_whose_repetition_is_refused_counts(
-    lake: Lake, *, is_new: bool
-) -> None:
-    if not is_new:
-        lake.add("before", [(0, "x")])
-    code = "AlreadyExistsException" if is_new else "ConcurrentModificationException"
-    output = lake.upload("a", [(1, "x")])
-
-    lake.publish(output, Glue(lake.glue, 1, code))
-
-    assert lake.rows() == [(1, "x")] if is_new else [(0, "x"), (1, "x")]
-
-
 def test_an_output_counts_as_published_when_its_snapshot_has_expired(lake: Lake) -> None:
     output = lake.add("a", [(1, "x")])
     lake.add("b", [(2, "x")])
@@ -147,40 +133,12 @@ def test_an_overwrite_replaces_what_it_saw_and_keeps_what_came_since(lake: Lake)
     assert lake.rows() == [(2, "x"), (3, "x")]
 
 
-def test_an_overwrite_of_rows_that_were_deleted_meanwhile_is_void(lake: Lake) -> None:
-    lake.add("old", [(1, "x")])
-    output = lake.upload("new", [(2, "x")], "overwrite")
-    table = lake.table()
-    table.delete("n = 1")
-
-    with pytest.raises(VoidCommitError, match="have changed"):
-        lake.publish(output)
-
-
 def test_an_overwrite_of_partitions_leaves_the_others(lake: Lake) -> None:
     lake.add("old", [(1, "x"), (2, "y"), (3, None)], by=["p"])
 
     lake.add("new", [(4, "y"), (5, "z"), (6, None)], "overwrite_partitions")
 
     assert lake.rows() == [(1, "x"), (4, "y"), (5, "z"), (6, None)]
-
-
-def test_partitions_are_not_overwritten_beside_files_of_an_earlier_partitioning(
-    lake: Lake,
-) -> None:
-    both = {"n": "string", "p": "string"}
-    lake.add("old", [("1", "1"), ("2", "2")], by=["n"], columns=both)
-    table = lake.table()
-    with table.update_spec() as update:
-        update.remove_field("n")
-        update.add_identity("p")
-
-    with pytest.raises(PermanentJobError, match="files from before"):
-        lake.upload("new", [("2", "1")], "overwrite_partitions", columns=both)
-
-    lake.add("all", [("2", "1")], "overwrite", columns=both)
-    lake.add("again", [("3", "1")], "overwrite_partitions", columns=both)
-    assert lake.rows() == [("3", "1")]
 
 
 @pytest.mark.parametrize("by", ["p", "day(at)"])
@@ -286,17 +244,6 @@ def test_a_column_that_was_dropped_and_added_again_does_not_get_its_values_back(
     lake.add("b", [(2, "y")])
 
     assert lake.rows() == [(1, None), (2, "y")]
-
-
-def test_a_renamed_column_keeps_its_values(lake: Lake) -> None:
-    lake.add("a", [(1, "x")])
-    table = lake.table()
-    with table.update_schema() as update:
-        update.rename_column("p", "place")
-
-    lake.add("b", [(2, "y")], columns={"n": "long", "place": "string"})
-
-    assert lake.rows() == [(1, "x"), (2, "y")]
 
 
 def test_a_table_that_is_partitioned_decides(lake: Lake) -> None:

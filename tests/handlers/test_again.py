@@ -128,24 +128,6 @@ def _in_order(rows: Sequence[Lease]) -> Sequence[Lease]:
     return sorted(rows, key=lambda row: row.lineage.groups[-1].n if row.lineage else 0)
 
 
-def test_repeat_runs_once_and_other_changes_for_the_same_run_are_a_conflict(
-    pipeline: Stack, context: Context
-) -> None:
-    begun(pipeline, context, emitting(1))
-    member = run_one(pipeline, "clean", context)
-    run_one(pipeline, "delays", context)
-    for params in ({}, {}, {"other": True}):
-        again(pipeline, member.key, **params)
-
-    (row,) = dispatched(pipeline, CLEAN, context)
-    assert row.attempt.number == member.attempt.number + 1
-    pipeline.aws.clock.advance(120)
-    assert jobs_in(pipeline, CLEAN) == [row.job_id]  # its own
-
-    ((_, why),) = pipeline.dead_letters(CLEAN)
-    assert why["class"] == "conflicting_job_id"
-
-
 def test_nothing_follows_again_from_a_job_that_runs_again_alone(
     pipeline: Stack, context: Context
 ) -> None:

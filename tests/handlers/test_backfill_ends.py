@@ -132,19 +132,6 @@ def test_what_a_command_has_still_to_send_keeps_it_open(stack: Stack, context: C
     assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
 
 
-def test_an_earlier_command_sends_what_a_later_one_has_left(stack: Stack, context: Context) -> None:
-    earlier = command(stack, ["01", "02", "03"], slots=1)
-    next(earlier)
-    run(stack, context)
-    stack.aws.clock.advance(1)
-    send(stack, ["01", "02", "03"], slots=1)
-    for _ in range(2):
-        next(earlier)
-        run(stack, context)
-    (told,) = swept(stack, context)
-    assert told["jobs"] == {"main": {"SUCCEEDED": 3}}
-
-
 def test_what_a_command_had_not_sent_when_it_died_is_no_job_of_it(
     stack: Stack, context: Context
 ) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
 import pytest
 
 from functions.dispatcher import lambda_handler as dispatcher
@@ -84,33 +83,3 @@ def test_success_takes_four_calls_to_settle(stack: Stack, context: Context, call
         "DeleteMessage": 1,
         "UpdateItem": 1,  # the delete is no longer owed: no sweep reads the row again
     }
-
-
-def test_failure_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
-    stack.claim()
-    with calls() as counted:
-        settle(event("settle", "exit-1"), context)
-    assert counted == {
-        "GetItem": 1,
-        "TransactWriteItems": 1,
-        "ChangeMessageVisibility": 1,  # the release
-        "GetObject": 1,  # the attempt's list of pending uploads
-    }
-
-
-@pytest.fixture
-def clients(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The services to which a function makes a client, in the order of their first calls."""
-    made: list[str] = []
-
-    def client(service: str, **_: Any) -> Any:
-        made.append(service)
-        return stack.aws.client(service)
-
-    monkeypatch.setattr(boto3, "client", client)
-    return made
-
-
-def test_a_first_batch_makes_three_clients(context: Context, clients: list[str]) -> None:
-    dispatcher(event("dispatcher", "new-job"), context)
-    assert sorted(clients) == ["dynamodb", "s3", "stepfunctions"]

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from functions import dispatcher
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.ports import Visibility
 from longhaul.core.queue import SqsQueue
 from tests.handlers.life import Kill, Life
-from tests.handlers.stack import Context, deployed, forget_runtimes
+from tests.handlers.stack import deployed, forget_runtimes
 
 
 def at_every_call(
@@ -198,17 +197,6 @@ def test_settle_without_time_writes_the_outcome_and_leaves_the_publication_to_a_
     assert life.published()
 
 
-def test_sweep_without_time_publishes_nothing_and_does_the_rest(life: Life) -> None:
-    life.owing_its_publish()
-    life.context.remaining_ms = 70_000  # what its other checks need
-    report = life.sweep()
-    assert report == {"looked_at": 1}
-    assert not life.published()
-    life.context.remaining_ms = 300_000
-    assert life.sweep()["finished"] == 1
-    assert life.published()
-
-
 def hanging(monkeypatch: pytest.MonkeyPatch, ends: threading.Event) -> None:
     """SQS answers no request for a visibility timeout. Not in the gate, which has a lock."""
     original = SqsQueue.set_visibility
@@ -242,15 +230,3 @@ def test_batch_answers_in_time_while_a_call_hangs_and_repeats_no_dead_letter(
         life.deliver()
     assert life.row(invalid["MessageId"]).is_finished
     assert len(life.stack.dead_letters()) == 1
-
-
-def test_batch_begins_nothing_when_its_time_is_up(life: Life, context: Context) -> None:
-    life.send()
-    life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="not JSON")
-    records = life.receive()
-    context.remaining_ms = 10_000
-    life.stack.aws.gate.calls.clear()
-    answer = dispatcher.lambda_handler({"Records": records}, context)
-    kept = {each["itemIdentifier"] for each in answer["batchItemFailures"]}
-    assert kept == {each["messageId"] for each in records}
-    assert list(life.stack.aws.gate.calls) == []

@@ -6,8 +6,7 @@ import pytest
 
 from functions.dispatcher import lambda_handler
 from longhaul.config.starts import SCHEDULED_TIME, Schedule
-from longhaul.core.lease import Lease, State
-from longhaul.core.transitions import Change
+from longhaul.core.lease import State
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
 from tests.handlers.life import Life
@@ -100,21 +99,6 @@ def test_invalid_message_that_cannot_be_dead_lettered_stays_in_the_queue(
         record["messageId"] for record in event("dispatcher", "mixed-batch")["Records"]
     ]
     assert len(stack.executions()) == 2
-
-
-def test_message_that_fails_is_kept_and_delays_no_other(
-    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = type(stack.parts.leases).apply
-
-    def failing(self: Any, change: Change) -> Lease:
-        if change.after.key.endswith("02"):
-            raise TimeoutError
-        return write(self, change)
-
-    monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.apply", failing)
-    assert len(dispatch("mixed-batch", context)) == 2
-    assert [json.loads(each)["job_id"] for each in stack.executions()] == ["flights-2013-03"]
 
 
 @pytest.mark.usefixtures("stack")

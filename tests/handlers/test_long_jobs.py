@@ -150,31 +150,12 @@ def taken_by_retention(life: Life) -> None:
     assert messages(life) == 0
 
 
-def test_message_that_is_nearly_too_old_is_renewed_before_its_claim(life: Life) -> None:
-    life.send()
-    sent = life.stack.aws.clock.now()
-    pass_time(life, 10 * DAY - HOUR)
-    row = running(life)
-    assert row.receive.first_sent_at == sent
-    life.run_for(row, 2 * DAY)
-    assert (messages(life), len(life.stack.executions())) == (1, 1)
-
-
 def purged(life: Life) -> Lease:
     """A running job whose message people have deleted."""
     life.send()
     row = running(life)
     life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
     return row
-
-
-def test_job_succeeds_although_its_message_is_gone(life: Life) -> None:
-    row = purged(life)
-    life.run_for(row, 2 * HOUR)
-    life.complete_work(row)
-    assert life.settle(row) == "SUCCEEDED"
-    assert life.row().is_finished
-    assert set(life.sweep()) == set()
 
 
 @pytest.mark.parametrize("hold", [True, False], ids=["held", "handed over"])

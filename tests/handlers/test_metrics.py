@@ -53,16 +53,6 @@ def sweep(context: Context) -> None:
     sweeper.lambda_handler(event("sweeper", "schedule"), context)
 
 
-def test_job_without_a_slot_reports_how_long_it_has_waited(
-    stack: Stack, context: Context, metrics: Reader
-) -> None:
-    stack.take_slots()
-    sent_ms = str(round((stack.parts.clock.now() - timedelta(hours=5)).timestamp() * 1000))
-    record = event("dispatcher", "new-job")["Records"][0]
-    dispatch(context, attributes=record["attributes"] | {"SentTimestamp": sent_ms})
-    assert metrics.new() == {StageMetric.OLDEST_WAITING: 18_000}
-
-
 def test_waiting_message_that_comes_less_than_once_a_day_may_not_be_renewed(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:

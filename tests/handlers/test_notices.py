@@ -19,9 +19,8 @@ from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
 from tests.emf import metrics_in
 from tests.handlers.life import JOB, Life
-from tests.handlers.stack import Context, Stack, deployed
+from tests.handlers.stack import Stack, deployed
 from tests.handlers.test_poison import denied, failing
-from tests.handlers.test_stages import STAGES, dispatched, emitting, end_well
 from tests.handlers.test_trees import rerun
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
@@ -84,28 +83,6 @@ def test_a_duplicate_is_not_told(life: Life) -> None:
     succeed(life)
     life.submit()
     assert len(told(life)) == 1
-
-
-def test_a_join_with_too_many_inputs_is_told_to_its_own_stage(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("longhaul.pipelines.follow_ons.MAX_GROUP", 1)
-    main, clean, delays = STAGES
-    with deployed(check=True, stages=(main, clean, replace_notify(delays))) as stack:
-        stack.aws.sns.create_topic(Name="ended")
-        parent = stack.claim()
-        end_well(stack, parent, context, emitting(2))
-        for member in dispatched(stack, clean, context):
-            end_well(stack, member, context)
-        (text,) = stack.aws.sns.topics[TOPIC]
-    event = json.loads(text)
-    assert (event["outcome"], event["class"]) == ("DEAD", "incomplete_join")
-    assert (event["stage"], event["message_id"]) == ("delays", None)
-    assert event["job_id"]
-
-
-def replace_notify(stage: Any) -> Any:
-    return stage.model_copy(update={"notify": TOPIC})
 
 
 def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life) -> None:
@@ -242,16 +219,6 @@ def test_a_target_that_did_not_answer_is_spared_for_a_minute(life: Life) -> None
     life.stack.aws.clock.advance(60)
     life.sweep()
     assert sorted(each["job_id"] for each in told(life)) == ["j0", "j1", "j2", "j3"]
-
-
-def test_a_target_that_fails_at_once_is_asked_for_each_job(life: Life) -> None:
-    with hanging(life, for_s=0.5) as calls:
-        for n in range(3):
-            life.send(f"j{n}")
-        life.deliver()
-        for n in range(3):
-            life.succeed(life.row(f"j{n}"))
-    assert len(calls) == 3
 
 
 def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:

@@ -8,23 +8,18 @@ from typing import Any
 
 import pytest
 
-from functions import sweeper
 from functions.sweeper import lambda_handler
 from longhaul.core import transitions
 from longhaul.core.claim import Claim
-from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.lease import Lease, State
 from longhaul.core.message import MAX_JOB_BYTES
-from longhaul.core.metrics import SweeperMetric
 from longhaul.core.settlement import MAX_ERRORS
-from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from simulation.aws.sqs.batch import Entry, EntryFault
 from tests.builders import body
-from tests.emf import metrics_in
 from tests.events import cases, event
 from tests.handlers.life import Life
 from tests.handlers.stack import Context, Stack, deployed
-from tests.handlers.test_poison import failing
 from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, jobs_in, settled
 
 MAIN, CLEAN, DELAYS = STAGES
@@ -68,27 +63,6 @@ def test_a_follow_on_that_sqs_never_takes_is_dead_lettered_and_no_longer_owed(
     ((_, why),) = pipeline.dead_letters(CLEAN)
     assert (why["class"], why["key"].partition("/")[0]) == ("unsendable", "clean#flights-2013-01")
     assert "InvalidMessageContents" in why["reason"]
-
-
-def test_a_sweep_tells_the_age_of_what_it_could_not_do(
-    pipeline: Stack, context: Context, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def age() -> float:
-        sweeper.lambda_handler(event("sweeper", "schedule"), context)
-        found = metrics_in(capsys.readouterr().out)
-        return next(each.value for each in found if each.name == SweeperMetric.OLDEST_OWED)
-
-    parent = pipeline.claim()
-    commit(pipeline, parent, emitting(2))
-    with failing(pipeline, unavailable, "SendMessageBatch"):
-        with pytest.raises(Exception, match="SQS did not take"):
-            settled(parent, context)
-        pipeline.aws.clock.advance(3_700)
-        assert age() >= 3_700
-    assert Owed.FOLLOW_ONS in pipeline.row().owed
-    # After the outage one sweep repairs it, and there is nothing to ring for.
-    assert age() == 0
-    assert len(jobs_in(pipeline, CLEAN)) == 2
 
 
 def large(extra: int) -> str:

@@ -11,16 +11,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.core.lease import Lease, Owed, State
+from longhaul.core.lease import State
 from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.errors import lost_answer, throttle, unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests import builders
-from tests.builders import BUCKET
 from tests.handlers.life import JOB, Life
 from tests.handlers.stack import Stack
-
-OWED_LETTER = (Owed.DEAD_LETTER, Owed.DELETE)
 
 
 @contextmanager
@@ -59,19 +56,6 @@ def again_and_again(stack: Stack, act: Callable[[], object], times: int = MAX_ER
         stack.aws.clock.advance(130)
         with suppress(ClientError, KeyError):
             act()
-
-
-def ended_badly(life: Life) -> Lease:
-    """A running job whose last attempt has just failed, with its letter owed."""
-    row = life.begin(max_attempts=1)
-    with failing(life.stack, unavailable, "SendMessage"), pytest.raises(ClientError):
-        life.settle(row, "exit-1")
-    assert life.row().owed == OWED_LETTER
-    return life.row()
-
-
-def lost_request(stack: Stack, row: Lease) -> None:
-    stack.aws.s3.delete_object(Bucket=BUCKET, Key=row.request_ref)
 
 
 @pytest.mark.parametrize("error", [refused, defect])
@@ -113,15 +97,6 @@ def test_a_waiting_job_that_cannot_start_again_is_dead(life: Life) -> None:
     ((text, why),) = life.stack.dead_letters()
     assert (json.loads(text)["job_id"], why["class"]) == (JOB, "internal_error")
     assert life.stack.messages() == (0, 0)
-
-
-def test_a_dead_job_whose_request_is_lost_still_gets_a_dead_letter(life: Life) -> None:
-    row = ended_badly(life)
-    lost_request(life.stack, row)
-    again_and_again(life.stack, life.sweep)
-    ((text, why),) = life.stack.dead_letters()
-    assert (json.loads(text), why["class"]) == ({"job_id": JOB}, "failed")
-    assert life.row().is_finished
 
 
 @pytest.mark.parametrize("error", [refused, defect])

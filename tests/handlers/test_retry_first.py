@@ -111,17 +111,6 @@ def test_job_begins_at_its_time_and_waits_with_a_row(life: Life) -> None:
     assert life.row("december").state is State.SUCCEEDED
 
 
-def test_planned_job_takes_no_turn_before_those_that_wait(life: Life) -> None:
-    plan(life, "planned", timedelta(hours=1))
-    life.deliver()
-    hide_for(life, hours=10)
-    life.stack.aws.clock.advance(2 * 3_600)
-    life.submit("new")
-
-    assert life.row("new").state is State.RUNNING
-    assert life.row("planned").state is State.RELEASED
-
-
 def test_lost_message_of_a_planned_job_is_sent_again(life: Life) -> None:
     plan(life, "december")
     life.deliver()

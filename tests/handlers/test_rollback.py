@@ -6,8 +6,6 @@ import pytest
 
 from functions import heartbeat, settle
 from longhaul.core.lease import State
-from longhaul.core.store.item import attempt_key
-from tests.builders import changed
 from tests.events import event
 from tests.handlers.stack import Context, Stack, forget_runtimes
 
@@ -36,18 +34,6 @@ def test_job_of_another_version_beats(stack: Stack, context: Context) -> None:
     answer = heartbeat.lambda_handler(event("heartbeat", "first-beat"), context)
     assert (answer["next"], stack.row().attempt.beats) == ("wait", 1)
     assert item(stack).items() >= FUTURE.items(), "unknown attributes stay"
-
-
-def test_history_item_of_another_version_is_read(stack: Stack, context: Context) -> None:
-    heartbeat.lambda_handler(event("heartbeat", "first-beat"), context)
-    settle.lambda_handler(FAILED, context)
-    row = stack.row()
-    (known,) = stack.parts.leases.history([row])[row.key]
-    key = attempt_key(row.key, 1)
-    kept = stack.aws.dynamodb.get_item(TableName=stack.settings.leases_table, Key=key)["Item"]
-    assert kept["beat_ages_s"]
-    rewrite(stack, {name: value for name, value in kept.items() if name != "beat_ages_s"} | FUTURE)
-    assert stack.parts.leases.history([row])[row.key] == [changed(known, beat_ages_s=())]
 
 
 def test_job_of_another_version_is_settled_as_released(stack: Stack, context: Context) -> None:

@@ -1,6 +1,5 @@
 """The outcome of each end of a task, from payloads that `.sync` really passes to settle."""
 
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +10,6 @@ from longhaul.core import transitions
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.lease import CommittedOutput, Lease, State
 from longhaul.core.transitions import Change
-from longhaul.outputs.pending import pending_ref
-from tests.builders import BUCKET
 from tests.events import cases, event
 from tests.handlers.stack import Context, Stack
 
@@ -171,21 +168,6 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
     assert stack.stopped_tasks == ([TASK] if case in may_still_run else [])
 
 
-def committed(stack: Stack) -> CommittedOutput:
-    """Commit an output without files, and publish nothing."""
-    started(stack)
-    row = stack.row()
-    prefix = row.places[""]
-    output = CommittedOutput(row.attempt.number, 0, 0)
-    manifest = {"key": row.key, "run": row.run, "attempt": row.attempt.number, "files": []}
-    pending = {"token": row.id.token, "prefix": prefix, "manifest": manifest}
-    stack.parts._s3.put_object(
-        Bucket=BUCKET, Key=pending_ref(row.id), Body=json.dumps(pending).encode()
-    )
-    stack.parts.leases.report(transitions.commit(row.id, output))
-    return output
-
-
 def is_settle(change: Any) -> bool:
     return isinstance(change, Change) and change.gives_slot_back
 
@@ -210,27 +192,6 @@ def test_commit_between_read_and_write_wins(
     monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.apply", commit_meanwhile)
     assert settle("exit-1", context) == "SUCCEEDED"
     assert calls == ["RELEASED", "SUCCEEDED"]
-
-
-def test_output_that_its_runner_published_during_settle_is_valid_without_its_list(
-    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    committed(stack)
-    write = type(stack.parts.leases).apply
-
-    def published_meanwhile(leases: Any, change: Any) -> Lease:
-        if not is_settle(change):
-            return write(leases, change)
-        row = change.before
-        leases.report(transitions.mark_published(row.id, row.attempt.claimed_at))
-        after = write(leases, change)
-        stack.aws.s3.delete_object(Bucket=BUCKET, Key=pending_ref(row.id))  # as the sweeper does
-        return after
-
-    monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.apply", published_meanwhile)
-    assert settle("timed-out", context) == "SUCCEEDED"
-    assert stack.row().is_finished
-    assert stack.messages() == (0, 0)
 
 
 def test_settle_raises_when_the_row_keeps_changing(

@@ -20,7 +20,7 @@ from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call
 from tests.builders import BUCKET, stage
 from tests.events import event
-from tests.handlers.stack import Context, Stack, deployed, out
+from tests.handlers.stack import Context, Stack, deployed
 
 
 def queued(name: str, **changes: Any) -> Stage:
@@ -128,22 +128,6 @@ def dispatched(stack: Stack, stage_: Stage, context: Context) -> list[Lease]:
     rows = stack.parts.leases.load_many(keys)
     found = (rows.get(key) for key in dict.fromkeys(keys))
     return [row for row in found if row is not None and row.state is State.RUNNING]
-
-
-def test_what_a_job_owes_is_sent_wherever_a_deploy_leads_since(context: Context) -> None:
-    with deployed(check=True, stages=(*STAGES, queued("other"))) as stack:
-        lease = stack.claim()
-        commit(stack, lease, emitting(25))
-        stack.aws.gate.around = out("SendMessageBatch")
-        with pytest.raises(ClientError):
-            settled(lease, context)
-        stack.aws.gate.around = None
-        assert stack.row().owed == (Owed.FOLLOW_ONS, Owed.DELETE)
-        stack.redeploy(next=("other",))
-
-        sweeper.lambda_handler(event("sweeper", "schedule"), context)
-
-        assert len(jobs_in(stack, STAGES[1])) == 25
 
 
 def test_what_a_job_emitted_for_a_stage_that_was_taken_out_is_dead_lettered(

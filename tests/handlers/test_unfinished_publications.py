@@ -4,12 +4,10 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from longhaul.core import transitions
 from longhaul.core.errors import TornOutputError
 from longhaul.core.lease import Lease, Owed, State
 from longhaul.core.settlement import MAX_ERRORS
@@ -194,26 +192,6 @@ def test_settle_aborts_the_uploads_of_a_failed_attempt_and_a_sweep_removes_the_l
     assert life.sweep()["discarded"] == 1
     assert life.pending_lists() == []
     assert "discarded" not in life.sweep()
-
-
-def test_uploads_of_an_older_attempt_are_aborted_while_the_next_one_keeps_its_own(
-    life: Life,
-) -> None:
-    row = uploading(life)
-    after = replace(
-        row, state=State.RELEASED, settled_attempt=1, settled_at=life.stack.aws.clock.now()
-    )
-    life.stack.parts.leases.apply(transitions.settle(row, after))  # settle died after this write
-    wait(life, 200)
-    life.deliver()
-    second = life.row()
-    life.start_work(second)
-    life.commit(second)
-    assert life.sweep()["discarded"] == 1
-    assert len(life.pending_uploads()) == 1
-    # Settle publishes from the list that the sweep has kept.
-    assert life.settle(second, "killed") == "SUCCEEDED"
-    assert life.published()
 
 
 def calls_of(life: Life, act: Any) -> Counter[str]:

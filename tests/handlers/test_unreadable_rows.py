@@ -171,11 +171,3 @@ def test_an_unreadable_job_keeps_the_end_of_its_own_tree_back_and_of_no_other(
         commit(stack, below[-1])
         settled(below[-1], context)
         assert [each["job_id"] for each in swept(stack, context)] == ["other"]
-
-
-def test_an_attempt_of_a_newer_version_is_left_out_of_the_history(life: Life) -> None:
-    row = life.begin("newer")
-    life.settle(row, "exit-1")
-    kept = next(each for each in life.items() if each["item"]["S"].startswith("attempt#"))
-    write(life.stack, kept | {"state": {"S": "PONDERING"}})
-    assert life.stack.parts.leases.history([life.row("newer")]) == {row.key: []}

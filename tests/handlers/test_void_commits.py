@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from simulation.aws.s3.completion import AT_ONCE, Completion
 from simulation.aws.service import Answer, Call, Proceed
 from tests.emf import metrics_in
 from tests.handlers.life import Killed, Life
-from tests.handlers.stack import deployed
 from tests.lease_page import table
 
 HALF_AN_HOUR_S = LOOK_AGAIN_AFTER.total_seconds()
@@ -126,36 +124,6 @@ def test_second_look_that_dies_starts_the_half_hour_again(life: Life) -> None:
     assert life.row().id == row.id
 
 
-def test_job_that_was_cancelled_before_its_commit_was_void_is_not_claimed_from_its_row(
-    output: Path,
-) -> None:
-    with deployed(slots=1) as stack:
-        life = Life(stack, output)
-        row = life.committed()
-        lose_uploads(life)
-        life.settle(row, "killed")
-        stack.aws.clock.advance(60)
-        life.cancel()
-        hide(life, hours=10)  # far behind a backlog
-        stack.aws.clock.advance(HALF_AN_HOUR_S)
-        life.sweep()
-        assert life.row().state is State.RELEASED
-        hide(life, hours=10)
-        stack.aws.clock.advance(200)
-
-        life.submit("another")
-
-        assert (life.row().state, life.row().attempt.number) == (State.RELEASED, 1)
-        assert life.row("another").state is State.RUNNING
-
-
-def hide(life: Life, *, hours: float) -> None:
-    until = (life.stack.aws.clock.now() + timedelta(hours=hours)).timestamp()
-    queue = life.stack.sqs.queues[life.stack.jobs_url]
-    for message in queue.messages.values():
-        queue.show(message, until)
-
-
 def test_job_whose_commit_is_void_each_time_ends_as_a_dead_letter(life: Life) -> None:
     """A consumer of the bucket's events moves each new object away."""
     s3, clock = life.stack.aws.s3, life.stack.aws.clock
@@ -202,16 +170,3 @@ def test_void_commit_takes_its_success_back(life: Life, capsys: pytest.CaptureFi
         put[datum.name] += datum.value
     assert {put["JobsSucceeded"], put["WorkWasted"] - 7200} == {0}
     assert put["AttemptsInterrupted"] == 1
-
-
-def test_row_is_reopened_before_anything_of_a_void_commit_is_deleted(life: Life) -> None:
-    row = life.committed()
-    lose_uploads(life)
-    life.settle(row, "killed")
-    life.stack.aws.clock.advance(HALF_AN_HOUR_S)
-    life.stack.aws.gate.calls.clear()
-    life.sweep()
-    order = [call.operation for call in life.stack.aws.gate.calls]
-    reopened = order.index("TransactWriteItems")
-    assert "AbortMultipartUpload" in order[reopened:]
-    assert not {"AbortMultipartUpload", "DeleteObjects"} & set(order[:reopened])

@@ -320,14 +320,6 @@ def test_an_id_that_is_given_is_one_whatever_the_code_is_called(bare: World) -> 
         assert parse_job_id(job.job_id) == job.job_id
 
 
-def test_an_id_that_another_request_took_first_is_a_conflict(world: World, client: Client) -> None:
-    job = client.submit({**BODY, "job_id": "taken"})
-    world.claim("taken", fingerprint="another")
-    for ask in (client.status, client.wait, client.result):
-        with pytest.raises(JobIdConflictError, match="went to the dead-letter queue"):
-            ask(job)
-
-
 def test_unknown_jobs_and_ids_that_are_none_are_told_apart(client: Client) -> None:
     with pytest.raises(NoSuchJobError, match="nothing is known of job nowhere"):
         client.status("nowhere")
@@ -336,12 +328,6 @@ def test_unknown_jobs_and_ids_that_are_none_are_told_apart(client: Client) -> No
     for ask in (client.status, client.wait, client.result, client.cancel):
         with pytest.raises(InvalidRequestError, match="'a b' is no job id"):
             ask("a b")
-
-
-def test_a_cancel_of_a_queued_job_covers_its_message(client: Client) -> None:
-    job = client.submit({**BODY, "job_id": "queued"})
-    assert client.cancel("queued").state == "CANCELLING"
-    assert client.status(job).state == "CANCELLING"
 
 
 def test_of_several_stages_an_id_needs_one_where_it_may_be_in_any(bare: World) -> None:

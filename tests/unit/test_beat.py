@@ -121,11 +121,6 @@ def test_beat_is_stored_with_its_age_rounded_down_and_never_negative() -> None:
     assert beaten(running(), NOW - timedelta(seconds=2), NOW).attempt.beat_ages_s == (0,)
 
 
-def test_beat_is_stored_with_the_expiry_of_the_lease() -> None:
-    expires_at = NOW + timedelta(seconds=80)
-    assert beaten(running(), NOW, expires_at).attempt.lease_expires_at == expires_at
-
-
 def test_attempt_keeps_the_times_of_its_last_sixty_beats() -> None:
     row = running()
     for age_s in range(62):

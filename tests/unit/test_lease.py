@@ -12,7 +12,6 @@ from longhaul.core.claim import cancelled_before_claim, new_run, next_attempt
 from longhaul.core.dead_letter import reason_of
 from longhaul.core.descent import Lineage
 from longhaul.core.lease import (
-    Attempt,
     AttemptId,
     CommittedOutput,
     ExecutionInput,
@@ -26,7 +25,6 @@ from longhaul.core.lease import (
     request_ref,
     with_handle,
 )
-from longhaul.core.places import DataPath
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import after_verdict, reopened
@@ -125,13 +123,6 @@ def test_job_is_unplaced_while_it_is_open_and_no_task_of_it_runs(
     changes: dict[str, Any], waited: timedelta
 ) -> None:
     assert changed(running(), **changes).unplaced_for(LATER) == waited
-
-
-def test_only_a_running_row_holds_a_lease_that_can_be_overdue() -> None:
-    held = changed(running(), lease_expires_at=NOW)
-
-    assert held.is_overdue(NOW + MINUTE, MINUTE)
-    assert not replace(held, state=State.RELEASED).is_overdue(LATER, MINUTE)
 
 
 @pytest.mark.parametrize(
@@ -251,13 +242,6 @@ def test_texts_and_numbers_that_other_versions_and_the_state_machine_read_stay()
     assert list(ExitCode) == [0, 1, 65, 73, 74, 75, 77, 137]
 
 
-def test_nothing_is_counted_before_it_happens() -> None:
-    row, attempt = cancelled_before_claim("main#a", "main", NOW), Attempt(1, NOW)
-    assert (row.failures, row.interruptions, row.settled_attempt) == (0, 0, 0)
-    assert (attempt.beats, attempt.adoptions, attempt.hand_overs) == (0, 0, 0)
-    assert (attempt.progress, Receive("m-1").receive_count) == ({}, 0)
-
-
 def test_input_of_an_execution_is_a_value_and_may_have_fields_of_another_version() -> None:
     stored = {**json.loads(running().execution_input), "of_the_next_version": 1}
     assert {ExecutionInput.model_validate(stored), running().input} == {running().input}
@@ -364,13 +348,6 @@ def test_what_a_request_asks_for_comes_before_what_its_stage_says(
     assert (row.input.engine, row.input.size, row.max_attempts) == given
 
 
-def test_lease_is_overdue_after_its_expiry_and_not_before() -> None:
-    held = changed(running(), lease_expires_at=NOW + timedelta(hours=1))
-
-    assert not held.is_overdue(NOW + timedelta(hours=1), GRACE)
-    assert held.is_overdue(NOW + timedelta(hours=1, seconds=61), GRACE)
-
-
 def test_lease_without_an_expiry_is_overdue_by_its_claim() -> None:
     claimed = changed(running(), lease_expires_at=None)
 
@@ -396,8 +373,3 @@ def test_error_text_is_cut_only_beyond_its_limit() -> None:
     kept = shown.count("x")
     assert shown == f"{'x' * kept}… (and {MAX_ERROR_CHARS + 1 - kept} more characters)"
     assert MAX_ERROR_CHARS - 3 <= len(shown) <= MAX_ERROR_CHARS
-
-
-def test_path_on_disk_is_told_from_one_on_s3() -> None:
-    assert DataPath.of("file:/data/a.csv") == DataPath("file", "", "/data/a.csv")
-    assert DataPath.of("s3://bucket/a.csv") == DataPath("s3", "bucket", "a.csv")

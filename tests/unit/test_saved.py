@@ -259,29 +259,6 @@ def test_a_tiny_job_at_the_end_of_the_longest_invocation_goes_on(
     assert (after.state, after.failures) == (State.RELEASED, failures)
 
 
-def test_equal_failures_leave_what_is_stored_to_the_dead_job() -> None:
-    row = replace(STUCK, max_attempts=3)
-    for failures in (1, 2, 3):
-        after = settled(row, OutcomeClass.FAILED)
-        assert (after.failures, after.saved_ref) == (failures, "record-1")
-        row = next_of(after)
-    assert after.state is State.DEAD
-    assert again(replace(after, fingerprint=dead().fingerprint)).saved_ref == "record-1"
-
-
-def test_a_permanent_failure_is_the_last() -> None:
-    row = settled(replace(STUCK, max_attempts=9), OutcomeClass.PERMANENT)
-    assert row.state is State.DEAD
-
-
-def test_out_of_memory_on_each_size_leaves_what_is_stored() -> None:
-    row = replace(STUCK, max_attempts=9)
-    for size in ("medium", "large", "xlarge"):
-        row = settled(row, OutcomeClass.OUT_OF_MEMORY)
-        assert (row.saved_ref, row.input.size) == ("record-1", size)
-        row = next_of(row)
-
-
 PINS = {"table://lake/events": TableRead(snapshot=7, schema_id=1, base=None)}
 
 

@@ -14,7 +14,7 @@ from longhaul.core.message import Message, renewal
 from longhaul.core.metrics import StageMetric
 from longhaul.core.ports import Depth, Rows, RunningTask
 from longhaul.core.settings import LeaseSettings
-from longhaul.core.sweep import Sweeper, SweepReport
+from longhaul.core.sweep import Sweeper
 from longhaul.outputs.publication import Publication
 from longhaul.saved.keeper import Keeper
 from tests.builders import NOW, changed, running, stage
@@ -58,13 +58,6 @@ def released(**changes: Any) -> Lease:
     """Its message has not come for days."""
     values = {"state": State.RELEASED, "settled_attempt": 1, "settled_at": LONG_AGO}
     return running(**{**values, "retry_at": LONG_AGO, **changes})
-
-
-def test_repairs_are_all_that_should_not_have_been_necessary() -> None:
-    report = SweepReport(
-        looked_at=64, settled=1, started=2, finished=4, renewed=8, stopped=16, failed=32
-    )
-    assert report.repairs == 31
 
 
 @pytest.mark.parametrize(

@@ -310,22 +310,6 @@ def test_partitions_that_others_overwrote_are_told_from_others() -> None:
         replaced(table, began, {"x", "y"})
 
 
-def test_an_overwrite_of_all_keeps_partitions_that_others_wrote_since() -> None:
-    table = Table()
-    began = table.commit([file("a")])
-    table.commit([file("b", "y")], mode="overwrite_partitions")
-
-    assert replaced(table, began) == {"a"}
-
-
-def test_rows_that_were_appended_to_a_partition_stay() -> None:
-    table = Table()
-    began = table.commit([file("a")])
-    table.commit([file("b")])
-
-    assert replaced(table, began, {"x"}) == {"a"}
-
-
 @pytest.mark.parametrize(
     ("lower", "upper", "concerns"),
     [

@@ -3,13 +3,11 @@
 import re
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
 
 from longhaul.core.descent import Lineage
 from longhaul.core.message import Message
 from longhaul.core.verdict import OutcomeClass
 from longhaul.engines.fargate.ends import FARGATE
-from simulation.aws.service import Answer, Call, Proceed
 from tests.cli.conftest import World
 from tests.cli.page.conftest import ROOT, Elements, Visitor, words
 from tests.cli.page.scenes import EVIL, started, succeeded
@@ -116,26 +114,6 @@ def test_a_look_reads_row_log_root_and_request(world: World, visitor: Visitor) -
         "s3.GetObject": 1,
         "logs.GetLogEvents": 1,
     }
-
-
-def test_when_the_log_cannot_be_read_the_last_state_is_shown(
-    world: World, visitor: Visitor
-) -> None:
-    started(world, world.claim("job"))
-    visitor.read("/job", stage="main", id="job")
-    around = world.aws.gate.around
-
-    def no_logs(call: Call, proceed: Proceed) -> Answer:
-        if call.service == "logs":
-            raise ReadTimeoutError(endpoint_url="https://logs")
-        assert around is not None
-        return around(call, proceed)
-
-    world.aws.gate.around = no_logs
-    world.clock.advance(2)
-    shown = words(visitor.read("/job", stage="main", id="job"))
-    assert "the connection broke" in shown
-    assert "plain line of job" in shown
 
 
 @pytest.mark.parametrize(

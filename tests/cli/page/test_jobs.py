@@ -64,12 +64,6 @@ def test_only_possible_actions_are_offered(world: World, visitor: Visitor) -> No
     assert not [each for each in links if "flights-2013-01" in str(each) or "b2" in str(each)]
 
 
-def test_an_empty_deployment_says_so(visitor: Visitor) -> None:
-    page = visitor.read("/")
-    assert "Nothing runs, and nothing ended within 6h." in page
-    assert "No jobs to show." in page
-
-
 def test_a_refresh_reads_only_the_index_and_the_changed_rows(
     world: World, visitor: Visitor
 ) -> None:
@@ -116,13 +110,6 @@ def test_when_aws_fails_the_page_says_so_and_keeps_its_last_state(
     world.aws.gate.around = around
     world.clock.advance(2)
     assert "Could not connect" not in visitor.read("/")
-
-
-def test_the_page_is_shown_even_if_aws_has_never_answered(world: World, visitor: Visitor) -> None:
-    world.aws.gate.around = away
-    page = visitor.read("/")
-    assert "Could not connect" in words(page)
-    assert "Nothing is known yet" in page
 
 
 def test_of_more_jobs_than_the_page_knows_the_latest_are_shown(

@@ -52,18 +52,6 @@ def test_a_job_that_is_still_dead_of_a_letter_runs_again(world: World, visitor: 
     assert "Rerun 2 of them" in words(same)
 
 
-def test_a_long_list_of_letters_is_cut_and_says_so(world: World, visitor: Visitor) -> None:
-    for n in range(105):
-        world.bury(f"job-{n}")
-    assert "There are more than these 100" in visitor.read("/dead-letters", stage="main")
-    assert len(world.dead()) == 105
-
-
-def test_an_empty_list_of_letters_says_so(visitor: Visitor) -> None:
-    assert "No dead letters." in visitor.read("/dead-letters")
-    assert visitor.get("/dead-letters", stage="nowhere").status_code == 404
-
-
 # What is read when a person asks: the schedules. The tables are in test_table.py.
 
 
