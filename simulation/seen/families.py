@@ -69,7 +69,7 @@ class Families:
 
         Where its stage led nowhere while it ran, it could emit none, and may lead to one since.
         """
-        has_none = self._seen.was_retired and self._seen.success_of(key) is not None
+        has_none = self._seen.retired and self._seen.success_of(key) is not None
         return None if has_none and not self._has_emitted(key) else self._seen.job_of(key).fan_out
 
     def groups_of(self, key: str) -> list[dict[str, object]]:
@@ -139,7 +139,7 @@ class Families:
 
     def opens(self, key: str, join: str) -> bool:
         """Whether the join belongs to the job: a stage may have been retired as it was claimed."""
-        if not self._seen.was_retired:
+        if not self._seen.retired:
             return True
         return {"S": join} in self._seen.rows[key].get("opens", {"L": []})["L"]
 
@@ -160,7 +160,7 @@ class Families:
             and not settings.stage_or_removed(after).is_removed
         )
         # Brought back, a stage gets nothing of those that succeeded while none led to it.
-        is_asked_for = settings.stage_or_removed(stage).next and not self._seen.was_retired
+        is_asked_for = settings.stage_or_removed(stage).next and not self._seen.retired
         if not is_sent and not is_asked_for:
             return None
         success = self._seen.success_of(key)

@@ -7,8 +7,8 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simulation.aws.s3.client import Contents
@@ -28,121 +28,101 @@ if TYPE_CHECKING:
 _TOKEN = re.compile(r"[0-9a-f]{20}-\d+-\d+")
 
 
+@dataclass(eq=False)
 class Seen:
-    def __init__(self, world: "World") -> None:
-        self.world = world
+    world: "World"
+    sent: dict[str, Sent] = field(default_factory=dict)  # by message id
+    sent_by_key: dict[str, list[Sent]] = field(default_factory=lambda: defaultdict(list))
+    # In a queue, by id.
+    live_by_key: dict[str, dict[str, Sent]] = field(default_factory=lambda: defaultdict(dict))
+    names: dict[str, str] = field(default_factory=dict)  # of the plan's jobs, by key
+    labels: dict[str, str] = field(default_factory=dict)  # names of follow-ons in sites, by key
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    published: dict[Token, datetime] = field(default_factory=dict)
+    committed: dict[Token, datetime] = field(default_factory=dict)
+    # Where the outputs of commits go, without the bucket; the main one's place is the first.
+    places: dict[Token, tuple[str, ...]] = field(default_factory=dict)
+    # Manifests that were put, by prefix.
+    puts: dict[str, list[tuple[datetime, Token]]] = field(default_factory=lambda: defaultdict(list))
+    voided: set[Token] = field(default_factory=set)
+    started: dict[str, Token] = field(default_factory=dict)  # by execution ARN
+    attempts: SeenAttempts = field(default_factory=SeenAttempts)
+    latest: dict[str, int] = field(default_factory=dict)  # attempt by key
+    rows: dict[str, Row] = field(default_factory=dict)  # by key
+    # Keys of rows that run, by stage.
+    running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    slots: dict[str, Row] = field(default_factory=dict)  # items of the stages' slots, by key
+    operated: set[str] = field(default_factory=set)  # stages that were paused, or given other slots
+    # Keys of rows with something left to do, and of roots whose tree's end is still to be told.
+    open_rows: set[str] = field(default_factory=set)
+    watched: set[str] = field(default_factory=set)
+    # Receipt handles that a row has had, by key.
+    handles: dict[str, list[tuple[datetime, str]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    waiting_for_release: list[Callable[[str], None]] = field(default_factory=list)
+    redriven: set[str] = field(default_factory=set)
+    redelivered: set[str] = field(default_factory=set)
+    was_narrowed: bool = False  # settings once allowed less than the requests need
+    retired: set[str] = field(default_factory=set)  # stages that were retired or taken out, once
+    # Keys of which items have outlived their time to live.
+    expired: set[str] = field(default_factory=set)
+    # Keys whose request or emitted requests were deleted.
+    lost: set[str] = field(default_factory=set)
+    # Ids of messages with a lineage that is not theirs.
+    forged: set[str] = field(default_factory=set)
+    forged_keys: set[str] = field(default_factory=set)
+    owed_since: dict[str, datetime] = field(default_factory=dict)  # by key
+    # Ends that rows have had, and those with nothing owed; by key and run.
+    ends: dict[tuple[str, int | None], set[str]] = field(default_factory=lambda: defaultdict(set))
+    over: dict[tuple[str, int], str] = field(default_factory=dict)
+    # Events that a stage's `notify` got: about jobs, about trees, and those of OpenLineage.
+    told: list[dict[str, Any]] = field(default_factory=list)
+    told_trees: list[dict[str, Any]] = field(default_factory=list)
+    run_events: list[dict[str, Any]] = field(default_factory=list)
+    # The age of what is owed, as each put it.
+    sweeps: list[tuple[datetime, float]] = field(default_factory=list)
+    is_purging: bool = False
+    purged_keys: set[str] = field(default_factory=set)
+    # Claimed with a message that was deleted meanwhile.
+    late_keys: set[str] = field(default_factory=set)
+    violated: Violated | None = None
+    # Attempts, by the token in the names of their files.
+    texts: dict[str, Token] = field(default_factory=dict)
+    manifests: dict[str, Token] = field(default_factory=dict)  # the present ones, by prefix
+    # Files in the manifest, by prefix.
+    named: dict[str, frozenset[str]] = field(default_factory=dict)
+    settling: set[Token] = field(default_factory=set)  # attempts whose execution has invoked settle
+    listed: set[str] = field(default_factory=set)  # uploads in a pending list
+    # Uploads of each attempt's list, by the keys of their files.
+    uploads: dict[Token, dict[str, str]] = field(default_factory=dict)
+    # Of attempts released with a handle that holds the message.
+    retry_at: dict[Token, datetime] = field(default_factory=dict)
+    # The last heartbeat, by the execution's site.
+    beats: dict[str, datetime] = field(default_factory=dict)
+    # What each backfill has sent, and since when it has had jobs to send; by key.
+    backfills: dict[str, Row] = field(default_factory=dict)
+    sending_since: dict[str, datetime] = field(default_factory=dict)
+    marks_over: set[str] = field(default_factory=set)  # cancelled before they began, and ended so
+    reruns: dict[str, Sent] = field(default_factory=dict)  # sent to run an ended job again, by id
+    # The run of the parent that each run of a job followed from, by the job's key and run.
+    led_by: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self.began_at = self.now
-        self.sent: dict[str, Sent] = {}  # by message id
-        self.sent_by_key: dict[str, list[Sent]] = defaultdict(list)
-        self.live_by_key: dict[str, dict[str, Sent]] = defaultdict(dict)  # in a queue, by id
-        self.names: dict[str, str] = {}  # of the plan's jobs, by key
-        self.labels: dict[str, str] = {}  # names of follow-ons in sites, by key
         self.families = Families(self)
-        self.dead_letters: list[DeadLetter] = []
-        self.published, self.committed = dict[Token, datetime](), dict[Token, datetime]()
-        # Where the outputs of commits go, without the bucket; the main one's place is the first.
-        self.places: dict[Token, tuple[str, ...]] = {}
-        # Manifests that were put, by prefix.
-        self.puts: dict[str, list[tuple[datetime, Token]]] = defaultdict(list)
-        self.voided: set[Token] = set()
-        self.started: dict[str, Token] = {}  # by execution ARN
-        self.attempts = SeenAttempts()
-        self.latest: dict[str, int] = {}  # attempt by key
-        self.rows: dict[str, Row] = {}  # by key
-        self.running: dict[str, set[str]] = defaultdict(set)  # keys of rows that run, by stage
-        self.slots: dict[str, Row] = {}  # items of the stages' slots, by key
-        self.operated: set[str] = set()  # stages that were paused, or given other slots
-        # Keys of rows with something left to do, and of roots whose tree's end is still to be told.
-        self.open_rows, self.watched = set[str](), set[str]()
-        # Receipt handles that a row has had, by key.
-        self.handles: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
         self.asked = Asked(self)
-        self.waiting_for_release: list[Callable[[str], None]] = []
-        self.redriven: set[str] = set()
-        self.redelivered: set[str] = set()
-        self.was_narrowed = False  # settings once allowed less than the requests need
-        self.retired: set[str] = set()  # stages that were retired or taken out, once
-        self.expired: set[str] = set()  # keys of which items have outlived their time to live
-        self.lost: set[str] = set()  # keys whose request or emitted requests were deleted
-        self.forged: set[str] = set()  # ids of messages with a lineage that is not theirs
-        self.forged_keys: set[str] = set()
-        self.owed_since: dict[str, datetime] = {}  # by key
-        # Ends that rows have had, and those with nothing owed; by key and run.
-        self.ends: dict[tuple[str, int | None], set[str]] = defaultdict(set)
-        self.over: dict[tuple[str, int], str] = {}
-        # Events that a stage's `notify` got: about jobs, about trees, and those of OpenLineage.
-        self.told, self.told_trees = list[dict[str, Any]](), list[dict[str, Any]]()
-        self.run_events: list[dict[str, Any]] = []
-        self.sweeps: list[tuple[datetime, float]] = []  # the age of what is owed, as each put it
-        self.is_purging = False
-        self.purged_keys: set[str] = set()
-        self.late_keys: set[str] = set()  # claimed with a message that was deleted meanwhile
-        self.violated: Violated | None = None
-        self.texts: dict[str, Token] = {}  # attempts, by the token in the names of their files
-        self.manifests: dict[str, Token] = {}  # the present ones, by prefix
-        self.named: dict[str, frozenset[str]] = {}  # files in the manifest, by prefix
-        self.settling: set[Token] = set()  # attempts whose execution has invoked settle
-        self.listed: set[str] = set()  # uploads in a pending list
-        # Uploads of each attempt's list, by the keys of their files.
-        self.uploads: dict[Token, dict[str, str]] = {}
-        # Of attempts released with a handle that holds the message.
-        self.retry_at: dict[Token, datetime] = {}
-        self.beats: dict[str, datetime] = {}  # the last heartbeat, by the execution's site
-
-    @cached_property
-    def backfills(self) -> dict[str, Row]:
-        """What each backfill has sent, by key."""
-        return {}
-
-    @cached_property
-    def sending_since(self) -> dict[str, datetime]:
-        """Since when a backfill has had jobs to send, by key."""
-        return {}
-
-    @cached_property
-    def marks_over(self) -> set[str]:
-        """Keys of jobs that were cancelled before they began, and have ended so."""
-        return set()
-
-    @cached_property
-    def stored(self) -> Stored:
-        return Stored(self)
-
-    @cached_property
-    def reruns(self) -> dict[str, Sent]:
-        """The messages that were sent to run an ended job again, by id."""
-        return {}
-
-    @cached_property
-    def led_by(self) -> dict[tuple[str, int], int]:
-        """The run of the parent that each run of a job followed from, by the job's key and run."""
-        return {}
-
-    @cached_property
-    def lake(self) -> Lake:
-        return Lake(self)
+        self.stored = Stored(self)
+        self.lake = Lake(self)
 
     @property
     def now(self) -> datetime:
         return self.world.timeline.clock.now()
 
-    def note_operated(self, stage: str) -> None:
-        self.operated.add(stage)
-
-    @property
-    def was_retired(self) -> bool:
-        return bool(self.retired)
-
-    def note_retired(self, stage: str) -> None:
-        self.retired.add(stage)
-
     def note_expired(self, key: str) -> None:
         self.expired.add(key)
         # The next attempt has the number of the first once more.
         self.beats.clear()
-
-    def note_narrowed(self) -> None:
-        self.was_narrowed = True
 
     def note_metrics(self, values: Mapping[Any, float], **_dimensions: str) -> None:
         """What a function puts, by name."""
@@ -150,26 +130,13 @@ class Seen:
         if "OldestOwed" in by_name:
             self.sweeps.append((self.now, by_name["OldestOwed"]))
 
-    def note_lost(self, key: str) -> None:
-        self.lost.add(key)
-
-    def note_redrive(self, execution: Execution) -> None:
-        self.redriven.add(execution.arn)
-
     def note_redelivery(self, message_id: str) -> None:
         self.redelivered.add(message_id)
         sent = self.sent[message_id]
         self.live_by_key[sent.key][message_id] = sent
 
-    def check_end(self) -> None:
-        self.check("the end", None)
-
     def message_ids_of(self, job: str) -> list[str]:
         return [each.message.id for each in self.sent.values() if each.job == job]
-
-    def when_released(self, do: Callable[[str], None]) -> None:
-        """Call `do` once, with the key of the job that is released next."""
-        self.waiting_for_release.append(do)
 
     def job_of(self, key: str) -> Job:
         """The planned job of a key."""
@@ -232,9 +199,6 @@ class Seen:
             self.has_switched(token, each) or self.is_overtaken(token, each)
             for each in self.places[token]
         )
-
-    def is_published(self, key: str, work: int) -> bool:
-        return self.success_of(key, work) is not None
 
     def is_to_be_published(self, token: Token) -> bool:
         """Whether the attempt's files must stay until its manifest is put."""

@@ -80,7 +80,7 @@ def submit_forged(world: "World", act: Act) -> None:
 def lose(world: "World", act: Act) -> None:
     """Somebody deletes what is kept beside a job's row: its request, and what it emitted."""
     for key in world.keys_of(act.job):
-        world.seen.note_lost(key)
+        world.seen.lost.add(key)
         digest = key_hash(key)
         for kind in ("requests", "emitted"):
             for name in list(world.seen.objects()):
@@ -241,7 +241,7 @@ def redrive_execution(world: "World", act: Act) -> None:
     for execution in world.executions_of(act.job):
         if execution.status == "ABORTED":
             execution.status, execution.stopped_at = "RUNNING", None
-            world.seen.note_redrive(execution)
+            world.seen.redriven.add(execution.arn)
             world.engine.started(execution)
 
 
@@ -298,7 +298,7 @@ def lose_released(world: "World", _act: Act) -> None:
     def soon(key: str) -> None:
         world.timeline.after(0.5, lambda: lose_messages(key))
 
-    world.seen.when_released(soon)
+    world.seen.waiting_for_release.append(soon)
 
 
 def purge(world: "World", act: Act) -> None:
@@ -354,7 +354,7 @@ def delete_secret(world: "World", _act: Act) -> None:
 def narrow(world: "World", act: Act) -> None:
     """Deploy settings without the job that requests name; deploy the usual ones `for_s` later."""
     usual = world.settings.jobs
-    world.seen.note_narrowed()
+    world.seen.was_narrowed = True
     world.redeploy(jobs=tuple(name for name in usual if name != PRODUCERS_JOB))
     world.timeline.after(act.for_s, lambda: world.redeploy(jobs=usual))
 
@@ -362,7 +362,7 @@ def narrow(world: "World", act: Act) -> None:
 def pause(world: "World", act: Act) -> None:
     """An operator pauses the stage of the job, and resumes it `for_s` later."""
     stage = world.stages[_stage_of(act)]
-    world.seen.note_operated(stage.name)
+    world.seen.operated.add(stage.name)
     _later(world, act, lambda: wiring().slots.resume(stage, world.seen.now))
     wiring().slots.pause(stage, world.seen.now)
 
@@ -370,7 +370,7 @@ def pause(world: "World", act: Act) -> None:
 def set_slots(world: "World", act: Act) -> None:
     """An operator gives the stage of the job `work` slots, and `for_s` later those deployed."""
     stage = world.stages[_stage_of(act)]
-    world.seen.note_operated(stage.name)
+    world.seen.operated.add(stage.name)
     _later(world, act, lambda: wiring().slots.set_slots(stage, stage.slots))
     wiring().slots.set_slots(stage, act.work)
 

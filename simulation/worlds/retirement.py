@@ -41,7 +41,7 @@ def retire(world: "World", act: Act) -> None:
     name = act.service
     if name not in world.mappings:  # a shrunk world without pipelines
         return
-    world.seen.note_retired(name)
+    world.seen.retired.add(name)
     if act.for_s:
         world.redeploy(stages=with_retired(world.settings.stages, name))
         world.timeline.after(

@@ -137,7 +137,7 @@ class World:
         self.injector.calm()
         if not self.is_quiet():
             self._come_to_rest(calm_at + timedelta(seconds=_PATIENCE_S + 6 * longest_s))
-        self.seen.check_end()
+        self.seen.check("the end", None)
 
     @property
     def virtual_s(self) -> float:

@@ -138,7 +138,8 @@ def every_job_has_ended(seen: "Seen", _: None) -> str | None:
         if sent.work is None or seen.asked.is_cancelled(sent) or sent.key in seen.purged_keys:
             continue
         is_led_on = any(each.leads_on_from(sent) for each in seen.sent_by_key[sent.key])
-        if not (seen.is_published(sent.key, sent.work) or seen.letters_of(sent) or is_led_on):
+        is_published = seen.success_of(sent.key, sent.work) is not None
+        if not (is_published or seen.letters_of(sent) or is_led_on):
             return f"{_described(seen, sent.message.id)} came to nothing"
     return None
 
@@ -172,7 +173,7 @@ def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
         if (
             sent.job in good
             and sent.work is not None
-            and not seen.is_published(sent.key, sent.work)
+            and seen.success_of(sent.key, sent.work) is None
         ):
             return f"{sent.key} was not published"
     return None
@@ -204,7 +205,7 @@ def no_mistake(seen: "Seen", error: BaseException) -> str | None:
     if not isinstance(error, _MISTAKES):
         return None
     at = extract_tb(error.__traceback__)[-1]
-    if at.name == "stage_of_queue" and seen.was_retired:
+    if at.name == "stage_of_queue" and seen.retired:
         return None  # the last batch of a stage that was taken out: its queue goes too
     return f"{type(error).__name__}: {error}, at {at.filename.rpartition('/')[2]}:{at.lineno}"
 

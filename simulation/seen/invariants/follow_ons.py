@@ -51,7 +51,7 @@ def sent_as_emitted(seen: "Seen", sent: "Sent") -> str | None:
         as_asked = list(sent.request["inputs"].values()) == [_output(seen, sent.parent)]
     else:
         as_asked = sent.request["params"]["name"] == members_of(parent)[place]
-    if not groups and seen.was_retired:  # claimed as no join was behind it
+    if not groups and seen.retired:  # claimed as no join was behind it
         return None if as_asked else f"{sent.key} is sent as {sent.request}"
     *outer, innermost = groups
     is_placed = innermost | own == innermost and outer == families.groups_of(sent.parent)
@@ -231,7 +231,7 @@ def starts_when_due(seen: "Seen", token: "Token") -> str | None:
         token.attempt != 1
         or world.plan.mix.skew_s
         or seen.was_narrowed  # a refused job may be redriven later
-        or seen.was_retired
+        or seen.retired
         or token.key in seen.expired
         or not seen.has_room(token.key.partition("#")[0])
     ):

@@ -37,7 +37,7 @@ def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
         if parent is not None and int(parent["run"]["N"]) > claimed.get("run", inf):
             return None  # nobody knows any more that the earlier run had not led to it
         return f"{what}, which can never run, was deleted without a dead letter"
-    published = seen.is_published(sent.key, sent.work)
+    published = seen.success_of(sent.key, sent.work) is not None
     if seen.asked.is_cancelled(sent) or (
         published and seen.families.unsent(sent.key, once_finished=True) is None
     ):

@@ -42,7 +42,7 @@ def retried_soon(seen: "Seen", token: "Token") -> str | None:
     fired = len(seen.world.injector.fired_since(before[-1].started_at - _A_CALL))
     if fired > 1 or token.key in seen.purged_keys or seen.redriven or _is_out_for_long(seen):
         return None
-    if seen.was_retired:
+    if seen.retired:
         return None
     allowed_s = _BACKOFF_S + _SLACK_S + (_UNSEEN_S if fired else 0)
     allowed_s += _VOID_S if before[-1].token in seen.voided else 0
@@ -68,7 +68,7 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
         or before.token in seen.voided  # its message was not held any more
         or retry_at is None
         or world.plan.mix.skew_s
-        or seen.was_retired
+        or seen.retired
         or not seen.has_room(_stage(token))
     ):
         return None
@@ -94,7 +94,7 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
     "a job's message is deleted within seconds of its publication, if its receipt is known",
 )
 def deleted_soon(seen: "Seen", sent: "Sent") -> str | None:
-    if sent.message.id in seen.redelivered or seen.redriven or seen.was_retired:
+    if sent.message.id in seen.redelivered or seen.redriven or seen.retired:
         return None
     if sent.key in seen.lost:  # what follows needs the request: it is tried until it is given up
         return None

@@ -159,7 +159,7 @@ def _may_lose(seen: "Seen") -> bool:
     is_long = any(act.kind == "outage" and act.for_s >= _LONG_OUTAGE_S for act in acts)
     kinds = {act.kind for act in acts}
     is_lossy = kinds & {"purge", "lose", "lose_released", "retire", "expire", "submit_forged"}
-    return bool(is_long or is_lossy or seen.purged_keys or seen.expired or seen.was_retired)
+    return bool(is_long or is_lossy or seen.purged_keys or seen.expired or seen.retired)
 
 
 _GIVEN_UP_S = 86_400
@@ -208,7 +208,7 @@ def every_end_is_told(seen: "Seen", _: None) -> str | None:
             continue
         if told.get((key, run)) != state:
             return f"run {run} of {key} ended {state}; told: {told.get((key, run))}"
-    if seen.world.injector.fired or seen.was_retired:
+    if seen.world.injector.fired or seen.retired:
         return None
     refused = {(each["class"], each["reason"]) for each in seen.told if each["run"] is None}
     for letter in seen.dead_letters:
