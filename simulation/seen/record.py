@@ -270,17 +270,17 @@ class Seen:
         document: dict[str, Any] = json.loads(found.body)
         return document
 
-    def check(self, moment: Moment, what: Any) -> None:
+    def check(self, moment: Moment, *what: Any) -> None:
         """Check the invariants of a moment.
 
         A violation is recorded, not raised: the product's code, which calls this, would catch it.
         """
         if self.world.trace is not None:
-            words = moment_text(moment, what)
+            words = moment_text(moment, *what)
             if words:
                 self.world.trace(f"    {moment}: {words}")
         if self.violated is None:
-            self.violated = violated_by(self, moment, what)
+            self.violated = violated_by(self, moment, *what)
 
     def since_s(self, seconds: float) -> datetime:
         return self.now - timedelta(seconds=seconds)

@@ -9,17 +9,15 @@ Row = Mapping[str, Any]
 """A stored lease."""
 
 
-def moment_text(moment: Moment, what: Any) -> str:
+def moment_text(moment: Moment, what: Any, *_more: Any) -> str:
     """The trace's text for a moment; empty where the trace of the call is enough."""
     match moment:
         case "message removed":
             return f"{what.message.id[:8]} of {what.key}"
         case "dead letter":
             return f"{what.reason.get('class')}: {what.reason.get('reason')}"
-        case "execution started" | "commit voided":
+        case "execution started" | "commit voided" | "commit" | "manifest put":
             return str(what)
-        case "commit" | "manifest put":
-            return str(what[0])
         case "execution ended":
             return f"{what.name} {what.status} {what.error or ''}"
         case "container began":

@@ -76,7 +76,7 @@ class Watch:
             "ChangeMessageVisibility",
             "DeleteMessage",
         ):
-            self.seen.check("handle used", (call, host))
+            self.seen.check("handle used", call, host)
         if (event := told_by(call)) is not None:
             if "eventType" in event:
                 self.seen.run_events.append(event)
@@ -93,7 +93,7 @@ class Watch:
 
     def refused(self, call: Call, host: Host, text: str) -> None:
         if "beyond the limit" in text:
-            self.seen.check("extension refused", (call, host))
+            self.seen.check("extension refused", call, host)
 
     def _message_added(self, stage: str, message: Message, *_: Any) -> None:
         names = {name: value.get("StringValue") for name, value in message.attributes.items()}
@@ -179,7 +179,7 @@ class Watch:
 
     def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
         if key[1] == "slots" and item is not None:
-            self.seen.check("slots written", (self.seen.slots.get(key[0], {}), item))
+            self.seen.check("slots written", self.seen.slots.get(key[0], {}), item)
             self.seen.slots[key[0]] = item
         if key[1] != "lease":
             return
@@ -213,7 +213,7 @@ class Watch:
             before is None or "output" not in before or before["output"] != item["output"]
         ):
             token = Token(key[0], int(item["run"]["N"]), json.loads(item["output"]["S"])["attempt"])
-            self.seen.check("commit", (token, item))
+            self.seen.check("commit", token, item)
             self.seen.committed[token] = self.seen.now
             committed = json.loads(item["output"]["S"])
             places = json.loads(item["places"]["S"])
@@ -240,7 +240,13 @@ class Watch:
         self._note_end(key[0], item)
         self._note_owed(key[0], is_owed="owed" in item)
         self.seen.stored.note_row(before, item)
-        self.seen.check("row written", (before, item))
+        self.seen.check("row written", before, item)
+        self._check_end(before, item)
+
+    def _check_end(self, before: Row | None, item: Row) -> None:
+        if before is not None and before["state"]["S"] == "RUNNING" != item["state"]["S"]:
+            attempt = Token(item["key"]["S"], int(item["run"]["N"]), int(item["attempt"]["N"]))
+            self.seen.check("attempt ended", item, attempt)
 
     def _note_led_by(self, key: str, item: Row) -> None:
         if "lineage" in item:
@@ -326,7 +332,7 @@ class Watch:
         document = json.loads(call.arguments["Body"])
         token = Token(document["key"], int(document["run"]), int(document["attempt"]))
         prefix = call.arguments["Key"].removesuffix("_SUCCESS")
-        self.seen.check("manifest put", (token, prefix))
+        self.seen.check("manifest put", token, prefix)
         self.seen.named[prefix] = frozenset(each["path"] for each in document["files"])
         self.seen.manifests[prefix] = token
         self.seen.note_switched(token, prefix)
@@ -337,7 +343,7 @@ class Watch:
         if host.name.startswith("settle@"):
             self.seen.settling.add(Token(event["key"], int(event["run"]), int(event["attempt"])))
         if host.name.startswith("heartbeat@"):
-            self.seen.check("beat", (host.name.partition("#")[0], event))
+            self.seen.check("beat", host.name.partition("#")[0], event)
 
 
 def _request_in(body: str) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class World:
             self.attempt_label,
             self.injector,
             self.versions,
-            lambda moment, what: self.seen.check(moment, what),  # noqa: PLW0108 - it comes later
+            lambda *moment: self.seen.check(*moment),  # noqa: PLW0108 - it comes later
         )
         self.aws.ecs.launches = Launches(plan.launches_per_s, plan.launches_at_once)
         self.containers = Containers(around, self.aws.ecs, self.injector)

@@ -218,7 +218,7 @@ class Container(JobProcess):
 
 def check_role(around: Surroundings, role: str, stage: str) -> None:
     """On AWS its first write would be denied: a role opens the rows of its own stage alone."""
-    around.noted("role passed", (stage_of(role), stage))
+    around.noted("role passed", stage_of(role), stage)
     if stage_of(role) != stage:
         raise RefusedError("AccessDeniedException", f"{role} may not write rows of {stage}")
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from botocore.exceptions import NoRegionError
 from greenlet import GreenletExit
@@ -43,7 +43,7 @@ class Surroundings(NamedTuple):
     injector: Injector
     # Of a job's code and of its inputs, by `code` or `inputs` and the job's name.
     versions: Mapping[tuple[str, str], int]
-    noted: Callable[[Any, Any], None]  # hears what jobs do that work in parts; see `seen.stored`
+    noted: Callable[..., None]  # hears what jobs do that work in parts; see `seen.stored`
 
 
 class Owner(Protocol):

@@ -154,7 +154,7 @@ class WorkInParts:
             texts = self._container.read(saving.files.bring(stored.place, stored.files))
             files = [json.loads(each)["piece"] for each in texts]
             found = [Piece(*each) for each in files], len(stored.files)
-            self._container.around.noted("checkpoint read", (self._container, *found))
+            self._container.around.noted("checkpoint read", self._container, *found)
             return
         place = saving.new_place()
         self._compute(CHECKPOINT, seconds, saving.files.folder(place))
@@ -176,7 +176,7 @@ class WorkInParts:
         piece = Piece(
             name, container.work or 0, container.reads, self.made_by(name), container.host.name
         )
-        container.around.noted("computed", (container, piece))
+        container.around.noted("computed", container, piece)
         digest = sha256(f"{container.task_ref} {name}".encode()).hexdigest()[:32]
         names = [f"part-{n:05d}-{digest}-c000.parquet" for n in range(self._planned.files)]
         texts = {file: json.dumps({"piece": piece, "n": n}) for n, file in enumerate(names)}

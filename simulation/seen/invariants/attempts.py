@@ -46,13 +46,9 @@ def no_overlap(seen: "Seen", container: "JobProcess") -> str | None:
 
 
 @invariant(
-    "S5", "row written", "no attempt is given up while its execution runs and does not settle it"
+    "S5", "attempt ended", "no attempt is given up while its execution runs and does not settle it"
 )
-def none_given_up_alive(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    ended = _ended_by(written)
-    if ended is None:
-        return None
-    row, token = ended
+def none_given_up_alive(seen: "Seen", row: "Row", token: Token) -> str | None:
     execution = seen.execution_of(token)
     if execution is None or not execution.is_running or token in seen.settling or seen.redriven:
         return None
@@ -60,13 +56,11 @@ def none_given_up_alive(seen: "Seen", written: "tuple[Row | None, Row]") -> str 
 
 
 @invariant(
-    "S5", "row written", "an outage ends no attempt that works: it goes on, and reports when it can"
+    "S5",
+    "attempt ended",
+    "an outage ends no attempt that works: it goes on, and reports when it can",
 )
-def works_through_outages(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    ended = _ended_by(written)
-    if ended is None:
-        return None
-    row, token = ended
+def works_through_outages(seen: "Seen", row: "Row", token: Token) -> str | None:
     if row.get("last_class", {}).get("S") not in ("stalled", "interrupted"):
         return None
     attempt, world = seen.attempts[token], seen.world
@@ -83,14 +77,10 @@ def works_through_outages(seen: "Seen", written: "tuple[Row | None, Row]") -> st
 
 @invariant(
     "S9",
-    "row written",
+    "attempt ended",
     "an attempt that AWS refuses for want of a right is told from one for which it has no room",
 )
-def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    ended = _ended_by(written)
-    if ended is None:
-        return None
-    row, token = ended
+def wants_are_told_apart(seen: "Seen", row: "Row", token: Token) -> str | None:
     injector, stage = seen.world.injector, token.key.partition("#")[0]
     if not injector.lacks_right(stage) or injector.is_out("capacity"):
         return None
@@ -111,14 +101,10 @@ def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str
 
 @invariant(
     "S9",
-    "row written",
+    "attempt ended",
     "a task that is denied what each needs waits until that is mended, as a refusal",
 )
-def denials_wait(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    ended = _ended_by(written)
-    if ended is None:
-        return None
-    row, token = ended
+def denials_wait(seen: "Seen", row: "Row", token: Token) -> str | None:
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     faults = seen.world.injector.fired_since(attempt.started_at)
     if _is_stopped(seen) or seen.redriven or any(each.kind != "outage" for each in faults):
@@ -134,13 +120,11 @@ def denials_wait(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
 
 
 @invariant(
-    "S9", "row written", "a driver that waits for executors has no room: nothing counts against it"
+    "S9",
+    "attempt ended",
+    "a driver that waits for executors has no room: nothing counts against it",
 )
-def waits_for_executors(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    ended = _ended_by(written)
-    if ended is None:
-        return None
-    row, token = ended
+def waits_for_executors(seen: "Seen", row: "Row", token: Token) -> str | None:
     attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
     faults = seen.world.injector.fired_since(attempt.started_at)
     if _is_stopped(seen) or seen.redriven or any(each.kind not in _OF_EMR for each in faults):
@@ -149,14 +133,6 @@ def waits_for_executors(seen: "Seen", written: "tuple[Row | None, Row]") -> str 
         return None
     waiting = [each.host.name for each in attempt.containers if each.waits_for_executors]
     return f"{waiting[0]} waits for executors, and its attempt ends as {kind}" if waiting else None
-
-
-def _ended_by(written: "tuple[Row | None, Row]") -> "tuple[Row, Token] | None":
-    """The row and its attempt, where the write is what ended that; else None."""
-    before, row = written
-    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
-        return None
-    return row, Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
 
 
 def _others_are_denied(seen: "Seen") -> bool:
@@ -197,8 +173,7 @@ def _is_stopped(seen: "Seen") -> bool:
 
 
 @invariant("S15", "execution ended", "no execution reaches the limit of its history")
-def history_has_room(seen: "Seen", execution: "Execution") -> str | None:
-    del seen
+def history_has_room(_seen: "Seen", execution: "Execution") -> str | None:
     is_full = "maximum number of history events" in (execution.cause or "")
     return f"{execution.name} has reached the limit of its history" if is_full else None
 

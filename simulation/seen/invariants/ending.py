@@ -71,9 +71,7 @@ def nothing_is_left(seen: "Seen", _: None) -> str | None:
 
 
 @invariant("S1", "row written", "no row expires while something is left to do, and each does then")
-def rows_expire_in_time(seen: "Seen", written: "tuple[Any, Any]") -> str | None:
-    del seen
-    _, row = written
+def rows_expire_in_time(_seen: "Seen", _before: Any, row: Any) -> str | None:
     # A row whose tree's end is still to be told expires all the same.
     is_left = not row.get("open", {"S": "#TREE"})["S"].endswith("#TREE")
     if ("ttl" in row) is not is_left:
@@ -211,8 +209,7 @@ def no_mistake(seen: "Seen", error: BaseException) -> str | None:
 
 
 @invariant("L11", "execution ended", "every state gets what it reads")
-def no_state_fails_at_runtime(seen: "Seen", execution: "Execution") -> str | None:
-    del seen
+def no_state_fails_at_runtime(_seen: "Seen", execution: "Execution") -> str | None:
     if execution.error != "States.Runtime":
         return None
     return f"{execution.name} failed: {execution.cause}"

@@ -153,8 +153,7 @@ _STARTED_WITHIN_S = 45  # two cold starts, a poll, slow calls
     "slots written",
     "a stage's taken slots are those of its running jobs, and no more than it has",
 )
-def slots_are_those_that_run(seen: "Seen", written: tuple["Row", "Row"]) -> str | None:
-    before, counter = written
+def slots_are_those_that_run(seen: "Seen", before: "Row", counter: "Row") -> str | None:
     stage = counter["key"]["S"].partition("#")[2]
     taken = _taken(counter)
     running = len(seen.running[stage])
@@ -166,8 +165,7 @@ def slots_are_those_that_run(seen: "Seen", written: tuple["Row", "Row"]) -> str 
 
 
 @invariant("S16", "slots written", "no job of a paused stage starts")
-def nothing_starts_in_a_paused_stage(_: "Seen", written: tuple["Row", "Row"]) -> str | None:
-    before, counter = written
+def nothing_starts_in_a_paused_stage(_: "Seen", before: "Row", counter: "Row") -> str | None:
     if "paused_at" in before and _taken(counter) > _taken(before):
         return f"a slot of {counter['key']['S']} was taken"
     return None
@@ -251,7 +249,5 @@ def starts_when_due(seen: "Seen", token: "Token") -> str | None:
 
 
 @invariant("S25", "role passed", "no job gets the role of another stage")
-def role_of_its_stage(seen: "Seen", passed: tuple[str, str]) -> str | None:
-    del seen
-    role_of, stage = passed
+def role_of_its_stage(_seen: "Seen", role_of: str, stage: str) -> str | None:
     return None if role_of == stage else f"a job of {stage} gets the role of {role_of}"

@@ -72,8 +72,7 @@ def mapping_spares_running_jobs(seen: "Seen", message_id: str) -> str | None:
     "a message is extended and deleted with its newest receipt handle, or with the one that the row"
     " had when the invocation began",
 )
-def newest_handle(seen: "Seen", used: tuple[Any, Any]) -> str | None:
-    call, host = used
+def newest_handle(seen: "Seen", call: Any, host: Any) -> str | None:
     handle = call.arguments["ReceiptHandle"]
     message = seen.world.aws.sqs.queues[call.arguments["QueueUrl"]].by_handle[handle]
     began_at = host.facts.get("began_at")
@@ -95,8 +94,7 @@ def newest_handle(seen: "Seen", used: tuple[Any, Any]) -> str | None:
     "extension refused",
     "nothing asks SQS to hide a message for longer than 12 h from its receive",
 )
-def within_twelve_hours(seen: "Seen", refused: tuple[Any, Any]) -> str | None:
-    call, host = refused
+def within_twelve_hours(seen: "Seen", call: Any, host: Any) -> str | None:
     if seen.world.plan.mix.skew_s or seen.world.injector.fired:
         return None  # a wrong clock may ask for too much, and the product accepts the refusal
     return f"{host.name} asked for {call.arguments['VisibilityTimeout']} s too many"
@@ -230,9 +228,7 @@ def _is_early(seen: "Seen", senders: "list[Sent]", key: str | None) -> bool:
 
 
 @invariant("S7", "row written", "of two receives of a message the row keeps the newer one")
-def newer_receive_stays(seen: "Seen", written: tuple[Any, dict[str, Any]]) -> str | None:
-    del seen
-    before, row = written
+def newer_receive_stays(_seen: "Seen", before: Any, row: dict[str, Any]) -> str | None:
     if before is None or before["message_id"] != row["message_id"]:
         return None
     old, new = (int(each.get("receive_count", {"N": "0"})["N"]) for each in (before, row))
@@ -240,9 +236,7 @@ def newer_receive_stays(seen: "Seen", written: tuple[Any, dict[str, Any]]) -> st
 
 
 @invariant("S7", "row written", "a row that names another receive has the handle of that receive")
-def handle_of_its_receive(seen: "Seen", written: tuple[Any, dict[str, Any]]) -> str | None:
-    del seen
-    before, row = written
+def handle_of_its_receive(_seen: "Seen", before: Any, row: dict[str, Any]) -> str | None:
     if before is None or "receipt_handle" not in row or before["message_id"] != row["message_id"]:
         return None
     is_received = before.get("receive_count") != row.get("receive_count")

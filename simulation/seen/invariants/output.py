@@ -22,8 +22,7 @@ _FAILED = ("RELEASED", "DEAD", "CANCELLED")
     "commit",
     "at most one commit per job and run, unless the one before turned out to be void",
 )
-def one_commit(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
-    token, _ = commit
+def one_commit(seen: "Seen", token: "Token", _row: Any) -> str | None:
     others = [
         each
         for each in seen.committed
@@ -94,8 +93,7 @@ def _must_stay(seen: "Seen", token: "Token", key: str) -> bool:
     "commit",
     "what is kept is what the attempt that commits returned and measured, or why it is not kept",
 )
-def own_results(_: "Seen", commit: "tuple[Token, Any]") -> str | None:
-    token, row = commit
+def own_results(_: "Seen", token: "Token", row: Any) -> str | None:
     results = json.loads(row["output"]["S"]).get("results") or {}
     own = AttemptId(*token).token
     value, metrics = results.get("value"), results.get("metrics")
@@ -128,8 +126,7 @@ def own_of_parents(seen: "Seen", parents: Mapping[str, Parent]) -> str | None:
 
 
 @invariant("S3", "commit", "only the latest attempt commits, while its row is RUNNING")
-def latest_commits(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
-    token, row = commit
+def latest_commits(seen: "Seen", token: "Token", row: Any) -> str | None:
     if row["state"]["S"] != "RUNNING" or int(row["attempt"]["N"]) != token.attempt:
         state, attempt = row["state"]["S"], row["attempt"]["N"]
         return f"{token} committed in a row that is {state} for attempt {attempt}"
@@ -139,17 +136,14 @@ def latest_commits(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
 
 
 @invariant("S3", "commit", "a job that was cancelled in time does not commit")
-def no_commit_after_cancel(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
-    del seen
-    token, row = commit
+def no_commit_after_cancel(_seen: "Seen", token: "Token", row: Any) -> str | None:
     return (
         f"{token} committed in a row with a cancel mark" if "cancel_requested_at" in row else None
     )
 
 
 @invariant("S3", "row written", "what has committed succeeds: no later verdict fails it")
-def commits_stand(seen: "Seen", written: "tuple[Any, dict[str, Any]]") -> str | None:
-    _, row = written
+def commits_stand(seen: "Seen", _before: Any, row: dict[str, Any]) -> str | None:
     key, state = row["key"]["S"], row["state"]["S"]
     if key in seen.lost:  # people deleted what it emitted: what follows is not known any more
         return None
@@ -169,8 +163,7 @@ def committed_files_show(seen: "Seen", name: str) -> str | None:
     "manifest put",
     "only committed output is published, and none replaces what a later attempt published",
 )
-def manifests_go_forward(seen: "Seen", put: "tuple[Token, str]") -> str | None:
-    token, prefix = put
+def manifests_go_forward(seen: "Seen", token: "Token", prefix: str) -> str | None:
     if token not in seen.committed:
         return f"{token} published under {prefix} without a commit"
     before = seen.manifests.get(prefix)
@@ -185,8 +178,7 @@ def manifests_go_forward(seen: "Seen", put: "tuple[Token, str]") -> str | None:
     "an append takes nothing away, an overwrite nothing that was appended since its commit, and a"
     " compaction nothing that was appended since it read",
 )
-def appended_stays(seen: "Seen", put: "tuple[Token, str]") -> str | None:
-    token, prefix = put
+def appended_stays(seen: "Seen", token: "Token", prefix: str) -> str | None:
     manifest = seen.manifest_at(prefix) or {"files": ()}
     lost = seen.named.get(prefix, frozenset()) - {each["path"] for each in manifest["files"]}
     for path in sorted(lost):
@@ -205,8 +197,7 @@ def appended_stays(seen: "Seen", put: "tuple[Token, str]") -> str | None:
 
 
 @invariant("S4", "manifest put", "a manifest names the files of one run of each job")
-def one_run_of_each(seen: "Seen", put: "tuple[Token, str]") -> str | None:
-    token, prefix = put
+def one_run_of_each(seen: "Seen", token: "Token", prefix: str) -> str | None:
     manifest = seen.manifest_at(prefix) or {"files": ()}
     owners = {seen.token_in(each["path"]) for each in manifest["files"]}
     runs = sorted({each[:2] for each in owners if each and each.key == token.key})
@@ -223,8 +214,7 @@ def _replaces_until(seen: "Seen", token: "Token") -> datetime:
 
 
 @invariant("S4", "manifest put", "beside appends, a manifest names the files of one attempt")
-def of_one_overwrite(seen: "Seen", put: "tuple[Token, str]") -> str | None:
-    token, prefix = put
+def of_one_overwrite(seen: "Seen", token: "Token", prefix: str) -> str | None:
     manifest = seen.manifest_at(prefix) or {"files": ()}
     owners = {seen.token_in(each["path"]) for each in manifest["files"]}
     whole = sorted(each for each in owners if each and seen.mode_of(each) != "append")
@@ -232,8 +222,7 @@ def of_one_overwrite(seen: "Seen", put: "tuple[Token, str]") -> str | None:
 
 
 @invariant("S2", "manifest put", "at most one attempt of a run publishes")
-def one_publishes(seen: "Seen", put: "tuple[Token, str]") -> str | None:
-    token, _ = put
+def one_publishes(seen: "Seen", token: "Token", _prefix: str) -> str | None:
     others = [each for each in seen.published if each[:2] == token[:2] and each != token]
     return f"{token} published, as {others[0]} had before" if others else None
 
@@ -244,8 +233,7 @@ def one_publishes(seen: "Seen", put: "tuple[Token, str]") -> str | None:
     "of several outputs none shows before the uploads of all are completed, and they show in the"
     " order of their paths",
 )
-def all_whole_before_the_first(seen: "Seen", put: "tuple[Token, str]") -> str | None:
-    token, prefix = put
+def all_whole_before_the_first(seen: "Seen", token: "Token", prefix: str) -> str | None:
     places = [each for each in seen.places.get(token, ()) if not each.startswith("table://")]
     if len(places) < 2 or seen.has_switched(token, prefix):
         return None
@@ -266,8 +254,7 @@ def all_whole_before_the_first(seen: "Seen", put: "tuple[Token, str]") -> str | 
     "row written",
     "a job is called published once each of its outputs shows, or was overtaken",
 )
-def published_means_all(seen: "Seen", written: "tuple[Any, dict[str, Any]]") -> str | None:
-    before, row = written
+def published_means_all(seen: "Seen", before: Any, row: dict[str, Any]) -> str | None:
     if "published_at" not in row or "output" not in row or (before and "published_at" in before):
         return None
     attempt = json.loads(row["output"]["S"])["attempt"]
@@ -282,8 +269,8 @@ def published_means_all(seen: "Seen", written: "tuple[Any, dict[str, Any]]") -> 
 @invariant(
     "S4", "manifest put", "what is published is whole: the manifest names only files that are there"
 )
-def whole_when_put(seen: "Seen", put: "tuple[Token, str]") -> str | None:
-    return _missing(seen, put[1])
+def whole_when_put(seen: "Seen", _token: "Token", prefix: str) -> str | None:
+    return _missing(seen, prefix)
 
 
 @invariant("S4", "files deleted", "what is published stays whole")

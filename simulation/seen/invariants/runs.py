@@ -22,8 +22,7 @@ _DOUBT = timedelta(seconds=2)  # of AWS's time, as a host knows it
 
 
 @invariant("S14", "row written", "an attempt starts only for what no cancel covers")
-def cancelled_work_does_not_start(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
+def cancelled_work_does_not_start(seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if not _is_claim(before, row):
         return None
     sent = seen.sent[row["message_id"]["S"]]
@@ -37,8 +36,7 @@ def cancelled_work_does_not_start(seen: "Seen", written: "tuple[Row | None, Row]
 
 
 @invariant("S14", "row written", "nothing of a cancelled tree starts that was sent before it")
-def cancelled_trees_do_not_go_on(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
+def cancelled_trees_do_not_go_on(seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if not _is_claim(before, row) or "lineage" not in row:
         return None
     lineage = json.loads(row["lineage"]["S"])
@@ -66,9 +64,7 @@ def _descending(seen: "Seen", root: str) -> "Iterator[Row]":
 
 
 @invariant("S14", "row written", "a cancel is never forgotten")
-def cancels_are_kept(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    del seen
-    before, row = written
+def cancels_are_kept(_seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if before is None or "cancelled_at" not in before:
         return None
     if "cancelled_at" in row and _time(before, "cancelled_at") <= _time(row, "cancelled_at"):
@@ -77,8 +73,7 @@ def cancels_are_kept(seen: "Seen", written: "tuple[Row | None, Row]") -> str | N
 
 
 @invariant("S14", "row written", "a dead job runs again only for what was sent after its end")
-def dead_work_does_not_start(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
+def dead_work_does_not_start(seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if before is None or before["state"]["S"] != "DEAD" or not _is_claim(before, row):
         return None
     if _is_refused(before):
@@ -91,8 +86,7 @@ def dead_work_does_not_start(seen: "Seen", written: "tuple[Row | None, Row]") ->
 
 
 @invariant("S14", "row written", "the end of a dead job is in AWS's time")
-def ends_are_in_aws_time(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
+def ends_are_in_aws_time(seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if row["state"]["S"] != "DEAD" or (before is not None and before["state"]["S"] == "DEAD"):
         return None
     if _is_refused(row):
@@ -104,17 +98,14 @@ def ends_are_in_aws_time(seen: "Seen", written: "tuple[Row | None, Row]") -> str
 
 
 @invariant("S14", "row written", "a refusal ends nothing but itself")
-def refusals_end_no_job(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    del seen
-    before, row = written
+def refusals_end_no_job(_seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if before is None or _is_refused(before) or not _is_refused(row):
         return None
     return f"{row['key']['S']} was {before['state']['S']}, and is refused"
 
 
 @invariant("S14", "row written", "of a message and its copies, only a later one replaces another")
-def chains_go_forward(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
+def chains_go_forward(seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if before is None or not before.get("message_id", {}).get("S"):
         return None
     old, new = (seen.sent[each["message_id"]["S"]] for each in (before, row))
@@ -158,8 +149,7 @@ def _time(row: "Row", name: str) -> datetime:
     "row written",
     "a success runs again only where somebody asked for it, or what led to it has run again",
 )
-def runs_again_for_a_reason(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    before, row = written
+def runs_again_for_a_reason(seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if before is None or before["run"] == row["run"] or before["state"]["S"] != "SUCCEEDED":
         return None
     sent = seen.sent[row["message_id"]["S"]]
@@ -173,9 +163,7 @@ def runs_again_for_a_reason(seen: "Seen", written: "tuple[Row | None, Row]") -> 
 
 
 @invariant("S24", "row written", "a job keeps its place in its tree when it runs again")
-def keeps_its_place(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    del seen
-    before, row = written
+def keeps_its_place(_seen: "Seen", before: "Row | None", row: "Row") -> str | None:
     if before is None or "lineage" not in before:
         return None
     return None if "lineage" in row else f"{row['key']['S']} has lost its place in its tree"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from simulation.seen.record import Seen
     from simulation.seen.sightings import DeadLetter
     from simulation.seen.stored import Record
-    from simulation.seen.trace import Row
 
 _OWNING = ("RUNNING", "RELEASED")
 
@@ -69,8 +68,7 @@ def same_work(seen: "Seen", moved: Pointed) -> str | None:
 
 
 @invariant("S19", "row written", "a new run takes over nothing that it has no use for")
-def heirs(seen: "Seen", written: "tuple[Any, Any]") -> str | None:
-    before, row = written
+def heirs(seen: "Seen", before: Any, row: Any) -> str | None:
     if before is None or ref_in(row) is None or not _is_new_run(before, row):
         return None
     return _wrong_heir(seen, before, row)
@@ -98,8 +96,7 @@ def stored_stays(seen: "Seen", names: list[str]) -> str | None:
 
 
 @invariant("L14", "computed", "what a job has stored is not computed again")
-def computed_once(seen: "Seen", computed: "tuple[JobProcess, Piece]") -> str | None:
-    process, piece = computed
+def computed_once(seen: "Seen", process: "JobProcess", piece: "Piece") -> str | None:
     record = _begun_from(seen, process)
     stored = record.pieces.get(piece.name) if record else None
     if stored is None or stored._replace(process=piece.process) != piece:
@@ -123,8 +120,9 @@ def restored_whole(seen: "Seen", restored: Restored) -> str | None:
 
 
 @invariant("S19", "checkpoint read", "a checkpoint is read whole, and was stored for this work")
-def checkpoint_whole(seen: "Seen", read: "tuple[JobProcess, list[Piece], int]") -> str | None:
-    process, pieces, files = read
+def checkpoint_whole(
+    seen: "Seen", process: "JobProcess", pieces: "list[Piece]", files: "int"
+) -> str | None:
     if len(pieces) != files or files != process.job.files:
         return f"{process.host.name} reads {len(pieces)} files of {process.job.files}"
     wrong = [each for each in pieces if _wrong_piece(seen, process, each)]
@@ -136,8 +134,7 @@ def checkpoint_whole(seen: "Seen", read: "tuple[JobProcess, list[Piece], int]") 
     "commit",
     "an output has each part that its attempt asked for, once and whole, and no other",
 )
-def parts_are_whole(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
-    token, row = commit
+def parts_are_whole(seen: "Seen", token: "Token", row: Any) -> str | None:
     process = process_of(seen, row)
     if process is None or not process.asked:
         return None
@@ -220,8 +217,8 @@ def _wrong_piece(seen: "Seen", process: "JobProcess", piece: Piece) -> bool:
 
 
 @invariant("S21", "row written", "no row has the value of a secret")
-def rows_show_no_secret(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
-    return _shown(seen, json.dumps(written[1]), written[1]["key"]["S"])
+def rows_show_no_secret(seen: "Seen", _before: Any, row: Any) -> str | None:
+    return _shown(seen, json.dumps(row), row["key"]["S"])
 
 
 @invariant("S21", "dead letter", "no dead letter has the value of a secret")

@@ -24,6 +24,7 @@ Moment = Literal[
     "manifest put",
     "table changed",
     "row written",
+    "attempt ended",
     "pointer moved",
     "computed",
     "restored",
@@ -43,7 +44,7 @@ Moment = Literal[
 ]
 """What has just changed, or is about to; the check gets the thing itself."""
 
-Check = Callable[["Seen", Any], str | None]
+Check = Callable[..., str | None]
 
 
 class Invariant(NamedTuple):
@@ -78,10 +79,10 @@ class Violated(NamedTuple):
         return f"{self.code}: {self.says}\n  but at {at}: {self.how}"
 
 
-def violated_by(seen: "Seen", moment: Moment, what: Any) -> Violated | None:
+def violated_by(seen: "Seen", moment: Moment, *what: Any) -> Violated | None:
     """The first invariant of that moment that does not hold."""
     for each in TABLE.get(moment, ()):
-        wrong = each.holds(seen, what)
+        wrong = each.holds(seen, *what)
         if wrong is not None:
             return Violated(each.code, each.says, wrong, seen.now)
     return None

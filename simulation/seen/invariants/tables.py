@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 @invariant("S18", "table changed", "no row is in a table twice")
-def rows_are_there_once(seen: "Seen", change: "TableChange") -> str | None:
-    del seen
+def rows_are_there_once(_seen: "Seen", change: "TableChange") -> str | None:
     twice = sorted(row for row, times in change.after.items() if times > 1)
     return f"{twice[0]} is in {change.output} {change.after[twice[0]]} times" if twice else None
 
@@ -73,8 +72,7 @@ def _is_of_earlier_run(seen: "Seen", row: str, token: "Token") -> bool:
 
 
 @invariant("S18", "row written", "a job whose output is called published has its rows in the table")
-def published_means_there(seen: "Seen", written: "tuple[Any, Any]") -> str | None:
-    before, row = written
+def published_means_there(seen: "Seen", before: Any, row: Any) -> str | None:
     if "published_at" not in row or "output" not in row or (before and "published_at" in before):
         return None
     run, attempt = int(row["run"]["N"]), json.loads(row["output"]["S"])["attempt"]

@@ -119,8 +119,7 @@ def deleted_soon(seen: "Seen", sent: "Sent") -> str | None:
     "beat",
     "one job's trouble delays no other job's heartbeat: each beats within its interval",
 )
-def beats_keep_on(seen: "Seen", beat: tuple[str, Any]) -> str | None:
-    site, _ = beat
+def beats_keep_on(seen: "Seen", site: str, _event: Any) -> str | None:
     before, seen.beats[site] = seen.beats.get(site), seen.now
     if before is None or seen.redriven or _was_heartbeat_out(seen):
         return None
@@ -129,8 +128,7 @@ def beats_keep_on(seen: "Seen", beat: tuple[str, Any]) -> str | None:
 
 
 @invariant("L9", "beat", "a task that does not start is given up after start_timeout")
-def given_up_in_time(seen: "Seen", beat: tuple[str, Any]) -> str | None:
-    _, event = beat
+def given_up_in_time(seen: "Seen", _site: str, event: Any) -> str | None:
     token = Token(event["key"], int(event["run"]), int(event["attempt"]))
     row, world = seen.rows.get(token.key), seen.world
     if row is None or (row["run"]["N"], row["attempt"]["N"]) != (event["run"], event["attempt"]):
