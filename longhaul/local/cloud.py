@@ -12,6 +12,7 @@ runs (`emr_driver`), event source mappings (`esm_poller`), rules (`event_driver`
 
 import shutil
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
@@ -22,7 +23,7 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.ecs.models import ecs_backends
 from moto.moto_api._internal.models import moto_api_backend
 
-from longhaul.local.assembly import Deployer, DeployError
+from longhaul.local.assembly import DeployError, deploy
 from longhaul.local.credentials import (
     Credentials,
     Lend,
@@ -212,9 +213,8 @@ class EmbeddedAws:
             DeployError: the stack could not be created.
             NotImplementedError: the template uses a feature that is not driven here.
         """
-        outputs = Deployer(endpoint=self.endpoint, region=self.region, account=self.account).deploy(
-            assembly_dir, stack_name
-        )
+        client = partial(aws_client, endpoint=self.endpoint, region=self.region)
+        outputs = deploy(client, assembly_dir, stack_name, account=self.account, region=self.region)
         aborted = self._restore()
         for function in lambda_backends[self.account][self.region].list_functions():
             self.functions.warm_up(function)

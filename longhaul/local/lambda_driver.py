@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Condition, Event, Lock
+from threading import BoundedSemaphore, Event, Lock
 from typing import Any
 
 from longhaul.local import lambda_runtime
@@ -43,23 +43,25 @@ class FunctionPool:
         self._arn = str(function.function_arn)
         self._timeout_s = float(function.timeout)
         self._start = start
-        self._limit = min(MAX_SANDBOXES, function.reserved_concurrency or MAX_SANDBOXES)
-        self._changed = Condition()
+        limit = min(MAX_SANDBOXES, function.reserved_concurrency or MAX_SANDBOXES)
+        self._room = BoundedSemaphore(limit)
+        self._lock = Lock()
         self._idle: list[Sandbox] = []
         self._all: set[Sandbox] = set()
         self._closed = False
 
     def invoke(self, payload: bytes) -> InvocationResult:
         """Run the function in an idle process or a new one; at the limit, wait for an idle one."""
-        sandbox = self._acquire()
-        if sandbox is None:
-            return InvocationResult.error("ServiceException", "the embedded AWS is stopping")
-        try:
-            return sandbox.invoke(
-                Invocation(str(uuid.uuid4()), self._arn, payload, self._timeout_s)
-            )
-        finally:
-            self._release(sandbox)
+        with self._room:
+            sandbox = self._acquire()
+            if sandbox is None:
+                return InvocationResult.error("ServiceException", "the embedded AWS is stopping")
+            try:
+                return sandbox.invoke(
+                    Invocation(str(uuid.uuid4()), self._arn, payload, self._timeout_s)
+                )
+            finally:
+                self._release(sandbox)
 
     def warm_up(self) -> None:
         """Start the first process ahead of the first invocation."""
@@ -69,7 +71,7 @@ class FunctionPool:
 
     def renew(self, start: Callable[[int], Started]) -> None:
         """Start what comes in new processes; those of before end once they have nothing to do."""
-        with self._changed:
+        with self._lock:
             self._start = start
             for sandbox in self._all:
                 sandbox.is_usable = False
@@ -78,20 +80,16 @@ class FunctionPool:
 
     def close(self) -> None:
         """Kill every process and wait for its end."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             sandboxes = list(self._all)
-            self._changed.notify_all()
         for sandbox in sandboxes:
             sandbox.kill()
         for sandbox in sandboxes:
             sandbox.join()
 
     def _acquire(self) -> Sandbox | None:
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._closed or self._idle or len(self._all) < self._limit
-            )
+        with self._lock:
             if self._closed:
                 return None
             # The process used last has the warmest caches.
@@ -103,17 +101,15 @@ class FunctionPool:
             return sandbox
 
     def _release(self, sandbox: Sandbox) -> None:
-        with self._changed:
+        with self._lock:
             if sandbox.is_usable:
                 self._idle.append(sandbox)
-                self._changed.notify()
             else:
                 sandbox.kill()
 
     def _forget(self, sandbox: Sandbox) -> None:
-        with self._changed:
+        with self._lock:
             self._all.discard(sandbox)
-            self._changed.notify()
 
 
 class LambdaDriver:

@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ class Sandbox:
         """
         self.is_usable = True
         """Whether it may get a further invocation."""
-        self._is_ready = False
+        self._initialized: Future[bytes] = Future()
         self._exit_code = 0
         self._socket, theirs = socket.socketpair()
         self._lines = self._socket.makefile("rwb")
@@ -96,22 +97,20 @@ class Sandbox:
         said, line = f"RequestId: {invocation.request_id} Error:", _line_of(invocation)
         overdue = f"Init timed out after {INIT_LIMIT_S:g} s"
         try:
-            if not self._is_ready:
-                initialized = self._result(INIT_LIMIT_S)
-                if initialized.failed:
-                    self.kill()
-                    return initialized
-                self._is_ready = True
+            initialized = _result_of(self._initialized.result(INIT_LIMIT_S))
+            if initialized.failed:
+                return initialized
             overdue = f"Task timed out after {invocation.timeout_s:.2f} seconds"
             self._process.send(signal.SIGCONT)
+            self._socket.settimeout(invocation.timeout_s)
             self._lines.write(line)
             self._lines.flush()
-            result = self._result(invocation.timeout_s)
+            result = _result_of(self._lines.readline())
         except TimeoutError:
             # As Lambda does: a handler that is out of time never finishes.
             self.kill()
             return InvocationResult.error("Sandbox.Timedout", f"{said} {overdue}")
-        except (OSError, ValueError):  # its socket is closed
+        except (OSError, ValueError):  # it has ended
             how = f"Runtime exited with error: {self._how_it_ended()}"
             return InvocationResult.error("Runtime.ExitError", f"{said} {how}")
         self._process.send(signal.SIGSTOP)
@@ -125,21 +124,8 @@ class Sandbox:
     def join(self) -> None:
         self._thread.join()
 
-    def _result(self, limit_s: float) -> InvocationResult:
-        """Wait for the next line of the process.
-
-        Raises:
-            TimeoutError: none came in time.
-            ConnectionError: the process has ended.
-        """
-        self._socket.settimeout(limit_s)
-        line = self._lines.readline()
-        if not line:
-            raise ConnectionError
-        said = json.loads(line)
-        return InvocationResult(said["payload"].encode(), failed=said["failed"])
-
     def _wait(self, on_end: Callable[["Sandbox"], None]) -> None:
+        self._initialized.set_result(self._lines.readline())
         self._exit_code = self._process.wait()
         self.is_usable = False
         # What the process left may have the socket still.
@@ -156,6 +142,12 @@ class Sandbox:
             name = signal.strsignal(self._exit_code - SIGNAL_EXIT_BASE) or ""
             return f"signal: {name.lower()}"
         return f"exit status {self._exit_code}"
+
+
+def _result_of(line: bytes) -> InvocationResult:
+    """Raises ValueError for no line: the process has ended."""
+    said = json.loads(line)
+    return InvocationResult(said["payload"].encode(), failed=said["failed"])
 
 
 def _line_of(invocation: Invocation) -> bytes:

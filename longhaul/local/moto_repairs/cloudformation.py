@@ -8,14 +8,13 @@ from moto.cloudformation import parsing
 from moto.cloudformation.exceptions import ValidationError
 from moto.iam.access_control import PermissionResult
 from moto.s3.models import FakeBucket, s3_backends
-from moto.sns.models import sns_backends
 from moto.sqs.models import sqs_backends
 
 from longhaul.local.moto_repairs.patching import Made, Patches
 
 
 def policies(patches: Patches) -> None:
-    """A queue, bucket or topic has the policy that a template gives it.
+    """A queue or bucket has the policy that a template gives it.
 
     AWS: a policy of a template is that of each resource that it names. A Deny in a bucket's policy
     holds where its conditions do.
@@ -33,13 +32,11 @@ def policies(patches: Patches) -> None:
         document = json.dumps(properties["PolicyDocument"])
         for url in properties.get("Queues", ()):
             sqs_backends[account][region].get_queue(url.rpartition("/")[2]).policy = document
-        for arn in properties.get("Topics", ()):
-            sns_backends[account][region].topics[arn].policy = document
         if bucket := properties.get("Bucket"):
             s3_backends[account]["aws"].put_bucket_policy(bucket, document.encode())
         return Made("policy", name)
 
-    for kind in ("S3::BucketPolicy", "SNS::TopicPolicy", "SQS::QueuePolicy"):
+    for kind in ("S3::BucketPolicy", "SQS::QueuePolicy"):
         patches.add_type(f"AWS::{kind}", make)
     patches.replace(FakeBucket, "get_permission", get_permission)
 
@@ -58,6 +55,7 @@ SKIPPED = frozenset(
         "AWS::Logs::MetricFilter",
         "AWS::Logs::QueryDefinition",
         "AWS::Logs::ResourcePolicy",
+        "AWS::SNS::TopicPolicy",
     }
 )
 

@@ -104,6 +104,16 @@ def accesses(
         ),
         (
             "glue",
+            "UpdateTable",
+            {"DatabaseName": "d", "TableInput": {"Name": "t"}},
+            [
+                ("glue:UpdateTable", f"arn:aws:glue:{HERE}:database/d"),
+                ("glue:UpdateTable", f"arn:aws:glue:{HERE}:catalog"),
+                ("glue:UpdateTable", f"arn:aws:glue:{HERE}:table/d/t"),
+            ],
+        ),
+        (
+            "glue",
             "GetDatabase",
             {"Name": "d"},
             [
@@ -216,7 +226,6 @@ def test_a_call_has_the_condition_keys_of_its_parameters(reference: Reference) -
         UpdateExpression="SET #s = :s, progress.phase = if_not_exists(phase, :p) REMOVE old",
         ConditionExpression="attempt = :a AND NOT attribute_exists(gone)",
         ExpressionAttributeNames={"#s": "state"},
-        ReturnValues="ALL_NEW",
     )
     (access,) = reference.accesses(update, KNOWN)
     assert access.context == {
@@ -224,7 +233,6 @@ def test_a_call_has_the_condition_keys_of_its_parameters(reference: Reference) -
             *("attempt", "gone", "item", "key", "old", "phase", "progress", "state")
         ],
         "dynamodb:LeadingKeys": ["main#1"],
-        "dynamodb:ReturnValues": "ALL_NEW",
     }
 
 
@@ -256,7 +264,6 @@ def test_each_item_of_a_transaction_is_an_action_of_its_own(reference: Reference
         {
             "dynamodb:Attributes": ["key"],
             "dynamodb:LeadingKeys": ["a"],
-            "dynamodb:EnclosingOperation": "TransactWriteItems",
         },
     )
 

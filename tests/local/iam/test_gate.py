@@ -272,29 +272,6 @@ def test_what_a_service_does_with_a_role_is_judged(aws: Aws) -> None:
     assert aws.gate.allows_role(ROLE, "lambda", received)
 
 
-def test_a_topics_policy_says_which_services_publish_to_it_and_denies_roles(aws: Aws) -> None:
-    topic = aws.client("sns").create_topic(Name="alarms")["TopicArn"]
-    published = Access("sns:Publish", topic, {"aws:SourceAccount": ACCOUNT})
-
-    def set_policy(*statements: dict[str, Any]) -> None:
-        aws.client("sns").set_topic_attributes(
-            TopicArn=topic, AttributeName="Policy", AttributeValue=policy(*statements)
-        )
-
-    of_topic = {"Action": "sns:Publish", "Resource": topic}
-    cloudwatch = {"Effect": "Allow", "Principal": {"Service": "cloudwatch.amazonaws.com"}}
-    set_policy({**cloudwatch, **of_topic})
-    assert aws.gate.allows_service("cloudwatch", published)
-    assert not aws.gate.allows_service("events", published)
-    aws.allow({"Action": "sns:Publish"})
-    sns = aws.as_role("sns")
-    sns.publish(TopicArn=topic, Message="x")
-    set_policy({"Effect": "Deny", "Principal": {"AWS": ROLE}, **of_topic})
-    said = denied(sns.publish, TopicArn=topic, Message="x")
-    assert said.endswith("with an explicit deny in a resource-based policy")
-    assert not aws.gate.allows_service("cloudwatch", published)
-
-
 def test_a_queues_policy_denies_a_role_what_its_own_allow(aws: Aws) -> None:
     aws.allow({"Action": "sqs:*"})
     queue = f"{aws.endpoint}/{ACCOUNT}/jobs"

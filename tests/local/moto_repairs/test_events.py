@@ -48,23 +48,15 @@ OVER_HTTP = {"Condition": {"Bool": {"aws:SecureTransport": "false"}}}
 OF_QUEUE = policy("Deny", "sqs:SendMessage")
 
 
-OF_TOPIC = policy("Allow", "sns:Publish")
-
-
 OF_BUCKET = policy("Deny", "s3:*", **OVER_HTTP)
 
 
 TEMPLATE = {
     "Queue": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "jobs"}},
-    "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "alarms"}},
     "Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}},
     "OfQueue": {
         "Type": "AWS::SQS::QueuePolicy",
         "Properties": {"Queues": [{"Ref": "Queue"}], "PolicyDocument": OF_QUEUE},
-    },
-    "OfTopic": {
-        "Type": "AWS::SNS::TopicPolicy",
-        "Properties": {"Topics": [{"Ref": "Topic"}], "PolicyDocument": OF_TOPIC},
     },
     "OfBucket": {
         "Type": "AWS::S3::BucketPolicy",
@@ -82,17 +74,13 @@ def test_resources_of_a_template_have_the_policies_that_it_gives_them(
     moto.client("cloudformation").create_stack(
         StackName="tiny", TemplateBody=json.dumps({"Resources": TEMPLATE})
     )
-    sqs, sns = moto.client("sqs"), moto.client("sns")
+    sqs = moto.client("sqs")
     url = sqs.get_queue_url(QueueName="jobs")["QueueUrl"]
     queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    (topic,) = (each["TopicArn"] for each in sns.list_topics()["Topics"])
-    of_topic = json.loads(sns.get_topic_attributes(TopicArn=topic)["Attributes"]["Policy"])
     if not repaired:
         assert "Policy" not in queue
-        assert of_topic != OF_TOPIC
         return
     assert json.loads(queue["Policy"]) == OF_QUEUE
-    assert of_topic == OF_TOPIC
     s3 = moto.client("s3")
     assert json.loads(s3.get_bucket_policy(Bucket="data")["Policy"]) == OF_BUCKET
 
