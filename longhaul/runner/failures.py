@@ -24,7 +24,7 @@ from longhaul.job import PermanentJobError
 from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.masking import NO_MASK, Mask
-from longhaul.runner.stopping import Stop, StopReason, end_process
+from longhaul.runner.stopping import Stop, StopReason, Unwound, end_process
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,6 @@ def of_error(error: BaseException, mask: Mask = NO_MASK) -> Failure:
     kind = _kind_of(error, searchable(raw), text)
     if kind is OutcomeClass.FAILED and (with_line := with_requirement(text)) != text:
         return Failure(OutcomeClass.PERMANENT, with_line)
-    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        text = _shorten(
-            "a name is longer than a disk takes (255 bytes): give it a shorter one, or part the"
-            f" rows by another column: {text}"
-        )
     return Failure(kind, text)
 
 
@@ -273,7 +268,8 @@ def heeding_exits() -> Iterator[None]:
         if os.getpid() != runner:
             logger.exception("a process that the job has forked failed")
             end_process(1)
-        if _is_from_outside(error):
+        # Such as KeyboardInterrupt, or what asyncio raises for a task that is cancelled.
+        if not isinstance(error, Exception | Unwound):
             said = f": {error}" if str(error) else ""
             raise ExitError(f"the job ended with {type(error).__name__}{said}") from error
         raise
@@ -287,16 +283,6 @@ def heeding_exits() -> Iterator[None]:
                 f"the job exited with {int(ExitCode.PERMANENT)}: it cannot succeed"
             )
     raise ExitError(f"the job exited with {code}")
-
-
-def _is_from_outside(error: BaseException) -> bool:
-    """Whether the error is no `Exception`, and no stop of ours either."""
-    # Who raises its error has loaded asyncio. To load it here would take longer than a small job.
-    asyncio = sys.modules.get("asyncio")
-    cancels = (asyncio.CancelledError,) if asyncio else ()
-    return isinstance(error, (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup, *cancels)) and (
-        not isinstance(error, Exception)
-    )
 
 
 def may_be_jvm_death(error: BaseException) -> bool:

@@ -45,6 +45,10 @@ class StopRequestedError(LonghaulError):
     """Raised by `Stop.check` in the code that works."""
 
 
+class Unwound(BaseException):
+    """Raised by a stop in a job's own code, wherever it is: no handler of the job takes it."""
+
+
 class Stop:
     def __init__(self) -> None:
         self.reason: StopReason | None = None

@@ -5,7 +5,7 @@ the JVM: `pyspark.ml` needs NumPy, which neither this environment nor the image 
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import daily_delays
 import flights_clean
 import pyspark
-from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
@@ -94,63 +93,6 @@ def formats(spark: SparkSession, folder: Path) -> None:
     assert spark.read.format("binaryFile").load((folder / "text").as_uri()).count() > 0
     rows.write.xml((folder / "xml").as_uri(), rowTag="row")
     assert spark.read.xml((folder / "xml").as_uri(), rowTag="row").count() == 10
-
-
-@thing
-def functions(spark: SparkSession, folder: Path) -> None:
-    del folder
-    row = spark.sql(
-        """SELECT to_json(from_json('{"a": 1}', 'a int')), from_csv('1', 'a int'),
-        parse_json('{"a": 1}'), variant_get(parse_json('{"a": 1}'), '$.a', 'int'),
-        'a' COLLATE UNICODE_CI = 'A', regexp_replace('abc', 'b+', 'x'), sha2('a', 256),
-        aes_decrypt(aes_encrypt('a', '0000111122223333'), '0000111122223333'),
-        date_format(timestamp'2013-01-01 10:00:00', 'yyyy-MM-dd EEE'), soundex('abc'),
-        url_encode('a b'), transform(array(1, 2), x -> x + 1), xxhash64('a'), crc32('a')"""
-    ).collect()
-    assert row[0][4] is True
-    spark.range(100).select(
-        F.approx_count_distinct("id"),
-        F.percentile_approx("id", 0.5),
-        F.count_min_sketch("id", F.lit(0.1), F.lit(0.9), F.lit(1)),
-        F.bitmap_construct_agg(F.bitmap_bit_position("id")),
-    ).collect()
-    assert spark.range(10).stat.corr("id", "id") == 1.0
-    spark.range(10).summary().collect()
-
-
-@thing
-def shuffles(spark: SparkSession, folder: Path) -> None:
-    rows = spark.range(10_000).withColumn("k", F.col("id") % 7)
-    for level in (StorageLevel.MEMORY_AND_DISK, StorageLevel.DISK_ONLY):
-        kept = rows.persist(level)
-        assert kept.repartition(5, "k").sortWithinPartitions("id").count() == 10_000
-        kept.unpersist()
-    rows.groupBy("k").pivot("k").count().collect()
-    rows.rollup("k").agg(F.collect_list("id")).collect()
-    spark.sparkContext.setCheckpointDir((folder / "checkpoints").as_uri())
-    assert rows.checkpoint().count() == 10_000
-    many = spark.sparkContext.broadcast({"a": 1})
-    add = spark.sparkContext.accumulator(0)
-    spark.sparkContext.parallelize(range(10)).foreach(lambda n: add.add(n + many.value["a"]))
-    assert add.value == 55
-
-
-@thing
-def python(spark: SparkSession, folder: Path) -> None:
-    del folder
-    pairs = spark.sparkContext.parallelize(range(100)).map(lambda n: (n % 3, n))
-    assert dict(pairs.reduceByKey(lambda a, b: a + b).collect())[0] == 1683
-    double = F.udf(lambda n: n * 2, "long")
-    assert spark.range(3).select(F.sum(double("id"))).first()[0] == 6  # type: ignore[index]
-
-    class Twice:
-        def eval(self, n: int) -> Iterator[tuple[int]]:
-            yield (n,)
-            yield (n,)
-
-    twice: Any = F.udtf(Twice, returnType="n int")
-    assert twice(F.lit(1)).count() == 2
-    spark.range(3).foreachPartition(lambda rows: [*rows].clear())
 
 
 @thing

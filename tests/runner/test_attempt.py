@@ -61,14 +61,6 @@ def test_a_wrong_parameter_is_permanent_and_names_the_field_not_the_value(
     assert "secret" not in result.error
 
 
-def test_a_missing_input_is_permanent_and_named(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    cloud.claim()
-
-    assert make_attempt().run() is ExitCode.PERMANENT
-
-    assert cloud.result().error == f"input 'flights': nothing at s3://{BUCKET}/raw/2013-01.csv"
-
-
 def test_an_existing_output_in_mode_error_is_permanent_before_anything_is_begun(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:

@@ -50,6 +50,7 @@ STAGE = f"""An error occurred while calling o52.save.
 Driver stacktrace:
 \tat org.apache.spark.scheduler.DAGScheduler.abort(DAGScheduler.scala:1)
 """
+NOISE = "\n at a.b(c)( executor most recent failure: Lost task " * 200_000
 NESTED = """An error occurred while calling o52.save.
 : org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading x.csv.
 \tat org.apache.spark.X.y(X.scala:1)
@@ -67,6 +68,17 @@ Caused by: java.util.zip.ZipException: Not in GZIP format
         (WORKER, "ValueError: no such tariff: X9"),
         (NESTED, "java.util.zip.ZipException: Not in GZIP format"),
         ("plain", "RuntimeError: plain"),
+        # A worker that has dealt with a lack of memory.
+        (
+            WORKER.replace("Value", "MemoryError\n\nTraceback (most recent call last):\nValue"),
+            "ValueError: no such tariff: X9",
+        ),
+        # At the end of what is looked at of a huge text.
+        pytest.param(
+            f"{NOISE}\nCaused by: java.io.IOException: no room",
+            "java.io.IOException: no room",
+            id="huge",
+        ),
     ],
 )
 def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) -> None:
@@ -88,16 +100,6 @@ def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) 
 def test_a_python_worker_without_memory_makes_the_job_grow(text: str, cause: str) -> None:
     failure = failures.of_error(RuntimeError(text))
     assert failure == failures.Failure(OutcomeClass.OUT_OF_MEMORY, cause)
-
-
-def test_a_worker_that_has_dealt_with_a_memory_error_fails_by_the_next_error() -> None:
-    text = WORKER.replace("Value", "MemoryError\n\nTraceback (most recent call last):\nValue")
-    assert failures.of_error(RuntimeError(text)).kind is OutcomeClass.FAILED
-
-
-def test_a_full_disk_is_named_without_stacks() -> None:
-    failure = failures.of_error(RuntimeError(STAGE))
-    assert failure.error == "java.io.IOException: No space left on device"
 
 
 @pytest.mark.parametrize(
@@ -292,9 +294,3 @@ def test_a_broken_connection_may_be_the_death_of_the_jvm() -> None:
     assert may_be_jvm_death(Py4JNetworkError())
     assert may_be_jvm_death(ConnectionRefusedError())
     assert not may_be_jvm_death(ValueError())
-
-
-def test_cause_at_the_end_of_a_huge_text_is_found_in_the_part_that_is_looked_at() -> None:
-    noise = "\n at a.b(c)( executor most recent failure: Lost task " * 200_000
-    failure = failures.of_error(RuntimeError(f"{noise}\nCaused by: java.io.IOException: no disk"))
-    assert failure.error == "java.io.IOException: no disk"

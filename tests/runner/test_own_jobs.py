@@ -78,14 +78,6 @@ def test_a_module_from_s3_runs_with_its_parameters_and_its_functions_in_sparks_w
     assert cloud.manifest().rows == {".": 1}
 
 
-def test_a_wrong_parameter_of_a_module_is_permanent_and_named(cloud: Cloud, run: Run) -> None:
-    assert run(MODULE, params={"words": "secret"}) is ExitCode.PERMANENT
-    assert (
-        cloud.result().error
-        == "params.word: Field required; params.words: Extra inputs are not permitted"
-    )
-
-
 SCRIPT = """
 import sys
 from pyspark.sql import SparkSession

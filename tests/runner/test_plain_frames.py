@@ -24,6 +24,9 @@ ROWS = pa.table(
         "price": pa.array([Decimal("1.10"), None, Decimal(2)], pa.decimal128(10, 2)),
     }
 )
+NO_UTF8 = pa.array([b"\xff"]).view(pa.string())
+YEARS = pa.array([-719_162, 2_932_896, None], pa.date32())
+TRUTHS = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8()))
 
 
 @pytest.fixture
@@ -42,25 +45,39 @@ def written(tmp_path: Path) -> Callable[..., dict[str, str]]:
     return write
 
 
-def test_csv_has_sparks_values(written: Callable[..., dict[str, str]]) -> None:
-    assert written(ROWS, "csv")["."] == (
-        '"text","ratio","at","price"\n'
-        '"a,b","1.0","2026-01-31T12:00:00.000007Z",1.10\n'
-        '"","NaN",,\n'
-        ',"2.5","2026-01-31T12:00:00.000007Z",2.00\n'
-    )
-
-
-def test_a_null_alone_in_a_line_of_csv_is_no_blank_line(
-    written: Callable[..., dict[str, str]],
+@pytest.mark.parametrize(
+    ("data", "format_", "text"),
+    [
+        (
+            ROWS,
+            "csv",
+            (
+                '"text","ratio","at","price"\n'
+                '"a,b","1.0","2026-01-31T12:00:00.000007Z",1.10\n'
+                '"","NaN",,\n'
+                ',"2.5","2026-01-31T12:00:00.000007Z",2.00\n'
+            ),
+        ),
+        # A null alone in a line is no blank line, and the first and the last year have a text.
+        (pa.table({"n": [1, None]}), "csv", '"n"\n"1"\n""\n'),
+        (pa.table({"at": YEARS}), "csv", '"at"\n"0001-01-01"\n"9999-12-31"\n""\n'),
+        # Truth in a byte.
+        (pa.table({"is": TRUTHS, "n": [1, 2, 3]}), "csv", '"is","n"\ntrue,1\nfalse,2\n,3\n'),
+        (
+            ROWS.slice(0, 2),
+            "json",
+            (
+                '{"text":"a,b","ratio":1.0,"at":"2026-01-31T12:00:00.000007Z","price":1.10}\n'
+                '{"text":"","ratio":"NaN","at":null,"price":null}\n'
+            ),
+        ),
+        (duckdb.sql("SELECT 1 AS n, 'x' AS text"), "json", '{"n":1,"text":"x"}\n'),
+    ],
+)
+def test_values_are_written_as_spark_writes_them(
+    written: Callable[..., dict[str, str]], data: object, format_: str, text: str
 ) -> None:
-    assert written(pa.table({"n": [1, None]}), "csv")["."] == '"n"\n"1"\n""\n'
-
-
-def test_json_has_its_nulls_and_all_digits(written: Callable[..., dict[str, str]]) -> None:
-    first, second, _ = written(ROWS, "json")["."].splitlines()
-    assert first == ('{"text":"a,b","ratio":1.0,"at":"2026-01-31T12:00:00.000007Z","price":1.10}')
-    assert second == '{"text":"","ratio":"NaN","at":null,"price":null}'
+    assert written(data, format_)["."] == text
 
 
 def test_folders_are_named_as_spark_names_them(written: Callable[..., dict[str, str]]) -> None:
@@ -98,11 +115,6 @@ def test_types_are_those_that_spark_reads() -> None:
     assert frame.columns.count('"type": "string"') == 2
 
 
-def test_a_relation_of_duckdb_is_a_frame(written: Callable[..., dict[str, str]]) -> None:
-    relation = duckdb.sql("SELECT 1 AS n, 'x' AS text")
-    assert written(relation, "json")["."] == '{"n":1,"text":"x"}\n'
-
-
 @pytest.mark.parametrize(
     ("data", "how", "said"),
     [
@@ -113,25 +125,20 @@ def test_a_relation_of_duckdb_is_a_frame(written: Callable[..., dict[str, str]])
         (pa.table({"n": [[1]]}), {"format_": "csv"}, "CSV holds no list"),
         (pa.table({"n": [1]}), {"format_": "orc"}, "becomes parquet, csv or json"),
         (pa.table({"n": [1]}), {"sep": ";"}, "takes compression alone"),
+        (pa.table({"x": NO_UTF8, "n": [1]}), {"parted": "x"}, "no UTF-8 names no folder"),
     ],
 )
 def test_what_cannot_be_written_says_why(
     written: Callable[..., dict[str, str]], data: pa.Table, how: dict[str, Any], said: str
 ) -> None:
+    parted = [how.pop("parted")] if "parted" in how else []
     with pytest.raises(PermanentJobError, match=said):
-        written(data, **{"format_": "parquet", **how})
+        written(data, how.pop("format_", "parquet"), *parted, **how)
 
 
 RUNS = pa.RunEndEncodedArray.from_arrays([2, 3], pa.array(["a", "b"]))
 PAIRS = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))
-NO_UTF8 = pa.array([b"\xff"]).view(pa.string())
 BY_STRUCT = pa.map_(pa.struct([("a", pa.int64())]), pa.int64())
-
-
-def test_truth_in_a_byte_is_truth(written: Callable[..., dict[str, str]]) -> None:
-    stored = pa.array([1, 0, None], pa.int8())
-    table = pa.table({"is": pa.ExtensionArray.from_storage(pa.bool8(), stored), "n": [1, 2, 3]})
-    assert written(table, "csv")["."] == '"is","n"\ntrue,1\nfalse,2\n,3\n'
 
 
 @pytest.mark.parametrize("format_", ["parquet", "json"])
@@ -199,24 +206,6 @@ def test_a_year_without_a_text_is_refused(
         written(pa.table({"at": times}), "csv")
     with pytest.raises(PermanentJobError, match="column at has a year before 1 or after 9999"):
         written(pa.table({"at": times, "n": [1] * len(times)}), "parquet", "at")
-
-
-def test_the_first_and_the_last_year_have_a_text(written: Callable[..., dict[str, str]]) -> None:
-    days = pa.array([-719_162, 2_932_896, None], pa.date32())
-    assert written(pa.table({"at": days}), "csv")["."] == '"at"\n"0001-01-01"\n"9999-12-31"\n""\n'
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (NO_UTF8, "a text that is no UTF-8 names no folder"),
-    ],
-)
-def test_a_value_that_no_folder_can_have_is_refused(
-    written: Callable[..., dict[str, str]], value: pa.Array, said: str
-) -> None:
-    with pytest.raises(PermanentJobError, match=said):
-        written(pa.table({"x": value, "n": [1]}), "parquet", "x")
 
 
 def test_each_value_has_one_folder_whatever_the_batches(

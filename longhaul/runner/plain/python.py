@@ -17,7 +17,7 @@ import psutil
 from longhaul.core.job_kinds import JobKind
 from longhaul.job import PermanentJobError
 from longhaul.runner.spark.sample import SparkSample
-from longhaul.runner.stopping import Stop, children, end_children
+from longhaul.runner.stopping import Stop, Unwound, children, end_children
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,10 +35,6 @@ _EVENTS: Final = (  # of the task's cgroup, as version 2 and 1 have them
 _OOM_KILLS: Final = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
-class _Stopped(BaseException):
-    """Raised in the job's code, wherever it is."""
-
-
 def run_plain(run: Callable[[], None], stop: Stop) -> None:
     """Run the job to its end in the calling thread, and end the processes that it has left.
 
@@ -53,7 +49,7 @@ def run_plain(run: Callable[[], None], stop: Stop) -> None:
     try:
         with _unwound_by(stop, before):
             run()
-    except _Stopped:
+    except Unwound:
         stop.check()
         raise
     except Exception as error:
@@ -70,7 +66,7 @@ def run_plain(run: Callable[[], None], stop: Stop) -> None:
 
 @contextmanager
 def _unwound_by(stop: Stop, spared: frozenset[psutil.Process]) -> Iterator[None]:
-    """Let a stop raise `_Stopped` in the block.
+    """Let a stop raise `Unwound` in the block.
 
     By a signal, which also ends a sleep and a wait for a process or for data. Code of C that takes
     none is ended with the process, after the grace period.
@@ -81,7 +77,7 @@ def _unwound_by(stop: Stop, spared: frozenset[psutil.Process]) -> Iterator[None]
         nonlocal is_running
         if is_running:
             is_running = False
-            raise _Stopped
+            raise Unwound
 
     def end() -> None:
         end_children(spared)
