@@ -50,8 +50,8 @@ from longhaul.testing import MakeJob
 from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage
 from tests.layers import DEMO_JOBS
-from tests.runner.attempts import OUTPUT
 from tests.runner.job_attempts import (
+    OUTPUT,
     Attempts,
     Either,
     PlainFrames,

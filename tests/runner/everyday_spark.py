@@ -28,7 +28,7 @@ from longhaul.runner.spark.aot_training import work
 from longhaul.runner.spark.gateway import Gateway
 from longhaul.runner.spark.session import build_session, session_options
 from tests.builders import running, settings, stage
-from tests.runner.attempts import CSV
+from tests.runner.job_attempts import CSV
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
 THINGS: list[Callable[[SparkSession, Path], object]] = []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
@@ -16,14 +17,17 @@ from longhaul.core import transitions
 from longhaul.core.claim import Claim, next_attempt
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.lease import State
+from longhaul.core.places import TablePath
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import after_verdict
 from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.job import Job, Params
+from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.runner.attempt import AttemptRunner, Spark
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import FoundJob, LoadedJob, Run
 from longhaul.runner.plain.python import SparkOnDemand
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop
 from tests.builders import stage
 
@@ -183,3 +187,46 @@ def computed(spark: SparkSession, name: str, n: int, counter: Path) -> DataFrame
 
 def times(counter: Path, name: str) -> int:
     return counter.read_text().splitlines().count(name) if counter.exists() else 0
+
+
+class Instead:
+    """The real thing, with some of its methods replaced: `Instead(s3, get_object=…)`."""
+
+    def __init__(self, real: Any, **methods: Callable[..., Any]) -> None:
+        self.real = real
+        vars(self).update(methods)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+OUTPUT = "clean/2013-01/"
+CSV = (
+    b"year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,"
+    b"air_time,distance,hour,minute,time_hour\n"
+    b"2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
+    b"2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
+)
+
+
+def loaded(tables: Tables, path: TablePath) -> Table:
+    table = tables.load(path)
+    assert table is not None
+    return table
+
+
+def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
+    job.write(spark.range(1))
+
+
+class NoSpark:
+    version = "4"
+
+    def begin(self, kind: JobKind) -> None:
+        """There is nothing to boot."""
+
+    def await_session(self, _input_bytes: int = 0) -> None:
+        raise AssertionError("Spark is not needed")
+
+    def sample(self) -> SparkSample:
+        return SparkSample()

@@ -23,8 +23,8 @@ from longhaul.runner import attempt as attempt_module
 from longhaul.runner.stopping import Stop, StopReason
 from tests.builders import BUCKET
 from tests.patience import DEADLINE_S
-from tests.runner.attempts import OUTPUT, Instead, NoSpark, write_one_row
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
+from tests.runner.job_attempts import OUTPUT, Instead, NoSpark, write_one_row
 
 
 def work_until_stopped(stop: Stop) -> None:

@@ -29,8 +29,8 @@ from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.job_file import JOBS_VARIABLE
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
-from tests.runner.attempts import loaded
 from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.job_attempts import loaded
 
 PAGE = (ROOT / "docs" / "jobs.md").read_text()
 PAGE += (ROOT / "docs" / "outputs.md").read_text().partition("\n## Tables\n")[0]

@@ -20,8 +20,8 @@ from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.wiring import REPORTING
 from tests.builders import BUCKET, settings
 from tests.patience import DEADLINE_S
-from tests.runner.attempts import OUTPUT
 from tests.runner.conftest import Cloud
+from tests.runner.job_attempts import OUTPUT
 from tests.runner.metadata import metadata_endpoint
 
 # Busy for hours, on one core, in one task.

@@ -9,8 +9,8 @@ from longhaul.core.settings import LeaseSettings
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job
 from tests.builders import BUCKET, settings, stage
-from tests.runner.attempts import write_one_row
 from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.job_attempts import write_one_row
 
 
 def test_a_join_reads_the_inputs_that_are_stored_beside_its_request(

@@ -31,8 +31,8 @@ from longhaul.runner.plain.python import SparkOnDemand, run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
 from tests.builders import BUCKET, settings
 from tests.forks import exit_code, fork
-from tests.runner.attempts import loaded
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
+from tests.runner.job_attempts import loaded
 
 JOB = """
 from pathlib import Path

@@ -16,9 +16,8 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lazy_tables import publisher_of
 from longhaul.outputs.publisher import S3Publisher
 from tests.builders import BUCKET
-from tests.runner.attempts import loaded
 from tests.runner.conftest import Cloud, MakeAttempt
-from tests.runner.job_attempts import Attempts, DiesError, computed, times
+from tests.runner.job_attempts import Attempts, DiesError, computed, loaded, times
 
 
 def attempts_on(tables: Tables, cloud: Cloud, make: MakeAttempt, folder: Path) -> Attempts:

@@ -28,7 +28,7 @@ from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
-from tests.runner.attempts import Instead
+from tests.runner.job_attempts import Instead
 
 BUCKET = "data"
 POLICY = PathPolicy(data_bucket=BUCKET, input_buckets=("landing",), allow_file=True)

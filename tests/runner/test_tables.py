@@ -27,8 +27,8 @@ from longhaul.runner.io.table_files import columns_of, describe
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.splitting import split
 from tests.builders import BUCKET, settings, stage
-from tests.runner.attempts import loaded
 from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.job_attempts import loaded
 from tests.runner.row_deletes import delete_rows
 
 PATH = TablePath("lake", "events")

@@ -21,7 +21,7 @@ from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import BucketArea, DiskArea, area_at
 from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
-from tests.runner.attempts import Instead
+from tests.runner.job_attempts import Instead
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 PREFIX = f"longhaul/work/{folder_name(ATTEMPT.key)}/1767323045000-2/"
