@@ -175,14 +175,11 @@ class Leases(Protocol):
 class Slots(Protocol):
     """How many jobs of a stage may run at once. Claims and settles change the number in use."""
 
-    def free(self, stage: Stage, now: datetime) -> int:
-        """Slots free a moment ago, under the effective limit.
-
-        Each calm minute raises that limit by a half.
-        """
-
     def room(self, stage: Stage, now: datetime) -> Room:
-        """The free slots, and how soon others become free."""
+        """The slots a moment ago: those free under the limit, and how soon others become free.
+
+        Each calm minute raises the limit by a half.
+        """
 
     def use(self, stage: Stage) -> SlotUse:
         """The stage's slots a moment ago."""

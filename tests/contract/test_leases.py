@@ -34,14 +34,14 @@ def test_second_claim_of_a_new_job_fails_and_carries_the_row_that_won(
             transitions.claim(Claim(changed(claimed, message_id="m-2"), replaces=None), STAGE)
         )
     assert lost.value.current == claimed
-    assert slots.free(STAGE, NOW) == 1
+    assert slots.room(STAGE, NOW).free == 1
 
 
 def test_repeated_claim_succeeds_and_takes_one_slot(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     leases.apply(transitions.claim(Claim(claimed, replaces=None), STAGE))
-    assert slots.free(STAGE, NOW) == 1
+    assert slots.room(STAGE, NOW).free == 1
 
 
 def test_claim_without_a_free_slot_is_refused_and_writes_nothing(
@@ -51,7 +51,7 @@ def test_claim_without_a_free_slot_is_refused_and_writes_nothing(
     with pytest.raises(NoFreeSlotError):
         leases.apply(transitions.claim(Claim(other(claimed, 3), replaces=None), STAGE))
     assert leases.load("main#job-3") is None
-    assert slots.free(STAGE, NOW) == 0
+    assert slots.room(STAGE, NOW).free == 0
 
 
 def test_repeated_settle_frees_one_slot(
@@ -62,7 +62,7 @@ def test_repeated_settle_frees_one_slot(
     with pytest.raises(LeaseChangedError) as lost:
         leases.apply(transitions.settle(claimed, released))
     assert lost.value.current == released
-    assert slots.free(STAGE, NOW) == 2
+    assert slots.room(STAGE, NOW).free == 2
 
 
 def test_released_job_is_claimed_again_and_takes_a_slot(
@@ -73,7 +73,7 @@ def test_released_job_is_claimed_again_and_takes_a_slot(
     retry = next_attempt(released, message(receive_count=2), NUMBERS, NOW)
     leases.apply(transitions.claim(Claim(retry, replaces=released), STAGE))
     assert leases.load(claimed.key) == retry
-    assert slots.free(STAGE, NOW) == 1
+    assert slots.room(STAGE, NOW).free == 1
 
 
 def test_only_a_newer_receive_is_adopted(leases: DynamoLeases, claimed: Lease) -> None:
@@ -315,10 +315,10 @@ def test_want_of_room_halves_the_limit_once_a_minute_and_each_calm_minute_adds_a
     minute = timedelta(seconds=60)
     slots.lower_limit(wide, NOW)
     slots.lower_limit(wide, NOW)
-    assert slots.free(wide, NOW) == 4
+    assert slots.room(wide, NOW).free == 4
     slots.lower_limit(wide, NOW + minute)
-    assert slots.free(wide, NOW + minute) == 2
-    assert [slots.free(wide, NOW + n * minute) for n in (2, 2, 3, 4, 5)] == [3, 3, 5, 8, 8]
+    assert slots.room(wide, NOW + minute).free == 2
+    assert [slots.room(wide, NOW + n * minute).free for n in (2, 2, 3, 4, 5)] == [3, 3, 5, 8, 8]
     assert slots.room(wide, NOW).starts_per_s is None
 
 
@@ -415,7 +415,7 @@ def test_paused_stage_starts_nothing_until_it_is_resumed(
 ) -> None:
     slots.pause(STAGE, NOW)
     slots.pause(STAGE, NOW + timedelta(hours=1))
-    assert (slots.free(STAGE, NOW), slots.use(STAGE).paused_at) == (0, NOW)
+    assert (slots.room(STAGE, NOW).free, slots.use(STAGE).paused_at) == (0, NOW)
     assert slots.blocked_s(STAGE, waiting=True, now=NOW) == 0
     with pytest.raises(NoFreeSlotError):
         leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
@@ -446,7 +446,7 @@ def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
 ) -> None:
     slots.lower_limit(STAGE, NOW)
     slots.set_slots(STAGE, 3)
-    assert (slots.use(STAGE), slots.free(STAGE, NOW)) == (SlotUse(1, 3, is_by_hand=True), 2)
+    assert (slots.use(STAGE), slots.room(STAGE, NOW).free) == (SlotUse(1, 3, is_by_hand=True), 2)
     for n in (2, 3):
         leases.apply(transitions.claim(Claim(other(claimed, n), replaces=None), STAGE))
     with pytest.raises(NoFreeSlotError):

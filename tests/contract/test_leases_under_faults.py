@@ -86,9 +86,9 @@ def test_single_writes_to_the_slots_that_meet_a_transaction_are_tried_again(
     assert claimed.stage == STAGE.name
     fake.dynamodb.make_busy("leases", SLOTS, times=3)
     slots.lower_limit(STAGE, NOW)
-    assert slots.free(STAGE, NOW) == 0, "one of two slots is taken, and the limit is one"
+    assert slots.room(STAGE, NOW).free == 0, "one of two slots is taken, and the limit is one"
     fake.dynamodb.make_busy("leases", SLOTS, times=3)
-    assert slots.free(STAGE, NOW + timedelta(minutes=2)) == 1
+    assert slots.room(STAGE, NOW + timedelta(minutes=2)).free == 1
     for waiting in (True, False):
         fake.dynamodb.make_busy("leases", SLOTS, times=3)
         assert slots.blocked_s(STAGE, waiting=waiting, now=NOW + timedelta(minutes=2)) == 0
@@ -118,9 +118,9 @@ def test_free_slots_are_read_strongly(
 ) -> None:
     """After a weak read, a dispatcher would claim a slot again that is taken."""
     fake.dynamodb.weak_read_lag_s = 1
-    assert slots.free(STAGE, NOW) == 1
+    assert slots.room(STAGE, NOW).free == 1
     leases.apply(transitions.claim(Claim(replace(claimed, key="main#job-2"), replaces=None), STAGE))
-    assert slots.free(STAGE, NOW) == 0
+    assert slots.room(STAGE, NOW).free == 0
 
 
 def test_beat_that_the_sdk_repeats_is_one_beat(

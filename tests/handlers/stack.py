@@ -142,7 +142,7 @@ class Stack:
         )
 
     def free_slots(self) -> int:
-        return self.parts.slots.free(self.settings.stages[0], self.parts.clock.now())
+        return self.parts.slots.room(self.settings.stages[0], self.parts.clock.now()).free
 
     def held_message(self) -> tuple[str, str]:
         """Send a message and receive it; return its id and receipt handle."""

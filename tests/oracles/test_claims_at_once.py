@@ -62,7 +62,7 @@ def test_claims_at_once_take_as_many_slots_as_there_are_and_settles_free_them(
     with ThreadPoolExecutor(CLAIMS) as pool:
         claimed = [lease for lease in pool.map(claim, range(CLAIMS)) if lease]
     assert len(claimed) == STAGE.slots
-    assert slots.free(STAGE, NOW) == 0
+    assert slots.room(STAGE, NOW).free == 0
 
     def settle(lease: Lease) -> bool:
         try:
@@ -75,7 +75,7 @@ def test_claims_at_once_take_as_many_slots_as_there_are_and_settles_free_them(
     with ThreadPoolExecutor(len(twice)) as pool:
         settled = list(pool.map(settle, twice))
     assert settled.count(True) == len(claimed)
-    assert slots.free(STAGE, NOW) == STAGE.slots
+    assert slots.room(STAGE, NOW).free == STAGE.slots
     rows = leases.load_many([lease.key for lease in claimed])
     assert {row.state for row in rows.values()} == {State.RELEASED}
 
@@ -95,7 +95,7 @@ def test_claims_of_one_job_at_once_have_one_winner(account: Account, leases: Dyn
     slots = DynamoSlots(
         Records(account.client("dynamodb"), "leases", SystemClock(), random.Random(1))
     )
-    assert slots.free(STAGE, NOW) == STAGE.slots - 1
+    assert slots.room(STAGE, NOW).free == STAGE.slots - 1
 
 
 def test_servers_listen_on_this_machine_alone(account: Account) -> None:

@@ -37,6 +37,7 @@ BATCH_GET = 100
 """DynamoDB's maximum of keys in a call."""
 
 TRIES = 8
+_CONFLICTS = ("TransactionConflictException", "TransactionCanceledException")
 
 # A `Date` is in whole seconds, and the answer took some time to come.
 _RIGHT_WITHIN = timedelta(seconds=2)
@@ -156,28 +157,21 @@ class Records:
 
     def transact(self, items: Sequence[Any]) -> Sequence[Mapping[str, Any]] | None:
         """Write all items or none; the reasons, one for each, when a condition has failed."""
-        for is_last in self._tries():
-            try:
-                self._client.transact_write_items(TransactItems=items)
-            except ClientError as error:
-                if code_of(error) != "TransactionCanceledException":
-                    raise
-                reasons: Sequence[Mapping[str, Any]] = error.response["CancellationReasons"]
-                if any(map(has_failed, reasons)):
-                    return reasons
-                if is_last:
-                    raise
-            else:
-                return None
-        raise AssertionError("the last try returns or raises")
+        try:
+            self._outlast(lambda: self._client.transact_write_items(TransactItems=items))
+        except ClientError as error:
+            if not (reasons := _reasons(error)):
+                raise
+            return reasons
+        return None
 
     def _outlast(self, write: Callable[[], T]) -> T:
-        """What the write of a single item returns; its other errors are raised as they are."""
+        """What the write returns; errors that are no conflict are raised as they are."""
         for is_last in self._tries():
             try:
                 return write()
             except ClientError as error:
-                if code_of(error) != "TransactionConflictException" or is_last:
+                if is_last or code_of(error) not in _CONFLICTS or _reasons(error):
                     raise
         raise AssertionError("the last try returns or raises")
 
@@ -186,6 +180,12 @@ class Records:
         return retrying(
             TRIES, self._clock.sleep, lambda n: self.rng.uniform(0, 0.05 * 2 ** (n - 1))
         )
+
+
+def _reasons(error: ClientError) -> Sequence[Mapping[str, Any]]:
+    """One for each part of a transaction in which a condition has failed; else none."""
+    reasons: Sequence[Mapping[str, Any]] = error.response.get("CancellationReasons", ())
+    return reasons if any(map(has_failed, reasons)) else ()
 
 
 def has_failed(reason: Mapping[str, Any]) -> bool:

@@ -44,9 +44,6 @@ class DynamoSlots:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    def free(self, stage: Stage, now: datetime) -> int:
-        return self.room(stage, now).free
-
     def room(self, stage: Stage, now: datetime) -> Room:
         """A hint that saves failing transactions; the claim itself decides."""
         return self.room_in(stage, self._item(stage), now)
