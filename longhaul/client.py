@@ -260,7 +260,7 @@ class Client:
 
         Args:
             job: What `submit` returned, or a job id. An id alone means its latest run, also one
-                that has ended; of a job that nobody has sent it waits for the first.
+                that has ended; of a job that was not sent it waits for the first.
             stage: As for `status`.
             timeout: Seconds after which it gives up; None waits for as long as it takes.
 

@@ -278,7 +278,7 @@ def _topic(scope: Construct, key: str | None) -> sns.Topic:
         display_name="Longhaul's alarms",
         enforce_ssl=True,
         # Without a customer's key it is not encrypted: CloudWatch cannot publish under AWS's own
-        # (alias/aws/sns), whose policy nobody can change.
+        # (alias/aws/sns), whose policy no one can change.
         master_key=kms.Key.from_key_arn(scope, "Key", key) if key else None,
     )
     # Enforcing TLS replaces the default policy, under which the account's CloudWatch could publish.

@@ -24,7 +24,7 @@ class Leases(Construct):
                 point_in_time_recovery_enabled=True
             ),
             time_to_live_attribute=TTL,
-            # Losing the leases means running what already ran: they outlive the stack, and nobody
+            # Losing the leases means running what already ran: they outlive the stack, and no one
             # deletes them by a slip. A first deployment that fails leaves an empty table behind:
             # to delete it, its roll-back would need the protection off.
             deletion_protection=True,

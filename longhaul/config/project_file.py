@@ -35,7 +35,7 @@ def find(start: Path) -> Path | None:
     """The folder of the project that `start` is in: the nearest one upwards.
 
     Raises:
-        SettingsError: others may write it, and nobody has named it.
+        SettingsError: others may write it, and no one has named it.
     """
     for folder in (start, *start.parents):
         if (folder / FILE).is_file():

@@ -41,7 +41,7 @@ class HandOver:
 class Extend:
     """Extend the message's visibility to cover the next wait.
 
-    Without a handle only the row is written: SQS holds the message for nobody, or for long enough.
+    Without a handle only the row is written: SQS does not hold the message, or for long enough.
     """
 
     receipt_handle: str | None
@@ -53,11 +53,11 @@ Beat = End | Kill | HandOver | Extend
 
 # Reports come every few seconds, and one that fails is made again.
 _REPORT_OVERDUE_S = 60
-# So many reports are due before the runner counts as silent: three of them may be lost.
+# This number of reports is due before the runner counts as silent: three of them may be lost.
 _REPORTS_UNTIL_OVERDUE = 4
 # The runner looks once in a period, and may do so just too early for a report.
 _LATE_PERIODS = 2
-# A report with nothing new to say waits so many times as long. It still shows that the runner
+# A report with nothing new to say waits this many times as long. It still shows that the runner
 # lives, and whether the job was cancelled.
 _WITHOUT_NEWS = 3
 

@@ -43,7 +43,7 @@ stopped task of the last attempt may run until then.
 """
 
 _DEAD_RUNS = 4
-"""A row remembers so many works that died. People do not correct a job more often in two weeks."""
+"""Works that died which a row remembers. People do not correct a job more often in two weeks."""
 
 
 @dataclass(frozen=True)
@@ -407,7 +407,7 @@ def _size_and_timeout(request: JobRequest, stage: Stage) -> tuple[str, int]:
     size, timeout_s = request.size or stage.size, request.timeout or stage.timeout_s
     if size != aws_lambda.SIZE or timeout_s <= aws_lambda.MAX_TIMEOUT_S:
         return size, timeout_s
-    if request.timeout is None:  # nobody asked for the stage's timeout
+    if request.timeout is None:  # no request asked for the stage's timeout
         return size, aws_lambda.MAX_TIMEOUT_S
     return "small", timeout_s
 

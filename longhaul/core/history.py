@@ -17,7 +17,7 @@ KEPT = 50
 """Attempts of a job that are kept.
 
 A run has at most 100 failures and 20 interruptions, and as many refusals as a lack of room brings;
-the earliest of so many are of no interest.
+the earliest of these are of no interest.
 """
 
 

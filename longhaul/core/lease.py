@@ -172,7 +172,7 @@ class CommittedOutput:
     # How many requests the job emitted for each stage. None: the stage decides what follows. A look
     # at the tree of a job with more than that would not end.
     emitted: dict[str, Annotated[Count, Field(le=MAX_GROUP)]] | None = None
-    # A random text that goes along with what follows, so that nobody else can send it.
+    # A random text that goes along with what follows, so that no one else can send it.
     seal: str | None = None
     # What the job returned, counted and measured. None: nothing.
     results: Annotated[Results | None, BeforeValidator(_read)] = None

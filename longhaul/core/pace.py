@@ -137,10 +137,10 @@ class Room:
 def deferrals_s(
     count: int, likely_wait_s: float, timing: LeaseSettings, rng: random.Random
 ) -> Sequence[int]:
-    """Seconds for which each of so many messages without a slot is hidden.
+    """Seconds for which each of `count` messages without a slot is hidden.
 
     Jittered, so that a slot is found soon after it becomes free. Messages that are hidden for the
-    longest time stay together: there are so many that one of them comes soon anyhow, and ten in one
+    longest time stay together: they are many, and one of them comes soon anyhow, and ten in one
     batch cost a tenth.
     """
     wanted_s = likely_wait_s / LOOKS

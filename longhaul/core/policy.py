@@ -71,7 +71,7 @@ def check_policy(request: JobRequest, settings: RuntimeSettings, stage: Stage) -
 
 
 def check_start(request: JobRequest, now: datetime, planned: int = 0) -> None:
-    """Whether a job may be planned for its `start_at`, beside so many others of its stage.
+    """Whether a job may be planned for its `start_at`, beside the others of its stage.
 
     Raises:
         InvalidRequestError: it is too far ahead, or there are too many.

@@ -191,7 +191,7 @@ class Slots(Protocol):
         """From now on let jobs be claimed again; repeatable."""
 
     def set_slots(self, stage: Stage, slots: int) -> None:
-        """Let so many jobs run, whatever is deployed, at once and without a limit that adapted.
+        """Let that many jobs run, whatever is deployed, at once and without an adapted limit.
 
         The deployed number: the deployment decides again.
         """
@@ -209,7 +209,7 @@ class Slots(Protocol):
         """AWS refused a task: halve the stage's effective limit, at most once a minute."""
 
     def note_planned(self, stage: Stage, planned: int) -> None:
-        """So many jobs of the stage are to begin later: their messages wait for no slot."""
+        """This number of jobs is to begin later: their messages wait for no slot."""
 
 
 class Troubles(Protocol):

@@ -120,8 +120,8 @@ class Named(Protocol):
 def named_after(parent: Named, request: Mapping[str, Any]) -> Mapping[str, Any]:
     """The request of a job that follows from `parent`, with the parent's label and tags.
 
-    What the request says itself counts. Of so many tags that a request may not have them, those of
-    the parent are left out that are too many.
+    What the request says itself counts. Where both have more tags than a
+    request may, those of the parent are left out that are too many.
     """
     own: Mapping[str, str] = request.get("tags") or {}
     tags = dict(own)
@@ -356,7 +356,7 @@ def read_request(body: str, paths: PathPolicy | None = None) -> JobRequest:
     Raises:
         InvalidRequestError: it is no request; `problems` says why, without quoting the body.
     """
-    # Before it is parsed, and brackets within texts count too: no query has so many.
+    # Before it is parsed, and brackets within texts count too: no query has that many.
     if body.count("[") + body.count("{") > _MAX_NESTED:
         problem = (
             f"the body has more than {_MAX_NESTED:,} lists and objects: put what is large into an"

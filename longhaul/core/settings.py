@@ -114,7 +114,7 @@ class LeaseSettings(Model):
     max_interruptions: int = Field(default=20, ge=1)
     # A job for which AWS has no room for this long is dead-lettered.
     max_unplaced_s: int = Field(default=604_800, ge=1)
-    # After so many interruptions, or start_timeout_s without a place, a job runs on demand.
+    # After this number of interruptions, or start_timeout_s without a place, a job runs on demand.
     spot_interruptions: int = Field(default=2, ge=1)
     # How often the runner looks at its job, and its shortest wait between two reports, in whose
     # answers it sees a cancel or a lost lease.

@@ -75,7 +75,7 @@ class Change:
     """A row that was read, and what it becomes.
 
     Only what differs is written, so a mark or a progress report that was written meanwhile stays;
-    `is_whole`: the row is written anew. In the same transaction: `takes_slot` of a stage, with the
+    `is_whole`: the whole row is written. In the same transaction: `takes_slot` of a stage, with the
     stage's pace after it; `gives_slot_back`; a `record` of how an attempt ended.
     """
 

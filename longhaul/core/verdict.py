@@ -170,7 +170,7 @@ def says_not_to_be_had(text: str) -> bool:
 def says_passing(text: str) -> bool:
     """Whether the words of a refusal say that it ends by itself: for want of room, or of a service.
 
-    Of refusals that nobody has met yet, people had better know.
+    Of refusals that are not known yet, people had better know.
     """
     return says_no_room(text) or _PASSING.search(text) is not None
 

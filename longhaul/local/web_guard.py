@@ -24,7 +24,7 @@ from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 
-# Nobody can make an address resolve to another place, nor register a name below `localhost`.
+# No one can make an address resolve to another place, nor register a name below `localhost`.
 _NOBODYS = re.compile(r"(\d+(\.\d+){3}|([a-z0-9_-][a-z0-9._-]*\.)?localhost)(:\d+)?", re.ASCII)
 _MARKS = ("Origin", "Sec-Fetch-Site")
 # Every browser's user agent begins with it.

@@ -51,7 +51,7 @@ class DynamoUntold:
     def strike(self, untold: Untold) -> None:
         self._records.update(
             Key=primary_key(_key(untold.stage), untold.notice.id),
-            # Not deleted: nobody has that right.
+            # Not deleted: no one has that right.
             UpdateExpression="REMOVE #open, notice",
             ExpressionAttributeNames={"#open": OPEN.name},
         )

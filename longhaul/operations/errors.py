@@ -46,7 +46,7 @@ _GONE: Final = (
 
 
 def is_gone(error: ClientError) -> bool:
-    """Whether a part of the stack is not there, or not any more: it was deployed anew."""
+    """Whether a part of the stack is not there, or not any more: it was deployed again."""
     return code_of(error).endswith(_GONE)
 
 

@@ -69,7 +69,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Step:
-    """One place of the walk, so many steps from its begin; then each attempt that wrote to it.
+    """One place of the walk, `depth` steps from its begin; then each attempt that wrote to it.
 
     What `writer` had read comes next.
     """

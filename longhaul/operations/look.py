@@ -104,7 +104,7 @@ def look(
     most: int,
     known: Mapping[str, Lease] | None = None,
 ) -> Look:
-    """Read the jobs: at most so many open ones, and as many that ended.
+    """Read the jobs: at most `most` open ones, and as many that ended.
 
     Rows in `known`, by key, are not read again where the index still has their end.
     """

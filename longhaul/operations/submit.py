@@ -162,7 +162,7 @@ def _submission(
 
 
 def _check_expected(job: str | None, settings: RuntimeSettings, stage: Stage) -> None:
-    """Raises InvalidRequestError unless the job is one for the stage that nobody has named."""
+    """Raises InvalidRequestError unless the job is one for the stage that no one has named."""
     expecting = [each.name for each in settings.stages if each.job == job and not each.retired]
     is_open = stage.job is None and not (stage.next and expecting)
     if job is None or job == stage.job or is_open:

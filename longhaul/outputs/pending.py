@@ -117,7 +117,7 @@ class Publisher(Protocol):
         """Make a committed output visible; repeatable by anyone.
 
         `looks_only`: do so if all uploads are completed, and complete none. `just_committed`:
-        nobody has completed any of them before. `places`: where alone
+        no one has completed any of them before. `places`: where alone
         outputs may be, as the job's request has them; None where that is not known.
 
         Raises:

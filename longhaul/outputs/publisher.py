@@ -359,7 +359,7 @@ class S3Publisher:
     def _missing(self, outputs: Iterable[PendingOutput]) -> list[tuple[PendingOutput, Upload]]:
         """The uploads whose files are not there, each with its output.
 
-        A name carries the attempt's token, so nobody else writes it. Under SSE-KMS the ETag is no
+        A name carries the attempt's token, so no one else writes it. Under SSE-KMS the ETag is no
         digest of the parts.
         """
         return [(output, upload) for output in outputs for upload in self._missing_of(output)]

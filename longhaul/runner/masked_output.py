@@ -50,7 +50,7 @@ class MaskedOutput:
     def end(self) -> None:
         """Write all that was written by now; the descriptors are as they were. Repeatable.
 
-        A child that goes on writes into a pipe that nobody reads.
+        A child that goes on writes into a pipe that no one reads.
         """
         if os.getpid() != self._process or not self._thread.is_alive():
             return  # of a process that a job has forked, the parent reads

@@ -110,7 +110,7 @@ def _parts_of_url(value: str) -> Iterator[tuple[str, int]]:
 
 
 def _written_forms(text: str, least: int) -> set[str]:
-    """The text, and as others write it, if that has so many characters."""
+    """The text, and as others write it, if that has that many characters."""
     content = text.encode("utf-8", "surrogatepass")
     once = _escaped(text)
     # The text of an error may be a value in another text.

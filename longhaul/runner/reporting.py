@@ -46,7 +46,7 @@ BUSY_IO_BYTES_PER_S = 64 * 1024
 
 @dataclass(frozen=True)
 class Effort:
-    """CPU seconds and I/O bytes of the process tree within so many seconds."""
+    """CPU seconds and I/O bytes of the process tree within this number of seconds."""
 
     seconds: float
     cpu_s: float
@@ -153,7 +153,7 @@ class Progress:
         return any(now <= each for each in self.quiet_until)
 
     def enter(self, phase: Phase, total: int = 0) -> None:
-        """Begin a phase, in which so many bytes are to come or to go."""
+        """Begin a phase, in which this number of bytes is to come or to go."""
         with self._lock:
             self.phase, self.done, self.total = phase, 0, total
             self.steps += 1

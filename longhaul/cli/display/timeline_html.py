@@ -45,7 +45,7 @@ _STEPS_S = (
 _CLOCKS = (
     (3600, "%H:%M:%S"),
     (2 * 86_400, "%H:%M"),
-)  # for spans below so many seconds: the format of the marks
+)  # for spans below this number of seconds: the format of the marks
 _WRONG = {" tl-failed": "✗", " tl-interrupted": "!", " tl-cancelled": "⊘"}
 _TOUCH = 0.1  # percent: less than a pixel
 _ROOM = 1.5  # percent: a narrower segment has no room for a glyph

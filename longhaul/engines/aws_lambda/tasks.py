@@ -19,7 +19,7 @@ class Invocations:
     def running(self) -> Iterator[RunningTask]:
         return iter(())
 
-    def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:  # noqa: ARG002 - nobody is told
+    def stop(self, task_arn: str, attempt: AttemptId, reason: str) -> StoppedTask:  # noqa: ARG002 - no one is told
         """Its runner stops at its next report; Lambda ends it at its timeout at the latest."""
         gone_by = ends_by(task_arn)
         return StoppedTask(is_gone=self._aws_time() >= gone_by, gone_by=gone_by)

@@ -158,7 +158,7 @@ def _plain(kind: pa.DataType, path: str, *, keeps_codes: bool = False) -> pa.Dat
 def _nested(kind: pa.DataType, path: str, *, keeps_codes: bool) -> pa.DataType | None:
     """Of a type that has others in it, else None.
 
-    Views of lists are refused like a type that nobody knows: Arrow makes lists of them whose
+    Views of lists are refused like an unknown type: Arrow makes lists of them whose
     offsets are wrong.
     """
 
