@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from simulation.aws.platform.parts import Piece
 from simulation.seen.sightings import Token
@@ -15,17 +15,6 @@ if TYPE_CHECKING:
     from simulation.seen.trace import Row
 
 PREFIX = "longhaul/saved/"
-
-
-class Pointed(NamedTuple):
-    """A row's pointer has moved, or is gone; by the row before and after."""
-
-    before: "Row | None"
-    row: "Row"
-
-    @property
-    def ref(self) -> str | None:
-        return ref_in(self.row)
 
 
 @dataclass
@@ -59,14 +48,14 @@ class Stored:
 
     def note_row(self, before: "Row | None", row: "Row") -> None:
         token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
-        self.begun_from.setdefault(token, ref_in(row))
-        if ref_in(row) == ref_in(before or {}):
-            return
         ref = ref_in(row)
+        self.begun_from.setdefault(token, ref)
+        if ref == ref_in(before or {}):
+            return
         if ref is not None and ref not in self.records:
             self.records[ref] = self._read(ref)
             self.lasting |= set(self.records[ref].pieces.values())
-        self._seen.check("pointer moved", Pointed(before, row))
+        self._seen.check("pointer moved", before, row, ref)
 
     def objects(self) -> Iterator[str]:
         """The names of all."""

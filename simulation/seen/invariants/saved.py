@@ -9,7 +9,7 @@ from longhaul.core.claim import KEPT_FOR_REDRIVE
 from simulation.aws.platform.parts import CHECKPOINT, Piece, Restored
 from simulation.seen.invariants.table import invariant
 from simulation.seen.sightings import Token
-from simulation.seen.stored import PREFIX, Pointed, ended_at, process_of, ref_in
+from simulation.seen.stored import PREFIX, ended_at, process_of, ref_in
 from simulation.worlds.requests import BESIDE
 
 if TYPE_CHECKING:
@@ -22,47 +22,43 @@ _OWNING = ("RUNNING", "RELEASED")
 
 
 @invariant("S19", "pointer moved", "what counts as stored is there, and whole")
-def stored_is_whole(seen: "Seen", moved: Pointed) -> str | None:
-    record = seen.stored.records.get(moved.ref or "")
-    return f"{moved.ref} names {record.missing[0]}" if record and record.missing else None
+def stored_is_whole(seen: "Seen", _before: Any, _row: Any, ref: str | None) -> str | None:
+    record = seen.stored.records.get(ref or "")
+    return f"{ref} names {record.missing[0]}" if record and record.missing else None
 
 
 @invariant("S19", "pointer moved", "only the attempt that owns the row makes what it stored count")
-def fenced(seen: "Seen", moved: Pointed) -> str | None:
-    del seen
-    before, row = moved
-    if moved.ref is None or _is_new_run(before, row):
+def fenced(_seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
+    if ref is None or _is_new_run(before, row):
         return None
     key, run, attempt = row["key"]["S"], row["run"]["N"], row["attempt"]["N"]
-    if f"/{run}-{attempt}/" not in moved.ref:
-        return f"{moved.ref} counts for {key} in attempt {run}-{attempt}"
+    if f"/{run}-{attempt}/" not in ref:
+        return f"{ref} counts for {key} in attempt {run}-{attempt}"
     marks = {"output", "cancel_requested_at"} & row.keys()
     if row["state"]["S"] != "RUNNING" or marks:
-        return f"{moved.ref} counts in a row that is {row['state']['S']} with {sorted(marks)}"
+        return f"{ref} counts in a row that is {row['state']['S']} with {sorted(marks)}"
     return None
 
 
 @invariant("S19", "pointer moved", "what a stale attempt stored is in no record that counts")
-def of_no_stale_attempt(seen: "Seen", moved: Pointed) -> str | None:
-    before, row = moved
-    if moved.ref is None or _is_new_run(before, row):
+def of_no_stale_attempt(seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
+    if ref is None or _is_new_run(before, row):
         return None
-    record = seen.stored.records[moved.ref]
+    record = seen.stored.records[ref]
     known = seen.stored.records.get(ref_in(before or {}) or "")
     strange = [
         name
         for name in record.sizes
         if not name.startswith(record.folder) and (known is None or name not in known.sizes)
     ]
-    return f"{moved.ref} names {strange[0]}" if strange else None
+    return f"{ref} names {strange[0]}" if strange else None
 
 
 @invariant(
     "S19", "pointer moved", "a new run goes on from what was stored for the same work, within days"
 )
-def same_work(seen: "Seen", moved: Pointed) -> str | None:
-    before, row = moved
-    if moved.ref is None or before is None or not _is_new_run(before, row):
+def same_work(seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
+    if ref is None or before is None or not _is_new_run(before, row):
         return None
     return _wrong_heir(seen, before, row)
 
@@ -75,10 +71,8 @@ def heirs(seen: "Seen", before: Any, row: Any) -> str | None:
 
 
 @invariant("S19", "pointer moved", "within a run, what is stored is replaced and never dropped")
-def never_dropped(seen: "Seen", moved: Pointed) -> str | None:
-    del seen
-    before, row = moved
-    if moved.ref is not None or before is None or _is_new_run(before, row):
+def never_dropped(_seen: "Seen", before: Any, row: Any, ref: str | None) -> str | None:
+    if ref is not None or before is None or _is_new_run(before, row):
         return None
     return f"{row['key']['S']} drops {ref_in(before)} after {row.get('last_class')}"
 
