@@ -22,7 +22,6 @@ from longhaul.wiring import wiring
 from simulation.aws.emr_serverless.job_runs import WAITING
 from simulation.aws.platform.drivers import attempt_of
 from simulation.aws.platform.hosts import Host
-from simulation.worlds.expiry import expire
 from simulation.worlds.plan import Act
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.requests import (
@@ -33,10 +32,9 @@ from simulation.worlds.requests import (
     forged_of,
     hostile_of,
 )
-from simulation.worlds.retirement import retire
 from simulation.worlds.secrets import value_of
 from simulation.worlds.stages import CLEAN, MAIN
-from simulation.worlds.versions import leave_newer_fields
+from simulation.worlds.upheavals import expire, leave_newer_fields, retire
 
 if TYPE_CHECKING:
     from simulation.worlds.world import World

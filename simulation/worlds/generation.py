@@ -15,23 +15,26 @@ from simulation.worlds.backfills import with_backfill
 from simulation.worlds.cost import USUAL, cost_of
 from simulation.worlds.emr import with_emr
 from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
-from simulation.worlds.expiry import expiries
 from simulation.worlds.faults import ALL_KINDS
 from simulation.worlds.files import COUNTS
-from simulation.worlds.governed import with_denial, with_refused_role
-from simulation.worlds.long_outages import with_long_outage, with_long_wait
+from simulation.worlds.governed import (
+    with_denial,
+    with_long_outage,
+    with_long_wait,
+    with_refused_role,
+)
 from simulation.worlds.near import near_one
 from simulation.worlds.parts import with_parts
 from simulation.worlds.plan import TINY, Act, Ending, Job, Mix, Plan
 from simulation.worlds.planned import with_planned
 from simulation.worlds.randomness import rng_of, unit
-from simulation.worlds.retirement import with_retirement
 from simulation.worlds.secrets import with_secrets
 from simulation.worlds.stages import SUM, TOTAL, members_of
 from simulation.worlds.swarm import Swarm
 from simulation.worlds.tables import with_tables
 from simulation.worlds.tiny import with_tiny
 from simulation.worlds.trees import with_reruns, with_trees
+from simulation.worlds.upheavals import expiries, with_retirement
 
 T = TypeVar("T")
 

@@ -9,11 +9,11 @@ from simulation.tools.checking import all_hold
 from simulation.worlds.generation import plan_of
 from simulation.worlds.governed import (
     GOVERNED_WORLDS,
+    NEVER_ALLOWED,
     ROLES,
     with_denial,
     with_refused_role,
 )
-from simulation.worlds.long_outages import NEVER_ALLOWED
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import run
 from simulation.worlds.systematic import RACES
