@@ -3,12 +3,11 @@
 Faults, acts, jobs and settings that the violation does not need are left out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from simulation.worlds.plan import Ending, Mix, Plan
+from simulation.worlds.plan import Mix, Plan
 from simulation.worlds.run import Violation, run
 
 _MOST_RUNS = 600
@@ -64,8 +63,12 @@ class Shrinker:
             self._holds(replace(plan, jobs=jobs, acts=acts))
 
     def _simplify(self) -> None:
-        for simpler in _simpler_worlds(self.found.plan):
-            self._holds(simpler(self.found.plan))
+        for changes in _SIMPLER_PLANS:
+            self._holds(replace(self.found.plan, **changes))
+        for changes in _SIMPLER_MIXES:
+            self._holds(replace(self.found.plan, mix=replace(self.found.plan.mix, **changes)))
+        fewer = [replace(job, endings=job.endings[:-1]) for job in self.found.plan.jobs]
+        self._holds(replace(self.found.plan, jobs=tuple(fewer)))
         for number in range(len(self.found.plan.jobs)):
             for changes in _SIMPLER_JOBS:
                 plan = self.found.plan
@@ -95,38 +98,23 @@ _SIMPLER_JOBS: Sequence[dict[str, Any]] = (
 )
 
 
-def _simpler_worlds(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
-    usual = Mix()
-    yield lambda each: replace(each, mix=usual)
-    for name in (
-        "skew_s",
-        "stale_handles",
-        "index_lag_s",
-        "reorder",
-        "timeout_stops_task",
-        "short_pages",
-    ):
-        if getattr(plan.mix, name) != getattr(usual, name):
-            yield partial(_with_mix, **{name: getattr(usual, name)})
-    yield partial(
-        _with_mix, calls=0.0, kinds=(), swarm=False, invokes=0.0, events=0.0, launches=0.0
-    )
-    yield lambda each: replace(each, slots=10)
-    yield lambda each: replace(each, clean_slots=0)
-    yield lambda each: replace(each, renew_receives=900)
-    yield lambda each: replace(each, spot=False)
-    yield lambda each: replace(each, max_attempts=3)
-    yield lambda each: replace(
-        each, jobs=tuple(replace(job, endings=_fewer(job.endings)) for job in each.jobs)
-    )
-
-
-def _with_mix(plan: Plan, **changes: Any) -> Plan:
-    return replace(plan, mix=replace(plan.mix, **changes))
-
-
-def _fewer(endings: tuple[Ending, ...]) -> tuple[Ending, ...]:
-    return endings[:-1]
+_SIMPLER_PLANS: Sequence[dict[str, Any]] = (
+    {"mix": Mix()},
+    {"slots": 10},
+    {"clean_slots": 0},
+    {"renew_receives": 900},
+    {"spot": False},
+    {"max_attempts": 3},
+)
+_SIMPLER_MIXES: Sequence[dict[str, Any]] = (
+    {"skew_s": 0.0},
+    {"stale_handles": "fail"},
+    {"index_lag_s": 0.0},
+    {"reorder": False},
+    {"timeout_stops_task": True},
+    {"short_pages": False},
+    {"calls": 0.0, "kinds": (), "swarm": False, "invokes": 0.0, "events": 0.0, "launches": 0.0},
+)
 
 
 def _with(items: tuple[Any, ...], number: int, item: Any) -> tuple[Any, ...]:

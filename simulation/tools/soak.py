@@ -2,23 +2,21 @@
 
 `make soak WORLDS=1000000`, or `python -m simulation.tools.soak --worlds 1000000`, runs worlds drawn
 from seeds. With `--single` it runs every scenario and pipeline that is not long with every single
-fault at every place. With `--pairs` it runs the shortest scenario with every pair of faults:
-`deaths` for processes that die, `all` for all kinds. Progress and violations go to stderr, and in
-the end the plans that show them, the first ones as small as can be. The last stdout line is
+fault at every place. Progress and violations go to stderr, and in the end the plans that show them,
+the first ones as small as can be. The last stdout line is
 `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`. The exit code is 1 on a violation.
 After an interruption, or when a worker was killed, the same command continues: the state is a file
 under `.longhaul/`.
 """
 
 import argparse
-import itertools
 import json
 import multiprocessing
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
@@ -32,77 +30,30 @@ from simulation.tools.parent import end_with_parent
 from simulation.tools.replay import report
 from simulation.tools.shrink import Shrinker
 from simulation.worlds.generation import plan_of
-from simulation.worlds.plan import Fault, Plan
+from simulation.worlds.plan import Plan
 from simulation.worlds.run import run
-from simulation.worlds.systematic import (
-    CORE,
-    DEATHS,
-    LONG,
-    PIPELINES,
-    SCENARIOS,
-    faults_of,
-    pairs_with,
-    single_faults,
-    sites_of,
-)
+from simulation.worlds.systematic import LONG, PIPELINES, SCENARIOS, single_faults
 
 _STATE = Path(__file__).resolve().parents[2] / ".longhaul" / "soak.json"
 _CHUNK = 20
-_Name = Literal["drawn", "single", "deaths", "all"]
-_KINDS: Mapping[str, frozenset[str] | None] = {"deaths": DEATHS, "all": None}
+Source = Literal["drawn", "single"]
+"""Where worlds come from: a world is a seed, or the number of one with a single fault."""
+
 _PROGRESS_S = 10.0
 _MOST_SHRUNK = 5  # violations to shrink in the end; the others are probably the same
 WORKER_DIED = 3
 INTERRUPTED = 130
 
 
-class Source(NamedTuple):
-    """Where worlds come from, in numbered units.
-
-    A unit is a seed (`drawn`), a world with one fault (`single`), or the first fault of pairs
-    (`deaths`, `all`).
-    """
-
-    name: _Name
-
-    def units(self, worlds: int) -> int:
-        match self.name:
-            case "drawn":
-                return worlds
-            case "single":
-                return len(_singles())
-            case _:
-                return len(_firsts(self.name))
-
-    def plans(self, unit: int) -> Iterator[Plan]:
-        match self.name:
-            case "drawn":
-                yield plan_of(unit)
-            case "single":
-                yield _singles()[unit]
-            case _:
-                yield from pairs_with(CORE, _firsts(self.name)[unit], _KINDS[self.name])
-
-    def chunk(self) -> int:
-        """The number of units that a process takes at once."""
-        return _CHUNK if self.name in ("drawn", "single") else 1
-
-
 @cache
-def _singles() -> list[Plan]:
+def singles() -> list[Plan]:
     scenarios = [plan for name, plan in SCENARIOS.items() if name not in LONG]
     return [world for plan in (*scenarios, *PIPELINES.values()) for world in single_faults(plan)]
 
 
-@cache
-def _firsts(name: str) -> list[Fault]:
-    return list(faults_of(sites_of(CORE), _KINDS[name]))
-
-
 class Chunk(NamedTuple):
-    """The result of the worlds of some consecutive units."""
+    """The result of some consecutive worlds."""
 
-    units: int
     worlds: int
     virtual_s: float
     violations: list[tuple[str, str]]  # text and plan
@@ -112,10 +63,9 @@ class Chunk(NamedTuple):
 class Progress:
     """The progress of a soak."""
 
-    source: _Name
+    source: Source
     first: int
     wanted: int
-    done: int = 0
     worlds: int = 0
     seconds: float = 0.0
     virtual_s: float = 0.0
@@ -124,17 +74,13 @@ class Progress:
     @classmethod
     def load(cls, path: Path, source: Source, first: int, wanted: int) -> "Progress":
         """The progress of the same soak if it was interrupted, else a new one."""
-        new = cls(source.name, first, wanted)
+        new = cls(source, first, wanted)
         try:
             found = TypeAdapter(cls).validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):  # no file, or one of another version
             return new
-        is_same = (found.source, found.first, found.wanted) == (
-            source.name,
-            first,
-            wanted,
-        ) and found.done < wanted
-        return found if is_same else new
+        is_same = (found.source, found.first, found.wanted) == (source, first, wanted)
+        return found if is_same and found.worlds < wanted else new
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,16 +101,15 @@ def main() -> int:
     """Exit code 1 on a violation, 3 when a worker was killed, 130 when interrupted."""
     parser = argparse.ArgumentParser(prog="python -m simulation.tools.soak", description=__doc__)
     parser.add_argument("--worlds", type=_count, default=10_000)
-    places = parser.add_mutually_exclusive_group()
-    places.add_argument("--single", action="store_true", help="run every single fault instead")
-    places.add_argument("--pairs", choices=("deaths", "all"), help="run pairs of faults instead")
+    parser.add_argument("--single", action="store_true", help="run every single fault instead")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--processes", type=_count, default=os.cpu_count() or 1)
     parser.add_argument("--state", type=Path, default=_STATE)
     arguments = parser.parse_args()
-    source = Source("single" if arguments.single else arguments.pairs or "drawn")
-    state = Progress.load(arguments.state, source, arguments.first, source.units(arguments.worlds))
-    if state.done:
+    source: Source = "single" if arguments.single else "drawn"
+    wanted = len(singles()) if arguments.single else arguments.worlds
+    state = Progress.load(arguments.state, source, arguments.first, wanted)
+    if state.worlds:
         print(f"continuing after {state.worlds} worlds", file=sys.stderr)
     try:
         soak(state, arguments.state, arguments.processes)
@@ -198,7 +143,6 @@ def soak(state: Progress, path: Path, processes: int) -> None:
     )
     try:
         for chunk in workers.map(run_chunk, _chunks(state)):
-            state.done += chunk.units
             state.worlds += chunk.worlds
             state.virtual_s += chunk.virtual_s
             state.seconds = before_s + time.monotonic() - began
@@ -208,28 +152,27 @@ def soak(state: Progress, path: Path, processes: int) -> None:
             if time.monotonic() - reported >= _PROGRESS_S:
                 reported = time.monotonic()
                 state.save(path)
-                print(f"{state.done / state.wanted:6.1%}  {state.line()}", file=sys.stderr)
+                print(f"{state.worlds / state.wanted:6.1%}  {state.line()}", file=sys.stderr)
     finally:
         workers.shutdown(cancel_futures=True)
 
 
 def run_chunk(chunk: tuple[Source, int, int]) -> Chunk:
-    """Run the worlds of some units, from the first number up to the second, in a child process."""
+    """Run some worlds, from the first number up to the second, in a child process."""
     source, start, end = chunk
-    worlds, virtual_s, violations = 0, 0.0, []
-    for plan in itertools.chain.from_iterable(map(source.plans, range(start, end))):
-        found = run(plan)
-        worlds += 1
+    virtual_s, violations = 0.0, []
+    for number in range(start, end):
+        found = run(plan_of(number) if source == "drawn" else singles()[number])
         virtual_s += found.virtual_s
         if found.violation is not None:
             violations.append((found.violation.text, found.violation.plan.to_json()))
-    return Chunk(end - start, worlds, virtual_s, violations)
+    return Chunk(end - start, virtual_s, violations)
 
 
 def _chunks(state: Progress) -> Iterator[tuple[Source, int, int]]:
-    source = Source(state.source)
-    for start in range(state.done, state.wanted, source.chunk()):
-        yield source, state.first + start, state.first + min(start + source.chunk(), state.wanted)
+    first, end = state.first, state.first + state.wanted
+    for start in range(first + state.worlds, end, _CHUNK):
+        yield state.source, start, min(start + _CHUNK, end)
 
 
 def _show(plan: Plan, *, shrink: bool) -> None:

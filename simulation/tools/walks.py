@@ -16,7 +16,7 @@ from typing import Final
 
 from simulation.aws.platform.hosts import current_host
 from simulation.worlds.run import run
-from simulation.worlds.systematic import CORE
+from simulation.worlds.systematic import SCENARIOS
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _FOLDERS: Final = tuple(f"{_ROOT / folder}{os.sep}" for folder in ("functions", "longhaul"))
@@ -24,7 +24,7 @@ _FOLDERS: Final = tuple(f"{_ROOT / folder}{os.sep}" for folder in ("functions", 
 
 def walks() -> dict[str, list[str]]:
     """The files that ran, in order, by process; a file again, when the code comes back to it."""
-    found: dict[str, list[str]] = {}
+    one_job, found = SCENARIOS["a job succeeds"], dict[str, list[str]]()
     first: dict[str, str] = {}  # process, by its kind
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -41,10 +41,10 @@ def walks() -> dict[str, list[str]]:
         if files[-1:] != [file]:
             files.append(file)
 
-    run(CORE)  # loads the modules that are imported late
+    run(one_job)  # loads the modules that are imported late
     sys.setprofile(note)
     try:
-        run(CORE)
+        run(one_job)
     finally:
         sys.setprofile(None)
     return found

@@ -406,19 +406,11 @@ RACES: Mapping[str, Plan] = {
 """Two things at one moment: single faults lead there once in a thousand times."""
 
 
-CORE = SCENARIOS["a job succeeds"]
-"""Short enough to run with all pairs of faults."""
-
-DEATHS = frozenset({"crash/before", "crash/after"})
-"""A process dies before or after a call."""
-
-
-def faults_of(sites: list[Site], kinds: frozenset[str] | None = None) -> Iterator[Fault]:
-    """The faults of every place: those of `kinds`, or all that differ in their effect."""
+def faults_of(sites: list[Site]) -> Iterator[Fault]:
+    """The faults of every place that differ in their effect."""
     for site, n, menu in sites:
         for kind in menu.split("|"):
-            is_asked = kind in kinds if kinds else (kind in _TELLING or "/" not in kind)
-            if is_asked:
+            if kind in _TELLING or "/" not in kind:
                 yield Fault(site, n, kind)
 
 
@@ -444,9 +436,9 @@ def pairs(plan: Plan, rng: random.Random, count: int) -> Iterator[Plan]:
             yield rng.choice(seconds)
 
 
-def pairs_with(plan: Plan, first: Fault, kinds: frozenset[str] | None = None) -> Iterator[Plan]:
+def pairs_with(plan: Plan, first: Fault) -> Iterator[Plan]:
     """Every pair of faults that begins with this one."""
     sites = sites_of(replace(plan, faults=(first,)))
     places = [(site, n) for site, n, _ in sites]
-    for second in faults_of(sites[places.index((first.site, first.n)) + 1 :], kinds):
+    for second in faults_of(sites[places.index((first.site, first.n)) + 1 :]):
         yield replace(plan, faults=(first, second))

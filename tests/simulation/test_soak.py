@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import psutil
@@ -21,11 +20,11 @@ def run_until_killed(chunk: tuple[Source, int, int]) -> Chunk:
     """As the kernel does to a worker when the memory is full."""
     if chunk[1] >= 20:
         os.kill(os.getpid(), signal.SIGKILL)
-    return Chunk(20, 20, 3_600.0, [])
+    return Chunk(20, 3_600.0, [])
 
 
 def run_well(chunk: tuple[Source, int, int]) -> Chunk:
-    return Chunk(chunk[2] - chunk[1], 20, 3_600.0, [])
+    return Chunk(chunk[2] - chunk[1], 3_600.0, [])
 
 
 @pytest.fixture
@@ -77,10 +76,8 @@ def test_soak_of_single_faults_has_each_scenario_with_each_of_them(
     long, short, pipeline = LONG[-1], "a job succeeds", "a fan-out is joined"
     monkeypatch.setattr(soak, "SCENARIOS", {name: SCENARIOS[name] for name in (long, short)})
     monkeypatch.setattr(soak, "PIPELINES", {pipeline: PIPELINES[pipeline]})
-    monkeypatch.setattr(soak, "_singles", cache(soak._singles.__wrapped__))
-    singles = Source("single")
 
-    plans = [plan for unit in range(singles.units(0)) for plan in singles.plans(unit)]
+    plans = soak.singles.__wrapped__()
 
     assert plans == [*single_faults(SCENARIOS[short]), *single_faults(PIPELINES[pipeline])]
     assert {len(plan.faults or ()) for plan in plans} == {1}

@@ -126,9 +126,7 @@ def test_soak_continues_an_interrupted_one_and_ends_with_a_line_for_machines(
     tmp_path: Path,
 ) -> None:
     state = tmp_path / "soak.json"
-    Progress("drawn", first=7, wanted=4, done=2, worlds=2, seconds=1.0, virtual_s=3600.0).save(
-        state
-    )
+    Progress("drawn", first=7, wanted=4, worlds=2, seconds=1.0, virtual_s=3600.0).save(state)
 
     ended = python(
         "simulation.tools.soak", "--worlds=4", "--first=7", "--processes=1", f"--state={state}"
