@@ -28,7 +28,7 @@ from longhaul.job import Format, Parent, PermanentJobError, Request
 from longhaul.outputs.manifest import MAIN
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.frames import frame_of
-from longhaul.runner.io.frame import Frame, WriteOptions, types_lost
+from longhaul.runner.io.frame import AS_THEY_ARE, Frame, WriteOptions, types_lost
 from longhaul.runner.io.staged import UNREADABLE, StagedInput, local_path, parted_text
 from longhaul.runner.io.written import (
     Dataset,
@@ -389,7 +389,7 @@ class RunningJob(Generic[ParamsT]):
             return frame.stored(folder, stored.columns, is_empty=not stored.files)
         place = saving.new_place()
         folder = saving.files.folder(place)
-        dataset = Dataset(MAIN, folder, frame.checkpoint(folder))
+        dataset = Dataset(MAIN, folder, frame.write(folder, AS_THEY_ARE))
         kept = saving.keep(
             CHECKPOINTS, name, lambda: _stored(dataset, place, saving, frame.columns, version)
         )

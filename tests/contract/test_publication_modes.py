@@ -13,7 +13,7 @@ from longhaul.core.places import DataPath
 from longhaul.core.settings import Mode
 from longhaul.outputs.manifest import MANIFEST
 from longhaul.outputs.publisher import S3Publisher, read_manifest
-from longhaul.runner.io.destinations import require_room
+from longhaul.runner.io.destinations import PrefixDestination
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
@@ -61,7 +61,7 @@ class Writer:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         id_ = AttemptId(f"main#{job}", run, attempt)
-        require_room(s3, OUTPUT, mode, id_)
+        PrefixDestination(s3, OUTPUT, mode, id_).require_room()
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
         uploader.send(uploader.plan(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode))
         return id_
@@ -232,9 +232,9 @@ def test_hidden_files_and_folders_are_in_nobodys_way(
 def test_files_of_the_jobs_own_void_commit_are_no_existing_output(s3: Any) -> None:
     left = f"{PREFIX}part-0-{AttemptId('main#job', RUN, 1).token}.csv"
     s3.put_object(Bucket=BUCKET, Key=left, Body=b"")
-    require_room(s3, OUTPUT, "error", AttemptId("main#job", RUN, 2))
+    PrefixDestination(s3, OUTPUT, "error", AttemptId("main#job", RUN, 2)).require_room()
     with pytest.raises(PermanentJobError):
-        require_room(s3, OUTPUT, "error", AttemptId("main#other", RUN, 1))
+        PrefixDestination(s3, OUTPUT, "error", AttemptId("main#other", RUN, 1)).require_room()
 
 
 def test_of_two_outputs_in_mode_error_the_second_is_void_and_its_retry_is_refused(
@@ -253,7 +253,9 @@ def test_of_two_outputs_in_mode_error_the_second_is_void_and_its_retry_is_refuse
 
 def test_missing_bucket_is_a_permanent_error(s3: Any) -> None:
     with pytest.raises(PermanentJobError, match="there is no bucket nowhere"):
-        require_room(s3, DataPath("s3", "nowhere", PREFIX), "error", AttemptId("main#job", RUN, 1))
+        PrefixDestination(
+            s3, DataPath("s3", "nowhere", PREFIX), "error", AttemptId("main#job", RUN, 1)
+        ).require_room()
 
 
 @dataclass

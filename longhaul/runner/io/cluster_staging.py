@@ -6,9 +6,8 @@ published, and only the manifest says which belong together. So are folders that
 and what a path finds that could also lead Spark into `longhaul/`.
 """
 
-import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
@@ -40,101 +39,83 @@ _TRANSFER: Final = TransferConfig(
 _SPECIAL: Final = re.compile(r"[{}\[\]\\^]")
 _GLOB: Final = re.compile(r"[*?]")
 
-logger = logging.getLogger(__name__)
 
+def stage_for_cluster(
+    client: "S3Client",
+    listing: InputListing,
+    folder: S3Folder,
+    inputs: Mapping[str, InputPath],
+    stop: Stop,
+    *,
+    begin: Callable[[int], None],
+    advance: Callable[[int], None],
+) -> dict[str, StagedInput]:
+    """The inputs as paths for Spark.
 
-class ClusterStager:
-    """Copies below `folder` what has to be copied, in the layout of staging to disk."""
+    What has to be copied is copied below `folder`, in the layout of staging to disk.
 
-    def __init__(
-        self,
-        client: "S3Client",
-        listing: InputListing,
-        folder: S3Folder,
-        stop: Stop,
-        *,
-        begin: Callable[[int], None],
-        advance: Callable[[int], None],
-    ) -> None:
-        self._s3 = client
-        self._listing = listing
-        self._folder = folder
-        self._stop = stop
-        self._begin = begin
-        self._advance = advance
+    Raises:
+        PermanentJobError: an input is missing or empty, archived, on a disk, or a table.
+        InputChangingError: files vanished while they were copied, twice.
+        StopRequestedError: the attempt has to stop.
+    """
+    paths, tables = parted(inputs)
+    if tables:
+        raise PermanentJobError(
+            f"input {next(iter(tables))!r}: a cluster reads no tables: send the job to engine"
+            " fargate"
+        )
+    folders = iter((folder / "first", folder / "again"))
 
-    def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
-        """The inputs as paths for Spark.
-
-        Raises:
-            PermanentJobError: an input is missing or empty, archived, on a disk, or a table.
-            InputChangingError: files vanished while they were copied, twice.
-            StopRequestedError: the attempt has to stop.
-        """
-        paths, tables = parted(inputs)
-        if tables:
-            raise PermanentJobError(
-                f"input {next(iter(tables))!r}: a cluster reads no tables: send the job to engine"
-                " fargate"
-            )
-        folders = iter((self._folder / "first", self._folder / "again"))
-        return look_twice(lambda: self._stage(paths, next(folders)))
-
-    def _stage(self, inputs: Mapping[str, DataPath], folder: S3Folder) -> dict[str, StagedInput]:
-        sources = find(self._listing, inputs)
-        self._stop.check()
-        for name, files in sources.items():
-            if any(not source.bucket for source in files):
-                raise PermanentJobError(
-                    f"input {name!r}: file: paths are on one machine, which a cluster does not"
-                    " reach"
-                )
-        in_place = {
-            name
-            for name, path in inputs.items()
-            if reads_alike(path, sources[name])
-            and not self._is_ours(path)
-            and not self._listing.may_meet_ours(path)
-        }
+    def stage() -> dict[str, StagedInput]:
+        target, sources = next(folders), find(listing, paths)
+        stop.check()
+        _require_on_s3(sources)
+        in_place = {name for name, path in paths.items() if _stays(path, sources[name], listing)}
         copied = {name: files for name, files in sources.items() if name not in in_place}
-        self._begin(sum(source.size for files in copied.values() for source in files))
-        self._copy(
-            place for name, files in copied.items() for place in _places(folder / name, files)
-        )
-        return {
-            name: staged_at(
-                _path_of(inputs[name], files) if name in in_place else (folder / name).as_uri(),
-                files,
-            )
-            for name, files in sources.items()
-        }
-
-    def _is_ours(self, path: DataPath) -> bool:
-        """Whether a manifest was followed to find its files."""
-        prefix = f"{str(path).rstrip('/')}/"
-        glob = _GLOB.search(prefix)
-        base = prefix[: prefix.rfind("/", 0, glob.start()) + 1] if glob else prefix
-        return any(
-            base.startswith(found) or found.startswith(base) for found in self._listing.manifests
-        )
-
-    def _copy(self, places: Iterable[tuple[str, Source]]) -> None:
+        begin(sum(source.size for files in copied.values() for source in files))
         transfer(
-            self._s3,
+            client,
             _TRANSFER,
-            places,
+            (place for name, files in copied.items() for place in _places(target / name, files)),
             lambda manager, source, key, subscribers: manager.copy(
                 {"Bucket": source.bucket, "Key": source.key},
-                self._folder.bucket,
+                folder.bucket,
                 key,
                 # Without tags: their copy needs rights that nothing else here needs.
                 extra_args={"TaggingDirective": "REPLACE"},
                 subscribers=subscribers,
             ),
             condition="CopySourceIfMatch",
-            stop=self._stop,
-            advance=self._advance,
+            stop=stop,
+            advance=advance,
         )
+        return {
+            name: staged_at(
+                _path_of(paths[name], files) if name in in_place else (target / name).as_uri(),
+                files,
+            )
+            for name, files in sources.items()
+        }
+
+    return look_twice(stage)
+
+
+def _require_on_s3(sources: Mapping[str, list[Source]]) -> None:
+    for name, files in sources.items():
+        if any(not source.bucket for source in files):
+            raise PermanentJobError(
+                f"input {name!r}: file: paths are on one machine, which a cluster does not reach"
+            )
+
+
+def _stays(path: DataPath, sources: list[Source], listing: InputListing) -> bool:
+    """Whether Spark may read the path itself."""
+    prefix = f"{str(path).rstrip('/')}/"
+    glob = _GLOB.search(prefix)
+    base = prefix[: prefix.rfind("/", 0, glob.start()) + 1] if glob else prefix
+    is_ours = any(base.startswith(found) or found.startswith(base) for found in listing.manifests)
+    return reads_alike(path, sources) and not is_ours and not listing.may_meet_ours(path)
 
 
 def _places(folder: S3Folder, sources: list[Source]) -> Iterator[tuple[str, Source]]:

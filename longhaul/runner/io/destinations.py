@@ -43,9 +43,47 @@ class PrefixDestination:
         """Return if the output may go there.
 
         Raises:
-            PermanentJobError: something is in its way; the message says what.
+            PermanentJobError: mode `error`, and something is there; or another mode, and there are
+                files that no manifest of ours lists. A manifest beside them would hide them.
         """
-        require_room(self.s3, self.path, self.mode, self.attempt)
+        if self.mode == "error":
+            for name in self._files():
+                # A void commit of this job may have left files.
+                if self.attempt.key_hash not in name:
+                    raise PermanentJobError(
+                        f"output: mode is error, and {self.path} holds {name}: name another output;"
+                        " one of Longhaul can be replaced or added to (modes overwrite and append)"
+                    )
+            return
+        if self._manifest() is not None:
+            return
+        foreign = next(
+            (name for name in self._files() if name == MANIFEST or is_foreign(name)), None
+        )
+        # Again: another job may have published the first manifest since.
+        if foreign and self._manifest() is None:
+            raise PermanentJobError(
+                f"output: {self.path} holds {foreign}, and no manifest of Longhaul that says what"
+                " belongs to it. An output beside it would hide it from readers: name another"
+                " output, or move away what is there"
+            )
+
+    def _manifest(self) -> Manifest | None:
+        return read_manifest(self.s3, self.path.bucket, self.path.key)[0]
+
+    def _files(self) -> Iterator[str]:
+        """Names below the output, without the placeholders of folders."""
+        try:
+            for page in self.s3.get_paginator("list_objects_v2").paginate(
+                Bucket=self.path.bucket, Prefix=self.path.key
+            ):
+                for item in page.get("Contents", []):
+                    if not item["Key"].endswith("/"):
+                        yield item["Key"].removeprefix(self.path.key)
+        except ClientError as error:
+            if code_of(error) == "NoSuchBucket":
+                raise PermanentJobError(f"output: there is no bucket {self.path.bucket}") from error
+            raise
 
     def plan(
         self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
@@ -101,52 +139,3 @@ def destinations_of(
 
     places = {"": request.output, **request.outputs}
     return {name: destination(place, name) for name, place in places.items()}
-
-
-def require_room(client: "S3Client", output: DataPath, mode: Mode, attempt: AttemptId) -> None:
-    """Return if the output may go there.
-
-    Raises:
-        PermanentJobError: mode `error`, and something is there; or another mode, and there are
-            files that no manifest of ours lists. A manifest beside them would hide them.
-    """
-    if mode == "error":
-        for name in _files(client, output):
-            # A void commit of this job may have left files.
-            if attempt.key_hash not in name:
-                raise PermanentJobError(
-                    f"output: mode is error, and {output} holds {name}: name another output; one of"
-                    " Longhaul can be replaced or added to (modes overwrite and append)"
-                )
-        return
-    if _manifest_at(client, output) is not None:
-        return
-    foreign = next(
-        (name for name in _files(client, output) if name == MANIFEST or is_foreign(name)), None
-    )
-    # Again: another job may have published the first manifest since.
-    if foreign and _manifest_at(client, output) is None:
-        raise PermanentJobError(
-            f"output: {output} holds {foreign}, and no manifest of Longhaul that says what"
-            " belongs to it. An output beside it would hide it from readers: name another"
-            " output, or move away what is there"
-        )
-
-
-def _manifest_at(client: "S3Client", output: DataPath) -> Manifest | None:
-    return read_manifest(client, output.bucket, output.key)[0]
-
-
-def _files(client: "S3Client", output: DataPath) -> Iterator[str]:
-    """Names below the output, without the placeholders of folders."""
-    try:
-        for page in client.get_paginator("list_objects_v2").paginate(
-            Bucket=output.bucket, Prefix=output.key
-        ):
-            for item in page.get("Contents", []):
-                if not item["Key"].endswith("/"):
-                    yield item["Key"].removeprefix(output.key)
-    except ClientError as error:
-        if code_of(error) == "NoSuchBucket":
-            raise PermanentJobError(f"output: there is no bucket {output.bucket}") from error
-        raise

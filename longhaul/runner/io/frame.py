@@ -29,6 +29,10 @@ class WriteOptions:
         return json.dumps([self.format, self.partition_by, dict(self.options)])
 
 
+AS_THEY_ARE: Final = WriteOptions("parquet", (), {})
+"""For a checkpoint: `Frame.stored` gives the same rows back."""
+
+
 class Frame(Protocol):
     """Rows that are computed, or read, when they are written: once."""
 
@@ -47,11 +51,8 @@ class Frame(Protocol):
         Returns the number of rows, and those of `layout.required` that hold no null.
         """
 
-    def checkpoint(self, folder: Folder) -> int:
-        """Write the rows so that `stored` gives them back; returns their number."""
-
     def stored(self, folder: Folder, columns: str, *, is_empty: bool) -> Any:  # noqa: ANN401 - a frame of the same kind, as the job handles it
-        """The rows that a `checkpoint` of a frame with these columns has left in the folder.
+        """The rows that a frame with these columns has left in the folder, written `AS_THEY_ARE`.
 
         `is_empty`: it has left no file.
         """

@@ -13,7 +13,7 @@ from longhaul.core.lease import AttemptId, folder_name
 from longhaul.core.objects import delete_keys
 from longhaul.core.places import DataPath, InputPath
 from longhaul.core.settings import SizeName
-from longhaul.runner.io.cluster_staging import ClusterStager
+from longhaul.runner.io.cluster_staging import stage_for_cluster
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.saved_files import BucketFiles, DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.small_objects import SmallObjects
@@ -124,9 +124,10 @@ class BucketArea:
         begin: Callable[[int], None],
         advance: Callable[[int], None],
     ) -> Mapping[str, StagedInput]:
-        return ClusterStager(
-            self._s3, listing, self._folder / "inputs", stop, begin=begin, advance=advance
-        ).stage(inputs)
+        folder = self._folder / "inputs"
+        return stage_for_cluster(
+            self._s3, listing, folder, inputs, stop, begin=begin, advance=advance
+        )
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
         return BucketFiles(self._s3, objects.bucket, objects.prefix)

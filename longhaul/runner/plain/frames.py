@@ -103,9 +103,6 @@ class ArrowFrame:
         files.finish_files(place_of_none)
         return count
 
-    def checkpoint(self, folder: Folder) -> int:
-        return self.write(folder, WriteOptions("parquet", (), {}))
-
     def stored(self, folder: Folder, columns: str, *, is_empty: bool) -> pa.Table:
         del columns, is_empty  # a file without rows has the columns, too
         return pa.concat_tables(read_parquet(_on_disk(folder)))

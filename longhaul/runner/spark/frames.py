@@ -53,12 +53,6 @@ class SparkFrame:
         without_null = (column for n, column in enumerate(required) if found[f"nulls{n}"] == 0)
         return int(found["rows"]), frozenset(without_null)
 
-    def checkpoint(self, folder: Folder) -> int:
-        counted = Observation()
-        observed = self._df.observe(counted, F.count(F.lit(1)).alias("rows"))
-        observed.write.parquet(folder.as_uri())
-        return int(counted.get["rows"])
-
     def stored(self, folder: Folder, columns: str, *, is_empty: bool) -> DataFrame:
         spark, schema = self._df.sparkSession, StructType.fromJson(json.loads(columns))
         if is_empty:  # Spark wrote no file for a frame without partitions

@@ -70,9 +70,6 @@ class PlannedFrame:
     ) -> tuple[int, frozenset[str]]:
         return self._compute(folder), frozenset()
 
-    def checkpoint(self, folder: Folder) -> int:
-        return self._compute(folder)
-
     def stored(self, _folder: Folder, _columns: str, *, is_empty: bool) -> None:
         """A checkpoint's files are looked at, and no rows."""
 
