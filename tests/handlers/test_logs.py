@@ -91,7 +91,7 @@ def test_error_is_logged_with_the_job_that_has_it(
     life.send("january")
     records = life.receive()
     stack.aws.s3.buckets.clear()
-    dispatcher({"Records": records}, context)  # type: ignore[arg-type]
+    dispatcher({"Records": records}, context)
     (line,) = log
     assert (line["message"], line["job_id"]) == ("this message stays in the queue", "january")
     assert "ClientError: NoSuchBucket at PutObject: The specified bucket" in line["exception"]

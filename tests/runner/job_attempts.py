@@ -94,7 +94,7 @@ def found_job(
 
 
 def plain_job(run: Callable[[Job[Any]], object], code: str = "1") -> FoundJob:
-    return found_job(lambda _, job: run(job), None, code, JobKind.PLAIN)  # type: ignore[func-returns-value,arg-type]
+    return found_job(lambda _, job: run(job), None, code, JobKind.PLAIN)  # type: ignore[arg-type]
 
 
 class DiesError(Exception):

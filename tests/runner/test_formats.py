@@ -30,7 +30,7 @@ def staged(make_job: Any, tmp_path: Path) -> Any:
         folder.mkdir()
         for name, content in files.items():
             (folder / name).write_bytes(content)
-        return make_job({"rows": folder}, params)  # type: ignore[no-any-return]
+        return make_job({"rows": folder}, params)
 
     return build
 

@@ -206,7 +206,7 @@ def test_other_code_begins_afresh_but_for_what_names_a_version(
     counter = tmp_path / "counter"
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
-        job.state["seen"] = [*job.state.get("seen", []), job.attempt]  # type: ignore[misc]
+        job.state["seen"] = [*job.state.get("seen", []), job.attempt]
         job.checkpoint("by-code", computed(spark, "code", 1, counter))
         job.checkpoint("by-version", computed(spark, "version", 1, counter), version="1")
         if job.attempt < 2:
@@ -324,7 +324,7 @@ def test_a_disk_too_small_for_what_is_restored_ends_the_attempt_before_anything_
             job.checkpoint("frame", spark.range(3))
             raise DiesError
         monkeypatch.setattr(S3Objects, "bring", lambda _, files: brought.append(files))
-        monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 1))  # type: ignore[attr-defined]
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 1))
         with pytest.raises(OutOfDiskError, match="and 0 MiB of the disk are free"):
             job.checkpoint("frame", spark.range(3))
         job.folder("model")

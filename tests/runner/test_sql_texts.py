@@ -279,7 +279,7 @@ def test_job_read_gives_columns_the_types_that_their_job_wrote(
     assert read.select(frame.columns).dtypes == frame.dtypes
     assert read.select(frame.columns).collect() == frame.collect()
     # Folders are still left out by their names.
-    plan = read.where("n = 8")._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    plan = read.where("n = 8")._jdf.queryExecution().executedPlan().toString()
     assert "PartitionFilters: [" in plan.replace("PartitionFilters: []", "")
 
 

@@ -37,10 +37,10 @@ def wav_previews(demo_jobs: None) -> Iterator[ModuleType]:  # noqa: ARG001 - whe
     # Spark's Python workers were started without that path.
     modules = (module, sys.modules["_wav"])
     for each in modules:
-        cloudpickle.register_pickle_by_value(each)  # type: ignore[no-untyped-call]
+        cloudpickle.register_pickle_by_value(each)
     yield module
     for each in modules:
-        cloudpickle.unregister_pickle_by_value(each)  # type: ignore[no-untyped-call]
+        cloudpickle.unregister_pickle_by_value(each)
         del sys.modules[each.__name__]
 
 

@@ -23,7 +23,7 @@ def alone(use_case: type[T], **parts: Any) -> T:
         **_specified(Context, shared, known | {k: v for k, v in parts.items() if k in shared})
     )
     # What has a default is left to it.
-    own = [field.name for field in fields(use_case) if _is_needed(field)]  # type: ignore[arg-type]
+    own = [field.name for field in fields(use_case) if _is_needed(field)]
     given = {name: part for name, part in parts.items() if name not in shared}
     return use_case(context=context, **_specified(use_case, own, given))
 
