@@ -1,19 +1,14 @@
 """`glue.databases` and `glue.versions`: a catalog in which no commit to a table is lost."""
 
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
-from moto.glue.models import FakeTable
+from moto.glue.models import FakeTable, GlueBackend
 
 from longhaul.local.moto_repairs import glue as glue_repairs
-from tests.local.support import Moto, error_code
+from tests.local.support import Moto
 
 DATABASE = {
     "Type": "AWS::Glue::Database",
@@ -65,50 +60,20 @@ def current(glue: Any) -> tuple[str, str]:
     return found["VersionId"], found["Parameters"]["metadata_location"]
 
 
-def raced(act: Callable[[int], None]) -> list[str]:
-    """What two writers are answered who act at once."""
-
-    def answer(number: int) -> str:
-        try:
-            act(number)
-        except ClientError as error:
-            return error_code(error)
-        return "ok"
-
-    with ThreadPoolExecutor(2) as pool:
-        return sorted(pool.map(answer, range(1, 3)))
-
-
-def test_of_two_updates_of_one_version_one_wins(glue: Any, *, repaired: bool) -> None:
+def test_of_two_updates_of_one_version_one_wins(glue: Any, race: Any, *, repaired: bool) -> None:
     make(glue)
     version, _ = current(glue)
 
-    answers = raced(
-        lambda number: glue.update_table(
-            DatabaseName="lake", TableInput=table(number), VersionId=version
-        )
-    )
+    def update(number: int) -> None:
+        glue.update_table(DatabaseName="lake", TableInput=table(number), VersionId=version)
+
+    answers = race(GlueBackend, "get_table", update)
 
     assert answers == (["ConcurrentModificationException", "ok"] if repaired else ["ok", "ok"])
     # The loser changed nothing: the winner's is the only version since.
     assert (current(glue)[0] == str(int(version) + 1)) is repaired
 
 
-def test_of_two_creations_at_once_one_wins(
-    glue: Any, monkeypatch: pytest.MonkeyPatch, *, repaired: bool
-) -> None:
-    both_looked = Barrier(2)
-    # With stock moto the other one comes, however late. With the repair it never does.
-    patience_s = 0.3 if repaired else 30
-    stock_init = FakeTable.__init__
-
-    def made(self: Any, *args: Any, **named: Any) -> None:
-        with suppress(BrokenBarrierError):
-            both_looked.wait(patience_s)
-        stock_init(self, *args, **named)
-
-    monkeypatch.setattr(FakeTable, "__init__", made)
-
-    answers = raced(lambda number: make(glue, number))
-
+def test_of_two_creations_at_once_one_wins(glue: Any, race: Any, *, repaired: bool) -> None:
+    answers = race(FakeTable, "__init__", lambda number: make(glue, number))
     assert answers == (["AlreadyExistsException", "ok"] if repaired else ["ok", "ok"])

@@ -1,7 +1,6 @@
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Event
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -208,24 +207,14 @@ WAIT = {"Type": "Wait", "Seconds": 600, "End": True}
 
 
 def test_two_starts_at_once_are_one_execution(
-    moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, *, repaired: bool
+    moto: Moto, machine: Callable[..., Any], race: Any, *, repaired: bool
 ) -> None:
     if repaired:
         sfn_repairs.start_stop(moto.patches)
-    both_looked = Barrier(2)
-    stock_look = StateMachine._handle_name_input_idempotency
-
-    def look(self: Any, *args: Any) -> Any:
-        found = stock_look(self, *args)
-        if not repaired:
-            both_looked.wait(30)
-        return found
-
-    monkeypatch.setattr(StateMachine, "_handle_name_input_idempotency", look)
-    # Stock moto may lose the stop below, and the barrier keeps its two starts together.
+    # Stock moto may lose the stop below, and its two starts are together.
     waiting = machine(Wait={"Type": "Wait", "Seconds": 2 if repaired else 0, "End": True})
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: waiting.start(name="one"), range(2)))
+    look = "_handle_name_input_idempotency"
+    assert race(StateMachine, look, lambda _: waiting.start(name="one")) == ["ok", "ok"]
 
     executions = waiting.client.list_executions(stateMachineArn=waiting.arn)["executions"]
     for execution in executions:
