@@ -300,13 +300,3 @@ def test_error_of_an_unknown_application_can_be_caught(machine: Callable[..., An
     ).run(**INPUT)
 
     assert json.loads(end["output"])["Error"] == "EMRServerless.ResourceNotFoundException"
-
-
-def test_stock_moto_has_no_such_service(
-    moto: Moto, application: str, machine: Callable[..., Any]
-) -> None:
-    sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
-
-    end = machine(Run={**start_job_run(application), "End": True}).run(**INPUT)
-
-    assert end["status"] == "FAILED"

@@ -43,14 +43,3 @@ def test_an_object_in_a_bucket_of_a_template_is_an_event(moto: Moto, *, repaired
     assert detail["bucket"]["name"] == bucket
     assert detail["object"]["key"] == "in/a b+ü.wav"
     assert detail["object"]["etag"] == etag.strip('"')
-
-
-def test_a_bucket_that_publishes_no_events_stays_silent(moto: Moto) -> None:
-    events = put_events(moto)
-    s3_repairs.events(moto.patches)
-    s3 = moto.client("s3")
-    s3.create_bucket(Bucket="quiet")
-
-    s3.put_object(Bucket="quiet", Key="x", Body=b"")
-
-    assert events == []
