@@ -2,11 +2,11 @@
 
 from copy import deepcopy
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
+from simulation.aws.service import Answer, Gate, RefusedError, Service, operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,6 @@ class FakeGlue(Service):
             )
         }
     )
-    paginators: ClassVar[Pages] = {"get_tables": (("NextToken", "NextToken"),)}
 
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
@@ -63,12 +62,6 @@ class FakeGlue(Service):
         self.meanwhile(DatabaseName, Name)
         # A copy: pyiceberg makes the next version of what it gets.
         return {"Table": deepcopy(self._versions(DatabaseName, Name)[-1])}
-
-    @operation
-    def get_tables(self, *, DatabaseName: str) -> Answer:
-        self._check_database(DatabaseName)
-        found = [each for (name, _), each in self.tables.items() if name == DatabaseName]
-        return {"TableList": [versions[-1] for versions in found]}
 
     @operation
     def get_table_versions(self, *, DatabaseName: str, TableName: str) -> Answer:

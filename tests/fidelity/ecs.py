@@ -11,7 +11,6 @@ from tests.fidelity.sqs import REAL_TIME
 
 CLUSTER, FAMILY = "jobs", "small"
 MISSING = f"arn:aws:ecs:us-east-1:123456789012:task/{CLUSTER}/{'0' * 32}"
-INACTIVE = "moto runs inactive revisions too. CloudFormation leaves a newer one"
 RUN = "API_RunTask"
 RULES = Rules()
 
@@ -138,18 +137,6 @@ def task_an_hour_after_its_end(aws: Aws) -> str:
     return f"{reasons[0]}, {code_of(lambda: ecs.stop_task(cluster=CLUSTER, task=arn))}"
 
 
-@RULES.add(
-    "1 started",
-    "ECS_Idempotency",
-    embedded="2 started",
-    why="moto ignores tokens. Longhaul sends none",
-)
-def run_repeated_with_its_client_token(aws: Aws) -> str:
-    ecs = cluster(aws)
-    arns = {run(ecs, clientToken="t")["taskArn"] for _ in range(2)}
-    return f"{len(arns)} started"
-
-
 @RULES.add("mine", "API_ListTasks")
 def tasks_listed_by_who_started_them(aws: Aws) -> str:
     ecs = cluster(aws)
@@ -166,23 +153,6 @@ def override_of_an_unknown_container(aws: Aws) -> str:
     other = {"containerOverrides": [{"name": "other"}]}
     code = code_of(lambda: run(ecs, overrides=other))
     return f"{code}, {len(ecs.list_tasks(cluster=CLUSTER)['taskArns'])} tasks"
-
-
-@RULES.add("2, then 1", RUN, embedded="2, then 2", why=INACTIVE)
-def revision_that_a_family_runs(aws: Aws) -> str:
-    ecs = cluster(aws)
-    newest = register(ecs)
-    before = run(ecs)["taskDefinitionArn"]
-    ecs.deregister_task_definition(taskDefinition=newest)
-    after = run(ecs)["taskDefinitionArn"]
-    return f"{before.split(':')[-1]}, then {after.split(':')[-1]}"
-
-
-@RULES.add("ClientException", RUN, embedded="ok", why=INACTIVE)
-def run_of_an_inactive_revision(aws: Aws) -> str:
-    ecs = cluster(aws)
-    ecs.deregister_task_definition(taskDefinition=f"{FAMILY}:1")
-    return code_of(lambda: run(ecs, taskDefinition=f"{FAMILY}:1"))
 
 
 @RULES.add("ClientException", RUN)

@@ -55,10 +55,3 @@ def visibility_of_a_batch_with_one_message_that_is_visible_again(aws: Aws) -> st
     aws.clock.sleep(1.5)
     entries = [{"Id": "a", "ReceiptHandle": lapsed, "VisibilityTimeout": 60}]
     return each_of(sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries))
-
-
-@RULES.add("a: ok", "API_DeleteMessageBatch")
-def deletion_of_a_batch(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    entries = [{"Id": "a", "ReceiptHandle": held(sqs, url)}]
-    return each_of(sqs.delete_message_batch(QueueUrl=url, Entries=entries))

@@ -29,7 +29,6 @@ DESCRIBABLE = timedelta(hours=1)
 DEFAULT_STOP_TIMEOUT_S = 30
 _MAX_OVERRIDES = 8192
 _MAX_STARTED_BY = 128
-_CLIENT_TOKENS_LIVE = timedelta(hours=24)
 
 
 class Containers(Protocol):
@@ -86,7 +85,6 @@ class FakeEcs(Service):
         super().__init__(gate)
         self.clusters: dict[str, Cluster] = {}  # by ARN
         self.definitions: dict[str, Definition] = {}  # by ARN; the newest of a family is its last
-        self.inactive: set[str] = set()
         self.containers: Containers | None = None
         # Gets RunTask's request, and may raise Failure.
         self.before_launch: Callable[[Mapping[str, Any]], None] = lambda _request: None
@@ -94,7 +92,6 @@ class FakeEcs(Service):
         self.launches = Launches()
         self._now = now
         self._ids = count(1)
-        self._tokens: dict[str, tuple[datetime, Answer]] = {}
 
     def run(self, task: Task) -> None:
         """The task's container starts."""
@@ -175,21 +172,10 @@ class FakeEcs(Service):
         }
 
     @operation
-    def deregister_task_definition(self, *, taskDefinition: str) -> Answer:
-        definition = self._definition(taskDefinition)
-        self.inactive.add(definition.arn)
-        return {"taskDefinition": {"taskDefinitionArn": definition.arn, "status": "INACTIVE"}}
-
-    @operation
     def run_task(self, *, taskDefinition: str, cluster: str = "default", **request: Any) -> Answer:
         cluster_ = self._cluster(cluster)
         definition = self._definition(taskDefinition)
-        if definition.arn in self.inactive:
-            raise RefusedError("ClientException", "TaskDefinition is inactive")
         _check_run(request, definition.container)
-        token = request.get("clientToken")
-        if token in self._tokens and self._now() - self._tokens[token][0] < _CLIENT_TOKENS_LIVE:
-            return self._tokens[token][1]
         try:
             self.before_launch({"taskDefinition": taskDefinition, "cluster": cluster, **request})
         except Failure as failure:
@@ -203,8 +189,6 @@ class FakeEcs(Service):
         arn = f"arn:aws:ecs:{REGION}:{ACCOUNT}:task/{name}/{next(self._ids):032x}"
         task = cluster_.tasks[arn] = Task(arn, cluster_.arn, definition, request, self._now())
         answer: Answer = {"tasks": [task.described()], "failures": []}
-        if token is not None:
-            self._tokens[token] = self._now(), answer
         if self.containers is not None:
             self.containers.launched(task)
         return answer
@@ -289,19 +273,18 @@ class FakeEcs(Service):
         return self.clusters[arn]
 
     def _definition(self, name: str) -> Definition:
-        """A task definition by ARN, `family:revision`, or the newest active one of a family."""
+        """A task definition by ARN, `family:revision`, or the newest of a family."""
         short = name.rpartition("/")[2]
         for definition in reversed(self.definitions.values()):
             if definition.arn.rpartition("/")[2] == short:
                 return definition
-            if definition.family == short and definition.arn not in self.inactive:
+            if definition.family == short:
                 return definition
         raise RefusedError("ClientException", "TaskDefinition not found.")
 
 
 def _check_run(request: Mapping[str, Any], container: str) -> None:
     known = {
-        "clientToken",
         "startedBy",
         "overrides",
         "launchType",

@@ -219,18 +219,6 @@ class FakeSqs(Service):
         return self._delete(self._queue(QueueUrl), ReceiptHandle)
 
     @operation
-    def delete_message_batch(
-        self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]
-    ) -> Answer:
-        queue = self._queue(QueueUrl)
-        return run(
-            "DeleteMessage",
-            Entries,
-            self.entry_fault,
-            lambda entry: self._delete(queue, entry["ReceiptHandle"]),
-        )
-
-    @operation
     def start_message_move_task(
         self, *, SourceArn: str, DestinationArn: str | None = None
     ) -> Answer:
