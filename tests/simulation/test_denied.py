@@ -1,4 +1,4 @@
-"""Worlds in accounts that others govern."""
+"""Worlds in accounts that others govern, and those whose stages have a secret or are retired."""
 
 import random
 import re
@@ -15,7 +15,9 @@ from simulation.worlds.governed import (
     with_refused_role,
 )
 from simulation.worlds.plan import Act, Job, Plan
-from simulation.worlds.run import run
+from simulation.worlds.randomness import rng_of
+from simulation.worlds.run import run, run_world
+from simulation.worlds.secrets import SECRET_WORLDS, with_secrets
 from simulation.worlds.systematic import RACES
 
 
@@ -34,7 +36,7 @@ def test_about_one_world_in_ten_has_other_containers() -> None:
 
 def history(name: str) -> list[str]:
     lines: list[str] = []
-    assert run(GOVERNED_WORLDS[name], trace=lines.append).violation is None
+    assert run({**GOVERNED_WORLDS, **SECRET_WORLDS}[name], trace=lines.append).violation is None
     return lines
 
 
@@ -125,3 +127,75 @@ def test_a_job_that_is_denied_for_good_is_dead_after_a_week_and_not_before() -> 
     dead = next(line for line in lines if "state=DEAD" in line)
     assert "last_class=refused" in dead
     assert int(dead.split(":")[0]) >= 7 * 24
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a policy denies the tasks a secret for six hours", "a secret is not there for two hours"],
+)
+def test_a_secret_that_cannot_be_read_costs_the_job_nothing(name: str) -> None:
+    said = "\n".join(history(name))
+
+    assert set(re.findall(r"RELEASED.* last_class=(\w+)", said)) == {"refused"}
+    assert "state=SUCCEEDED" in said
+
+
+def test_an_outage_of_secrets_manager_counts_as_interruptions() -> None:
+    said = "\n".join(history("Secrets Manager is out for an hour"))
+
+    assert set(re.findall(r"RELEASED.* last_class=(\w+)", said)) == {"interrupted"}
+
+
+def test_some_worlds_have_a_secret_that_rotates_and_now_and_then_no_job_reads() -> None:
+    plan = Plan(jobs=(Job("j0"),), acts=(Act(1.0, "submit", "j0"),))
+
+    acts = [act for seed in range(60) for act in with_secrets(random.Random(seed), plan).acts]
+    assert {"set_secret", "delete_secret", "outage"} <= {act.kind for act in acts}
+    assert {act.service.partition("@")[2] for act in acts if act.kind == "outage"} == {
+        *("", "task", "driver", "tiny")
+    }
+    assert 2 < sum(plan_of(seed).secret for seed in range(100)) < 15
+
+
+def test_every_invariant_holds_in_drawn_worlds_with_a_secret() -> None:
+    drawn = (
+        with_secrets(rng_of(seed, "secrets"), plan_of(seed))
+        for seed in range(94_000_000, 94_000_030)
+    )
+    # Long worlds show nothing new here.
+    plans = [
+        plan
+        for plan in drawn
+        if len(plan.jobs) < 4
+        and all(job.work_s < 600 for job in plan.jobs)
+        and all(act.for_s < 8_000 for act in plan.acts)
+    ]
+    assert len(plans) > 5
+    assert all_hold(plans[:8]) == min(8, len(plans))
+
+
+def test_what_would_have_followed_into_a_retired_stage_is_not_asked_for_once_it_is_back() -> None:
+    """The job succeeds while no stage follows its own."""
+    plan = Plan(
+        clean_slots=2,
+        jobs=(Job("j0", work_s=1_900.0, files=1),),
+        acts=(
+            Act(0.0, "submit", "j0"),
+            Act(493.8, "retire", for_s=1_800.0, service="clean"),
+        ),
+        faults=(),
+    )
+    assert run_world(plan) is None
+
+
+def test_an_attempt_that_is_refused_is_the_last_one_of_a_stage_that_was_taken_out() -> None:
+    plan = Plan(
+        jobs=(Job("j0", work_s=9.0, files=1),),
+        acts=(
+            Act(0.6, "outage", for_s=2_848.0, service="rights"),
+            Act(199.6, "submit", "j0"),
+            Act(201.5, "retire", work=1, service="main"),
+        ),
+        faults=(),
+    )
+    assert run_world(plan) is None

@@ -1,10 +1,18 @@
-"""Worlds drawn from seeds; `make soak` runs more of them."""
+"""Worlds drawn from seeds, what they have and cost; `make soak` runs more of them."""
+
+import random
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from simulation.tools.checking import all_hold
+from simulation.worlds.cost import USUAL, cost_of
 from simulation.worlds.generation import plan_of
-from simulation.worlds.run import play
+from simulation.worlds.near import BASES, near_one
+from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
+from simulation.worlds.run import play, run
+from simulation.worlds.swarm import Swarm
 from simulation.worlds.world import World
 
 
@@ -39,3 +47,134 @@ def test_a_world_is_the_same_each_time(seed: int) -> None:
         return [rows, world.injector.fired, world.virtual_s]
 
     assert left() == left()
+
+
+DRAWN = Plan(seed=17, mix=Mix(calls=0.02), notify="sns")
+
+
+def times_of(acts: tuple[Act, ...]) -> list[tuple[str, float]]:
+    return sorted((act.kind, act.at_s) for act in acts)
+
+
+def test_every_family_has_worlds_that_are_short_and_need_no_fault_at_a_place() -> None:
+    assert min(map(len, BASES)) > 5
+    assert not any(plan.faults for family in BASES for plan in family)
+
+
+def test_a_systematic_world_gets_the_faults_of_a_drawn_one_and_keeps_its_jobs() -> None:
+    bases = [plan for family in BASES for plan in family]
+    moved = 0
+    for n in range(40):
+        plan = near_one(random.Random(n), DRAWN)
+
+        assert (plan.seed, plan.mix, plan.faults) == (17, DRAWN.mix, None)
+        alike = [each for each in bases if each.jobs == plan.jobs]
+        assert alike
+        moved += all(times_of(each.acts) != times_of(plan.acts) for each in alike)
+    assert 5 < moved < 35
+
+
+def test_some_drawn_worlds_are_systematic_ones() -> None:
+    jobs = {plan.jobs for family in BASES for plan in family}
+
+    assert 15 < sum(plan_of(seed).jobs in jobs for seed in range(100)) < 60
+
+
+SHORT = Job("j0", work_s=9.0)
+SUBMIT = Act(1.0, "submit", "j0")
+PLAN = Plan(jobs=(SHORT,), acts=(SUBMIT,))
+
+
+@pytest.mark.parametrize(
+    ("more", "times"),
+    [
+        (replace(PLAN, jobs=(SHORT, replace(SHORT, name="j1"))), 2),
+        (replace(PLAN, jobs=(replace(SHORT, work_s=43_200.0),)), 6),
+        (replace(PLAN, jobs=(replace(SHORT, endings=(Ending("endless"),)),)), 5),
+        (replace(PLAN, acts=(SUBMIT, Act(2.0, "pause", "j0", for_s=36_000.0))), 3.6),
+        (replace(PLAN, clean_slots=1), 3),
+    ],
+    ids=["another job", "twelve hours", "no end", "a pause of ten hours", "a pipeline"],
+)
+def test_more_to_do_costs_more(more: Plan, times: float) -> None:
+    assert cost_of(more) / cost_of(PLAN) == pytest.approx(times, rel=0.1)
+
+
+def test_costly_worlds_are_drawn_and_rare() -> None:
+    costs = sorted(cost_of(plan_of(seed)) for seed in range(600))
+
+    assert costs[300] < USUAL < costs[450]
+    assert sum(each > 3 * USUAL for each in costs) < 40
+    assert costs[-1] > 5 * USUAL
+
+
+SEEDS = range(400)
+
+
+def kinds_in(plan: Plan) -> set[str]:
+    return {f"act {act.kind}" for act in plan.acts} | {
+        f"ending {ending.kind}" for job in plan.jobs for ending in job.endings
+    }
+
+
+def test_a_seed_makes_the_same_swarm_again() -> None:
+    assert [plan_of(seed) for seed in SEEDS] == [plan_of(seed) for seed in SEEDS]
+
+
+def test_about_half_of_all_kinds_are_on() -> None:
+    kinds = [f"kind {number}" for number in range(100)]
+    on = [len(Swarm(seed, is_one=True).some(kinds)) for seed in SEEDS]
+
+    assert 45 < sum(on) / len(on) < 55
+
+
+def test_world_that_is_no_swarm_has_all_kinds() -> None:
+    assert Swarm(1, is_one=False).some(["a", "b", "c"]) == ["a", "b", "c"]
+
+
+def test_every_job_is_submitted_whatever_is_off() -> None:
+    for seed in SEEDS:
+        plan = plan_of(seed)
+        sends = [act for act in plan.acts if act.kind.startswith(("submit", "backfill"))]
+        submitted = {act.job for act in sends}
+        names = {job.name for job in plan.jobs if "." not in job.name}
+
+        # A backfill submits all jobs whose names begin with its own.
+        assert names - submitted <= {name for name in names if name.partition("/")[0] in submitted}
+
+
+def test_every_kind_of_act_that_is_drawn_more_than_once_is_in_some_swarm() -> None:
+    drawn: Counter[bool] = Counter()
+    seen: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    for seed in SEEDS:
+        plan = plan_of(seed)
+        drawn[plan.mix.swarm] += 1
+        seen[plan.mix.swarm].update(kinds_in(plan))
+
+    assert drawn[True] > drawn[False] > 0
+    assert {kind for kind, times in seen[False].items() if times > 1} <= seen[True].keys()
+
+
+@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(40), marks=pytest.mark.slow)])
+def test_a_kind_that_is_off_never_fires(seeds: range) -> None:
+    fired = 0
+    for seed in seeds:
+        plan = plan_of(seed)
+        if not plan.mix.swarm:
+            continue
+        swarm = Swarm(plan.seed, is_one=True)
+        for fault in run(plan).faults:
+            place, colon, _ = fault.site.partition(":")
+            if colon:
+                fired += 1
+                assert swarm.has(f"{place}/{fault.kind}")
+
+    assert fired > len(seeds) / 2
+
+
+def test_the_plan_of_a_violation_replays_the_same_world() -> None:
+    plan = next(plan for plan in map(plan_of, SEEDS) if plan.mix.swarm and plan.mix.calls > 0.01)
+    first = run(plan)
+    again = run(Plan.from_json(plan.to_json()))
+
+    assert (again.faults, again.virtual_s) == (first.faults, first.virtual_s)

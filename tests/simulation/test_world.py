@@ -1,10 +1,11 @@
-"""Worlds: the same each time, and each violation is shrunk and reported."""
+"""Worlds: the same each time, and each violation is shrunk, reported and replayed."""
 
 import gc
 import os
 import re
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -13,14 +14,16 @@ import pytest
 
 from longhaul.core import dispatch
 from longhaul.core.claim import Duplicate, Probe, decide_claim
-from simulation.tools.replay import report
+from simulation.seen.sightings import DeadLetter
+from simulation.tools.replay import read, report
 from simulation.tools.shrink import Shrinker
 from simulation.tools.soak import Progress
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.run import run, run_world
-from simulation.worlds.systematic import SCENARIOS
+from simulation.worlds.systematic import PIPELINES, RACES, SCENARIOS
 from simulation.worlds.world import World
+from tests.builders import NOW
 from tests.patience import DEADLINE_S
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -172,3 +175,54 @@ def test_error_of_the_simulation_itself_names_the_world(
         run(plan)
 
     assert raised.value.__notes__ == [f"in the world {plan.to_json()}"]
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS, *PIPELINES, *RACES])
+def test_plan_is_read_as_it_is_written(name: str) -> None:
+    plan = {**SCENARIOS, **PIPELINES, **RACES}[name]
+    assert read(plan.to_json()) == plan
+
+
+def test_every_drawn_plan_is_read_as_it_is_written() -> None:
+    plans = [plan_of(seed) for seed in range(300)]
+
+    assert [read(plan.to_json()) for plan in plans] == plans
+
+
+def test_world_is_named_by_a_seed_a_plan_or_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "world.json"
+    file.write_text(plan_of(17).to_json())
+    assert read("17") == read(str(file)) == plan_of(17)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nothing", "neither a seed nor a plan, and no file"),
+        ("{bad", "the text: Invalid JSON"),
+        ('{"jobs": [{"name": "j0", "colour": 3}]}', "jobs.0.colour"),
+        ('{"acts": [{"at_s": 1, "kind": "fly"}]}', "there is no act 'fly', only submit"),
+        ('{"acts": [{"at_s": 1, "kind": "cancel", "job": "j0"}]}', "there is no job 'j0'"),
+        (
+            '{"jobs": [{"name": "j0", "endings": [{"kind": "well"}]}]}',
+            "no job ends with 'well', only with crashes",
+        ),
+    ],
+)
+def test_argument_that_names_no_world_is_refused_in_words(text: str, problem: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=problem):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_for"),
+    [
+        ('{"job": "sql", "job_id": "a"}', True),  # the id says what the message's own would
+        ('{"job": "sql"}', True),
+        ('{"job": "other"}', False),
+        ("no JSON", False),
+    ],
+)
+def test_dead_letter_is_for_its_request_with_or_without_the_id(body: str, *, is_for: bool) -> None:
+    letter = DeadLetter('{"job": "sql"}', None, {}, NOW)
+    assert letter.is_for(body) is is_for

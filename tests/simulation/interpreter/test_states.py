@@ -1,21 +1,37 @@
-"""Executions as a whole: start, stop and end; and the real state machine for seven days."""
+"""Executions as a whole, transitions and Parallel states, what they hold, and seven days."""
 
 import json
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from longhaul.cdk.definition import SETTLE_RETRY
+from longhaul.core.request import MAX_TIMEOUT_S
+from simulation.aws.clock import START
+from simulation.aws.stepfunctions.asl.limits import (
+    MAX_BYTES,
+    MAX_EVENTS,
+    ExecutionError,
+    History,
+    crossed,
+    sized,
+)
+from simulation.aws.stepfunctions.client import Execution
 from simulation.aws.stepfunctions.integration import Done, Failed
+from simulation.aws.template import deployed
 from tests.simulation.conformance.scripts import DEFINITION, INPUT
 from tests.simulation.interpreter.small_machines import (
     CALL,
+    FAIL,
     JOB,
     LAMBDA,
     RUN_TASK,
     Call,
     World,
     chain,
+    failing,
     parallel,
 )
 
@@ -148,3 +164,163 @@ def test_machine_is_refused_at_its_first_start() -> None:
     )
     with pytest.raises(ValidationError, match="Map"):
         world.sfn.start_execution(stateMachineArn=later["stateMachineArn"], name="x", input="{}")
+
+
+def test_choice_compares_strings_only() -> None:
+    rules = [
+        {"Variable": "$.v", "StringEquals": value, "Next": "Yes"} for value in ("1", "true", "x")
+    ]
+    machine = chain(
+        Which={"Type": "Choice", "Choices": rules, "Default": "No"},
+        Yes={"Type": "Succeed"},
+        No=FAIL,
+    )
+    found = {
+        value: World(machine).start({"v": value}).run().end["status"]
+        for value in ("x", 1, None, "y")
+    }
+    assert found == {"x": "SUCCEEDED", 1: "FAILED", None: "FAILED", "y": "FAILED"}
+    assert World(machine).start({}).run().end["error"] == "States.Runtime"
+
+
+def test_outputs_are_in_the_order_of_the_branches() -> None:
+    both = parallel(
+        chain(
+            Slow={"Type": "Wait", "Seconds": 9, "Next": "A"},
+            A={**CALL, "Parameters": {"x": "a"}, "End": True},
+        ),
+        chain(B={**CALL, "Parameters": {"x": "b"}, "End": True}),
+        ResultSelector={"first.$": "$[0]", "second.$": "$[1]"},
+    )
+    world = (
+        World(chain(Both=both), answer=lambda call: call.tell(Done(call.parameters["x"])))
+        .start()
+        .run()
+    )
+    assert json.loads(world.end["output"]) == {"first": "a", "second": "b"}
+
+
+def test_failed_branch_stops_the_others_and_its_error_is_caught() -> None:
+    both = parallel(
+        chain(Job={**JOB, "End": True}),
+        chain(Soon={"Type": "Wait", "Seconds": 5, "Next": "Bad"}, Bad=FAIL),
+        chain(Long={"Type": "Wait", "Seconds": 500, "Next": "Never"}, Never={**CALL, "End": True}),
+        Catch=[{"ErrorEquals": ["Bad"], "ResultPath": "$.error", "Next": "Caught"}],
+    )
+    world = World(chain(Both=both, Caught={"Type": "Succeed"})).start({"a": 1}).run()
+    assert (
+        [call.resource for call in world.calls if call.cancelled]
+        == [RUN_TASK]
+        == [call.resource for call in world.calls]
+    )
+    assert json.loads(world.end["output"]) == {"a": 1, "error": {"Error": "Bad", "Cause": "very"}}
+    assert world.history[-8:] == [
+        "FailStateEntered Bad",
+        "TaskStateAborted Job",
+        "WaitStateAborted Long",
+        "ParallelStateFailed Both",
+        "ParallelStateExited Both",
+        "SucceedStateEntered Caught",
+        "SucceedStateExited Caught",
+        "ExecutionSucceeded",
+    ]
+
+
+EXECUTION = Execution("arn", "machine", "x", "{}", START)
+
+
+def full_history() -> History:
+    """A history with room for one more event, the last."""
+    history = History(EXECUTION, [])
+    for _ in range(MAX_EVENTS - 1):
+        history.write("WaitStateEntered", "Wait")
+    return history
+
+
+def test_last_event_of_a_full_history_is_an_end() -> None:
+    history = full_history()
+
+    with pytest.raises(ExecutionError, match="25000"):
+        history.write("WaitStateEntered", "Wait")
+    history.write_if_room("WaitStateAborted", "Wait")
+    assert history.events == 24_999
+    history.close("ExecutionSucceeded")
+    assert history.events == 25_000
+
+
+@pytest.mark.parametrize(("character", "bytes_each"), [("x", 1), ("é", 2), ("☂", 3)])
+def test_payload_has_at_most_the_bytes_that_step_functions_allows(
+    character: str, bytes_each: int
+) -> None:
+    quotes = 2
+    most = (MAX_BYTES - quotes) // bytes_each
+
+    assert sized(character * most, "State") == character * most
+    with pytest.raises(ExecutionError, match="'State'") as failure:
+        sized(character * (most + 1), "State")
+    assert failure.value.error == "States.DataLimitExceeded"
+
+
+def test_crossed_payload_is_a_copy() -> None:
+    answer = {"list": [1]}
+
+    received = crossed(answer, "lambda")
+    answer["list"].append(2)
+
+    assert received == {"list": [1]}
+
+
+def test_payload_that_is_not_json_does_not_cross() -> None:
+    with pytest.raises(TypeError):
+        crossed({1, 2}, "lambda")
+
+
+LONGEST = {
+    "key": "main#a",
+    "stage": "main",
+    "run": "1",
+    "attempt": "1",
+    "engine": "fargate",
+    "capacity": "FARGATE",
+    "job": "flights_clean",
+    "size": "small",
+    "timeout_s": MAX_TIMEOUT_S,
+    "job_tag": "flights_clean",
+    "label_tag": "",
+    "first_wait_s": 15,
+}
+
+
+def beats(answer: Any) -> World:
+    """A job that runs for as long as any may, whose beats all end like this."""
+
+    def answered(call: Call) -> None:
+        if call.resource != RUN_TASK:
+            answer(call)
+
+    return World(deployed().definition, answer=answered).start(LONGEST).run(MAX_TIMEOUT_S - 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        failing("Runtime.ImportModuleError", "a bad deploy"),
+        lambda call: call.tell(
+            Done({"Payload": {"next": "newer", "wait_s": 5, "cause": ""}, "StatusCode": 200})
+        ),
+    ],
+    ids=["failing", "unknown"],
+)
+def test_week_of_beats_that_fail_or_are_unknown_leaves_room_in_the_history(answer: Any) -> None:
+    world = beats(answer)
+
+    assert world.end["status"] == "RUNNING"
+    assert len(world.history) <= 22_000  # of 25,000
+
+
+def test_failing_beats_come_often_enough_to_go_on_within_minutes() -> None:
+    world = beats(failing())
+
+    times = [call.at for call in world.calls if call.resource != RUN_TASK]
+    longest = max((after - before).total_seconds() for before, after in pairwise(times))
+    assert longest <= 300 + 1
