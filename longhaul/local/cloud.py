@@ -25,16 +25,18 @@ from moto.moto_api._internal.models import moto_api_backend
 
 from longhaul.local.assembly import DeployError, deploy
 from longhaul.local.credentials import (
+    Allows,
     Credentials,
     Lend,
     NotTrustedError,
+    allow_all,
     aws_client,
     lend_none,
 )
 from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.emr_driver import EmrDriver
 from longhaul.local.esm_poller import EsmPoller
-from longhaul.local.event_driver import Allows, EventDriver, allow_all
+from longhaul.local.event_driver import EventDriver
 from longhaul.local.host import Host
 from longhaul.local.iam.gate import Gate
 from longhaul.local.iam.judge import Access, Judge
@@ -182,7 +184,7 @@ class EmbeddedAws:
                 account=self.account,
                 region=self.region,
                 invoker=self.functions,
-                **({"allows": _judged(gate, "lambda")} if gate else {}),
+                allows=_judged(gate, "lambda") if gate else allow_all,
             )
             self._events = EventDriver(
                 account=self.account,
@@ -194,7 +196,7 @@ class EmbeddedAws:
                 account=self.account,
                 region=self.region,
                 fire_rule=self._events.fire,
-                **({"allows": _judged(gate, "scheduler")} if gate else {}),
+                allows=_judged(gate, "scheduler") if gate else allow_all,
             )
             self._repair(lend)
         except BaseException:
@@ -343,7 +345,7 @@ class EmbeddedAws:
         self._events.execution_status_changed(execution)
 
 
-def _judged(gate: Gate, service: str) -> Callable[[str, str, str], bool]:
+def _judged(gate: Gate, service: str) -> Allows:
     """Whether the service may do something with a role."""
     return lambda role, action, resource: gate.allows_role(role, service, Access(action, resource))
 

@@ -4,6 +4,7 @@ No account knows the credentials. Those of a role are its session's, and `iam.ga
 done with them; anybody else is an administrator here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -48,6 +49,19 @@ class Lend(Protocol):
         Raises:
             NotTrustedError: the trust policy of the role does not allow it.
         """
+
+
+Allows = Callable[[str, str, str], bool]
+"""Whether something may be done.
+
+For a service with a role: the role, the action, the resource. By a service itself, for a rule: the
+action, the resource, the rule.
+"""
+
+
+def allow_all(*_: str) -> bool:
+    """Where roles are not enforced."""
+    return True
 
 
 def lend_none(role: str, session: str, service: str, source: str | None = None) -> Credentials:

@@ -11,7 +11,6 @@ function handles at once.
 import base64
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
@@ -20,6 +19,7 @@ from moto.awslambda.models import lambda_backends
 from moto.sqs.models import sqs_backends
 
 from longhaul.local.assembly import DeployError
+from longhaul.local.credentials import Allows, allow_all
 from longhaul.local.lambda_driver import LambdaDriver
 
 LOG = logging.getLogger(__name__)
@@ -79,10 +79,6 @@ class Mapping:
         )
 
 
-def _everything(*_: str) -> bool:
-    return True
-
-
 class EsmPoller:
     """Drives all SQS mappings of an account, with one thread per concurrent batch.
 
@@ -95,7 +91,7 @@ class EsmPoller:
         account: str,
         region: str,
         invoker: LambdaDriver,
-        allows: Callable[[str, str, str], bool] = _everything,
+        allows: Allows = allow_all,
     ) -> None:
         """`allows` judges what is done with a function's role: the role, the action, the queue."""
         self._allows = allows

@@ -20,14 +20,12 @@ from moto.events.models import events_backends
 from moto.scheduler.models import scheduler_backends
 from moto.sqs.models import sqs_backends
 
+from longhaul.local.credentials import Allows, allow_all
 from longhaul.local.firing import following
 
 LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S: Final = 1.0
 _SEND_MESSAGE: Final = ":aws-sdk:sqs:sendMessage"
-
-Allows = Callable[[str, str, str], bool]
-"""Whether a role may do an action on a resource."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class ScheduleDriver:
         account: str,
         region: str,
         fire_rule: Callable[[Any, datetime], None] = lambda *_: None,
-        allows: Allows = lambda *_: True,
+        allows: Allows = allow_all,
     ) -> None:
         """`fire_rule` sends the event of a rule of EventBridge."""
         self._account = account
