@@ -16,7 +16,7 @@ from longhaul.config.errors import SettingsError
 from longhaul.config.job_files import check
 from longhaul.config.project import Project
 from longhaul.config.project_file import LOCAL
-from longhaul.config.requirements import install
+from longhaul.config.requirements import check_for_image, install
 from longhaul.config.settings import CONTEXT_KEY
 from longhaul.config.sources import sources
 from longhaul.core.settings import StageSettings
@@ -30,18 +30,16 @@ _HERE: Final = rf"arn:aws:\1:{REGION}:123456789012:"
 _LOCAL_SLOTS: Final = 2
 
 
-def make_ready(project: Project, *more: Callable[[], object]) -> None:
+def make_ready(project: Project) -> None:
     """Install what the jobs import, and check all else.
 
     Raises:
-        SettingsError: settings, requirements or jobs are wrong, or one of `more` says so; the
-            message has everything.
+        SettingsError: settings, requirements or jobs are wrong; the message has everything.
     """
     steps: list[Callable[[], object]] = [
         *(project.of(env).checked for env in dict.fromkeys((project.env, *project.environments))),
-        partial(install, project.requirements, project.packages, sources()),
+        partial(_install, project),
         partial(check, project),  # also against the names of what is installed
-        *more,
     ]
     problems = []
     for step in steps:
@@ -51,6 +49,11 @@ def make_ready(project: Project, *more: Callable[[], object]) -> None:
             problems.append(str(error))
     if problems:
         raise SettingsError("\n".join(dict.fromkeys(problems)))
+
+
+def _install(project: Project) -> None:
+    check_for_image(project.requirements)
+    install(project.requirements, project.packages, sources())
 
 
 def python_environment(project: Project) -> dict[str, str]:

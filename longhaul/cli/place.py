@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from botocore.exceptions import ProfileNotFound
 from botocore.session import Session
 
+from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.local import running
 from longhaul.local.running import REGION
 
@@ -34,6 +35,10 @@ def locate(
 ) -> Place:
     """Choose the place: `docs/reference/cli.md` has the order in which these count."""
     endpoint = environment.get("AWS_ENDPOINT_URL") or None
+    if endpoint and not urlsplit(endpoint).hostname:
+        raise CommandError(
+            f"AWS_ENDPOINT_URL is {endpoint}: write http://HOST:PORT", ExitStatus.USAGE
+        )
     if endpoint is None and profile is None and region is None:
         address = running.find(work_dir)
         if address is not None:

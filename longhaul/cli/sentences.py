@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from botocore import exceptions as aws
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.project import default_work_dir
 from longhaul.config.errors import SettingsError
 from longhaul.core.aws_errors import code_of, is_denied, is_throttle, message_of
 from longhaul.core.errors import InvalidRequestError, LonghaulError
@@ -64,7 +63,8 @@ def translated(error: Exception, *, on_aws: bool = False) -> CommandError:
     ways = [text for kind, text in _WAYS_OUT.items() if isinstance(error, kind)]
     if isinstance(error, _OR_EMBEDDED) and not on_aws:
         ways.append(
-            f"or start an embedded AWS with `longhaul up`: none runs in {default_work_dir()}"
+            "or use the embedded AWS: `longhaul up`, and no profile, region or environment that has"
+            " one"
         )
     return CommandError(
         "; ".join([f"AWS could not be asked: {error}", *ways]), ExitStatus.UNREACHABLE

@@ -80,8 +80,8 @@ def _explain(detail: ErrorDetails) -> str:
             return detail["msg"].removeprefix("Value error, ")
         case _:
             reason = f"{detail['msg'][0].lower()}{detail['msg'][1:]}"
-            # Somebody may have put a value there in the place of an ARN.
-            is_secret = "secrets" in detail["loc"]
+            # Somebody may have put a value there in the place of an ARN, or an index's password.
+            is_secret = not {"secrets", "pip_index"}.isdisjoint(detail["loc"])
             return reason if is_secret else f"is {json.dumps(detail['input'])}; {reason}"
 
 

@@ -68,8 +68,9 @@ def run(
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,
-            # npm trusts whom this machine trusts, as pip does: a company's proxy, for one.
-            env=os.environ | {"NODE_USE_SYSTEM_CA": "1"},
+            # npm trusts whom this machine trusts, as pip does: a company's proxy, for one. Its
+            # compiled code would stay in the folder for temporary files.
+            env=os.environ | {"NODE_USE_SYSTEM_CA": "1", "NODE_DISABLE_COMPILE_CACHE": "1"},
             **options,
         )
     except subprocess.TimeoutExpired as error:

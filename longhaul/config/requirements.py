@@ -20,6 +20,7 @@ from longhaul.config.errors import SettingsError
 _ALONE: Final = ("--disable-pip-version-check", "--no-input")
 _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
 _COMMENT: Final = re.compile(r"(^|\s)#.*")
+_SECRET: Final = re.compile(r"//[^/\s]*@")
 _STAMP: Final = ".of"
 
 _BY_PATH: Final = (
@@ -39,6 +40,10 @@ _NOT_IN_IMAGE: Final = (
     (
         re.compile(r"(.*[\s=@])?(git|hg|svn|bzr)\+", re.IGNORECASE),
         "is a repository, which the build of the image cannot fetch: name an archive by https://",
+    ),
+    (
+        re.compile(r".*://[^/\s]*@"),
+        "has a user or a password, which the build of the image would keep: use an index without",
     ),
     (re.compile(r"-e|--editable\b"), _BY_PATH),
     (re.compile(r"(.*[\s=@])?file:", re.IGNORECASE), _BY_PATH),
@@ -66,7 +71,7 @@ def check_for_image(requirements: Path) -> None:
         SettingsError: some requirements are such; all are named, with their lines.
     """
     found = [
-        f"{requirements}:{number}: {line}: {why}"
+        f"{requirements}:{number}: {_SECRET.sub('//…@', line)}: {why}"
         for number, line in lines_of(requirements).items()
         if (why := next((why for pattern, why in _NOT_IN_IMAGE if pattern.match(line)), None))
     ]

@@ -39,9 +39,11 @@ _KEYWORD: Final = re.compile(r"<[a-z][a-z.-]*>")
 class Schedule(Model):
     """A job that recurs: one message to the stage's queue each time."""
 
-    # `rate(…)` or `cron(…)`; the deployment checks what is between the parentheses. For a single
-    # start see docs/daily.md#when-jobs-start.
-    expression: Annotated[str, Field(pattern=r"^(rate|cron)\([^()]+\)$")]
+    # `rate(5 minutes)`, or `cron(…)` with six fields; the deployment checks what they say. For a
+    # single start see docs/daily.md#when-jobs-start.
+    expression: Annotated[
+        str, Field(pattern=r"^(rate\([0-9]+ (minute|hour|day)s?\)|cron\([^()\s]+( [^()\s]+){5}\))$")
+    ]
     # In which a cron expression is read, such as `Europe/Berlin`.
     timezone: str = "UTC"
     # The message's body. Without a `job_id` it gets one made of the scheduled time.

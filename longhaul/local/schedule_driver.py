@@ -82,8 +82,8 @@ class ScheduleDriver:
                 while due is not None and due <= now:
                     self._fire(plan, due)
                     due = plan.after(due)
-            except ValueError:
-                LOG.exception("schedule %s does not fire", plan.arn)
+            except ValueError as error:
+                LOG.error("schedule %s does not fire: %s", plan.arn, error)  # noqa: TRY400
                 due = None
             seen[plan] = due
         self._next = seen

@@ -21,7 +21,7 @@ from longhaul.core.places import DataPath, TablePath, is_table
 from longhaul.core.request import with_names
 from longhaul.core.settings import PathPolicy
 from longhaul.outputs.lineage import MAX_ORIGINS, InputRead, Origin, Writer, origin_in
-from longhaul.outputs.manifest import Manifest
+from longhaul.outputs.manifest import Manifest, carries_token
 from longhaul.outputs.publisher import read_manifest
 
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ class OriginReader:
         snapshot = table.snapshot_by_id(asked) if asked is not None else None
         if snapshot is None:
             return Known(note=f"snapshot {asked} has expired" if asked else "it has no rows yet")
+        from longhaul.outputs.iceberg.history import live_files  # noqa: PLC0415 - as below
+
         origins, others = list[Origin](), 0
         for each, summary in _back_to_overwrite(table, snapshot):
             origin = origin_in(summary)
@@ -198,6 +200,10 @@ class OriginReader:
             # A rewrite changes no rows.
             elif each.summary and each.summary.operation.value != "replace":
                 others += 1
+        files = [each.file_path for each in live_files(table, snapshot)]
+        # The names say whose rows are left. After a compaction nothing does.
+        if all(map(carries_token, files)):
+            origins = [each for each in origins if any(each.id.token in name for name in files)]
         changes = f"{others:,} change{'' if others == 1 else 's'} by other writers than Longhaul"
         notes = [changes] if others else []
         if len(origins) > MAX_ORIGINS:

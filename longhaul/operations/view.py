@@ -273,7 +273,9 @@ def cancelled_as(lease: Lease) -> str:
         return "running: it is being stopped"
     if lease.state is State.CANCELLED:
         return "cancelled"
-    return f"has ended before: {lease.state.value}"
+    return (
+        f"has ended before: {lease.state.value}; a rerun that is queued ends when its message comes"
+    )
 
 
 def request_record(request: JobRequest) -> dict[str, Any]:

@@ -285,10 +285,10 @@ def test_requirements_are_installed_beside_ours_and_again_when_they_change(
         ("--find-links wheels", "is on this machine"),
         ("-f/wheels", "is on this machine"),
         ("-e git+https://x.org/words", "is a repository"),
-        ("small-words @ git+ssh://git@x.org/words@1.0", "is a repository"),
+        ("small-words @ git+ssh://x.org/words@1.0", "is a repository"),
         ("-rmore.txt", "names another file"),
         ("--constraint limits.txt", "names another file"),
-        ("--index-url https://${TOKEN}@x.org/simple", "needs a variable"),
+        ("--index-url https://x.org/${TOKEN}/simple", "needs a variable"),
     ],
 )
 def test_what_the_image_could_not_install_is_refused_by_its_line(
@@ -299,6 +299,15 @@ def test_what_the_image_could_not_install_is_refused_by_its_line(
     with pytest.raises(SettingsError) as refused:
         check_for_image(requirements)
     assert str(refused.value).startswith(f"{requirements}:3: {line}: {why}")
+
+
+@pytest.mark.parametrize("begin", ["-i ", "--extra-index-url=", "small-words @ "])
+def test_an_address_with_a_password_is_refused_and_not_shown(tmp_path: Path, begin: str) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(f"{begin}https://user:pa55word@x.org/simple\n")
+    with pytest.raises(SettingsError, match="has a user or a password") as refused:
+        check_for_image(requirements)
+    assert "pa55word" not in str(refused.value)
 
 
 def test_what_an_index_or_an_address_has_is_for_the_image(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from longhaul.cli.display.job import NOT_KNOWN
 from longhaul.core import transitions
 from longhaul.core.descent import Lineage
 from longhaul.core.lease import Lease, Owed, State
@@ -28,9 +29,7 @@ def test_cancel_reports_its_effect_on_each_job(world: World) -> None:
     done = world.run("cancel", "running", "released", "queued")
     assert done.exit_code == 0
     assert done.stdout == (
-        "running: running: it is being stopped\n"
-        "released: cancelled\n"
-        "queued: nothing is known of it: if it is queued, it ends when its message comes\n"
+        f"running: running: it is being stopped\nreleased: cancelled\nqueued: {NOT_KNOWN}\n"
     )
     assert world.state("released") is State.CANCELLED
     record = json.loads(world.run("cancel", "queued", "--json").stdout)
@@ -40,7 +39,10 @@ def test_cancel_reports_its_effect_on_each_job(world: World) -> None:
 def test_cancelling_an_ended_job_fails(world: World) -> None:
     world.end(world.claim("done"), OutcomeClass.SUCCEEDED)
     done = world.run("cancel", "done")
-    assert (done.exit_code, done.stdout) == (1, "done: has ended before: SUCCEEDED\n")
+    assert (done.exit_code, done.stdout) == (
+        1,
+        "done: has ended before: SUCCEEDED; a rerun that is queued ends when its message comes\n",
+    )
     assert world.run("cancel", "../x").exit_code == 2
 
 
@@ -56,9 +58,7 @@ def test_a_queued_job_is_cancelled_in_whatever_stage_it_is(world: World) -> None
     for _ in range(2):  # what was sent in between, too
         done = world.run("cancel", "queued")
         assert done.exit_code == 0
-        assert done.stdout == (
-            "queued: nothing is known of it: if it is queued, it ends when its message comes\n"
-        )
+        assert done.stdout == f"queued: {NOT_KNOWN}\n"
     for name in ("main", "night"):
         mark = there(world.parts.leases.load(f"{name}#queued"))
         assert mark.is_mark
@@ -74,7 +74,7 @@ def test_the_stage_to_which_the_message_of_a_cancelled_job_came_is_shown(world: 
     of_two_stages(world)
     world.run("cancel", "queued")
     before = world.run("status", "queued").stdout
-    assert ("CANCELLING" in before, "if it is queued" in before, "stage" in before) == (
+    assert ("CANCELLING" in before, "it is queued" in before, "stage" in before) == (
         True,
         True,
         False,

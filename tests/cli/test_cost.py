@@ -57,9 +57,7 @@ def test_each_stage_has_its_sum_and_what_it_was_spent_on(priced: World) -> None:
     assert stage["succeeded"] == pytest.approx(2 * stage["failed"], rel=0.01)
     assert stage["total"] == pytest.approx(stage["succeeded"] + stage["failed"])
     done = priced.run("cost")
-    heading, row = (line.split("\t") for line in done.stdout.splitlines())
-    assert heading[:4] == ["stage", "jobs", "attempts", "total (USD)"]
-    assert row[:4] == ["main", "2", "2", "0.0796"]
+    assert done.stdout.split("\t")[:4] == ["main", "2", "2", "0.0796"]
     assert "prices: USD, us-east-1, 2026-09-20, without free tiers and taxes" in done.stderr
     assert "2 of 2 attempts: the task's own times are not known" in done.stderr
     assert "left out: what the stack costs by itself" in done.stderr
@@ -75,7 +73,6 @@ def test_each_attempt_of_a_job_shows_its_cost_and_whether_it_was_wasted(priced: 
     assert useful["task"] > 3 * wasted["task"]
     done = priced.run("cost", "january")
     assert [line.split("\t")[:5] for line in done.stdout.splitlines()] == [
-        ["attempt", "outcome", "spent on", "size", "paid"],
         ["1", "out_of_memory", "failed", "small", "about 1h"],
         ["2", "succeeded", "succeeded", "medium", "about 1h"],
     ]
@@ -85,12 +82,7 @@ def test_jobs_are_listed_with_the_most_expensive_first(priced: World) -> None:
     for job_id, hours in (("short", 0.1), ("long", 2), ("usual", 1)):
         ran(priced, job_id, OutcomeClass.SUCCEEDED, hours)
     assert [each["job_id"] for each in records(priced, "--jobs")] == ["long", "usual", "short"]
-    assert priced.run("cost", "--jobs").stdout.splitlines()[1].split("\t")[:4] == [
-        "long",
-        "main",
-        "1",
-        "1",
-    ]
+    assert priced.run("cost", "--jobs").stdout.split("\t")[:4] == ["long", "main", "1", "1"]
 
 
 def test_ages_and_the_maximum_select_jobs_and_omissions_are_reported(priced: World) -> None:
@@ -101,7 +93,7 @@ def test_ages_and_the_maximum_select_jobs_and_omissions_are_reported(priced: Wor
     assert {each["job_id"] for each in records(priced, "--jobs")} == {"new", "open"}
     assert {each["job_id"] for each in records(priced, "--jobs", "--older-than", "7d")} == {"old"}
     limited = priced.run("cost", "--jobs", "--newer-than", "9d", "--limit", "1")
-    assert {line.split("\t")[0] for line in limited.stdout.splitlines()[1:]} == {"new", "open"}
+    assert {line.split("\t")[0] for line in limited.stdout.splitlines()} == {"new", "open"}
     assert "there are more than 1 jobs: raise --limit" in limited.stderr
 
 

@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.place import Place, locate
 from longhaul.cli.sentences import translated
-from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
 from longhaul.local import running
 from simulation.aws.service import Call, Proceed, client_error
@@ -179,7 +178,7 @@ def test_stacks_with_other_names_are_listed_to_choose_from(bare: World) -> None:
     ("error", "said"),
     [
         (exceptions.NoCredentialsError(), "Unable to locate credentials; set AWS_PROFILE"),
-        (exceptions.NoRegionError(), f"`longhaul up`: none runs in {DEFAULT_WORK_DIR}"),
+        (exceptions.NoRegionError(), "or use the embedded AWS: `longhaul up`"),
         (exceptions.ProfileNotFound(profile="prod"), "aws configure list-profiles"),
         (exceptions.UnauthorizedSSOTokenError(), "aws sso login"),
         (exceptions.LoginRefreshRequired(), "reauthenticate using 'aws login'"),

@@ -85,8 +85,8 @@ def submitted(folder: Path, output: str) -> tuple[int, str]:
 
 def add_requirement(folder: Path, wheels: Path) -> None:
     """A module from a wheel, a helper of jobs with it that Spark's workers run, and its test."""
-    wheel = make_wheel(wheels, "small_words", "def loud(word):\n    return word + '!'")
-    (folder / "requirements.txt").write_text(f"--no-index\n{wheel.as_uri()}\n")
+    make_wheel(wheels, "small_words", "def loud(word):\n    return word + '!'")
+    (folder / "requirements.txt").write_text("--no-index\nsmall_words==1.0\n")
     (folder / "jobs" / "_words.py").write_text(
         "from pyspark.sql import functions as F\n"
         "from small_words import loud\n\n\n"
@@ -103,8 +103,9 @@ def add_requirement(folder: Path, wheels: Path) -> None:
 
 
 def test_a_new_project_is_tested_runs_and_picks_up_a_changed_job_and_a_requirement(
-    project: Path, tmp_path: Path
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     add_requirement(project, tmp_path / "wheels")
     code, said = longhaul(project, "test")
     assert code == 0, said

@@ -142,7 +142,7 @@ def _attempts(out: Output, attempts: "Sequence[AttemptCost]", unit: str) -> None
         )
     if rows and not out.as_json:
         heading = [*ATTEMPTS[:-3], *(f"{each} ({unit})" for each in ATTEMPTS[-3:])]
-        out.table(heading, rows, always_headed=True)
+        out.table(heading, rows)
 
 
 def _groups(
@@ -174,7 +174,7 @@ def _groups(
         rows.append([*named, *map(str, counts), *map(money, amounts.values())])
     if rows and not out.as_json:
         heading = [*(("job",) if by_job else ()), "stage", "jobs", "attempts"]
-        out.table([*heading, *(f"{each} ({unit})" for each in amounts)], rows, always_headed=True)
+        out.table([*heading, *(f"{each} ({unit})" for each in amounts)], rows)
 
 
 def _notes(attempts: "Sequence[AttemptCost]", prices: "Prices") -> list[str]:

@@ -1,7 +1,6 @@
 """`longhaul synth`, and the CDK with checks before it: `deploy` and others."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -142,12 +141,11 @@ def synthesized(folder: Path, context: Sequence[str] = ()) -> None:
 def checked_project() -> "Project | None":
     """The chosen project, if the image of its jobs can be built."""
     from longhaul.cli.local_project import make_ready
-    from longhaul.config.requirements import check_for_image
 
     require("deploy")
     project = chosen()
     if project is not None:
-        make_ready(project, partial(check_for_image, project.requirements))
+        make_ready(project)
     return project
 
 

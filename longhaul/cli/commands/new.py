@@ -9,7 +9,6 @@ import typer
 from longhaul.cli.commands.init import template
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import NO_PROJECT, chosen
-from longhaul.config.job_files import name_problems
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 
@@ -31,6 +30,8 @@ def new(
 
     Example: longhaul new busy_days
     """
+    from longhaul.config.job_files import name_problems
+
     project = chosen()
     if project is None:
         raise CommandError(NO_PROJECT, ExitStatus.USAGE)

@@ -134,7 +134,8 @@ def drain(
         if each.level is not Level.OK:
             out.line(each.what)
     table, bucket = target.settings.leases_table, target.settings.paths.data_bucket
-    out.line(f"`longhaul destroy` takes the stack down; table {table} and bucket {bucket} stay")
+    if not target.place.embedded:
+        out.line(f"`longhaul destroy` takes the stack down; table {table} and bucket {bucket} stay")
     out.line("`longhaul stage drain --undo` goes back")
 
 

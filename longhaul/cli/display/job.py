@@ -10,7 +10,9 @@ from longhaul.core.durations import format_duration
 from longhaul.operations.view import JobStatus
 
 COLUMNS: Final = ("id", "label", "state", "stage", "attempt", "age", "progress", "why")
-NOT_KNOWN: Final = "nothing is known of it: if it is queued, it ends when its message comes"
+NOT_KNOWN: Final = (
+    "nothing is known of it: a typo, or it is queued, and ends when its message comes"
+)
 _BAR: Final = 10
 _MAX_WHY: Final = 160
 _MAX_INPUTS: Final = 5

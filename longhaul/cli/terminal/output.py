@@ -54,12 +54,10 @@ class Output:
         """Name the place before a change: whether an embedded AWS runs decides which one it is."""
         self.note(f"→ {target}")
 
-    def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, always_headed: bool = False
-    ) -> None:
-        """Aligned on a terminal; tab-separated through a pipe, and without a heading by default."""
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Aligned on a terminal; tab-separated through a pipe, and without a heading."""
         if not self.data.is_terminal:
-            for row in [columns, *rows] if always_headed else rows:
+            for row in rows:
                 self.write("\t".join(printable(cell) for cell in row))
             return
         shown = [[printable(cell) for cell in row] for row in rows]

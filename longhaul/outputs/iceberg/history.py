@@ -113,7 +113,7 @@ def to_replace(table: Table, since: int | None, partitions: set[Place] | None) -
         raise ChangedError("the snapshot that this output would replace has expired")
     if partitions is not None:
         require_one_spec(table, start)
-    files = {file for file in _live_files(table, start) if is_ours(file)}
+    files = {file for file in live_files(table, start) if is_ours(file)}
     for change in _changes_since(table, since):
         touched = files & change.removed
         if change.is_compaction:
@@ -164,7 +164,7 @@ def added_before(table: Table, token: str) -> set[DataFile]:
         elif change.is_compaction and touched:
             # No later attempt can tell mixed rows either, so this is no ChangedError.
             files |= _rewritten(touched, change, OccupiedError(_UNTOLD))
-    live = _live_files(table, _current(table))
+    live = live_files(table, _current(table))
     found = files & live | {each for each in live if is_of_earlier_run(each.file_path, token)}
     kept = {summary_of(each).get(TOKEN) for each in ancestors}
     published = table.metadata.properties.get(PUBLISHED, "").split()
@@ -187,7 +187,7 @@ def _current(table: Table) -> Snapshot | None:
     return table.metadata.snapshot_by_id(table.metadata.current_snapshot_id or -1)
 
 
-def _live_files(table: Table, snapshot: Snapshot | None) -> set[DataFile]:
+def live_files(table: Table, snapshot: Snapshot | None) -> set[DataFile]:
     manifests = snapshot.manifests(table.io) if snapshot else []
     return {
         entry.data_file

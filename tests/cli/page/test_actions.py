@@ -51,7 +51,10 @@ def test_a_job_that_has_ended_meanwhile_is_reported_and_left_alone(
     world: World, visitor: Visitor
 ) -> None:
     world.end(world.claim("job"), OutcomeClass.SUCCEEDED)
-    assert "✗ job: has ended before: SUCCEEDED" in words(visitor.do("/do/cancel", key="main#job"))
+    assert (
+        "✗ job: has ended before: SUCCEEDED; a rerun that is queued ends when its message comes"
+        in words(visitor.do("/do/cancel", key="main#job"))
+    )
 
 
 @pytest.mark.parametrize("outcome", [OutcomeClass.PERMANENT, OutcomeClass.SUCCEEDED])
