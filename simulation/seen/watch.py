@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from longhaul.core.lease import AttemptId
 from longhaul.core.message import AGAIN, RENEWS
 from simulation.aws.ecs.tasks import Task
-from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import Host
-from simulation.aws.platform.job_process import JobProcess
+from simulation.aws.platform.job_process import JobProcess, attempt_in
 from simulation.aws.service import Call
 from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
@@ -298,7 +297,7 @@ class Watch:
             self.seen.check("execution ended", execution)
 
     def _task_placed(self, task: Task) -> None:
-        self.seen.attempts[_token(attempt_of(task))].is_placed = True
+        self.seen.attempts[_token(attempt_in(task.environment))].is_placed = True
 
     def _invocation_accepted(self, payload: Mapping[str, Any], *_: object) -> None:
         token = Token(payload["key"], int(payload["run"]), int(payload["attempt"]))

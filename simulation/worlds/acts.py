@@ -20,8 +20,8 @@ from longhaul.pipelines.backfill import Backfill
 from longhaul.pipelines.trees import Trees
 from longhaul.wiring import wiring
 from simulation.aws.emr_serverless.job_runs import WAITING
-from simulation.aws.platform.drivers import attempt_of
 from simulation.aws.platform.hosts import Host
+from simulation.aws.platform.job_process import attempt_in
 from simulation.worlds.plan import Act
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.requests import (
@@ -225,7 +225,7 @@ def cancel_job_run(world: "World", act: Act) -> None:
     keys = set(world.keys_of(act.job))
     for application in world.aws.emr_serverless.applications.values():
         for run in application.in_states((*WAITING, "RUNNING")):
-            if attempt_of(run).key in keys:
+            if attempt_in(run.environment).key in keys:
                 world.sdk.client("emr-serverless").cancel_job_run(
                     applicationId=application.id, jobRunId=run.id
                 )

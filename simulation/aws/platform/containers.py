@@ -7,7 +7,7 @@ from typing import Any
 from longhaul.core.lease import AttemptId
 from simulation.aws.ecs.client import Failure, FakeEcs
 from simulation.aws.ecs.tasks import Task
-from simulation.aws.platform.job_process import JobProcess, Surroundings
+from simulation.aws.platform.job_process import JobProcess, Surroundings, attempt_in
 from simulation.aws.service import RefusedError
 from simulation.aws.template import stage_of
 from simulation.worlds.injection import Injector
@@ -59,7 +59,7 @@ class Containers:
         ecs.before_launch = self._before_launch
 
     def launched(self, task: Task) -> None:
-        attempt = attempt_of(task)
+        attempt = attempt_in(task.environment)
         label = f"task@{self._around.label_of(attempt.key, attempt.attempt)}"
         self._counts[label] += 1
         name = f"{label}.{self._counts[label]}"
@@ -221,10 +221,3 @@ def check_role(around: Surroundings, role: str, stage: str) -> None:
     around.noted("role passed", stage_of(role), stage)
     if stage_of(role) != stage:
         raise RefusedError("AccessDeniedException", f"{role} may not write rows of {stage}")
-
-
-def attempt_of(task: Task) -> AttemptId:
-    names = task.environment
-    return AttemptId(
-        names["LONGHAUL_KEY"], int(names["LONGHAUL_RUN"]), int(names["LONGHAUL_ATTEMPT"])
-    )

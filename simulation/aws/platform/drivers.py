@@ -17,7 +17,7 @@ from longhaul.runner.io.written import Folder, S3Folder
 from simulation.aws.emr_serverless.client import FakeEmrServerless
 from simulation.aws.emr_serverless.job_runs import Application, JobRun
 from simulation.aws.platform.containers import Containers, check_role
-from simulation.aws.platform.job_process import JobProcess, Surroundings
+from simulation.aws.platform.job_process import JobProcess, Surroundings, attempt_in
 from simulation.aws.platform.parts import MARKER
 from simulation.aws.s3.client import FakeS3
 from simulation.aws.service import Gate, RefusedError
@@ -98,7 +98,7 @@ class Drivers:
         emr.run_ended.append(self._run_ended)
 
     def accepted(self, run: JobRun) -> None:
-        attempt = attempt_of(run)
+        attempt = attempt_in(run.environment)
         label = self.around.label_of(attempt.key, attempt.attempt)
         self._counts[label] += 1
         driver = Driver(self, run, attempt, label, f"driver@{label}.{self._counts[label]}")
@@ -362,10 +362,3 @@ def _reached(folder: Folder) -> S3Folder:
     if not isinstance(folder, S3Folder):
         raise TypeError(f"a cluster does not reach {folder}")
     return folder
-
-
-def attempt_of(run: JobRun) -> AttemptId:
-    names = run.environment
-    return AttemptId(
-        names["LONGHAUL_KEY"], int(names["LONGHAUL_RUN"]), int(names["LONGHAUL_ATTEMPT"])
-    )

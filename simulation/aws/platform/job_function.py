@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from greenlet import getcurrent
 
-from longhaul.core.lease import AttemptId
 from longhaul.engines.aws_lambda import runner
 from longhaul.engines.aws_lambda.runner import ExecutionEnvironment, JobEnded
 from simulation.aws.platform.containers import Containers
@@ -29,7 +28,7 @@ from simulation.aws.platform.invocations import (
     failed,
     unheard,
 )
-from simulation.aws.platform.job_process import JobProcess, Surroundings
+from simulation.aws.platform.job_process import JobProcess, Surroundings, attempt_in
 from simulation.aws.template import Function
 from simulation.worlds.plan import Ending
 from simulation.worlds.randomness import rng_of, unit
@@ -51,11 +50,10 @@ class TinyProcess(JobProcess):
         self, invocation: "Invocation", task_ref: str, environment: Mapping[str, str]
     ) -> None:
         function, name = invocation.function, invocation.name
-        key, run, attempt = (environment[f"LONGHAUL_{each}"] for each in ("KEY", "RUN", "ATTEMPT"))
         super().__init__(
             function.containers,
             function.around,
-            AttemptId(key, int(run), int(attempt)),
+            attempt_in(environment),
             id_=name,
             task_ref=task_ref,
             name=name,

@@ -46,6 +46,12 @@ class Surroundings(NamedTuple):
     noted: Callable[..., None]  # hears what jobs do that work in parts; see `seen.stored`
 
 
+def attempt_in(environment: Mapping[str, str]) -> AttemptId:
+    """The attempt for which a process was started."""
+    key, run, attempt = (environment[f"LONGHAUL_{each}"] for each in ("KEY", "RUN", "ATTEMPT"))
+    return AttemptId(key, int(run), int(attempt))
+
+
 class Owner(Protocol):
     """Hears when a process begins, and when it is over."""
 

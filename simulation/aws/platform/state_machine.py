@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from longhaul.engines.emr_serverless import ends
 from simulation.aws.ecs.tasks import Task
-from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import PLATFORM, Host
 from simulation.aws.platform.invocations import InvocationResult, Lambda
 from simulation.aws.platform.job_function import JobFunction
+from simulation.aws.platform.job_process import attempt_in
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.timeline import Cancellable, Timeline
 from simulation.aws.stepfunctions.client import FakeStepFunctions
@@ -157,7 +157,7 @@ class RunTask(_Sync):
         return self._label_of(names["LONGHAUL_KEY"], names["LONGHAUL_ATTEMPT"])
 
     def _task_told_after_s(self, task: Task) -> float:
-        attempt = attempt_of(task)
+        attempt = attempt_in(task.environment)
         return self._told_after_s(self._label_of(attempt.key, attempt.attempt))
 
     def _description(self, task: Task) -> dict[str, Any]:

@@ -49,7 +49,6 @@ class World:
         self.service = RunTaskSync(self.timeline, self.ecs)
         self.service.told_after_s = lambda _task: 0
         self.told: list[Any] = []
-        self.told_at: list[Any] = []
 
     def _around(self, call: Call, proceed: Proceed) -> Answer:
         self.timeline.sleep(self.takes_s / 2)
@@ -61,11 +60,7 @@ class World:
         return answer
 
     def call(self) -> Running[Task]:
-        def tell(what: Any) -> None:
-            self.told.append(what)
-            self.told_at.append(self.aws.clock.now())
-
-        return self.service(PARAMETERS, tell)
+        return self.service(PARAMETERS, self.told.append)
 
     def run(self, seconds: float = 60) -> None:
         until = self.aws.clock.now() + timedelta(seconds=seconds)
@@ -133,15 +128,6 @@ def test_state_succeeds_with_the_description_of_a_task_that_exited_with_0(world:
     )
 
 
-def test_world_decides_the_description_of_a_task(world: World) -> None:
-    world.service.description = lambda task: {**described(task), "Containers": []}
-    world.call()
-    world.run()
-    world.end(None, "TaskFailedToStart")
-    world.run()
-    assert json.loads(world.told[1].cause)["Containers"] == []
-
-
 def test_failure_in_run_tasks_answer_fails_the_state_with_that_answer(world: World) -> None:
     def refuse(_request: Any) -> None:
         raise Failure("RESOURCE:ENI")
@@ -189,16 +175,6 @@ def test_lost_answer_fails_the_state_although_the_task_may_run(world: World) -> 
     world.run()
     (failed,) = world.told
     assert failed.error == "ECS.SdkClientException"
-
-
-def test_step_functions_notices_a_tasks_end_after_a_delay(world: World) -> None:
-    world.service.told_after_s = lambda _task: 40
-    world.call()
-    world.run()
-    world.end()
-    ended = world.aws.clock.now()
-    world.run()
-    assert (world.told_at[-1] - ended).total_seconds() == 40
 
 
 def test_end_of_a_task_before_run_tasks_answer_is_noticed(world: World) -> None:
@@ -249,15 +225,6 @@ def test_failed_stop_is_not_repeated(world: World, fault: Callable[[Call], Excep
     world.run()
     assert len(world.stops) == 1
     assert world.task.desired == "RUNNING"
-
-
-def test_world_decides_whether_a_cancelled_task_is_stopped(world: World) -> None:
-    world.service.tries_to_stop = lambda: False
-    running = world.call()
-    world.run()
-    running.cancel()
-    world.run()
-    assert world.stops == []
 
 
 @pytest.mark.parametrize("operation", ["RunTask", "StopTask"])
