@@ -19,6 +19,7 @@ from longhaul.core.lease import (
     Lease,
     Receive,
     State,
+    joined_ref,
     with_handle,
 )
 from longhaul.core.logs import about
@@ -138,6 +139,7 @@ class Messages:
         """
         if not message.wears_out(self.context.timing, self.context.clock.now()):
             return False
+        self._keep_proof(message)
         copy = renewal(
             message.content, message.chain, message.key, message.first_sent_at, message.again
         )
@@ -148,6 +150,25 @@ class Messages:
             extra={"lease": message.key, "receive_count": message.receive_count},
         )
         return True
+
+    def _keep_proof(self, message: JobMessage) -> None:
+        """Let what proves a follow-on's lineage live on, for as long as its message waits.
+
+        The row of its parent has months to live, and so have the inputs of a join. A forged lineage
+        may keep somebody's row, and proves nothing by that.
+        """
+        lineage = message.request.lineage
+        if lineage is None:
+            return
+        openers = (group.of for group in lineage.groups if group.opens)  # they prove joins to come
+        for key in dict.fromkeys((lineage.parent, *openers)):
+            self.context.leases.keep(key, self.context.clock.now())
+        ref = joined_ref(message.key, lineage.run)
+        if (
+            lineage.inputs_ref == ref
+            and (inputs := self.context.requests.get_inputs(ref)) is not None
+        ):
+            self.context.requests.put_inputs(ref, inputs)
 
     def refuse(
         self,

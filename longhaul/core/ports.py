@@ -154,6 +154,9 @@ class Leases(Protocol):
         Raises LeaseChangedError like `write`.
         """
 
+    def keep(self, key: str, now: datetime) -> None:
+        """Let an ended row live for as long as one whose job ended now; nothing for other rows."""
+
     def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
         """Cancel what was sent up to now, by AWS's clock, or up to the time of another cancel.
 

@@ -28,7 +28,7 @@ def _text(value: str) -> dict[str, str]:
 
 _HOSTILE_ATTRIBUTES: tuple[dict[str, Any], ...] = (
     {"longhaul_first_sent": _text("9" * 400)},
-    {"of-the-producer": _text("[" * 9_000)},
+    {"longhaul_renews": _text("[" * 9_000)},
     {f"of-the-producer-{n}": _text("x") for n in range(6)},
     {"job_id": _text("of-the-producer"), "longhaul": _text("no JSON")},
 )

@@ -12,6 +12,7 @@ from longhaul.core.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.core.lease import AttemptId, Lease, Owed, RecordedResult, State
 from longhaul.core.pace import Pace, SlotUse
 from longhaul.core.settlement import reopened
+from longhaul.core.store.item import TERMINAL_TTL, lease_key
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.slots import DynamoSlots
 from longhaul.core.verdict import OutcomeClass
@@ -278,6 +279,31 @@ def test_of_two_publishers_that_look_again_one_goes_on(
     assert leases.apply(transitions.note_gone(first, later)) == second  # a repetition
     with pytest.raises(LeaseChangedError):
         leases.apply(transitions.note_gone(first, later + timedelta(seconds=1)))
+
+
+def test_kept_row_lives_as_long_as_one_that_ended_now_and_an_unfinished_one_for_good(
+    leases: DynamoLeases, claimed: Lease, aws: Aws
+) -> None:
+    def ttl(key: str = claimed.key) -> int | None:
+        client = aws.client("dynamodb")
+        found = client.get_item(TableName="leases", Key=lease_key(key)).get("Item", {})
+        return int(found["ttl"]["N"]) if "ttl" in found else None
+
+    later = NOW + timedelta(days=7)
+    leases.keep(claimed.key, later)
+    leases.keep("main#nobody", later)
+    assert (ttl(), ttl("main#nobody")) == (None, None)
+    leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.PERMANENT)))
+    for owed in (Owed.DEAD_LETTER, Owed.DELETE):
+        row = leases.load(claimed.key)
+        assert row
+        leases.apply(transitions.strike(row, owed, NOW))
+    before = leases.load(claimed.key)
+    leases.keep(claimed.key, later)
+    assert ttl() == int((later + TERMINAL_TTL).timestamp())
+    leases.keep(claimed.key, NOW)
+    assert ttl() == int((later + TERMINAL_TTL).timestamp())
+    assert leases.load(claimed.key) == before
 
 
 def test_published_output_is_neither_noted_as_gone_nor_cleared(

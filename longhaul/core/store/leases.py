@@ -25,7 +25,7 @@ from longhaul.core.store import item as items
 from longhaul.core.store.item import mine, serialize, update_expression
 from longhaul.core.store.records import TRIES, Records, has_failed
 from longhaul.core.store.slots import DynamoSlots, slots_key
-from longhaul.core.store.table import ENDED
+from longhaul.core.store.table import ENDED, TTL
 from longhaul.core.transitions import Change, Clause, Report, Requires
 
 _CLAUSES: Final[Mapping[Clause, str]] = {
@@ -67,10 +67,11 @@ Where the value is None, the row must have none.
 
 _PAGE = 100
 _STAGES = "stages"  # no job's key, which has a #
+_EARLIER_TTL = "#ttl < :ttl"  # without one the row does not expire
 
 
 # Some names are DynamoDB's own words.
-_PLACEHOLDERS = {"#key": "key", "#state": "state", "#output": "output"}
+_PLACEHOLDERS = {"#key": "key", "#state": "state", "#output": "output", "#ttl": "ttl"}
 
 _TELLS_THE_WINNER: Final = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
@@ -171,6 +172,13 @@ class DynamoLeases:
             return items.from_item(row)
         except LeaseChangedError as error:
             return own_write(error, report.is_own)
+
+    def keep(self, key: str, now: datetime) -> None:
+        ttl = items.expiry(now)
+        update = update_expression({TTL: ttl})
+        request = self._request(key, update, [_EARLIER_TTL], {":ttl": ttl})
+        with suppress(LeaseChangedError):  # unfinished, gone, or it lives as long anyway
+            self._write("Update", request, ())
 
     def request_cancel(self, key: str, stage: str, at: datetime | None = None) -> Lease:
         """Of a job that has not been claimed yet, the mark is left for its claim to find."""
