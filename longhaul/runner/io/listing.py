@@ -197,7 +197,9 @@ class InputListing:
                 outputs[place] = manifest
                 break
         is_output = wanted.base in outputs and not wanted.patterns
-        listed = [] if is_output else [*self._list(path.bucket, wanted.base)]
+        # Each has its folders at once: of a million files no second copy is kept.
+        of_base = () if is_output else self._list(path.bucket, wanted.base)
+        listed = [*map(wanted.parted, of_base)]
         for source in listed:
             # Spark's own is empty.
             if source.name == MANIFEST and source.size and wanted.has_output(source.key):
@@ -216,10 +218,8 @@ class InputListing:
             nearest = next(around, None) if outputs else None
             if nearest is not None and (_is_at(nearest, head) or wanted.folder(key) in full):
                 continue
-            inner = wanted.below(key)
-            if _is_data(source, inner, is_inside=nearest is not None):
-                parts = partitions_of(inner)
-                found.append(replace(source, partitions=parts) if parts else source)
+            if _is_data(source, wanted.below(key), is_inside=nearest is not None):
+                found.append(source)
             elif nearest is not None:  # who reads the path in another way would find the file
                 self.manifests[f"s3://{path.bucket}/{nearest}"] = outputs[nearest]
         # Else in their order: a million files leave little memory.
@@ -327,6 +327,11 @@ class _Wanted:
         """The path of a key within that folder."""
         folder = self.folder(key)
         return key.removeprefix(f"{folder}/") if folder else key
+
+    def parted(self, source: Source) -> Source:
+        """The file with its partition folders below that folder."""
+        partitions = partitions_of(self.below(source.key))
+        return replace(source, partitions=partitions) if partitions else source
 
     def has_output(self, manifest: str) -> bool:
         """Whether the output of a manifest may have files that the path means."""
