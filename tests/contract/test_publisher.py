@@ -319,6 +319,29 @@ def test_forged_manifest_deletes_no_file_without_a_token(
     assert objects(s3) >= set(files)
 
 
+def write_as_newer(s3: Any, key: str, *lists: str) -> None:
+    """Add a field to the document, and to each entry of its lists."""
+    document = json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    for each in (document, *(entry for name in lists for entry in document[name])):
+        each["colour"] = "green"
+    s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps(document).encode())
+
+
+def test_what_a_newer_version_wrote_is_published_read_and_aborted(
+    s3: Any, upload: Callable[..., AttemptId]
+) -> None:
+    """It was rolled back: its lists and manifests have fields of its own."""
+    published, killed = upload(1, NEW), upload(2, OLD)
+    for attempt in (published, killed):
+        write_as_newer(s3, pending_ref(attempt), "uploads")
+
+    publisher(s3).publish(published)
+    publisher(s3).discard(killed)
+
+    write_as_newer(s3, PREFIX + MANIFEST, "files")
+    assert (as_read(s3), pending_uploads(s3)) == (NEW, [])
+
+
 def test_lists_name_the_attempts_with_pending_uploads_until_struck_off(
     s3: Any, upload: Callable[..., AttemptId]
 ) -> None:
