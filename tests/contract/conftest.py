@@ -12,17 +12,30 @@ from longhaul.core.claim import Claim
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import Lease
 from longhaul.core.ports import Clock
+from longhaul.core.settings import LeaseSettings
+from longhaul.core.settlement import after_verdict
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
 from longhaul.core.store.table import creation
+from longhaul.core.verdict import OutcomeClass, Verdict
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
-from tests.builders import running
-from tests.contract.leases import STAGE
+from tests.builders import NOW, changed, running, stage
 
 if TYPE_CHECKING:
     from tests.oracles.engines import Oracles
+
+NUMBERS = LeaseSettings()
+STAGE = stage(slots=2)
+
+
+def other(lease: Lease, n: int) -> Lease:
+    return changed(lease, key=f"main#job-{n}", message_id=f"m-job-{n}")
+
+
+def after(lease: Lease, kind: OutcomeClass) -> Lease:
+    return after_verdict(lease, Verdict(kind, "why"), STAGE, NUMBERS, NOW, random.Random(1)).lease
 
 
 @dataclass(frozen=True)

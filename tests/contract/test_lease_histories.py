@@ -21,8 +21,7 @@ from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
 from simulation.aws.cloud import FakeAws
 from tests.builders import NOW, OUTPUT, changed, message, running, stage, there
-from tests.contract.conftest import Aws, create_leases_table
-from tests.contract.leases import NUMBERS, STAGE, after
+from tests.contract.conftest import NUMBERS, STAGE, Aws, after, create_leases_table
 
 
 def test_times_of_the_latest_beats_are_kept_and_all_beats_are_counted(

@@ -17,8 +17,7 @@ from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.slots import DynamoSlots
 from longhaul.core.verdict import OutcomeClass
 from tests.builders import NOW, OUTPUT, changed, message, running, stage, there
-from tests.contract.conftest import Aws
-from tests.contract.leases import NUMBERS, STAGE, after, other
+from tests.contract.conftest import NUMBERS, STAGE, Aws, after, other
 
 
 def test_claimed_lease_reads_back_as_written(leases: DynamoLeases, claimed: Lease) -> None:

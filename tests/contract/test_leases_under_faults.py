@@ -17,8 +17,7 @@ from longhaul.core.store.slots import DynamoSlots
 from simulation.aws.cloud import FakeAws
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import NOW, message, running, stage
-from tests.contract.conftest import create_leases_table
-from tests.contract.leases import STAGE
+from tests.contract.conftest import STAGE, create_leases_table
 
 SLOTS = {"key": {"S": "slots#main"}, "item": {"S": "slots"}}
 

@@ -20,7 +20,7 @@ from longhaul.core.store.slots import DynamoSlots
 from longhaul.core.store.table import creation
 from longhaul.core.verdict import OutcomeClass
 from tests.builders import NOW, changed, running, stage
-from tests.contract.leases import after, other
+from tests.contract.conftest import after, other
 from tests.oracles.engines import Account, Oracles
 from tests.oracles.servers import addresses
 
