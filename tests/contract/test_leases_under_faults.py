@@ -1,6 +1,5 @@
 """The leases table while DynamoDB is late, busy, or loses responses."""
 
-import random
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,31 +11,19 @@ from longhaul.core.claim import Claim
 from longhaul.core.lease import Lease
 from longhaul.core.store.item import lease_key
 from longhaul.core.store.leases import DynamoLeases
-from longhaul.core.store.records import Records
 from longhaul.core.store.slots import DynamoSlots
 from simulation.aws.cloud import FakeAws
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import NOW, message, running, stage
-from tests.contract.conftest import STAGE, create_leases_table
+from tests.contract.conftest import STAGE, Aws
 
 SLOTS = {"key": {"S": "slots#main"}, "item": {"S": "slots"}}
 
 
 @pytest.fixture
-def slots(fake: FakeAws) -> DynamoSlots:
-    return DynamoSlots(Records(fake.client("dynamodb"), "leases", fake.clock, random.Random(1)))
-
-
-@pytest.fixture
-def leases(fake: FakeAws) -> DynamoLeases:
-    return DynamoLeases(
-        Records(
-            fake.client("dynamodb"),
-            create_leases_table(fake.dynamodb),
-            fake.clock,
-            random.Random(1),
-        )
-    )
+def aws(fake: FakeAws) -> Aws:
+    """The strict fakes alone: no other engine can be made to fail."""
+    return Aws(fake.client, fake.clock, fake)
 
 
 def repeats_the_call(call: Call, proceed: Proceed) -> Answer:

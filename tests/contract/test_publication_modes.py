@@ -14,9 +14,6 @@ from longhaul.core.settings import Mode
 from longhaul.outputs.manifest import MANIFEST
 from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.destinations import PrefixDestination
-from longhaul.runner.io.uploader import Uploader
-from longhaul.runner.io.written import Dataset
-from longhaul.runner.stopping import Stop
 from simulation.aws.cloud import FakeAws
 from tests.contract.conftest import Aws
 from tests.contract.mortal import Killed, Mortal
@@ -27,6 +24,7 @@ from tests.contract.test_publisher import (
     objects,
     pending_uploads,
     publisher,
+    sent,
 )
 
 OUTPUT = DataPath("s3", BUCKET, PREFIX)
@@ -56,15 +54,9 @@ class Writer:
         attempt: int = 1,
         run: int = RUN,
     ) -> AttemptId:
-        folder = self.tmp_path / f"{job}-{run}-{attempt}"
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
         id_ = AttemptId(f"main#{job}", run, attempt)
         PrefixDestination(s3, OUTPUT, mode, id_).require_room()
-        uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        uploader.send(uploader.plan(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode))
-        return id_
+        return sent(s3, self.tmp_path / f"{job}-{run}-{attempt}", id_, files, mode)
 
     def write(
         self,

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.core.errors import TimeUpError, UploadsGoneError
 from longhaul.core.lease import AttemptId
+from longhaul.core.settings import Mode
 from longhaul.outputs.manifest import MANIFEST, PendingOutput, Upload
 from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publisher import S3Publisher, read_manifest
@@ -56,19 +57,25 @@ def s3(aws: Aws) -> Any:
     return client
 
 
+def sent(
+    s3: Any, folder: Path, id_: AttemptId, files: dict[str, bytes], mode: Mode = "overwrite"
+) -> AttemptId:
+    """Write these files, and upload them as the output of the attempt."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+    written = [Dataset(".", folder, len(files))]
+    uploader.send(uploader.plan(id_, f"s3://{BUCKET}/{PREFIX}", written, mode))
+    return id_
+
+
 @pytest.fixture
 def upload(s3: Any, tmp_path: Path) -> Callable[..., AttemptId]:
     def upload_(
         attempt: int, files: dict[str, bytes], *, run: int = RUN, key: str = KEY
     ) -> AttemptId:
-        folder = tmp_path / f"{run}-{attempt}"
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-        uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        id_, place = AttemptId(key, run, attempt), f"s3://{BUCKET}/{PREFIX}"
-        uploader.send(uploader.plan(id_, place, [Dataset(".", folder, 3)]))
-        return id_
+        return sent(s3, tmp_path / f"{run}-{attempt}", AttemptId(key, run, attempt), files)
 
     return upload_
 
@@ -216,10 +223,7 @@ def test_upload_that_s3_is_still_completing_looks_gone_and_is_published_later(
     fake: FakeAws, tmp_path: Path, meanwhile: Meanwhile
 ) -> None:
     fake.s3.create_bucket(Bucket=BUCKET)
-    (tmp_path / "part-0.csv").write_bytes(b"slow")
-    s3, id_, place = fake.client("s3"), AttemptId(KEY, RUN, 1), f"s3://{BUCKET}/{PREFIX}"
-    uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-    uploader.send(uploader.plan(id_, place, [Dataset(".", tmp_path, 1)]))
+    id_ = sent(fake.s3, tmp_path, AttemptId(KEY, RUN, 1), {"part-0.csv": b"slow"})
     begin_to_publish(fake, id_, Completion(300, meanwhile))
 
     with pytest.raises(UploadsGoneError):
@@ -419,6 +423,7 @@ sys.modules["pyarrow"] = None  # an import of it raises
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.core.lease import AttemptId
+from longhaul.core.settings import Mode
 from longhaul.core.places import PartitionBy
 from longhaul.outputs.manifest import ColumnStatistics, PendingTable, TableFile
 from pyiceberg.schema import Schema
