@@ -8,11 +8,19 @@ import pytest
 from simulation.aws.cloud import FakeAws
 from tests.handlers.life import Life
 from tests.handlers.stack import Context, Stack, deployed
+from tests.handlers.test_stages import STAGES
 
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
     with deployed(check=True) as found:
+        yield found
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Stack]:
+    """Three stages, of which the last one joins."""
+    with deployed(check=True, stages=STAGES) as found:
         yield found
 
 

@@ -1,6 +1,6 @@
 """Jobs that run again in their place: what they led to, and the joins behind them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,12 +24,6 @@ from tests.handlers.test_stages import (
 from tests.handlers.test_trees import rerunner, trees_of
 
 CLEAN, DELAYS = STAGES[1:]
-
-
-@pytest.fixture
-def pipeline() -> Iterator[Stack]:
-    with deployed(check=True, stages=STAGES) as stack:
-        yield stack
 
 
 def again(stack: Stack, key: str, *, only: bool = False, **params: Any) -> None:

@@ -1,7 +1,6 @@
 """A sender writes a lineage: it counts only if the parent's row proves it."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,12 +26,6 @@ from tests.handlers.test_stages import (
 )
 
 MAIN, CLEAN, DELAYS = STAGES
-
-
-@pytest.fixture
-def pipeline() -> Iterator[Stack]:
-    with deployed(check=True, stages=STAGES) as stack:
-        yield stack
 
 
 def succeeded(pipeline: Stack, context: Context) -> Lease:

@@ -1,7 +1,7 @@
 """Joins that wait for all that descends from one job, with the real handlers."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -108,12 +108,6 @@ def test_each_join_of_nested_fan_outs_starts_once_for_each_job_of_its_opener(
         assert sorted(len(inputs_of(stack, each)) for each in ran["year"]) == sorted((2, of_second))
         assert inputs_of(stack, ran["all"][0]) == ["year_00000", "year_00001"]
         assert stack.dead_letters() == []
-
-
-@pytest.fixture
-def pipeline() -> Iterator[Stack]:
-    with deployed(check=True, stages=STAGES) as stack:
-        yield stack
 
 
 @pytest.mark.parametrize("after", [False, True])

@@ -1,6 +1,5 @@
 """What an ended job owes: done at last, or a dead letter, and never unseen; and what sweeps do."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,16 +18,10 @@ from simulation.aws.sqs.batch import Entry, EntryFault
 from tests.builders import body
 from tests.events import cases, event
 from tests.handlers.life import Life
-from tests.handlers.stack import Context, Stack, deployed
+from tests.handlers.stack import Context, Stack
 from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, jobs_in, settled
 
 MAIN, CLEAN, DELAYS = STAGES
-
-
-@pytest.fixture
-def pipeline() -> Iterator[Stack]:
-    with deployed(check=True, stages=STAGES) as stack:
-        yield stack
 
 
 def third(entry: Entry) -> bool:

@@ -37,12 +37,6 @@ STAGES = (
 )
 
 
-@pytest.fixture
-def pipeline() -> Iterator[Stack]:
-    with deployed(check=True, stages=STAGES) as stack:
-        yield stack
-
-
 def emitting(count: int) -> dict[str, Any]:
     return {"clean": [{"inputs": {"flights": f"s3://{BUCKET}/raw/{n}.csv"}} for n in range(count)]}
 
