@@ -111,16 +111,6 @@ def test_what_a_command_does_not_import_need_not_be_installed(
     assert (refused.exit_code, "pip install 'longhaul-jobs[tables]'" in refused.stderr) == (2, True)
 
 
-def test_a_query_reads_what_another_program_wrote(world: World) -> None:
-    world.flights((1, "JFK", 10), (2, "JFK", 20), (3, "LGA", None))
-
-    done = world.run(
-        "query", "SELECT origin, count(*), sum(delay) FROM flights GROUP BY 1 ORDER BY 1"
-    )
-
-    assert (done.exit_code, done.stdout) == (0, "JFK\t2\t30\nLGA\t1\t\n")
-
-
 def test_rows_that_were_deleted_and_columns_that_were_renamed_are_read_as_they_are_now(
     world: World,
 ) -> None:

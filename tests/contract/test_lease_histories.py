@@ -8,51 +8,18 @@ from datetime import timedelta
 import pytest
 
 from longhaul.core import transitions
-from longhaul.core.beat import BEATS_KEPT
 from longhaul.core.claim import Claim, cancelled_before_claim, next_attempt
 from longhaul.core.descent import TreeWatch, told
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.history import KEPT
 from longhaul.core.lease import Lease, Owed, State
-from longhaul.core.settlement import reopened
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.find import LONG_AGO
 from simulation.aws.cloud import FakeAws
-from tests.builders import NOW, OUTPUT, changed, message, running, stage, there
+from tests.builders import NOW, changed, message, running, stage, there
 from tests.contract.conftest import NUMBERS, STAGE, Aws, after, create_leases_table
-
-
-def test_times_of_the_latest_beats_are_kept_and_all_beats_are_counted(
-    leases: DynamoLeases, claimed: Lease
-) -> None:
-    row, minute = claimed, timedelta(minutes=1)
-    for n in range(1, BEATS_KEPT + 6):
-        row = leases.report(transitions.beat(row, NOW + n * minute, NOW + (n + 1) * minute))
-    assert (row.attempt.beats, row.attempt.lease_expires_at) == (
-        BEATS_KEPT + 5,
-        NOW + (BEATS_KEPT + 6) * minute,
-    )
-    assert row.attempt.beat_ages_s == tuple(60 * n for n in range(6, BEATS_KEPT + 6))
-    assert leases.load(claimed.key) == row
-    leases.apply(transitions.settle(row, after(row, OutcomeClass.FAILED)))
-    (attempt,) = leases.history([after(row, OutcomeClass.FAILED)])[claimed.key]
-    assert (attempt.attempt.beats, attempt.beat_times[0], attempt.beat_times[-1]) == (
-        65,
-        NOW + 6 * minute,
-        NOW + 65 * minute,
-    )
-
-
-def test_history_keeps_a_void_commit(leases: DynamoLeases, claimed: Lease) -> None:
-    committed = leases.report(transitions.commit(claimed.id, OUTPUT))
-    leases.apply(transitions.settle(committed, after(committed, OutcomeClass.SUCCEEDED)))
-    ended = after(committed, OutcomeClass.SUCCEEDED)
-    row = leases.apply(transitions.reopen(ended, reopened(ended, NUMBERS, NOW, random.Random(1))))
-    (void,) = leases.history([row])[claimed.key]
-    assert (void.state, void.kind, void.ended_at) == (State.RELEASED, "interrupted", NOW)
-    assert void.reason == "the committed output was void"
 
 
 def test_history_keeps_the_wait_the_end_and_the_events_of_every_attempt(

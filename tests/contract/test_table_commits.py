@@ -265,16 +265,6 @@ def test_a_column_that_is_not_null_takes_only_files_without_nulls(
             world.publish("a", pending(*files))
 
 
-def test_a_publication_that_meets_no_other_does_not_wait() -> None:
-    world = World()
-    before = world.fake.clock.now()
-
-    world.publish("a", pending())
-    world.publish("b", pending(a_file("b")))
-
-    assert world.fake.clock.now() == before
-
-
 def test_a_publication_that_met_another_waits_and_tries_again() -> None:
     world = World()
     world.publish("a", pending())

@@ -55,13 +55,6 @@ def test_nothing_is_visible_before_the_publish(lake: Lake) -> None:
     assert lake.tables.load(PATH) is None
 
 
-def test_a_repeated_publication_adds_its_rows_once(lake: Lake) -> None:
-    output = lake.add("a", [(1, "x"), (2, "y")])
-    lake.publish(output)
-
-    assert lake.rows() == [(1, "x"), (2, "y")]
-
-
 def test_a_snapshot_says_what_its_attempt_had_read_and_what_its_job_returned(lake: Lake) -> None:
     attempt = AttemptId("main#a", 1, 1)
     read = InputRead(name="raw", path="s3://data/raw/", files=1, size_bytes=9, digest="ab12")

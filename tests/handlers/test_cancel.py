@@ -73,22 +73,6 @@ def test_mark_covers_every_message_that_waits(life: Life) -> None:
     assert (life.stack.messages(), life.stack.dead_letters()) == ((0, 0), [])
 
 
-def test_message_sent_after_a_cancel_ends_a_waiting_job_whose_canceller_died(life: Life) -> None:
-    """The mark was written, and the row was not ended."""
-    row = running(life)
-    assert life.settle(row, "exit-1") == "RELEASED"
-    life.stack.parts.leases.request_cancel(row.key, row.stage)
-    later(life)
-    sent = life.send(**OTHER)
-    life.dispatch([each for each in life.receive() if each["messageId"] == sent])
-    row = life.row()
-    assert (row.state, row.failures, row.receive.message_id) == (State.RUNNING, 0, sent)
-    later(life, 900)
-    life.deliver()  # the message of the first run
-    assert life.row().id == row.id
-    assert life.stack.messages() == (0, 1)
-
-
 def test_cancel_between_the_read_of_a_row_and_its_claim_is_not_erased(life: Life) -> None:
     row = running(life)
     assert life.settle(row, "exit-65-permanent") == "DEAD"
@@ -148,13 +132,6 @@ def test_cancelled_job_starts_again_soon_after_its_task_is_killed(life: Life) ->
     life.submit(max_attempts=1)
     assert life.row().state is State.CANCELLED
     assert 120 <= started_after_s(life, task) <= 135
-
-
-def test_cancelled_job_whose_task_stops_at_once_starts_again_within_seconds(life: Life) -> None:
-    task = cancelled(life)
-    life.submit()
-    life.stack.aws.ecs.end(task, stop_code="UserInitiated", reason="")
-    assert started_after_s(life, task) <= 15
 
 
 def test_job_that_is_planned_anew_begins_after_its_task_is_killed(life: Life) -> None:

@@ -11,7 +11,7 @@ from longhaul.core import transitions
 from longhaul.core.descent import MAX_FAMILY, Group, Lineage, child_id
 from longhaul.core.lease import CommittedOutput, Lease, RecordedResult, State, joined_ref
 from longhaul.outputs.manifest import Manifest, PendingOutput
-from longhaul.outputs.pending import goes_elsewhere, pending_ref
+from longhaul.outputs.pending import pending_ref
 from tests.builders import BUCKET, body
 from tests.handlers.life import Life
 from tests.handlers.stack import Context, Stack, deployed
@@ -250,21 +250,3 @@ def test_a_function_publishes_nothing_where_the_request_does_not_let_it_go(
     assert "theirs/_SUCCESS" not in stack.aws.s3.buckets[BUCKET].objects
     # The commit is void: another attempt began.
     assert (life.row("forges").state, life.row("forges").attempt.number) == (State.RUNNING, 2)
-
-
-@pytest.mark.parametrize(
-    ("prefix", "beside", "is_elsewhere"),
-    [
-        (f"s3://{BUCKET}/out/", (), False),
-        (f"s3://{BUCKET}/out/deeper/", (), True),
-        (f"s3://{BUCKET}/out/", (f"s3://{BUCKET}/report/",), False),
-        (f"s3://{BUCKET}/out/", (THEIRS,), True),
-    ],
-)
-def test_each_output_of_a_list_is_at_a_place_of_the_request(
-    prefix: str, beside: tuple[str, ...], *, is_elsewhere: bool
-) -> None:
-    first, *others = (PendingOutput(token="t", prefix=each) for each in (prefix, *beside))
-    pending = first.model_copy(update={"beside": tuple(others)})
-    places = [f"s3://{BUCKET}/out/", f"s3://{BUCKET}/report/"]
-    assert goes_elsewhere(pending, places) is is_elsewhere

@@ -282,22 +282,3 @@ def test_a_message_that_could_not_be_renewed_is_not_adopted_and_comes_back_soon(
     stack.aws.gate.around = out("SendMessage")
     assert kept(batch, context) == [batch["Records"][0]["messageId"]]
     assert stack.row() == before
-
-
-def test_message_of_a_waiting_job_is_renewed_with_its_key_and_first_sent_time(
-    stack: Stack, context: Context
-) -> None:
-    stack.take_slots()
-    batch = worn_out("no-job-id")
-    first_id = batch["Records"][0]["messageId"]
-    assert kept(batch, context) == []
-    copy = received(stack, batch)
-    attributes = copy["Records"][0]["messageAttributes"]
-    assert {name: value["stringValue"] for name, value in attributes.items()} == {
-        "job_id": first_id,
-        "longhaul_renews": first_id,
-        "longhaul_first_sent": "2099-01-01T00:00:00+00:00",
-    }
-    stack.take_slots(all_=False)
-    kept(copy, context)
-    assert stack.row(first_id).state is State.RUNNING  # under the key of the first message

@@ -195,15 +195,3 @@ def test_a_job_that_begins_again_during_a_look_keeps_its_tree_open(
 
     look = replace(trees, leases=Meanwhile()).look_through(root_of(stack, root))
     assert look.open == row.key
-
-
-def test_a_tree_whose_target_is_away_is_told_later(stack: Stack, context: Context) -> None:
-    root = begun(stack, context, {"fetch": requests(1)})
-    for name in ("fetch", "clean", "delays"):
-        run_all(stack, name, context)
-    topic = stack.aws.sns.topics.pop(TOPIC)
-    assert swept(stack, context) == []
-    assert not root_of(stack, root).is_watched
-    stack.aws.sns.topics[TOPIC] = topic
-    (told,) = swept(stack, context)
-    assert told["outcome"] == "SUCCEEDED"

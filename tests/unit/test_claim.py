@@ -63,21 +63,6 @@ def sent(at: datetime, **changes: Any) -> JobMessage:
     return message(**{"message_id": "m-9", "sent_at": at, "first_sent_at": at, **changes})
 
 
-def test_new_job_is_claimed_as_attempt_1_of_a_new_run() -> None:
-    claim = claim_of(None, message())
-    assert claim.starts_run
-    assert (claim.lease.attempt.number, claim.lease.run) == (1, int(LATER.timestamp() * 1000))
-    assert (
-        claim.lease.state,
-        claim.lease.receive.message_id,
-        claim.lease.receive.receive_count,
-    ) == (
-        State.RUNNING,
-        "m-1",
-        1,
-    )
-
-
 def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None:
     claim = claim_of(None, message(receipt_handle="handle-x", receive_count=7))
     assert json.loads(claim.lease.execution_input) == {
@@ -103,42 +88,12 @@ def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None
     )
 
 
-def test_own_message_of_a_released_job_starts_the_next_attempt_of_the_same_run() -> None:
-    claim = claim_of(released(), message(receipt_handle="handle-2", receive_count=2))
-    assert not claim.starts_run
-    assert (claim.lease.attempt.number, claim.lease.run, claim.lease.failures) == (
-        2,
-        running().run,
-        1,
-    )
-    assert claim.lease.input.attempt == 2
-    assert (claim.lease.receive.receipt_handle, claim.lease.receive.receive_count) == (
-        "handle-2",
-        2,
-    )
-
-
 def test_batch_that_comes_late_does_not_replace_a_newer_receive() -> None:
     row = released()
     late = message(receive_count=row.receive.receive_count - 1, receipt_handle="older")
 
     claim = claim_of(row, late)
     assert claim.lease.receive == row.receive
-
-
-def test_next_attempt_carries_nothing_over_from_the_previous_one() -> None:
-    before = released(
-        task_arn="arn:task", progress={"fraction": 0.5}, progress_at=NOW, beats=7, beat_ages_s=(15,)
-    )
-    claim = claim_of(before, message(receive_count=2))
-    assert (
-        claim.lease.attempt.task_arn,
-        claim.lease.attempt.progress,
-        claim.lease.attempt.progress_at,
-        claim.lease.attempt.beats,
-        claim.lease.attempt.beat_ages_s,
-        claim.lease.attempt.result,
-    ) == (None, {}, None, 0, (), None)
 
 
 def test_retry_keeps_the_stage_settings_of_the_first_claim_after_a_deploy() -> None:

@@ -58,14 +58,6 @@ def test_message_sent_after_a_cancel_looks_every_15_s_whether_the_run_has_ended(
     )
 
 
-def test_stage_says_which_job_runs_where_the_request_does_not() -> None:
-    without = {name: value for name, value in BODY.items() if name != "job"}
-    asks = message(request=JobRequest.model_validate(without))
-
-    assert new_run(None, asks, stage(job="sql"), TIMING, NOW).input.job == "sql"
-    assert new_run(None, message(), stage(job="sql"), TIMING, NOW).input.job == "flights_clean"
-
-
 def test_request_decides_for_itself_and_its_stage_for_what_it_leaves_out() -> None:
     of_stage = {"engine": "emr-serverless", "size": "large", "timeout_s": 60}
     row = new_run(None, message(), stage(**of_stage), TIMING, NOW)
@@ -76,16 +68,6 @@ def test_request_decides_for_itself_and_its_stage_for_what_it_leaves_out() -> No
     )
     row = new_run(None, message(request=asks), stage(**of_stage), TIMING, NOW)
     assert (row.input.engine, row.input.size, row.input.timeout_s) == ("fargate", "medium", 3_600)
-
-
-def test_limits_of_a_run_come_from_the_request_else_from_the_stage() -> None:
-    limits = stage(max_attempts=7, stall_timeout_s=120)
-    row = new_run(None, message(), limits, TIMING, NOW)
-    assert (row.max_attempts, row.stall_timeout_s) == (7, 120)
-
-    asks = JobRequest.model_validate({**BODY, "max_attempts": 2, "stall_timeout": "5m"})
-    row = new_run(None, message(request=asks), limits, TIMING, NOW)
-    assert (row.max_attempts, row.stall_timeout_s) == (2, 300)
 
 
 def test_row_of_a_claim_knows_its_work_and_where_its_request_lies() -> None:

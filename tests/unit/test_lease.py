@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from longhaul.core.claim import cancelled_before_claim, new_run, next_attempt
-from longhaul.core.dead_letter import reason_of
 from longhaul.core.descent import Lineage
 from longhaul.core.lease import (
     AttemptId,
@@ -328,9 +327,6 @@ def test_a_wait_for_a_place_is_over_with_an_attempt_that_committed() -> None:
 # What single fields of a row say: the request before the stage, and one time before another.
 
 
-GRACE = timedelta(seconds=60)
-
-
 @pytest.mark.parametrize(
     ("asked", "given"),
     [
@@ -348,23 +344,8 @@ def test_what_a_request_asks_for_comes_before_what_its_stage_says(
     assert (row.input.engine, row.input.size, row.max_attempts) == given
 
 
-def test_lease_without_an_expiry_is_overdue_by_its_claim() -> None:
-    claimed = changed(running(), lease_expires_at=None)
-
-    assert not claimed.is_overdue(NOW + timedelta(seconds=59), GRACE)
-    assert claimed.is_overdue(NOW + timedelta(seconds=61), GRACE)
-
-
 def test_mark_before_a_claim_has_a_run_of_its_own_time() -> None:
     assert cancelled_before_claim("main#a", "main", NOW).run == round(NOW.timestamp() * 1000)
-
-
-def test_dead_letter_says_when_its_job_was_first_sent() -> None:
-    row = changed(running(), first_sent_at=NOW - timedelta(days=3))
-
-    assert reason_of(row, "arn", None).first_sent == "2025-12-30T03:04:05+00:00"
-    unknown = replace(row, receive=replace(row.receive, first_sent_at=None))
-    assert reason_of(unknown, "arn", None).first_sent is None
 
 
 def test_error_text_is_cut_only_beyond_its_limit() -> None:

@@ -93,12 +93,6 @@ def test_first_output_is_due_and_stays_done_once_published() -> None:
     assert decide_switch(first, replaced, OURS) is Switch.DONE
 
 
-def test_of_two_overwrites_of_one_output_the_second_to_publish_counts_as_replaced() -> None:
-    old = merged(pending(1), None)
-    one, other = pending(2, sees=old), pending(3, sees=old)
-    assert decide_switch(other, merged(one, old), OURS) is Switch.REPLACED
-
-
 def test_partitions_are_never_overwritten_by_a_manifest() -> None:
     later = pending(2, "overwrite_partitions")
     with pytest.raises(AssertionError):
@@ -113,22 +107,6 @@ def test_overwrite_keeps_what_was_appended_after_its_look(sees: Manifest | None)
     appended = merged(pending(3, "append"), sees)
     assert decide_switch(overwrite, appended, OURS) is Switch.DUE
     assert files(merged(overwrite, appended)) == ["part-3", "part-2"]
-
-
-def test_two_concurrent_appends_are_both_kept() -> None:
-    one, other = pending(1, "append"), pending(2, "append")
-    first = merged(one, None)
-    assert decide_switch(other, first, OURS) is Switch.DUE
-    both = merged(other, first)
-    assert files(both) == ["part-1", "part-2"]
-    assert both.rows == {".": 2}
-    assert decide_switch(one, both, OURS) is Switch.DONE
-
-
-def test_append_that_was_overwritten_is_not_appended_again() -> None:
-    append = pending(1, "append")
-    appended = merged(append, None)
-    assert decide_switch(append, merged(pending(2, sees=appended), appended), OURS) is Switch.DONE
 
 
 @pytest.mark.parametrize(
@@ -172,14 +150,6 @@ def test_rows_are_unknown_where_only_a_part_of_a_dataset_is_kept() -> None:
     overwrite = pending(2, sees=old)
     assert merged(overwrite, merged(pending(3, "append"), old)).rows == {}
     assert merged(overwrite, old).rows == {".": 1}
-
-
-def test_rows_of_a_dataset_stay_known_while_another_is_written() -> None:
-    old = merged(pending(1, rows=3, dataset="flights"), None)
-    new = pending(2, "append", rows=4, dataset="delays")
-    assert new.manifest is not None
-    new.manifest.rows["empty"] = 0
-    assert merged(new, old).rows == {"delays": 4, "empty": 0, "flights": 3}
 
 
 def test_names_and_limits_that_other_versions_and_tools_rely_on_stay() -> None:

@@ -13,11 +13,9 @@ from longhaul.core.lease import Lease, Owed, RecordedResult, State
 from longhaul.core.settings import RequestLimits, RuntimeSettings, TaskSettings, TaskSize
 from longhaul.core.settlement import (
     Settlement,
-    cancel_waiting,
     decide_settle,
     why_stop,
 )
-from longhaul.core.transitions import strike
 from longhaul.core.verdict import Evidence, OutcomeClass, StoppedTask
 from tests.builders import NOW, OUTPUT, changed, running, settings, stage
 from tests.layers import ROOT
@@ -509,23 +507,3 @@ def test_long_error_is_cut() -> None:
 
 
 # The row of a job whose attempt has ended.
-
-
-def test_job_cancelled_between_attempts_has_ended_at_that_time_and_owes_its_delete() -> None:
-    later = NOW + timedelta(minutes=5)
-    after = cancel_waiting(running(state=State.RELEASED, failures=1), later)
-    assert (after.state, after.last_class, after.settled_at, after.owed) == (
-        State.CANCELLED,
-        "cancelled",
-        later,
-        (Owed.DELETE,),
-    )
-
-
-def test_what_is_done_is_struck_off_and_the_rest_stays_owed() -> None:
-    later = NOW + timedelta(minutes=5)
-    ended = running(state=State.SUCCEEDED, output=OUTPUT, owed=(Owed.PUBLISH, Owed.DELETE))
-    published = strike(ended, Owed.PUBLISH, later).after
-    assert (published.owed, published.attempt.published_at) == ((Owed.DELETE,), later)
-    deleted = strike(published, Owed.DELETE, later + timedelta(minutes=1)).after
-    assert (deleted.owed, deleted.attempt.published_at) == ((), later)

@@ -100,13 +100,6 @@ def test_a_stack_without_the_size_and_the_other_engine_refuse_it() -> None:
     )
 
 
-def test_out_of_memory_goes_on_with_small_on_fargate() -> None:
-    row = claimed(size="tiny")
-    verdict = Verdict(OutcomeClass.OUT_OF_MEMORY, "full")
-    after = after_verdict(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
-    assert (after.input.engine, after.input.size) == ("fargate", "small")
-
-
 def test_a_job_that_waits_goes_on_with_small_once_the_size_was_taken_out_of_the_settings() -> None:
     row = claimed(size="tiny")
     refused = Verdict(OutcomeClass.NOT_PLACED, "no such function")
