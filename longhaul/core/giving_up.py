@@ -51,12 +51,6 @@ class GivingUp:
         logger.error("job given up", extra={"lease": lease.key, "error": type(error).__name__})
         return after
 
-    def end_if_due(self, lease: Lease, place: str, error: Exception) -> Lease:
-        """`end` a job that has not ended, if that is due; `finish` counts for one that has."""
-        if lease.state.is_terminal or not self.is_due(lease.key, place, error):
-            return lease
-        return self.end(lease, error)
-
     def send(self, queue_url: str, content: Callable[[], Message], reason: Reason) -> None:
         """Send a dead letter, with the job's id alone where it is gone, or SQS will not take it.
 

@@ -345,12 +345,12 @@ class RuntimeSettings(Model):
         Raises:
             UnknownStageError: no such stage is deployed.
         """
-        for stage in self.stages:
-            if stage.name == name:
-                return stage
-        raise UnknownStageError(
-            f"no stage {name!r}; deployed: {', '.join(stage.name for stage in self.stages)}"
-        )
+        stage = self.stage_or_removed(name)
+        if stage.is_removed:
+            raise UnknownStageError(
+                f"no stage {name!r}; deployed: {', '.join(stage.name for stage in self.stages)}"
+            )
+        return stage
 
     def stage_or_removed(self, name: str) -> Stage:
         """The stage of that name, for jobs that may be older than the settings.

@@ -207,10 +207,11 @@ class Sweeper:
             gauges.count(lease)
             check(lease, report)
         except Exception as error:
-            ended = self.giving_up.end_if_due(lease, f"{lease.id.token} sweep", error)
-            if ended is lease:
+            # `finish` counts for a job that has ended.
+            place = f"{lease.id.token} sweep"
+            if lease.state.is_terminal or not self.giving_up.is_due(lease.key, place, error):
                 raise
-            self.finisher.finish(ended)
+            self.finisher.finish(self.giving_up.end(lease, error))
 
     def _check_running(self, lease: Lease, report: SweepReport) -> None:
         """A lease that was not renewed in time: does its execution run?"""

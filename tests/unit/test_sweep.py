@@ -109,7 +109,7 @@ def test_copy_that_cannot_be_sent_is_tried_again_by_the_next_sweep() -> None:
     queue.depth.return_value = Depth(visible=0, hidden=0)
     queue.send.side_effect = OSError
     requests, giving_up = Mock(get=Mock(return_value=Message("{}", {}))), Mock()
-    giving_up.end_if_due.side_effect = lambda lease, *_: lease  # one error is not too many
+    giving_up.is_due.return_value = False  # one error is not too many
     row = released()
     found = sweeper(row, queue=queue, requests=requests, giving_up=giving_up)
     found.context.leases.apply.side_effect = lambda change: change.after  # type: ignore[attr-defined]
@@ -171,7 +171,7 @@ def test_a_row_with_times_that_cannot_be_reckoned_with_does_not_end_a_sweep() ->
     executions = Mock()
     executions.status.return_value = "RUNNING"
     giving_up = Mock()
-    giving_up.end_if_due.side_effect = lambda lease, *_: lease
+    giving_up.is_due.return_value = False
     row = running(lease_expires_at=LONG_AGO)
     report = sweeper(forged, row, executions=executions, giving_up=giving_up).sweep()
     assert (report.looked_at, report.failed) == (2, 1)
