@@ -21,7 +21,7 @@ from longhaul.core.places import DataPath, TablePath, is_table
 from longhaul.core.request import with_names
 from longhaul.core.settings import PathPolicy
 from longhaul.outputs.lineage import MAX_ORIGINS, InputRead, Origin, Writer, origin_in
-from longhaul.outputs.manifest import Manifest, carries_token
+from longhaul.outputs.manifest import Manifest, last_token
 from longhaul.outputs.publisher import read_manifest
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class OriginReader:
                 others += 1
         files = [each.file_path for each in live_files(table, snapshot)]
         # The names say whose rows are left. After a compaction nothing does.
-        if all(map(carries_token, files)):
+        if all(map(last_token, files)):
             origins = [each for each in origins if any(each.id.token in name for name in files)]
         changes = f"{others:,} change{'' if others == 1 else 's'} by other writers than Longhaul"
         notes = [changes] if others else []

@@ -90,10 +90,10 @@ def carries_token(path: str) -> bool:
 
 
 def _token_of(path: str) -> str | None:
-    return _last_token(path.rpartition("/")[2])
+    return last_token(path.rpartition("/")[2])
 
 
-def _last_token(path: str) -> str | None:
+def last_token(path: str) -> str | None:
     """That of the attempt that wrote it: a file that came with another's token keeps it."""
     return next(reversed(_TOKEN.findall(path)), None)
 
@@ -101,7 +101,7 @@ def _last_token(path: str) -> str | None:
 def is_of_earlier_run(path: str, token: str) -> bool:
     """Whether an earlier run of the job of that attempt wrote a file."""
     key_hash, run, _ = token.split("-")
-    found = (_last_token(path) or "--").split("-")
+    found = (last_token(path) or "--").split("-")
     return found[0] == key_hash and int(found[1]) < int(run)
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -220,6 +221,17 @@ def test_a_table_goes_back_to_its_last_overwrite_and_counts_other_writers(world:
     (table, *_) = world.records("table://lake/daily")
     assert [each["job_id"] for each in table["written_by"]] == ["whole", "more"]
     assert table["note"] == "1 change by other writers than Longhaul"
+
+
+def test_attempts_whose_rows_were_replaced_are_left_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for job in ("wrong", "right"):
+        world.table(job, RAW)
+    left = [SimpleNamespace(file_path=f"s3://b/{attempt('right').token}/00000.parquet")]
+    monkeypatch.setattr("longhaul.outputs.iceberg.history.live_files", lambda *_: left)
+    (table, *_) = world.records("table://lake/daily")
+    assert [each["job_id"] for each in table["written_by"]] == ["right"]
 
 
 def test_data_that_no_job_wrote_is_said_so(world: World) -> None:
