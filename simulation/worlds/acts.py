@@ -147,9 +147,8 @@ def cancel_backfill(world: "World", act: Act) -> None:
         TreeCanceller(_trees(), _NotingCanceller(world), backfills).cancel_backfill(found)
 
 
-def retry_backfill(world: "World", act: Act) -> None:
+def retry_backfill(_world: "World", act: Act) -> None:
     """An operator runs again what died of a backfill, or was cancelled."""
-    del world
     for found in _backfills_of(act):
         _retry(unwell(_trees().walk_backfill(found)))
 

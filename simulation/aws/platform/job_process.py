@@ -116,9 +116,8 @@ class JobProcess:
         if ending.kind == "partitioned":
             self.later(ending.after_s, lambda: self.around.injector.cut_off(self.host))
 
-    def given(self, variables: Mapping[str, str], mask: Mask) -> None:
+    def given(self, variables: Mapping[str, str], _mask: Mask) -> None:
         """The attempt gives its job what its stage has for the environment."""
-        del mask
         self.secret = variables.get(VARIABLE, "")
 
     def begin(self) -> None:
@@ -149,14 +148,12 @@ class JobProcess:
     def lose_executors(self) -> None:
         """What its plan says of them has come about."""
 
-    def work_area(self, client: "S3Client") -> BucketArea | None:
+    def work_area(self, _client: "S3Client") -> BucketArea | None:
         """Where a cluster works; None: on the disk of one machine."""
-        del client
         return None
 
-    def output(self, files: int, area: Folder) -> Folder:
+    def output(self, files: int, _area: Folder) -> Folder:
         """What Spark has written: so many files."""
-        del area
         return self.around.output / str(files)
 
     def write(self, files: Mapping[str, str], folder: Folder) -> None:

@@ -190,9 +190,8 @@ def _run_named(seen: "Seen", message_id: str) -> int | None:
 
 
 @invariant("L10", "dead letter", "every dead letter can be redriven under its own job id")
-def letter_keeps_its_job_id(seen: "Seen", letter: "DeadLetter") -> str | None:
+def letter_keeps_its_job_id(_seen: "Seen", letter: "DeadLetter") -> str | None:
     """The id is in the body, or in an attribute; without both a redrive is another job."""
-    del seen
     key = letter.reason.get("key")
     if key is None:
         return None  # no job: its body can never run
