@@ -187,6 +187,14 @@ def test_an_output_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
         local_files(Dataset(".", tmp_path / "out"), tmp_path / "out", "T")
 
 
+def test_a_file_that_grows_while_it_is_sent_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "part-0.csv").write_text("seven..")
+    listed = LocalFile("part-0-T.csv", ".", 6, tmp_path / "part-0.csv")
+
+    with pytest.raises(OpenFileError, match="has changed while it was sent"):
+        listed.put_part(cast("Any", None), "data", "key", cast("Any", None), 1)
+
+
 def test_a_file_that_became_a_link_before_its_upload_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "part-0.csv").symlink_to(tmp_path / "secret.txt")

@@ -163,8 +163,17 @@ class LocalFile(_InParts):
     def put_part(
         self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
     ) -> tuple[Part, int]:
-        """Put a part (`number` from 1) into the pending upload; returns it and its bytes."""
+        """Put a part (`number` from 1) into the pending upload; returns it and its bytes.
+
+        Raises:
+            OpenFileError: something writes to the file still.
+        """
         with open(self.file, "rb", opener=_open_itself) as opened:
+            if os.fstat(opened.fileno()).st_size != self.size:
+                raise OpenFileError(
+                    f"output: {self.file.name} has changed while it was sent: let the job end what"
+                    " writes its files (threads, processes) before it returns"
+                )
             opened.seek((number - 1) * self.part_size)
             body = opened.read(self.part_size)
         return _upload_part(client, bucket, key, upload, number, body)
