@@ -20,7 +20,14 @@ from longhaul.outputs.manifest import PendingOutput
 from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.uploader import Uploader
-from longhaul.runner.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
+from longhaul.runner.io.written import (
+    Dataset,
+    LocalFile,
+    NotAFileError,
+    OpenFileError,
+    final_name,
+    local_files,
+)
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
