@@ -110,7 +110,7 @@ ENDS: dict[str, list[tuple[Lease, Evidence]]] = {
         (running(), Evidence("ECS.ServerException", "")),
     ],
     "AWS refuses the task for another reason: a right, a name, a subnet, an image that is gone, "
-    "out of reach or for another platform, or words that nobody knows; or the task may not read "
+    "out of reach or for another platform, or unknown words; or the task may not read "
     "its request, or not write to its row": [
         (changed(STARTED, result=RecordedResult(1, "refused", "AWS denies")), failed(77)),
         (running(), failed(77)),
