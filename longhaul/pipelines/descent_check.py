@@ -69,9 +69,7 @@ def is_noted(lineage: Lineage, job_id: str, stage: Stage, noted: Lineage) -> boo
     return lineage == true and job_id == made
 
 
-_FORGED = (
-    "lineage: is Longhaul's own, and no success of the last 120 days led to this job: leave it out"
-)
+_FORGED = "lineage: is Longhaul's own, and no success led to this job: leave it out"
 _RESERVED = (
     "job_id: has the form of jobs that follow from others, and no such job has come yet: take"
     " another; or send this once `longhaul status` shows it, or with the lineage of its request"

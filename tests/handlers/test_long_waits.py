@@ -1,20 +1,24 @@
-"""A follow-on that waits for months is refused: what proves where it comes from is gone."""
+"""A follow-on that waits for months starts: what proves where it comes from lives as long."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
+from longhaul.core.lease import joined_ref
 from longhaul.core.settings import Stage
+from tests.builders import BUCKET
 from tests.handlers.stack import Context, Stack, deployed
+from tests.handlers.test_joins import BY_DATE, run_all
 from tests.handlers.test_stages import (
     STAGES,
     begun,
     dispatched,
     emitting,
+    end_well,
 )
 
-CLEAN = STAGES[1]
+CLEAN, DELAYS = STAGES[1:]
 
 
 @pytest.fixture
@@ -47,18 +51,52 @@ def start(stack: Stack, stage: Stage, context: Context) -> list[str]:
     return [row.key for row in dispatched(stack, stage, context)]
 
 
-@pytest.mark.parametrize(("days", "dead"), [(110, 0), (130, 2)])
-def test_follow_on_waits_as_long_as_the_row_of_its_parent_lives(
-    pipeline: Stack, context: Context, days: int, dead: int
-) -> None:
+def test_follow_on_that_waited_for_130_days_starts(pipeline: Stack, context: Context) -> None:
     succeed(pipeline, context)
     pipeline.parts.slots.pause(CLEAN, pipeline.aws.clock.now())
 
-    wait(pipeline, CLEAN, days, context)
+    wait(pipeline, CLEAN, 130, context)
 
-    assert len(start(pipeline, CLEAN, context)) == 2 - dead
-    assert len(receive_dead(pipeline, CLEAN)) == dead
+    assert len(start(pipeline, CLEAN, context)) == 2
+    assert receive_dead(pipeline, CLEAN) == []
+
+
+def test_join_that_waited_for_130_days_starts_with_inputs_that_live_on(
+    pipeline: Stack, context: Context
+) -> None:
+    succeed(pipeline, context)
+    for row in dispatched(pipeline, CLEAN, context):
+        end_well(pipeline, row, context)
+    pipeline.parts.slots.pause(DELAYS, pipeline.aws.clock.now())
+
+    wait(pipeline, DELAYS, 130, context)
+
+    (key,) = start(pipeline, DELAYS, context)
+    assert receive_dead(pipeline, DELAYS) == []
+    # The bucket's lifecycle rule counts from here.
+    assert pipeline.aws.clock.now() - stored_at(pipeline, key) < timedelta(days=8)
+
+
+def test_join_starts_although_what_it_waited_for_waited_for_130_days(context: Context) -> None:
+    with deployed(check=False, stages=BY_DATE) as stack:
+        begun(stack, context, {"fetch": [{}, {}]})
+        run_all(stack, "fetch", context)
+        clean, delays = BY_DATE[2:]
+        stack.parts.slots.pause(clean, stack.aws.clock.now())
+
+        wait(stack, clean, 130, context)
+
+        stack.parts.slots.resume(clean, stack.aws.clock.now())
+        assert len(run_all(stack, "clean", context)) == 2
+        assert len(dispatched(stack, delays, context)) == 1
+        assert receive_dead(stack, delays) == []
 
 
 def receive_dead(stack: Stack, stage: Stage) -> list[object]:
     return list(stack.sqs.queues[stage.dead_letter_queue_url].messages.values())
+
+
+def stored_at(stack: Stack, key: str) -> datetime:
+    found = stack.aws.s3.head_object(Bucket=BUCKET, Key=joined_ref(key, 0))["LastModified"]
+    assert isinstance(found, datetime)
+    return found
