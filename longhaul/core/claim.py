@@ -207,8 +207,12 @@ def _decide_again(
     """
     if again.run >= lease.run and lease.state.is_terminal:
         return _begin_again(lease, message, stage, timing, now)
-    is_same = message.request.fingerprint() == lease.fingerprint
-    return Duplicate() if is_same or again.run >= lease.run else Conflict(lease)
+    fingerprint = message.request.fingerprint()
+    # It may be one that has run, and died, before another change.
+    has_run = fingerprint == lease.fingerprint or lease.has_outlived(
+        fingerprint, message.first_sent_at
+    )
+    return Duplicate() if has_run or again.run >= lease.run else Conflict(lease)
 
 
 def _decide_later(

@@ -21,7 +21,7 @@ from longhaul.core.claim import (
 )
 from longhaul.core.descent import Lineage
 from longhaul.core.lease import DeadRun, Lease, Owed, State
-from longhaul.core.message import JobMessage
+from longhaul.core.message import Again, JobMessage
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import LeaseSettings, Stage
 from tests.builders import BODY, NOW, changed, message, running, stage
@@ -302,6 +302,10 @@ def test_message_of_the_millisecond_of_an_earlier_death_is_not_left_over_from_it
     left_over = sent(NOW - timedelta(milliseconds=1), request=OTHER_WORK)
     assert decide(row, left_over) == Duplicate()
     assert decide(row, sent(NOW, request=OTHER_WORK)) == Conflict(row)
+    # Nor does it matter that it asked for the run that died: another change has run since.
+    again = Again(row.run - 1)
+    assert decide(row, replace(left_over, again=again)) == Duplicate()
+    assert decide(row, sent(NOW, request=OTHER_WORK, again=again)) == Conflict(row)
 
 
 def test_run_number_grows_even_when_the_clock_goes_back() -> None:
