@@ -345,12 +345,10 @@ class RuntimeSettings(Model):
         Raises:
             UnknownStageError: no such stage is deployed.
         """
-        stage = self.stage_or_removed(name)
-        if stage.is_removed:
-            raise UnknownStageError(
-                f"no stage {name!r}; deployed: {', '.join(stage.name for stage in self.stages)}"
-            )
-        return stage
+        names = [stage.name for stage in self.stages]
+        if name not in names:
+            raise UnknownStageError(f"no stage {name!r}; deployed: {', '.join(names)}")
+        return self.stage_or_removed(name)
 
     def stage_or_removed(self, name: str) -> Stage:
         """The stage of that name, for jobs that may be older than the settings.
