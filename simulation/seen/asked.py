@@ -58,7 +58,8 @@ class Asked:
 
     def chain_of(self, sent: Sent) -> str:
         """Id of the message with which a chain of copies began."""
-        return sent.renews or sent.message.id
+        # A producer may name any.
+        return sent.renews if sent.renews in self._seen.sent else sent.message.id
 
     def at(self, sent: Sent) -> datetime:
         """When the work of a message was asked for.

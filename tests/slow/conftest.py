@@ -7,7 +7,7 @@ import pytest
 
 from longhaul.cli.local.aws import embedded_aws
 from longhaul.cli.synth import synth
-from longhaul.local import ecs_driver
+from longhaul.local import supervised
 from tests.e2e.conftest import Stack
 from tests.slow.containers import JOB, TaskContainer, build, why_no_containers
 
@@ -23,7 +23,7 @@ def job_image() -> str:
 @pytest.fixture
 def stack(job_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     del job_image  # only built
-    monkeypatch.setattr(ecs_driver, "ProcessGroup", TaskContainer)
+    monkeypatch.setattr(supervised, "ProcessGroup", TaskContainer)
     assembly = synth(tmp_path / "cdk.out")
     with embedded_aws(tmp_path) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))

@@ -169,7 +169,7 @@ def _led_to(letter: "DeadLetter") -> str:
 
 def _has_copy(seen: "Seen", sent: "Sent") -> bool:
     """Whether a message that renews this one's chain is in the queue."""
-    chain = sent.renews or sent.message.id
+    chain = seen.asked.chain_of(sent)
     return any(other.renews == chain for other in seen.live_by_key[sent.key].values())
 
 

@@ -48,7 +48,9 @@ def cancelled_trees_do_not_go_on(seen: "Seen", before: "Row | None", row: "Row")
     asked_at = seen.asked.at(sent)
     if lineage.get("inputs_ref"):
         # A join follows all that it collects, the last of them too.
-        asked_at = max(_time(each, "first_sent_at") for each in _descending(seen, lineage["root"]))
+        rows = _descending(seen, lineage["root"])
+        # One that was cancelled before its message came was not asked for.
+        asked_at = max(_time(each, "first_sent_at") for each in rows if "first_sent_at" in each)
     elif sent.is_follow_on and (parent := seen.rows.get(lineage["parent"])):
         # It follows a run that was asked for then.
         asked_at = min(asked_at, _time(parent, "first_sent_at"))
