@@ -42,7 +42,7 @@ _NOT_IN_IMAGE: Final = (
         "is a repository, which the build of the image cannot fetch: name an archive by https://",
     ),
     (
-        re.compile(r".*://[^/\s]*@"),
+        re.compile(f".*:{_SECRET.pattern}"),
         "has a user or a password, which the build of the image would keep: use an index without",
     ),
     (re.compile(r"-e|--editable\b"), _BY_PATH),

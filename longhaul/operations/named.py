@@ -101,10 +101,9 @@ def checked_id(text: str) -> str:
     Raises:
         InvalidRequestError: no job can have that id.
     """
-    try:
-        return parse_job_id(text)
-    except InvalidRequestError:
-        raise InvalidRequestError([f"{text!r} is no job id: {JOB_ID_RULE}"]) from None
+    if not _may_be_id(text):
+        raise InvalidRequestError([f"{text!r} is no job id: {JOB_ID_RULE}"])
+    return text
 
 
 def find_at(stack: "Stack", key: str) -> Work | None:
@@ -180,10 +179,9 @@ def _named(text: str, exact: Sequence[Work], seen: Sequence[Lease]) -> list[Work
 
 def _with_id(stack: "Stack", text: str, stages: Sequence[str]) -> list[Work]:
     """The jobs of that id, or the backfills of that name, or cancel marks."""
-    try:
-        rows = stack.jobs.find(stages, parse_job_id(text))
-    except InvalidRequestError:  # it may be a label
+    if not _may_be_id(text):  # it may be a label
         return []
+    rows = stack.jobs.find(stages, text)
     works = [Work(row.key, row) for row in rows]
     if works and not works[0].is_mark:
         return works

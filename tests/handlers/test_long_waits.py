@@ -58,7 +58,7 @@ def test_follow_on_that_waited_for_130_days_starts(pipeline: Stack, context: Con
     wait(pipeline, CLEAN, 130, context)
 
     assert len(start(pipeline, CLEAN, context)) == 2
-    assert receive_dead(pipeline, CLEAN) == []
+    assert pipeline.dead_letters(CLEAN) == []
 
 
 def test_join_that_waited_for_130_days_starts_with_inputs_that_live_on(
@@ -72,7 +72,7 @@ def test_join_that_waited_for_130_days_starts_with_inputs_that_live_on(
     wait(pipeline, DELAYS, 130, context)
 
     (key,) = start(pipeline, DELAYS, context)
-    assert receive_dead(pipeline, DELAYS) == []
+    assert pipeline.dead_letters(DELAYS) == []
     # The bucket's lifecycle rule counts from here.
     assert pipeline.aws.clock.now() - stored_at(pipeline, key) < timedelta(days=8)
 
@@ -89,11 +89,7 @@ def test_join_starts_although_what_it_waited_for_waited_for_130_days(context: Co
         stack.parts.slots.resume(clean, stack.aws.clock.now())
         assert len(run_all(stack, "clean", context)) == 2
         assert len(dispatched(stack, delays, context)) == 1
-        assert receive_dead(stack, delays) == []
-
-
-def receive_dead(stack: Stack, stage: Stage) -> list[object]:
-    return list(stack.sqs.queues[stage.dead_letter_queue_url].messages.values())
+        assert stack.dead_letters(delays) == []
 
 
 def stored_at(stack: Stack, key: str) -> datetime:

@@ -143,7 +143,11 @@ def problems(output: str, *inputs: str, code: tuple[str, ...] = ()) -> list[str]
     request = JobRequest.model_validate(
         BODY | {"output": output, "inputs": {f"in{n}": each for n, each in enumerate(inputs)}}
     )
-    allowed = settings(paths=PathPolicy(data_bucket=BUCKET, job_prefixes=code, allow_file=True))
+    return refused(request, PathPolicy(data_bucket=BUCKET, job_prefixes=code, allow_file=True))
+
+
+def refused(request: JobRequest, paths: PathPolicy) -> list[str]:
+    allowed = settings(paths=paths)
     try:
         check_policy(request, allowed, allowed.stages[0])
     except InvalidRequestError as error:
@@ -213,13 +217,7 @@ def test_each_input_that_overlaps_has_its_sentence() -> None:
 def of_outputs(main: str, *others: str, **changes: object) -> list[str]:
     named = {f"out{n}": each for n, each in enumerate(others)}
     request = JobRequest.model_validate(BODY | {"output": main, "outputs": named, **changes})
-    paths = PathPolicy(data_bucket=BUCKET, table_databases=("lake", "pond"))
-    allowed = settings(paths=paths)
-    try:
-        check_policy(request, allowed, allowed.stages[0])
-    except InvalidRequestError as error:
-        return error.problems
-    return []
+    return refused(request, PathPolicy(data_bucket=BUCKET, table_databases=("lake", "pond")))
 
 
 @pytest.mark.parametrize(
