@@ -106,6 +106,15 @@ class Commands(TyperGroup):
         in_project = find(Path.cwd()) is not None
         return [each for each in super().list_commands(ctx) if each != "demo" or not in_project]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as above
+        """`--env` is also understood behind the command, where people type it."""
+        end = args.index("--") if "--" in args else len(args)
+        chosen = [n for n, each in enumerate(args[:end]) if each.partition("=")[0] == "--env"]
+        for n in chosen:
+            behind = n + (2 if args[n] == "--env" else 1)
+            args = [*args[n:behind], *args[:n], *args[behind:]]
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - click's types, which Typer hides
         with errors_as_sentences():
             return super().invoke(ctx)
@@ -143,7 +152,8 @@ def longhaul(
             "--env",
             metavar="NAME",
             envvar=ENV_VARIABLE,
-            help="The environment of the project: a table [env.NAME] of its longhaul.toml.",
+            help="The environment of the project, a table [env.NAME] of its longhaul.toml; also"
+            " behind the command.",
         ),
     ] = None,
     *,

@@ -32,7 +32,7 @@ def run(bare: World, found: list[Finding], monkeypatch: pytest.MonkeyPatch) -> R
     monkeypatch.setenv(VARIABLE, "")  # the command sets it; restored with the test
     monkeypatch.setattr(check, "_template", lambda *_: TEMPLATE)
     monkeypatch.setattr("longhaul.cli.checks.listed.of_deployment", lambda _: iter(found))
-    monkeypatch.setattr("longhaul.core.clients.SystemClock", lambda: bare.clock)
+    monkeypatch.setattr("time.sleep", bare.clock.sleep)
     return lambda *arguments: bare.run("check", "--change-set", *arguments)
 
 

@@ -339,7 +339,7 @@ def test_an_environment_says_what_differs_there(
     monkeypatch.setenv(ENV_VARIABLE, "prod")
     assert run("--project", str(folder), "diff")[0] == 0
     assert ran == ["prod"]
-    code, _, error = run("--project", str(folder), "--env", "prd", "diff")
+    code, _, error = run("--project", str(folder), "diff", "--env", "prd")
     assert code == ExitStatus.USAGE
     assert "there is no environment 'prd'; there are: local, prod" in re.sub(r"\s+", " ", error)
 

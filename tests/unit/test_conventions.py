@@ -125,6 +125,14 @@ def test_use_cases_speak_to_aws_through_ports_alone() -> None:
             assert not imports(file) & aws, file
 
 
+def test_the_command_line_reads_and_acts_through_operations_alone() -> None:
+    """Of the core it knows what is shown and typed: values, and what an error of AWS says."""
+    aws = {module(file) for file in ROOMS if {"boto3", "botocore.exceptions"} & imports(file)}
+    acting = {module(file) for file in ROOMS if "core.ports.Context" in imports(file)}
+    for file in files_of("cli"):
+        assert not imports(file) & ({*aws, *acting} - {"core.aws_errors"}), file
+
+
 def test_modules_of_the_core_know_each_other_in_no_circle_and_in_no_annotation() -> None:
     files = [file for room in sorted(SHARED) for file in files_of(room)]
     names = {file: module(file) for file in files}

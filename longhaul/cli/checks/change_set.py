@@ -7,7 +7,7 @@ is removed afterwards can be anybody's: CloudFormation makes such a stack withou
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -18,7 +18,8 @@ from longhaul.cli.errors import CommandError
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import signals_ignored, stop_signals
 from longhaul.core.aws_errors import code_of
-from longhaul.core.ports import Clock
+
+Sleep = Callable[[float], None]
 
 # The checks of a change set take seconds, its hooks may take minutes.
 _LOOKS: Final = 200
@@ -30,7 +31,7 @@ _UNCHANGED: Final = ("didn't contain changes", "No updates are to be performed")
 _FIELDS: Final = {"VALIDATION_ERROR": "Validation", "HOOK_INVOCATION_ERROR": "Hook"}
 
 
-def asked(plan: Plan, template: str, token: str, clock: Clock, out: Output) -> Iterator[Finding]:
+def asked(plan: Plan, template: str, token: str, sleep: Sleep, out: Output) -> Iterator[Finding]:
     """Make a change set, report what CloudFormation finds, and remove it.
 
     `token` tells it from others.
@@ -56,10 +57,10 @@ def asked(plan: Plan, template: str, token: str, clock: Clock, out: Output) -> I
                 TemplateURL=place,
             )
             # All of it here: a generator that is left halfway would be closed at some later time.
-            found = [*_changes(_ended(client, named, clock)), *_events(client, named)]
+            found = [*_changes(_ended(client, named, sleep)), *_events(client, named)]
         finally:
             with signals_ignored():
-                _remove(client, named, clock)
+                _remove(client, named, sleep)
                 if is_new:
                     client.delete_stack(StackName=named["StackName"])
     yield from found
@@ -79,13 +80,13 @@ def _placed(plan: Plan, template: str) -> str:
     return f"https://{bucket}.s3.{region}.{suffix}/{key}"
 
 
-def _ended(client: Any, named: Mapping[str, str], clock: Clock) -> list[dict[str, Any]]:  # noqa: ANN401 - one of boto3's clients
+def _ended(client: Any, named: Mapping[str, str], sleep: Sleep) -> list[dict[str, Any]]:  # noqa: ANN401 - one of boto3's clients
     """The pages of the change set, once it is made or has failed."""
     for _ in range(_LOOKS):
         pages = list(client.get_paginator("describe_change_set").paginate(**named))
         if pages[0]["Status"] not in _RUNNING:
             return pages
-        clock.sleep(_PAUSE_S)
+        sleep(_PAUSE_S)
     raise CommandError(f"the change set was not done after {_LOOKS * _PAUSE_S:g} s")
 
 
@@ -123,14 +124,14 @@ def _events(client: Any, named: Mapping[str, str]) -> Iterator[Finding]:  # noqa
             )
 
 
-def _remove(client: Any, named: Mapping[str, str], clock: Clock) -> None:  # noqa: ANN401 - as above
+def _remove(client: Any, named: Mapping[str, str], sleep: Sleep) -> None:  # noqa: ANN401 - as above
     """Also one whose creation still runs: until it is done, it cannot be deleted."""
     for _ in range(_LOOKS):
         try:
             client.delete_change_set(**named)
         except ClientError as error:
             if code_of(error).startswith("InvalidChangeSetStatus"):
-                clock.sleep(_PAUSE_S)
+                sleep(_PAUSE_S)
                 continue
             if code_of(error) not in _GONE:
                 raise
