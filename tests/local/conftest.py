@@ -68,8 +68,14 @@ def moto(_moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto]
 
 
 @pytest.fixture(params=[False, True], ids=["stock", "repaired"])
-def repaired(request: pytest.FixtureRequest) -> bool:
-    """Runs a test twice: stock moto must differ from AWS, and repaired moto must not."""
+def repaired(request: pytest.FixtureRequest, moto: Moto) -> bool:
+    """Runs a test twice: stock moto must differ from AWS, and repaired moto must not.
+
+    Repaired moto has the repairs that the test's mark `mends` names.
+    """
+    if request.param:
+        for mark in request.node.iter_markers("mends"):
+            moto.apply(*mark.args)
     return bool(request.param)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.local.credentials import aws_client
@@ -50,6 +51,15 @@ class Moto:
 
     def client(self, service: str) -> Any:
         return aws_client(service, endpoint=self.endpoint, region=REGION)
+
+    def apply(self, *repairs: Callable[[Patches], None]) -> None:
+        for repair in repairs:
+            repair(self.patches)
+
+
+def mends(*repairs: Callable[[Patches], None]) -> pytest.MarkDecorator:
+    """Marks a test that runs on moto with these repairs, and on stock moto."""
+    return pytest.mark.mends.with_args(*repairs)
 
 
 @contextmanager

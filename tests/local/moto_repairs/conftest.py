@@ -14,9 +14,17 @@ from botocore.exceptions import ClientError
 from moto.core.config import default_user_config
 
 from longhaul.local.ecs_driver import EcsDriver
+from longhaul.local.moto_repairs import sfn as sfn_repairs
 from tests.local.support import Moto, ecs_driver, error_code, eventually
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/any"
+EXECUTIONS = (
+    sfn_repairs.errors,
+    sfn_repairs.interrupts,
+    sfn_repairs.parameters,
+    sfn_repairs.start_stop,
+)
+"""What an execution needs that waits for a task or for a job run."""
 
 
 @dataclass(frozen=True)

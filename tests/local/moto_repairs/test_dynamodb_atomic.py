@@ -5,15 +5,16 @@ from moto.dynamodb.models.dynamo_type import Item
 from moto.dynamodb.models.table import Table
 
 from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
-from tests.local.support import Moto
+from tests.local.support import Moto, mends
+
+pytestmark = mends(dynamodb_repairs.atomic)
 
 KEY = {"key": {"S": "a"}, "item": {"S": "row"}}
 
 
 @pytest.fixture
 def table(moto: Moto, *, repaired: bool) -> Any:
-    if repaired:
-        dynamodb_repairs.atomic(moto.patches)
+    del repaired  # it is by now
     client = moto.client("dynamodb")
     client.create_table(
         TableName="rows",

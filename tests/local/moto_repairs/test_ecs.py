@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 import pytest
@@ -8,14 +7,11 @@ from moto.ecs.models import ecs_backends
 from longhaul.local.ecs_driver import EcsDriver
 from longhaul.local.moto_repairs import ecs as ecs_repairs
 from tests.local.moto_repairs.small_tasks import register, run, stopped
-from tests.local.support import REGION, Moto
+from tests.local.support import REGION, Moto, mends
 
 
-def test_fargate_container_needs_no_memory_of_its_own(
-    moto: Moto, ecs: Any, *, repaired: bool
-) -> None:
-    if repaired:
-        ecs_repairs.resources(moto.patches)
+@mends(ecs_repairs.resources)
+def test_fargate_container_needs_no_memory_of_its_own(ecs: Any, *, repaired: bool) -> None:
     # CloudFormation registers the memory of the task only.
     backend: Any = ecs_backends["123456789012"][REGION]
     backend.register_task_definition(
@@ -51,34 +47,3 @@ def test_overrides_reach_the_process(moto: Moto, ecs: Any, driver: EcsDriver) ->
 
     stopped(ecs, arn)
     assert driver.log_of(arn).read_text() == "a c\n"
-
-
-TEMPLATE = {
-    "Resources": {
-        "Small": {
-            "Type": "AWS::ECS::TaskDefinition",
-            "Properties": {
-                "Family": "small",
-                "Cpu": "1024",
-                "Memory": "4096",
-                "TaskRoleArn": "arn:aws:iam::123456789012:role/job",
-                "ContainerDefinitions": [{"Name": "job", "Image": "any"}],
-            },
-        }
-    }
-}
-
-
-def test_task_definition_of_a_stack_keeps_its_cpu_and_its_role(
-    moto: Moto, *, repaired: bool
-) -> None:
-    if repaired:
-        ecs_repairs.definitions(moto.patches)
-    moto.client("cloudformation").create_stack(StackName="tiny", TemplateBody=json.dumps(TEMPLATE))
-    definition = moto.client("ecs").describe_task_definition(taskDefinition="small")[
-        "taskDefinition"
-    ]
-    assert definition["memory"] == "4096"
-    assert definition.get("cpu") == ("1024" if repaired else None)
-    role = "arn:aws:iam::123456789012:role/job"
-    assert definition.get("taskRoleArn") == (role if repaired else None)

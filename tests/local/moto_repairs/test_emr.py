@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
-from botocore.parsers import ResponseParserError
 
 from longhaul.local.credentials import ADMINISTRATOR
 from longhaul.local.emr_driver import JobRunEnd, JobRunSpec
@@ -21,6 +21,7 @@ from longhaul.local.moto_repairs import (
     sfn_sync as sfn_sync_repairs,
 )
 from longhaul.local.supervised import Observer
+from tests.local.moto_repairs.conftest import EXECUTIONS
 from tests.local.support import Moto, eventually
 
 ROLE = "arn:aws:iam::123456789012:role/job"
@@ -70,6 +71,14 @@ def driver() -> FakeDriver:
 
 
 @pytest.fixture
+def runs(moto: Moto, driver: Any, *, repaired: bool) -> FakeDriver:
+    """The driver, to which the job runs of repaired moto go."""
+    if repaired:
+        emr_repairs.job_runs(moto.patches, driver)
+    return cast("FakeDriver", driver)
+
+
+@pytest.fixture
 def emr(moto: Moto) -> Any:
     return moto.client("emr-serverless")
 
@@ -101,83 +110,39 @@ def state_of(emr: Any, application: str, run: dict[str, Any]) -> str:
     )
 
 
-def test_template_makes_an_application_of_any_release(
-    moto: Moto, emr: Any, *, repaired: bool
-) -> None:
-    if repaired:
-        emr_repairs.applications(moto.patches)
-    template = {
-        "Resources": {
-            "App": {
-                "Type": "AWS::EMRServerless::Application",
-                "Properties": {"Name": "jobs", "ReleaseLabel": "emr-spark-8.0.0", "Type": "SPARK"},
-            }
-        },
-        "Outputs": {
-            "Arn": {"Value": {"Fn::GetAtt": ["App", "Arn"]}},
-            "Id": {"Value": {"Ref": "App"}},
-        },
-    }
-    cloudformation = moto.client("cloudformation")
-
-    if not repaired:
-        with pytest.raises(ResponseParserError, match="Internal Server Error"):
-            cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(template))
-        return
-    cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(template))
-
-    (stack,) = cloudformation.describe_stacks(StackName="s")["Stacks"]
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
-    found = emr.get_application(applicationId=outputs["Id"])["application"]
-    assert (found["releaseLabel"], found["arn"]) == ("emr-spark-8.0.0", outputs["Arn"])
-
-
 def test_job_run_goes_to_the_driver_and_shows_its_state(
-    moto: Moto, emr: Any, application: str, driver: Any, *, repaired: bool
+    emr: Any, application: str, runs: FakeDriver, *, repaired: bool
 ) -> None:
-    if repaired:
-        emr_repairs.job_runs(moto.patches, driver)
-
     run = start(emr, application)
 
     assert state_of(emr, application, run) == ("RUNNING" if repaired else "SUCCESS")
     if repaired:
-        spec = driver.specs[run["arn"]]
+        spec = runs.specs[run["arn"]]
         assert (spec.entry_point, spec.arguments, spec.parameters) == (
             "s3://assets/job.py",
             ("{}",),
             "--conf a=b",
         )
-        driver.end(run["arn"], "FAILED", DETAILS)
+        runs.end(run["arn"], "FAILED", DETAILS)
         ended = emr.get_job_run(applicationId=application, jobRunId=run["jobRunId"])["jobRun"]
         assert (ended["state"], ended["stateDetails"]) == ("FAILED", DETAILS)
 
 
-def test_one_token_is_one_job_run(
-    moto: Moto, emr: Any, application: str, driver: Any, *, repaired: bool
-) -> None:
-    if repaired:
-        emr_repairs.job_runs(moto.patches, driver)
-
-    first, again, other = (
-        start(emr, application),
-        start(emr, application),
-        start(emr, application, "other"),
-    )
+@pytest.mark.usefixtures("runs")
+def test_one_token_is_one_job_run(emr: Any, application: str, *, repaired: bool) -> None:
+    first, again, other = (start(emr, application, token) for token in ("one", "one", "other"))
 
     assert (first["jobRunId"] == again["jobRunId"]) is repaired
     assert other["jobRunId"] not in (first["jobRunId"], again["jobRunId"])
 
 
 def test_ended_job_run_cannot_be_cancelled(
-    moto: Moto, emr: Any, application: str, driver: Any, *, repaired: bool
+    emr: Any, application: str, runs: FakeDriver, *, repaired: bool
 ) -> None:
-    if repaired:
-        emr_repairs.job_runs(moto.patches, driver)
     run = start(emr, application)
     ids = {"applicationId": application, "jobRunId": run["jobRunId"]}
     if repaired:
-        driver.end(run["arn"], "SUCCESS")
+        runs.end(run["arn"], "SUCCESS")
         with pytest.raises(ClientError, match="ValidationException"):
             emr.cancel_job_run(**ids)
     else:
@@ -186,16 +151,13 @@ def test_ended_job_run_cannot_be_cancelled(
     assert state_of(emr, application, run) == ("SUCCESS" if repaired else "CANCELLED")
 
 
+@pytest.mark.usefixtures("runs")
 def test_application_without_job_runs_has_an_empty_list(
-    moto: Moto, emr: Any, application: str, driver: Any, *, repaired: bool
+    emr: Any, application: str, *, repaired: bool
 ) -> None:
-    if not repaired:
-        with pytest.raises(ClientError, match="ResourceNotFoundException"):
-            emr.list_job_runs(applicationId=application)
-        return
-    emr_repairs.job_runs(moto.patches, driver)
-
-    assert emr.list_job_runs(applicationId=application)["jobRuns"] == []
+    refused = pytest.raises(ClientError, match="ResourceNotFoundException")
+    with nullcontext() if repaired else refused:
+        assert emr.list_job_runs(applicationId=application)["jobRuns"] == []
 
 
 def start_job_run(application: str) -> dict[str, Any]:
@@ -224,10 +186,7 @@ INPUT = {"size": "small", "what": "run"}
 def sync(moto: Moto, driver: Any) -> None:
     emr_repairs.job_runs(moto.patches, driver)
     client_for = sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
-    sfn_repairs.errors(moto.patches)
-    sfn_repairs.interrupts(moto.patches)
-    sfn_repairs.parameters(moto.patches)
-    sfn_repairs.start_stop(moto.patches)
+    moto.apply(*EXECUTIONS)
     sfn_sync_repairs.services(moto.patches, client_for, job_runs=driver.on_end)
 
 
@@ -247,13 +206,8 @@ def test_state_succeeds_with_its_job_run(
 
     driver.end(arn, "SUCCESS")
 
-    end = running.end_of(execution)
-    output = json.loads(end["output"])
-    assert (end["status"], output["State"], output["Name"]) == (
-        "SUCCEEDED",
-        "SUCCESS",
-        "small run",
-    )
+    output = json.loads(running.end_of(execution)["output"])
+    assert (output["State"], output["Name"]) == ("SUCCESS", "small run")
     assert driver.specs[arn].arguments == ('{"a":"b"}',)
 
 

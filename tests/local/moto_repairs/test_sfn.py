@@ -3,6 +3,7 @@ from collections.abc import Callable
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -20,7 +21,7 @@ from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 
 from longhaul.local.credentials import ADMINISTRATOR
 from longhaul.local.moto_repairs import sfn as sfn_repairs
-from tests.local.support import Moto, branch, eventually
+from tests.local.support import Moto, branch, eventually, mends
 
 
 def test_client_of_a_service_is_made_once(
@@ -46,6 +47,7 @@ def test_client_of_a_service_is_made_once(
     )
 
 
+@mends(sfn_repairs.errors)
 @pytest.mark.parametrize(
     ("declared", "raised", "on_stock", "on_aws"),
     [
@@ -61,10 +63,8 @@ def test_client_of_a_service_is_made_once(
     ],
 )
 def test_error_name_matches_the_errors_that_aws_matches(
-    moto: Moto, declared: str, raised: str, *, on_stock: bool, on_aws: bool, repaired: bool
+    declared: str, raised: str, *, on_stock: bool, on_aws: bool, repaired: bool
 ) -> None:
-    if repaired:
-        sfn_repairs.errors(moto.patches)
     env: Any = SimpleNamespace(stack=[sfn_repairs.error_of_branch(raised)])
 
     ErrorEqualsDecl([sfn_repairs.error_of_branch(declared)])._eval_body(env)
@@ -87,34 +87,24 @@ def environment() -> Any:
     return made
 
 
-def test_wait_that_starts_just_after_the_stop_ends_at_once(moto: Moto, *, repaired: bool) -> None:
-    if repaired:
-        sfn_repairs.interrupts(moto.patches)
+@mends(sfn_repairs.interrupts)
+def test_after_a_stop_a_wait_ends_at_once_and_an_error_changes_nothing(*, repaired: bool) -> None:
     env = environment()
 
     env.set_stop(None, None, None)
 
     assert env.program_state_event.wait(0.05) is repaired
-
-
-def test_error_after_a_stop_does_not_change_the_status(moto: Moto, *, repaired: bool) -> None:
-    if repaired:
-        sfn_repairs.interrupts(moto.patches)
-    env = environment()
-    env.set_stop(None, None, None)
-
     env.set_error({"error": "States.Runtime"})
 
     assert isinstance(env.program_state(), ProgramStopped) is repaired
 
 
+@mends(sfn_repairs.interrupts)
 def test_stop_interrupts_the_pause_before_a_retry(
-    moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, *, repaired: bool
+    machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, *, repaired: bool
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=slept.append))
-    if repaired:
-        sfn_repairs.interrupts(moto.patches)
     slow_retry = {
         "ErrorEquals": ["States.ALL"],
         "IntervalSeconds": 600,
@@ -151,29 +141,18 @@ def test_callback_on_a_set_latch_comes_at_once() -> None:
     assert heard == ["before", "after"]
 
 
-def count_parses(moto: Moto) -> list[str]:
-    parsed: list[str] = []
-
-    def stream(definition: str) -> Any:
-        parsed.append(definition)
-        return InputStream(definition)
-
-    moto.patches.replace(asl_parser, "InputStream", stream)
-    return parsed
-
-
+@mends(sfn_repairs.parse_once)
 def test_machine_is_parsed_once_for_all_its_executions(
     moto: Moto, machine: Callable[..., Any], *, repaired: bool
 ) -> None:
-    parsed = count_parses(moto)
-    if repaired:
-        sfn_repairs.parse_once(moto.patches)
+    stream = Mock(side_effect=InputStream)
+    moto.patches.replace(asl_parser, "InputStream", stream)
     passing = machine(Pass={"Type": "Pass", "End": True})
 
     for name in ("a", "b", "c"):
         assert passing.end_of(passing.start(name=name))["status"] == "SUCCEEDED"
 
-    assert (len(parsed) == 1) is repaired
+    assert (stream.call_count == 1) is repaired
 
 
 def test_executions_of_one_parsed_machine_count_their_own_retries(
@@ -199,18 +178,16 @@ def test_executions_of_one_parsed_machine_count_their_own_retries(
     assert [twice.end_of(execution)["status"] for execution in executions] == ["FAILED", "FAILED"]
 
     for execution in executions:
-        events = twice.client.get_execution_history(executionArn=execution)["events"]
-        assert [event["type"] for event in events].count("ParallelStateStarted") == 2
+        assert twice.events(execution).count("ParallelStateStarted") == 2
 
 
 WAIT = {"Type": "Wait", "Seconds": 600, "End": True}
 
 
+@mends(sfn_repairs.start_stop)
 def test_two_starts_at_once_are_one_execution(
-    moto: Moto, machine: Callable[..., Any], race: Any, *, repaired: bool
+    machine: Callable[..., Any], race: Any, *, repaired: bool
 ) -> None:
-    if repaired:
-        sfn_repairs.start_stop(moto.patches)
     # Stock moto may lose the stop below, and its two starts are together.
     waiting = machine(Wait={"Type": "Wait", "Seconds": 2 if repaired else 0, "End": True})
     look = "_handle_name_input_idempotency"
@@ -223,12 +200,10 @@ def test_two_starts_at_once_are_one_execution(
     assert len(executions) == (1 if repaired else 2)
 
 
+@mends(sfn_repairs.interrupts, sfn_repairs.start_stop)
 def test_stop_takes_effect_at_once_and_keeps_error_and_cause(
-    moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, *, repaired: bool
+    machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, *, repaired: bool
 ) -> None:
-    if repaired:
-        sfn_repairs.interrupts(moto.patches)
-        sfn_repairs.start_stop(moto.patches)
     invoked, may_end = Event(), Event()
 
     def slow_function(*_args: Any, **_kwargs: Any) -> Any:
@@ -252,11 +227,7 @@ def test_stop_takes_effect_at_once_and_keeps_error_and_cause(
     described = calling.describe(execution)
     may_end.set()
     if repaired:
-        assert (described["status"], described["error"], described["cause"]) == (
-            "ABORTED",
-            "Enough",
-            "of it",
-        )
+        assert described | {"status": "ABORTED", "error": "Enough", "cause": "of it"} == described
         assert calling.describe(execution)["stopDate"] == described["stopDate"]
     else:
         assert described["status"] == "RUNNING"
@@ -286,22 +257,18 @@ def test_stop_just_after_the_start_is_not_lost(moto: Moto, machine: Callable[...
 BOTH = {"Type": "Parallel", "Branches": [branch(A=WAIT), branch(B=WAIT)], "End": True}
 
 
-def waits(running: Any, execution: str) -> int:
-    events = running.client.get_execution_history(executionArn=execution)["events"]
-    return [event["type"] for event in events].count("WaitStateEntered")
-
-
+@mends(sfn_repairs.threads)
 def test_execution_of_two_branches_takes_four_threads(
     moto: Moto, machine: Callable[..., Any], *, repaired: bool
 ) -> None:
     sfn_repairs.interrupts(moto.patches)
-    if repaired:
-        sfn_repairs.threads(moto.patches)
     running = machine(Both=BOTH)
     before = set(threading.enumerate())
 
     execution = running.start()
-    eventually(lambda: waits(running, execution) == 2, "both branches wait")
+    eventually(
+        lambda: running.events(execution).count("WaitStateEntered") == 2, "both branches wait"
+    )
     taken = [
         thread.name
         for thread in set(threading.enumerate()) - before

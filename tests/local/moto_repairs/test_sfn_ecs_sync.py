@@ -6,6 +6,7 @@ rules stand in `tests/fidelity/run_task_sync.py`.
 
 import json
 from collections.abc import Callable
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -22,6 +23,7 @@ from longhaul.local.moto_repairs import (
 from longhaul.local.moto_repairs import (
     sfn_sync as sfn_sync_repairs,
 )
+from tests.local.moto_repairs.conftest import EXECUTIONS
 from tests.local.moto_repairs.small_tasks import SLEEP, register, stopped, task
 from tests.local.support import Moto, eventually
 from tests.patience import DEADLINE_S
@@ -62,13 +64,8 @@ def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
     """Applies every repair that tasks need, with that of `.sync` or without."""
 
     def apply(*, repaired: bool = True) -> None:
-        ecs_repairs.resources(moto.patches)
-        ecs_repairs.tasks(moto.patches, driver)
+        moto.apply(ecs_repairs.resources, partial(ecs_repairs.tasks, driver=driver), *EXECUTIONS)
         client_for = sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
-        sfn_repairs.errors(moto.patches)
-        sfn_repairs.interrupts(moto.patches)
-        sfn_repairs.parameters(moto.patches)
-        sfn_repairs.start_stop(moto.patches)
         if repaired:
             sfn_sync_repairs.services(moto.patches, client_for, tasks=driver.on_end)
 
@@ -76,40 +73,18 @@ def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
 
 
 def test_parameters_reach_ecs_under_its_names(
-    moto: Moto, driver: EcsDriver, ecs: Any, machine: Callable[..., Any], *, repaired: bool
+    driver: EcsDriver, ecs: Any, sync: Callable[..., None], machine: Callable[..., Any]
 ) -> None:
-    ecs_repairs.resources(moto.patches)
-    ecs_repairs.tasks(moto.patches, driver)
-    client_for = sfn_repairs.clients(moto.patches, moto.endpoint, lambda _: ADMINISTRATOR)
-    sfn_repairs.interrupts(moto.patches)
-    sfn_sync_repairs.services(moto.patches, client_for, tasks=driver.on_end)
-    if repaired:
-        sfn_repairs.parameters(moto.patches)
+    """Stock moto refuses them (`tests/fidelity/run_task_sync.py`)."""
+    sync()
     register(ecs, "import os; print(os.environ['RUN'])")
 
     end = machine(Run={**WITH_TAGS, "End": True}).run(family="small", run=1763680000000)
 
-    assert end["status"] == ("SUCCEEDED" if repaired else "FAILED")
-    if repaired:
-        arn = json.loads(end["output"])["TaskArn"]
-        assert driver.log_of(arn).read_text() == "1763680000000\n"
-        (task,) = ecs.describe_tasks(cluster="jobs", tasks=[arn], include=["TAGS"])["tasks"]
-        assert task["tags"] == [{"key": "family", "value": "small"}]
-
-
-def test_nonzero_exit_fails_the_state(
-    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
-) -> None:
-    sync(repaired=repaired)
-    register(ecs, "raise SystemExit(3)")
-
-    running = machine(Run={**RUN_TASK, "End": True})
-    execution = running.start(family="small", run=1)
-
-    eventually(
-        lambda: running.status(execution) == ("FAILED" if repaired else "SUCCEEDED"),
-        "the execution ends",
-    )
+    arn = json.loads(end["output"])["TaskArn"]
+    assert driver.log_of(arn).read_text() == "1763680000000\n"
+    (task,) = ecs.describe_tasks(cluster="jobs", tasks=[arn], include=["TAGS"])["tasks"]
+    assert task["tags"] == [{"key": "family", "value": "small"}]
 
 
 def test_command_that_cannot_start_fails_the_state(
@@ -165,17 +140,3 @@ def test_stopped_execution_stops_its_task(
         assert stopped(ecs, arn)["stopCode"] == "UserInitiated"
     else:
         assert task(ecs, arn)["desiredStatus"] == "RUNNING"
-
-
-@pytest.mark.usefixtures("ecs")
-def test_error_of_run_task_can_be_caught(
-    sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
-) -> None:
-    sync(repaired=repaired)
-    catch = [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]
-
-    end = machine(
-        Run={**RUN_TASK, "Catch": catch, "End": True}, Caught={"Type": "Pass", "End": True}
-    ).run(family="none", run=1)
-
-    assert end["status"] == ("SUCCEEDED" if repaired else "FAILED")

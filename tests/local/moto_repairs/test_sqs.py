@@ -1,78 +1,53 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 from threading import Barrier, Event
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from moto.awslambda.models import EventSourceMapping, LambdaBackend
 from moto.sqs import models
-from moto.sqs.models import sqs_backends
+from moto.sqs.exceptions import InvalidParameterValue
 
 from longhaul.local.moto_repairs import sqs as sqs_repairs
-from tests.local.support import ACCOUNT, REGION, Moto, error_code
+from tests.local.support import ACCOUNT, REGION, Moto, mends
 from tests.patience import DEADLINE_S
 
 
 @pytest.fixture
-def sqs(moto: Moto, *, repaired: bool) -> Any:
-    if repaired:
-        sqs_repairs.receipts(moto.patches)
-    return moto.client("sqs")
+def backend(moto: Moto) -> Any:
+    """Moto's SQS, with a message in the queue `jobs`."""
+    del moto  # which empties it
+    found: Any = models.sqs_backends[ACCOUNT][REGION]
+    found.create_queue("jobs")
+    found.send_message("jobs", "job")
+    return found
 
 
-@pytest.fixture
-def queue(sqs: Any) -> str:
-    url: str = sqs.create_queue(QueueName="jobs", Attributes={"VisibilityTimeout": "600"})[
-        "QueueUrl"
-    ]
-    sqs.send_message(QueueUrl=url, MessageBody="job")
-    return url
-
-
-def receive(sqs: Any, queue: str) -> str:
-    (message,) = sqs.receive_message(QueueUrl=queue)["Messages"]
-    return str(message["ReceiptHandle"])
-
-
-def message_in_moto() -> Any:
-    (message,) = sqs_backends[ACCOUNT][REGION].queues["jobs"]._messages
-    return message
-
-
-def extend(sqs: Any, queue: str, handle: str, visibility_s: int = 600) -> str:
-    try:
-        sqs.change_message_visibility(
-            QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=visibility_s
-        )
-    except ClientError as error:
-        return error_code(error)
-    return "ok"
-
-
-def test_twelve_hours_count_from_the_receive(sqs: Any, queue: str, *, repaired: bool) -> None:
-    handle = receive(sqs, queue)
-    message = message_in_moto()
+@mends(sqs_repairs.receipts)
+def test_twelve_hours_count_from_the_receive(backend: Any, *, repaired: bool) -> None:
+    (received,) = backend.receive_message("jobs", 1, 0, 600)
+    (message,) = backend.queues["jobs"]._messages
     eleven_hours_ms = 11 * 3_600_000
     message.sent_timestamp -= 48 * 3_600_000
     message.received_at_ms = getattr(message, "received_at_ms", 0) - eleven_hours_ms
 
     # Sent two days ago, received eleven hours ago: 59 more minutes are allowed, 61 are not.
-    assert extend(sqs, queue, handle, 59 * 60) == ("ok" if repaired else "InvalidParameterValue")
-    assert extend(sqs, queue, handle, 61 * 60) == "InvalidParameterValue"
+    for minutes, is_allowed in ((59, repaired), (61, False)):
+        with nullcontext() if is_allowed else pytest.raises(InvalidParameterValue):
+            backend.change_message_visibility("jobs", received.receipt_handle, minutes * 60)
 
 
+RECEIVE = partial(sqs_repairs.receive, closing=Event())
 LONG_POLL_S = 2 * DEADLINE_S  # longer than a test waits for its end
 
 
+@mends(RECEIVE)
 def test_two_receives_at_once_never_get_one_message(
-    moto: Moto, monkeypatch: Any, *, repaired: bool
+    backend: Any, monkeypatch: Any, *, repaired: bool
 ) -> None:
-    if repaired:
-        sqs_repairs.receive(moto.patches, Event())
-    backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
-    queue = backend.create_queue("jobs")
-    backend.send_message("jobs", "job")
+    queue = backend.queues["jobs"]
     together = Barrier(2)
     stock_visible = vars(models.Message)["visible"].fget
 
@@ -96,12 +71,9 @@ def test_two_receives_at_once_never_get_one_message(
     assert Counter(message.body for message in received)["job"] == (1 if repaired else 2)
 
 
-def test_long_poll_waits_until_the_next_message_is_visible(moto: Moto, *, repaired: bool) -> None:
-    if repaired:
-        sqs_repairs.receive(moto.patches, Event())
-    backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
-    queue = backend.create_queue("jobs")
-    backend.send_message("jobs", "job")
+@mends(RECEIVE)
+def test_long_poll_waits_until_the_next_message_is_visible(backend: Any, *, repaired: bool) -> None:
+    queue = backend.queues["jobs"]
     waits: list[float] = []
 
     def wait(timeout: float) -> None:
@@ -117,12 +89,8 @@ def test_long_poll_waits_until_the_next_message_is_visible(moto: Moto, *, repair
     assert (waits[0] > 9) is repaired
 
 
-def test_changed_visibility_wakes_a_long_poll(moto: Moto) -> None:
-    sqs_repairs.receive(moto.patches, Event())
-    sqs_repairs.receipts(moto.patches)
-    backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
-    backend.create_queue("jobs")
-    backend.send_message("jobs", "job")
+def test_changed_visibility_wakes_a_long_poll(moto: Moto, backend: Any) -> None:
+    moto.apply(RECEIVE, sqs_repairs.receipts)
     (message,) = backend.receive_message("jobs", 1, 0, 600)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(backend.receive_message, "jobs", 1, LONG_POLL_S, 600)
@@ -131,11 +99,10 @@ def test_changed_visibility_wakes_a_long_poll(moto: Moto) -> None:
         assert [again.body for again in waiting.result(DEADLINE_S)] == ["job"]
 
 
-def test_closing_ends_a_long_poll(moto: Moto) -> None:
+def test_closing_ends_a_long_poll(moto: Moto, backend: Any) -> None:
     closing = Event()
     sqs_repairs.receive(moto.patches, closing)
-    backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
-    backend.create_queue("jobs")
+    backend.receive_message("jobs", 1, 0, 600)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(backend.receive_message, "jobs", 1, LONG_POLL_S, 600)
         closing.set()
@@ -145,15 +112,15 @@ def test_closing_ends_a_long_poll(moto: Moto) -> None:
         assert waiting.result(DEADLINE_S) == []
 
 
-def test_sending_a_message_invokes_nothing(moto: Moto, monkeypatch: Any, *, repaired: bool) -> None:
-    if repaired:
-        sqs_repairs.trigger(moto.patches)
+@mends(sqs_repairs.trigger)
+def test_sending_a_message_invokes_nothing(
+    backend: Any, monkeypatch: Any, *, repaired: bool
+) -> None:
     invoked: list[str] = []
     monkeypatch.setattr(
         LambdaBackend, "send_sqs_batch", lambda _backend, arn, *_rest: invoked.append(arn)
     )
-    backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
-    queue = backend.create_queue("jobs")
+    queue = backend.queues["jobs"]
     mapping = EventSourceMapping(  # type: ignore[abstract]  # moto makes it too
         {
             "RegionName": "us-east-1",
