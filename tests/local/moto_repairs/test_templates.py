@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from moto.awslambda.models import LambdaFunction
 from moto.core.config import default_user_config
 
 from longhaul.local.moto_repairs import cloudformation, ecs, emr, events, functions, glue, sfn
 from longhaul.local.moto_repairs.patching import Patches
-from tests.local.support import ROLE, Moto, mends
+from tests.local.support import ROLE, Moto, function, mends
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/job"
 UNKNOWN = {"Type": "AWS::Somewhere::Else", "Properties": {}}
@@ -241,3 +242,15 @@ def test_a_buckets_policy_that_denies_requests_without_tls_denies_no_others(
         return
     s3.put_object(Bucket="data", Key="k", Body=b"1")
     assert s3.get_object(Bucket="data", Key="k")["Body"].read() == b"1"
+
+
+def test_stock_moto_asks_docker(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> None:
+    inline = function("f", FunctionName="f", Code={"ZipFile": "def f(event, context): ..."})
+    create(moto, {"Role": ROLE, "F": inline})
+    monkeypatch.setattr(
+        LambdaFunction,
+        "_invoke_lambda",
+        lambda _function, event: ("Docker's result", False, str(event)),
+    )
+    answer = moto.client("lambda").invoke(FunctionName="f", Payload=b"{}")
+    assert answer["Payload"].read() == b"Docker's result"
