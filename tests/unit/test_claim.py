@@ -106,36 +106,6 @@ def test_retry_keeps_the_stage_settings_of_the_first_claim_after_a_deploy() -> N
     )
 
 
-def test_message_is_postponed_until_the_back_off_has_passed() -> None:
-    soon = LATER + timedelta(minutes=1)
-    assert decide(released(retry_at=soon), message(receive_count=2)) == Postpone(soon)
-
-
-def test_cancel_after_a_commit_counts_when_the_commit_turns_out_to_be_void() -> None:
-    reopened = released(cancelled_at=LATER)  # without a mark: it came too late for the commit
-
-    assert decide(reopened, message(receive_count=2)) == CancelWaiting(reopened, covers=True)
-
-
-def test_another_message_takes_over_a_released_job_and_the_old_one_becomes_a_duplicate() -> None:
-    claim = claim_of(released(), message(message_id="m-2"))
-    assert claim.lease.receive.message_id == "m-2"
-    assert decide(claim.lease, message(receive_count=9)) == Duplicate()
-
-
-def test_copy_takes_over_from_any_earlier_message_of_its_chain() -> None:
-    copies = [
-        message(message_id=f"m-{n}", renews="m-1", sent_at=NOW + timedelta(minutes=n))
-        for n in (2, 3)
-    ]
-    for copy in copies:
-        assert decide(running(), copy) == Probe(running())
-        claim = claim_of(released(), copy)
-        assert claim.lease.receive.message_id == copy.message_id
-    assert decide(claim.lease, message()) == Duplicate()
-    assert decide(claim.lease, copies[0]) == Duplicate()
-
-
 def test_of_two_copies_of_one_message_the_later_one_stays() -> None:
     """A dispatcher or a sweeper sends a copy and dies before it notes that."""
     first, second = (
@@ -175,14 +145,6 @@ LINEAGE = Lineage(root="main#year", parent="main#year")
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.SUCCEEDED, State.DEAD, State.RELEASED])
-def test_follow_on_sent_again_is_a_duplicate_of_whatever_row_there_is(state: State) -> None:
-    request = OTHER_WORK.model_copy(update={"lineage": LINEAGE})
-    again = sent(LATER, first_sent_at=NOW, is_follow_on=True, request=request)
-    row = replace(ended(state), retry_at=NOW, lineage=LINEAGE)
-    assert decide(row, again) == Duplicate()
-
-
-@pytest.mark.parametrize("state", [State.RUNNING, State.SUCCEEDED, State.DEAD, State.RELEASED])
 def test_copy_of_what_a_later_run_leads_to_is_decided_as_the_follow_on_itself(state: State) -> None:
     """It waited behind the run that it replaces until it was renewed."""
     later = LINEAGE.model_copy(update={"run": LINEAGE.run + 1})
@@ -206,12 +168,6 @@ def test_void_success_that_was_cancelled_meanwhile_does_not_run_again() -> None:
     row = released(cancelled_at=NOW)
     assert decide(row, message(receive_count=2)) == CancelWaiting(row, covers=True)
     assert decide(row, sent(LATER)) == CancelWaiting(row, covers=False)
-
-
-@pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])
-def test_message_of_the_millisecond_of_the_end_runs(state: State) -> None:
-    row = replace(ended(state), cancelled_at=NOW)
-    assert isinstance(decide(row, sent(NOW)), Claim)
 
 
 def test_a_run_is_called_as_its_request_says_and_a_correction_without_names_as_before() -> None:
@@ -263,17 +219,6 @@ def test_new_run_clears_the_counters_and_continues_the_fencing_token(
         NOW,
     )
     assert not claim.lease.has_settled(claim.lease.id)
-
-
-def test_old_message_of_a_rerun_job_starts_no_third_run() -> None:
-    rerun = claim_of(ended(State.DEAD), sent(LATER))
-    dead_again = replace(
-        rerun.lease,
-        state=State.DEAD,
-        settled_attempt=rerun.lease.attempt.number,
-        settled_at=LATER,
-    )
-    assert decide(dead_again, message(message_id="m-1", receive_count=3)) == Duplicate()
 
 
 def test_row_remembers_the_latest_death_of_each_of_the_last_four_works() -> None:

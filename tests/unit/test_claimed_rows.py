@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -59,15 +59,17 @@ def test_message_sent_after_a_cancel_looks_every_15_s_whether_the_run_has_ended(
 
 
 def test_request_decides_for_itself_and_its_stage_for_what_it_leaves_out() -> None:
-    of_stage = {"engine": "emr-serverless", "size": "large", "timeout_s": 60}
-    row = new_run(None, message(), stage(**of_stage), TIMING, NOW)
-    assert row.input.model_dump(include=set(of_stage)) == of_stage
+    of_stage = {"engine": "emr-serverless", "size": "large", "timeout_s": 60, "max_attempts": 9}
+    asked = {"engine": "fargate", "size": "medium", "timeout": "1h", "max_attempts": 2}
+    asks = JobRequest.model_validate({**BODY, **asked})
+    rows = [
+        new_run(None, each, stage(**of_stage), TIMING, NOW)
+        for each in (message(), message(request=asks))
+    ]
 
-    asks = JobRequest.model_validate(
-        {**BODY, "engine": "fargate", "size": "medium", "timeout": "1h"}
-    )
-    row = new_run(None, message(request=asks), stage(**of_stage), TIMING, NOW)
-    assert (row.input.engine, row.input.size, row.input.timeout_s) == ("fargate", "medium", 3_600)
+    found = [(row.input.engine, row.input.size, row.input.timeout_s) for row in rows]
+    assert found == [("emr-serverless", "large", 60), ("fargate", "medium", 3_600)]
+    assert [row.max_attempts for row in rows] == [9, 2]
 
 
 def test_row_of_a_claim_knows_its_work_and_where_its_request_lies() -> None:
@@ -195,26 +197,6 @@ def test_dead_letter_counts_all_attempts_and_has_a_class_and_a_reason() -> None:
     )
 
 
-def test_wait_for_a_place_begins_with_the_first_refusal_and_is_kept() -> None:
-    refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
-    first = after_verdict(running(), refused, stage(), TIMING, LATER, random.Random(1)).lease
-    assert first.unplaced_since == NOW
-    again = changed(first, state=State.RUNNING, claimed_at=LATER)
-    second = after_verdict(again, refused, stage(), TIMING, LATER, random.Random(1)).lease
-    assert second.unplaced_since == NOW
-
-
-@pytest.mark.parametrize(("waited_s", "state"), [(604_799, "RELEASED"), (604_800, "DEAD")])
-def test_job_without_a_place_is_dead_after_seven_days(waited_s: int, state: str) -> None:
-    refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
-    now = NOW + timedelta(seconds=waited_s)
-
-    assert (
-        after_verdict(running(), refused, stage(), TIMING, now, random.Random(1)).lease.state
-        == state
-    )
-
-
 @pytest.mark.parametrize("waited", [timedelta(0), timedelta(minutes=1), timedelta(days=8)])
 def test_wait_for_a_slot_does_not_count_as_a_lack_of_room(waited: timedelta) -> None:
     refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
@@ -236,27 +218,6 @@ def test_claim_of_a_due_job_by_a_clock_that_is_behind_keeps_the_time_without_a_p
     row = replace(RELEASED, unplaced_since=NOW, retry_at=LATER)
 
     assert next_attempt(row, None, TIMING, NOW).unplaced_since == NOW
-
-
-@pytest.mark.parametrize(
-    ("progress", "since"),
-    [
-        ({"phase": "waiting", "tasks": [3, 9]}, LATER),
-        ({"phase": "waiting", "tasks": [0, 9]}, NOW),  # a driver that never had an executor
-        ({"phase": "waiting"}, NOW),
-        ({"phase": "waiting", "tasks": "3"}, NOW),
-    ],
-    ids=str,
-)
-def test_job_that_worked_for_days_had_a_place_until_its_work_stood_still(
-    progress: dict[str, Any], since: datetime
-) -> None:
-    refused = Verdict(OutcomeClass.NOT_PLACED, "no executors")
-    worked = changed(running(), unplaced_since=NOW, progress=progress, progress_at=LATER)
-
-    row = after_verdict(worked, refused, stage(), TIMING, LATER, random.Random(1)).lease
-
-    assert row.unplaced_since == since
 
 
 # Rows that are given up, claimed again from the row alone, or of a stage that was removed.
@@ -332,13 +293,6 @@ def test_job_is_given_up_after_ten_errors_within_an_hour_of_each_other() -> None
 
 def test_given_up_job_never_settles_an_attempt_again() -> None:
     assert given_up(replace(running(), settled_attempt=7), KeyError(), NOW).settled_attempt == 7
-
-
-@pytest.mark.parametrize("kind", [OutcomeClass.SUCCEEDED, OutcomeClass.CANCELLED])
-def test_success_and_cancel_stay_what_they_are_in_a_removed_stage(kind: OutcomeClass) -> None:
-    verdict = Verdict(kind, "x", stop_task=True)
-
-    assert without_retry(verdict) == verdict
 
 
 @pytest.mark.parametrize("stop_task", [True, False])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.core.claim import cancelled_before_claim, new_run, next_attempt
+from longhaul.core.claim import cancelled_before_claim, next_attempt
 from longhaul.core.descent import Lineage
 from longhaul.core.lease import (
     AttemptId,
@@ -24,11 +24,10 @@ from longhaul.core.lease import (
     request_ref,
     with_handle,
 )
-from longhaul.core.request import JobRequest
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import after_verdict, reopened
-from longhaul.core.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass, Verdict, shorten
-from tests.builders import BODY, NOW, changed, message, planned, running, stage
+from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
+from tests.builders import NOW, changed, planned, running, stage
 
 LATER = NOW + timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -325,32 +324,3 @@ def test_a_wait_for_a_place_is_over_with_an_attempt_that_committed() -> None:
 
 
 # What single fields of a row say: the request before the stage, and one time before another.
-
-
-@pytest.mark.parametrize(
-    ("asked", "given"),
-    [
-        ({"engine": "emr-serverless"}, ("emr-serverless", "small", 3)),
-        ({"size": "large"}, ("fargate", "large", 3)),
-        ({"max_attempts": 2}, ("fargate", "small", 2)),
-    ],
-)
-def test_what_a_request_asks_for_comes_before_what_its_stage_says(
-    asked: dict[str, object], given: tuple[str, str, int]
-) -> None:
-    asks = message(request=JobRequest.model_validate({**BODY, **asked}))
-    row = new_run(None, asks, stage(), LeaseSettings(), NOW)
-
-    assert (row.input.engine, row.input.size, row.max_attempts) == given
-
-
-def test_mark_before_a_claim_has_a_run_of_its_own_time() -> None:
-    assert cancelled_before_claim("main#a", "main", NOW).run == round(NOW.timestamp() * 1000)
-
-
-def test_error_text_is_cut_only_beyond_its_limit() -> None:
-    assert shorten("x" * MAX_ERROR_CHARS) == "x" * MAX_ERROR_CHARS
-    shown = shorten("x" * (MAX_ERROR_CHARS + 1))
-    kept = shown.count("x")
-    assert shown == f"{'x' * kept}… (and {MAX_ERROR_CHARS + 1 - kept} more characters)"
-    assert MAX_ERROR_CHARS - 3 <= len(shown) <= MAX_ERROR_CHARS

@@ -402,6 +402,7 @@ def test_fingerprint_describes_the_work_and_not_where_it_comes_from() -> None:
     sent = {
         **json.loads(body()),
         "lineage": {"root": "main#a", "parent": "main#a"},
+        "afresh": True,
         "label": "2026-10-07",
         "tags": {"day": "2026-10-07"},
     }

@@ -3,7 +3,7 @@
 import json
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from longhaul.core import transitions
-from longhaul.core.claim import KEPT_FOR_REDRIVE, Claim, decide_claim, new_run, next_attempt
+from longhaul.core.claim import new_run, next_attempt
 from longhaul.core.dead_letter import Reason
 from longhaul.core.lease import AttemptId, Lease, Owed, State, job_key
 from longhaul.core.message import Message
-from longhaul.core.request import JobRequest, read_request
+from longhaul.core.request import read_request
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.settlement import MAX_RESUMPTIONS, after_verdict
 from longhaul.core.transitions import Clause
@@ -116,149 +116,6 @@ def test_a_record_is_of_use_for_the_same_work_alone(
     assert why_not(record(**changes), WORK) == why
 
 
-@pytest.mark.parametrize(
-    ("state", "owed", "after", "decision"),
-    [
-        (State.RUNNING, (), 99 * DAY, "keep"),
-        (State.RELEASED, (), 99 * DAY, "keep"),
-        (State.SUCCEEDED, (Owed.PUBLISH, Owed.DELETE), 99 * DAY, "keep"),
-        (State.SUCCEEDED, (Owed.DELETE,), 0 * DAY, "remove"),
-        (State.CANCELLED, (Owed.DELETE,), 0 * DAY, "remove"),
-        (State.DEAD, (), 15 * DAY - timedelta(seconds=1), "keep"),
-        (State.DEAD, (), 15 * DAY, "remove"),
-    ],
-)
-def test_what_is_stored_stays_while_an_attempt_may_need_it(
-    state: State, owed: tuple[Owed, ...], after: timedelta, decision: str
-) -> None:
-    row = replace(running(), state=state, owed=owed, settled_at=NOW)
-    assert decide_saved(row, NOW + after) == decision
-
-
-def test_what_a_job_without_a_row_has_stored_is_removed() -> None:
-    assert decide_saved(None, NOW) == "remove"
-
-
-def dead(**changes: Any) -> Lease:
-    values = {"state": State.DEAD, "settled_attempt": 1, "settled_at": NOW}
-    values |= {"saved_ref": "record", "saved_at": NOW, "saved_bytes": 9}
-    return changed(running(), **{**values, **changes})
-
-
-def again(row: Lease, at: datetime = NOW + DAY, **request: Any) -> Lease:
-    asked = JobRequest.model_validate({**BODY, **request})
-    sent = message(message_id="m-2", sent_at=at, first_sent_at=at, received_at=at, request=asked)
-    return new_run(row, sent, stage(), LeaseSettings(), at)
-
-
-def test_a_redrive_goes_on_from_what_is_stored() -> None:
-    row = again(dead())
-    assert (row.saved_ref, row.saved_at, row.saved_bytes) == ("record", NOW, 9)
-    assert (row.attempt.resumes, row.has_saved) == ("record", False)
-
-
-@pytest.mark.parametrize(
-    ("row", "at", "request_"),
-    [
-        (dead(), NOW + DAY, {"afresh": True}),
-        (dead(), NOW + DAY, {"params": {"limit": 1}}),
-        (dead(), NOW + KEPT_FOR_REDRIVE, {}),
-        (dead(state=State.CANCELLED), NOW + DAY, {}),
-        (dead(state=State.SUCCEEDED), NOW + DAY, {}),
-    ],
-    ids=["afresh", "other work", "too late", "after a cancel", "after a success"],
-)
-def test_a_run_begins_with_nothing(row: Lease, at: datetime, request_: dict[str, Any]) -> None:
-    found = again(row, at, **request_)
-    assert (found.saved_ref, found.saved_at, found.saved_bytes) == (None, None, 0)
-    assert found.attempt.resumes is None
-
-
-def test_the_last_moment_of_a_redrive_finds_what_is_stored() -> None:
-    assert again(dead(), NOW + KEPT_FOR_REDRIVE - timedelta(seconds=1)).saved_ref == "record"
-
-
-def test_afresh_is_about_the_way_and_not_about_the_work() -> None:
-    plain, afresh = (JobRequest.model_validate({**BODY, "afresh": each}) for each in (False, True))
-    assert plain.fingerprint() == afresh.fingerprint()
-    # So the same message, sent with it after the end of the run, is no conflict.
-    claim = decide_claim(
-        dead(),
-        message(message_id="m-2", sent_at=NOW + DAY, first_sent_at=NOW + DAY, request=afresh),
-        stage(),
-        LeaseSettings(),
-        NOW + DAY,
-    )
-    assert isinstance(claim, Claim)
-    assert claim.lease.saved_ref is None
-
-
-def settled(row: Lease, kind: OutcomeClass, why: str = "why") -> Lease:
-    row = replace(row, state=State.RUNNING)
-    timing, rng = LeaseSettings(), random.Random(1)
-    return after_verdict(row, Verdict(kind, why), stage(), timing, NOW, rng).lease
-
-
-def next_of(row: Lease) -> Lease:
-    return next_attempt(row, None, LeaseSettings(), NOW)
-
-
-SAVED = changed(running(), saved_ref="record-2", resumes="record-1", task_arn="arn:task")
-"""It has stored something new."""
-STUCK = changed(running(), saved_ref="record-1", resumes="record-1", task_arn="arn:task")
-"""It has not."""
-
-
-def test_the_next_attempt_resumes_what_is_stored() -> None:
-    row = next_of(settled(SAVED, OutcomeClass.FAILED))
-    assert (row.attempt.resumes, row.saved_ref, row.has_saved) == ("record-2", "record-2", False)
-
-
-def test_an_interruption_after_something_new_is_not_counted() -> None:
-    row = SAVED
-    for n in range(1, MAX_RESUMPTIONS + 1):
-        row = settled(changed(row, resumes="record-1"), OutcomeClass.INTERRUPTED)
-        assert (row.state, row.interruptions, row.resumptions) == (State.RELEASED, 0, n)
-    row = settled(changed(row, resumes="record-1"), OutcomeClass.INTERRUPTED)
-    assert (row.interruptions, row.resumptions) == (1, MAX_RESUMPTIONS)
-
-
-def test_a_job_that_stores_something_stays_on_spot() -> None:
-    row = replace(
-        SAVED,
-        execution_input=SAVED.input.model_copy(
-            update={"capacity": "FARGATE_SPOT"}
-        ).model_dump_json(),
-    )
-    for _ in range(20):
-        row = next_of(settled(changed(row, resumes="record-1"), OutcomeClass.INTERRUPTED))
-        assert row.input.capacity == "FARGATE_SPOT"
-
-
-@pytest.mark.parametrize("row", [STUCK, running(task_arn="arn:task")], ids=["old", "nothing"])
-def test_an_interruption_without_anything_new_counts(row: Lease) -> None:
-    after = settled(row, OutcomeClass.INTERRUPTED)
-    assert (after.interruptions, after.resumptions) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    ("size", "timeout_s", "row", "failures"),
-    [
-        ("tiny", 840, SAVED, 0),
-        ("tiny", 840, STUCK, 1),
-        ("tiny", 60, SAVED, 1),
-        ("small", 840, SAVED, 1),
-    ],
-)
-def test_a_tiny_job_at_the_end_of_the_longest_invocation_goes_on(
-    size: str, timeout_s: int, row: Lease, failures: int
-) -> None:
-    execution = row.input.model_copy(update={"size": size, "timeout_s": timeout_s})
-    row = replace(row, execution_input=execution.model_dump_json())
-    after = settled(row, OutcomeClass.TIMED_OUT)
-    assert (after.state, after.failures) == (State.RELEASED, failures)
-
-
 PINS = {"table://lake/events": TableRead(snapshot=7, schema_id=1, base=None)}
 
 
@@ -337,6 +194,13 @@ ATTEMPTS = {
 }
 
 
+@pytest.mark.parametrize("changes", [{"timeout_s": MAX_TIMEOUT_S - 1}, {"size": "small"}])
+def test_another_job_that_takes_too_long_has_failed(changes: dict[str, Any]) -> None:
+    execution = TINY.model_copy(update=changes).model_dump_json()
+    before = row(execution_input=execution, saved_ref=STORED)
+    assert effect(before, ended(before, OutcomeClass.TIMED_OUT)) == "failure"
+
+
 def effect(before: Lease, after: Lease) -> str:
     counted = [
         name
@@ -383,11 +247,10 @@ def claimed(name: str) -> Lease:
         "a new run of the same work, after DEAD": (dead, same, soon),
         "a new run of the same work, after DEAD, `afresh`": (dead, afresh, soon),
         "a new run of the same work, 14 days after DEAD": (dead, same, NOW + timedelta(days=14)),
-        "a new run of the same work, after CANCELLED": (
-            replace(dead, state=State.CANCELLED),
-            same,
-            soon,
-        ),
+        **{
+            f"a new run of the same work, after {state}": (replace(dead, state=state), same, soon)
+            for state in (State.CANCELLED, State.SUCCEEDED)
+        },
         "a new run of other work": (dead, other, soon),
     }[name]
     old = replace(old, fingerprint=same.request.fingerprint())
@@ -399,17 +262,19 @@ def claimed(name: str) -> Lease:
 @pytest.mark.parametrize("line", table("What a claim makes of what is stored"))
 def test_a_claim_goes_on_as_the_page_says(line: dict[str, str]) -> None:
     after = claimed(line["the claim is of"])
-    expected = (BEFORE, 7) if line["the pointer"] == "stays" else (None, 0)
-    assert (after.saved_ref, after.saved_bytes) == expected
+    expected = (BEFORE, NOW, 7) if line["the pointer"] == "stays" else (None, None, 0)
+    assert (after.saved_ref, after.saved_at, after.saved_bytes) == expected
     assert after.attempt.resumes == after.saved_ref
     assert not after.has_saved
 
 
 @pytest.mark.parametrize("line", table("What is removed"))
 def test_what_is_stored_is_kept_and_removed_as_the_page_says(line: dict[str, str]) -> None:
-    name, now = line["row"], NOW
+    name, now = line["row"], NOW + timedelta(days=15)
     if name == "DEAD for 15 days":
-        name, now = "DEAD", NOW + timedelta(days=15)
+        name = "DEAD"
+    else:
+        now -= timedelta(milliseconds=1)
     state = name.partition(",")[0]
     found = None
     if state != "absent":

@@ -449,6 +449,12 @@ def test_too_little_disk_at_the_largest_size_is_the_end_and_names_the_way_out(
 WEEK = timedelta(days=7)
 
 
+def worked(progress: dict[str, Any]) -> Lease:
+    """It had waited for a week before it reported this."""
+    row = running(unplaced_since=LATER - WEEK)
+    return changed(row, progress=progress, progress_at=LATER - timedelta(minutes=5))
+
+
 @pytest.mark.parametrize(
     ("row", "since", "state"),
     [
@@ -460,15 +466,11 @@ WEEK = timedelta(days=7)
             State.RELEASED,
         ),
         # An attempt that lost its executors had a place until then.
-        (
-            changed(
-                running(unplaced_since=LATER - WEEK),
-                progress={"tasks": [1, 2]},
-                progress_at=LATER - timedelta(minutes=5),
-            ),
-            LATER - timedelta(minutes=5),
-            State.RELEASED,
-        ),
+        (worked({"tasks": [1, 2]}), LATER - timedelta(minutes=5), State.RELEASED),
+        # A driver that never had an executor, and progress that does not say.
+        (worked({"tasks": [0, 9]}), LATER - WEEK, State.DEAD),
+        (worked({"tasks": "3"}), LATER - WEEK, State.DEAD),
+        (worked({"phase": "waiting"}), LATER - WEEK, State.DEAD),
     ],
 )
 def test_a_job_is_not_placed_for_a_week_at_most(row: Lease, since: Any, state: State) -> None:
