@@ -5,8 +5,6 @@ import re
 
 import pytest
 
-from simulation.tools.checking import all_hold
-from simulation.worlds.generation import plan_of
 from simulation.worlds.governed import (
     GOVERNED_WORLDS,
     NEVER_ALLOWED,
@@ -15,7 +13,6 @@ from simulation.worlds.governed import (
     with_refused_role,
 )
 from simulation.worlds.plan import Act, Job, Plan
-from simulation.worlds.randomness import rng_of
 from simulation.worlds.run import run, run_world
 from simulation.worlds.secrets import SECRET_WORLDS, with_secrets
 from simulation.worlds.systematic import RACES
@@ -28,10 +25,6 @@ def test_an_end_is_read_from_the_jobs_container_wherever_another_stands() -> Non
         assert run(plan, trace=lines.append).violation is None
         classes = re.findall(r"RELEASED.* last_class=(\w+)", "\n".join(lines))
         assert list(dict.fromkeys(classes)) == ["out_of_memory", "interrupted", "no_output"]
-
-
-def test_about_one_world_in_ten_has_other_containers() -> None:
-    assert 4 < sum(plan_of(seed).sidecars for seed in range(100)) < 20
 
 
 def history(name: str) -> list[str]:
@@ -107,19 +100,6 @@ def test_some_worlds_have_a_role_that_no_engine_takes_for_a_while() -> None:
     assert services == {"rights:main", "rights:clean"}
 
 
-def test_every_invariant_holds_in_drawn_worlds_with_a_policy_that_denies() -> None:
-    drawn = (with_denial(random.Random(n), plan_of(n)) for n in range(60))
-    # Long jobs and denials make long worlds, of which nothing here is new.
-    plans = [
-        plan
-        for plan in drawn
-        if len(plan.jobs) < 3
-        and all(job.work_s < 300 for job in plan.jobs)
-        and all(act.for_s < 1_000 for act in plan.acts)
-    ]
-    assert all_hold(plans[:8]) == 8
-
-
 @pytest.mark.slow
 def test_a_job_that_is_denied_for_good_is_dead_after_a_week_and_not_before() -> None:
     lines: list[str] = []
@@ -154,24 +134,6 @@ def test_some_worlds_have_a_secret_that_rotates_and_now_and_then_no_job_reads() 
     assert {act.service.partition("@")[2] for act in acts if act.kind == "outage"} == {
         *("", "task", "driver", "tiny")
     }
-    assert 2 < sum(plan_of(seed).secret for seed in range(100)) < 15
-
-
-def test_every_invariant_holds_in_drawn_worlds_with_a_secret() -> None:
-    drawn = (
-        with_secrets(rng_of(seed, "secrets"), plan_of(seed))
-        for seed in range(94_000_000, 94_000_030)
-    )
-    # Long worlds show nothing new here.
-    plans = [
-        plan
-        for plan in drawn
-        if len(plan.jobs) < 4
-        and all(job.work_s < 600 for job in plan.jobs)
-        and all(act.for_s < 8_000 for act in plan.acts)
-    ]
-    assert len(plans) > 5
-    assert all_hold(plans[:8]) == min(8, len(plans))
 
 
 def test_what_would_have_followed_into_a_retired_stage_is_not_asked_for_once_it_is_back() -> None:

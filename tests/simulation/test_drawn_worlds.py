@@ -2,23 +2,97 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import count, islice
 
 import pytest
 
 from simulation.tools.checking import all_hold
+from simulation.worlds.backfills import with_backfill
 from simulation.worlds.cost import USUAL, cost_of
+from simulation.worlds.emr import with_emr
 from simulation.worlds.generation import plan_of
+from simulation.worlds.governed import with_denial
 from simulation.worlds.near import BASES, near_one
-from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
+from simulation.worlds.plan import TINY, Act, Ending, Job, Mix, Plan
+from simulation.worlds.planned import with_planned
+from simulation.worlds.randomness import rng_of
 from simulation.worlds.run import play, run
+from simulation.worlds.secrets import with_secrets
 from simulation.worlds.swarm import Swarm
+from simulation.worlds.tables import with_tables
+from simulation.worlds.tiny import with_tiny
+from simulation.worlds.trees import with_reruns, with_trees
 from simulation.worlds.world import World
 
 
 @pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 100), marks=pytest.mark.slow)])
 def test_every_invariant_holds_in_worlds_of_many_faults(seeds: range) -> None:
     assert all_hold(seeds) == len(seeds)
+
+
+def has_act(plan: Plan, kind: str) -> bool:
+    return any(act.kind.startswith(kind) for act in plan.acts)
+
+
+def is_tiny(job: Job) -> bool:
+    """EMR Serverless, which the plan may have already, has no such size."""
+    return job.size == TINY and not job.engine
+
+
+Draw = Callable[[random.Random, Plan], Plan]
+Has = Callable[[Plan], bool]
+DRAWINGS: Mapping[str, tuple[Draw, Has]] = {
+    "tables": (with_tables, lambda plan: plan.has_tables),
+    "tiny jobs": (with_tiny, lambda plan: all(is_tiny(job) for job in plan.jobs)),
+    "jobs on EMR Serverless": (with_emr, lambda plan: plan.has_emr),
+    "a policy that denies": (with_denial, lambda plan: has_act(plan, "outage")),
+    "a secret": (with_secrets, lambda plan: plan.secret),
+    "reruns": (with_reruns, lambda plan: has_act(plan, "rerun")),
+    "trees": (with_trees, lambda plan: plan.trees),
+    "a backfill": (with_backfill, lambda plan: has_act(plan, "backfill")),
+    "planned jobs": (with_planned, lambda plan: any(job.start_s for job in plan.jobs)),
+}
+"""What is drawn into a world, and whether the world has it then."""
+
+
+def is_short(plan: Plan) -> bool:
+    """Long worlds show nothing new here."""
+    return (
+        len(plan.jobs) < 4
+        and all(job.work_s < 600 for job in plan.jobs)
+        and all(act.for_s < 8_000 for act in plan.acts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "most"), [(0, 6), pytest.param(1_000, 40, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_every_invariant_holds_in_worlds_with(name: str, first: int, most: int) -> None:
+    draw, has = DRAWINGS[name]
+    drawn = (draw(rng_of(seed, name), plan_of(seed)) for seed in count(first))
+    plans = islice((plan for plan in drawn if has(plan) and is_short(plan)), most)
+    assert all_hold(plans) == most
+
+
+@pytest.mark.parametrize(
+    ("has", "least", "most"),
+    [
+        (lambda plan: plan.sidecars, 4, 20),
+        (lambda plan: plan.secret, 2, 15),
+        (lambda plan: plan.has_emr, 5, 20),
+        (lambda plan: plan.has_tiny, 10, 40),
+        (lambda plan: plan.has_tables, 4, 25),
+        (lambda plan: has_act(plan, "backfill"), 1, 9),
+        (lambda plan: any(job.late_s for job in plan.jobs), 1, 40),
+        (lambda plan: plan.jobs in [each.jobs for family in BASES for each in family], 15, 60),
+    ],
+    ids=["sidecars", "secret", "emr", "tiny", "tables", "backfill", "late", "systematic"],
+)
+def test_some_of_a_hundred_worlds_have(has: Has, least: int, most: int) -> None:
+    assert least < sum(has(plan_of(seed)) for seed in range(100)) < most
 
 
 def test_the_target_of_notices_is_out_in_some_worlds() -> None:
@@ -72,12 +146,6 @@ def test_a_systematic_world_gets_the_faults_of_a_drawn_one_and_keeps_its_jobs() 
         assert alike
         moved += all(times_of(each.acts) != times_of(plan.acts) for each in alike)
     assert 5 < moved < 35
-
-
-def test_some_drawn_worlds_are_systematic_ones() -> None:
-    jobs = {plan.jobs for family in BASES for plan in family}
-
-    assert 15 < sum(plan_of(seed).jobs in jobs for seed in range(100)) < 60
 
 
 SHORT = Job("j0", work_s=9.0)

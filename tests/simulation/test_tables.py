@@ -9,11 +9,8 @@ import pytest
 from longhaul.core.places import TablePath
 from simulation.aws.platform.hosts import Host, raise_error
 from simulation.seen.lake import TableChange
-from simulation.tools.checking import all_hold
-from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Job, Plan
-from simulation.worlds.run import play, run
-from simulation.worlds.systematic import single_faults
+from simulation.worlds.run import play
 from simulation.worlds.tables import TABLE_WORLDS, WRITERS, with_tables
 from simulation.worlds.world import World
 
@@ -58,16 +55,6 @@ def owners(world: World) -> list[str]:
 )
 def test_rows_are_in_the_table_once(name: str, expected: list[str]) -> None:
     assert owners(played(TABLE_WORLDS[name])) == expected
-
-
-def test_the_same_plan_makes_the_same_world() -> None:
-    first: list[str] = []
-    second: list[str] = []
-    plan = TABLE_WORLDS["two appends to a table meet"]
-    run(plan, trace=first.append)
-    run(plan, trace=second.append)
-
-    assert first == second
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -131,29 +118,3 @@ def test_tables_are_drawn_in_some_worlds_and_leave_the_others_as_they_are() -> N
 
     drawn = with_tables(random.Random(1), plan)
     assert {job.mode for job in drawn.jobs if job.table} == {"append", "overwrite"}
-    assert 4 < sum(plan_of(seed).has_tables for seed in range(100)) < 25
-
-
-@pytest.mark.parametrize("count", [5, pytest.param(12, marks=pytest.mark.slow)])
-def test_every_invariant_holds_in_drawn_worlds_with_tables(count: int) -> None:
-    drawn = (with_tables(random.Random(n), plan_of(n)) for n in range(60))
-    # Long jobs make long worlds, of which nothing here is new.
-    plans = [
-        plan
-        for plan in drawn
-        if plan.has_tables and len(plan.jobs) < 5 and all(job.work_s < 3_600 for job in plan.jobs)
-    ]
-    assert all_hold(plans[:count]) == count
-
-
-def test_every_invariant_holds_with_some_single_faults_around_a_commit() -> None:
-    plans = list(single_faults(TABLE_WORLDS["a job overwrites a table"]))
-    assert all_hold(random.Random(3).sample(plans, 8)) == 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["a job appends to a table", "a job overwrites a table"])
-def test_every_invariant_holds_with_many_of_the_single_faults_around_a_commit(name: str) -> None:
-    plans = list(single_faults(TABLE_WORLDS[name]))
-    assert len(plans) > 500
-    assert all_hold(random.Random(4).sample(plans, 150)) == 150

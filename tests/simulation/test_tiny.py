@@ -3,16 +3,11 @@
 import random
 from dataclasses import replace
 
-import pytest
-
 from simulation.aws.clock import VirtualClock
 from simulation.aws.platform.hosts import Host, raise_error
 from simulation.aws.platform.timeline import Timeline
-from simulation.tools.checking import all_hold
-from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import TINY, Job, Plan
 from simulation.worlds.run import run
-from simulation.worlds.systematic import single_faults
 from simulation.worlds.tiny import TINY_WORLDS, with_tiny
 
 
@@ -123,22 +118,3 @@ def test_only_short_jobs_of_some_worlds_are_drawn_as_tiny() -> None:
 
     drawn = with_tiny(random.Random(1), plan)
     assert {job.work_s <= 600 for job in drawn.jobs if job.size == TINY} == {True}
-    assert 10 < sum(plan_of(seed).has_tiny for seed in range(100)) < 40
-
-
-@pytest.mark.parametrize("count", [5, pytest.param(12, marks=pytest.mark.slow)])
-def test_every_invariant_holds_in_drawn_worlds_whose_short_jobs_are_tiny(count: int) -> None:
-    drawn = (with_tiny(random.Random(n), plan_of(n)) for n in range(50))
-    # Long jobs make long worlds, of which nothing here is new.
-    plans = [plan for plan in drawn if all(job.size == TINY for job in plan.jobs)]
-    assert all_hold(plans[:count]) == count
-
-
-def test_every_invariant_holds_with_some_single_faults_around_an_invocation() -> None:
-    plans = list(single_faults(TINY_WORLDS["a tiny job succeeds"]))
-    assert all_hold(random.Random(3).sample(plans, 25)) == 25
-
-
-@pytest.mark.slow
-def test_every_invariant_holds_with_any_single_fault_around_an_invocation() -> None:
-    assert all_hold(single_faults(TINY_WORLDS["a tiny job succeeds"])) > 300

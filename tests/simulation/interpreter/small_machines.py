@@ -17,7 +17,6 @@ RUN_TASK = "arn:aws:states:::ecs:runTask.sync"
 
 CALL = {"Type": "Task", "Resource": LAMBDA, "Parameters": {"In.$": "$"}, "TimeoutSeconds": 60}
 JOB = {**CALL, "Resource": RUN_TASK}
-FAIL = {"Type": "Fail", "Error": "Bad", "Cause": "very"}
 
 
 def chain(**states: Any) -> dict[str, Any]:

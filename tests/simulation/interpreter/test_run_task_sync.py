@@ -1,6 +1,5 @@
 """`ecs:runTask.sync` over the ECS fake, whose calls may fail and take time."""
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 
 from simulation.aws import errors
 from simulation.aws.cloud import FakeAws
-from simulation.aws.ecs.client import Failure
 from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.service import Answer, Call, Proceed, RefusedError
@@ -87,27 +85,6 @@ def world() -> World:
     return World()
 
 
-def test_parameters_reach_ecs_in_the_spelling_of_its_api(world: World) -> None:
-    world.call()
-    world.run()
-    (call,) = (call for call in world.aws.gate.calls if call.operation == "RunTask")
-    assert call.arguments == {
-        "cluster": "Longhaul",
-        "taskDefinition": "Longhaul-small",
-        "startedBy": "AWS Step Functions",
-        "capacityProviderStrategy": [{"capacityProvider": "FARGATE_SPOT", "weight": 1}],
-        "networkConfiguration": {
-            "awsvpcConfiguration": {"subnets": ["subnet-1"], "assignPublicIp": "ENABLED"}
-        },
-        "overrides": {
-            "containerOverrides": [
-                {"name": "job", "environment": [{"name": "LONGHAUL_KEY", "value": "k"}]}
-            ]
-        },
-    }
-    assert world.told == [Submitted()]
-
-
 def test_state_succeeds_with_the_description_of_a_task_that_exited_with_0(world: World) -> None:
     world.call()
     world.run()
@@ -126,19 +103,6 @@ def test_state_succeeds_with_the_description_of_a_task_that_exited_with_0(world:
         shown["Containers"][0].items()
         >= {"Name": "job", "ExitCode": 0, "LastStatus": "STOPPED"}.items()
     )
-
-
-def test_failure_in_run_tasks_answer_fails_the_state_with_that_answer(world: World) -> None:
-    def refuse(_request: Any) -> None:
-        raise Failure("RESOURCE:ENI")
-
-    world.ecs.before_launch = refuse
-    world.call()
-    world.run()
-    (failed,) = world.told
-    assert failed.error == event("settle", "run-task-failures")["error"]["Error"]
-    shown = json.loads(failed.cause)
-    assert (shown["Failures"][0]["Reason"], shown["Tasks"]) == ("RESOURCE:ENI", [])
 
 
 @pytest.mark.parametrize(
@@ -175,16 +139,6 @@ def test_lost_answer_fails_the_state_although_the_task_may_run(world: World) -> 
     world.run()
     (failed,) = world.told
     assert failed.error == "ECS.SdkClientException"
-
-
-def test_end_of_a_task_before_run_tasks_answer_is_noticed(world: World) -> None:
-    world.takes_s = 20
-    world.call()
-    world.run(15)
-    world.end()
-    assert world.told == []
-    world.run()
-    assert [type(what) for what in world.told] == [Submitted, Done]
 
 
 def test_cancel_stops_the_task_and_no_result_follows(world: World) -> None:

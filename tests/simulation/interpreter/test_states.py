@@ -1,12 +1,15 @@
-"""Executions as a whole, transitions and Parallel states, what they hold, and seven days."""
+"""Executions: what they hold, seven days of beats, and the tries of a task."""
 
 import json
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from longhaul.cdk import definition
 from longhaul.cdk.definition import SETTLE_RETRY
 from longhaul.core.request import MAX_TIMEOUT_S
 from simulation.aws.clock import START
@@ -19,14 +22,12 @@ from simulation.aws.stepfunctions.asl.limits import (
     sized,
 )
 from simulation.aws.stepfunctions.client import Execution
-from simulation.aws.stepfunctions.integration import Done, Failed
+from simulation.aws.stepfunctions.integration import Done
 from simulation.aws.template import deployed
 from tests.simulation.conformance.scripts import DEFINITION, INPUT
 from tests.simulation.interpreter.small_machines import (
     CALL,
-    FAIL,
     JOB,
-    LAMBDA,
     RUN_TASK,
     Call,
     World,
@@ -34,76 +35,6 @@ from tests.simulation.interpreter.small_machines import (
     failing,
     parallel,
 )
-
-
-def test_start_execution_returns_before_the_first_state() -> None:
-    world = World(chain(Do={**CALL, "End": True})).start({"a": 1})
-    assert world.calls == []
-    world.run(1)
-    assert [call.parameters for call in world.calls] == [{"In": {"a": 1}}]
-
-
-def test_pass_state_adds_its_result_to_the_input() -> None:
-    world = World(
-        chain(
-            Add={"Type": "Pass", "Result": "fixed", "ResultPath": "$.b", "Next": "Do"},
-            Do={**CALL, "End": True},
-        )
-    )
-    world.start({"a": 1}).run(1)
-    assert [call.parameters for call in world.calls] == [{"In": {"a": 1, "b": "fixed"}}]
-    assert world.history[1:3] == ["PassStateEntered Add", "PassStateExited Add"]
-
-
-def test_each_transition_takes_its_time() -> None:
-    world = World(
-        chain(First={"Type": "Wait", "Seconds": 10, "Next": "Second"}, Second={**CALL, "End": True})
-    )
-    world.engine.transition_s = lambda: 0.5
-    begin = world.aws.clock.now()
-    world.start().run(60)
-    assert (world.calls[0].at - begin).total_seconds() == 11
-
-
-def test_stop_ends_all_branches_and_no_event_follows() -> None:
-    retried = {**CALL, "Retry": [{**SETTLE_RETRY, "IntervalSeconds": 50}], "End": True}
-    both = parallel(
-        chain(Job={**JOB, "End": True}),
-        chain(Long={"Type": "Wait", "Seconds": 500, "End": True}),
-        chain(Do=retried),
-    )
-
-    def answer(call: Call) -> None:
-        if call.resource == LAMBDA:
-            call.tell(Failed("Bad", "very"))
-
-    world = World(chain(Both=both), answer=answer).start().run(0.5)
-    calls = len(world.calls)
-    world.sfn.stop_execution(executionArn=world.arn, error="Operator", cause="by hand")
-    assert [call.cancelled for call in world.calls if call.resource == RUN_TASK] == [True]
-    world.run()
-    assert len(world.calls) == calls
-    assert world.outcome[:3] == ("ABORTED", "Operator", "by hand")
-    assert world.history[-5:-1] == [
-        "TaskStateAborted Job",
-        "WaitStateAborted Long",
-        "TaskStateAborted Do",
-        "ParallelStateAborted Both",
-    ]
-    assert world.history[-1] == "ExecutionAborted"
-
-
-def test_result_after_a_stop_has_no_effect() -> None:
-    world = World(chain(Do={**CALL, "End": True})).start().run(1)
-    world.sfn.stop_execution(executionArn=world.arn)
-    world.calls[0].tell(Done({}))
-    assert world.run().end["status"] == "ABORTED"
-
-
-def test_stop_before_the_first_state_leaves_no_state_in_the_history() -> None:
-    world = World(chain(Do={**CALL, "End": True})).start()
-    world.sfn.stop_execution(executionArn=world.arn)
-    assert world.run().history == ["ExecutionStarted", "ExecutionAborted"]
 
 
 def test_endless_execution_fails_when_its_history_is_full() -> None:
@@ -164,66 +95,6 @@ def test_machine_is_refused_at_its_first_start() -> None:
     )
     with pytest.raises(ValidationError, match="Map"):
         world.sfn.start_execution(stateMachineArn=later["stateMachineArn"], name="x", input="{}")
-
-
-def test_choice_compares_strings_only() -> None:
-    rules = [
-        {"Variable": "$.v", "StringEquals": value, "Next": "Yes"} for value in ("1", "true", "x")
-    ]
-    machine = chain(
-        Which={"Type": "Choice", "Choices": rules, "Default": "No"},
-        Yes={"Type": "Succeed"},
-        No=FAIL,
-    )
-    found = {
-        value: World(machine).start({"v": value}).run().end["status"]
-        for value in ("x", 1, None, "y")
-    }
-    assert found == {"x": "SUCCEEDED", 1: "FAILED", None: "FAILED", "y": "FAILED"}
-    assert World(machine).start({}).run().end["error"] == "States.Runtime"
-
-
-def test_outputs_are_in_the_order_of_the_branches() -> None:
-    both = parallel(
-        chain(
-            Slow={"Type": "Wait", "Seconds": 9, "Next": "A"},
-            A={**CALL, "Parameters": {"x": "a"}, "End": True},
-        ),
-        chain(B={**CALL, "Parameters": {"x": "b"}, "End": True}),
-        ResultSelector={"first.$": "$[0]", "second.$": "$[1]"},
-    )
-    world = (
-        World(chain(Both=both), answer=lambda call: call.tell(Done(call.parameters["x"])))
-        .start()
-        .run()
-    )
-    assert json.loads(world.end["output"]) == {"first": "a", "second": "b"}
-
-
-def test_failed_branch_stops_the_others_and_its_error_is_caught() -> None:
-    both = parallel(
-        chain(Job={**JOB, "End": True}),
-        chain(Soon={"Type": "Wait", "Seconds": 5, "Next": "Bad"}, Bad=FAIL),
-        chain(Long={"Type": "Wait", "Seconds": 500, "Next": "Never"}, Never={**CALL, "End": True}),
-        Catch=[{"ErrorEquals": ["Bad"], "ResultPath": "$.error", "Next": "Caught"}],
-    )
-    world = World(chain(Both=both, Caught={"Type": "Succeed"})).start({"a": 1}).run()
-    assert (
-        [call.resource for call in world.calls if call.cancelled]
-        == [RUN_TASK]
-        == [call.resource for call in world.calls]
-    )
-    assert json.loads(world.end["output"]) == {"a": 1, "error": {"Error": "Bad", "Cause": "very"}}
-    assert world.history[-8:] == [
-        "FailStateEntered Bad",
-        "TaskStateAborted Job",
-        "WaitStateAborted Long",
-        "ParallelStateFailed Both",
-        "ParallelStateExited Both",
-        "SucceedStateEntered Caught",
-        "SucceedStateExited Caught",
-        "ExecutionSucceeded",
-    ]
 
 
 EXECUTION = Execution("arn", "machine", "x", "{}", START)
@@ -324,3 +195,82 @@ def test_failing_beats_come_often_enough_to_go_on_within_minutes() -> None:
     times = [call.at for call in world.calls if call.resource != RUN_TASK]
     longest = max((after - before).total_seconds() for before, after in pairwise(times))
     assert longest <= 300 + 1
+
+
+# Tries: retries and timeouts.
+
+
+BEAT_RETRY = {**definition.BEAT_RETRY, "MaxDelaySeconds": 300}
+
+
+@given(seed=st.integers(0, 2**32), retry=st.sampled_from([SETTLE_RETRY, BEAT_RETRY]))
+@settings(max_examples=40, deadline=None)
+def test_number_and_pauses_of_retries_are_within_their_bounds(
+    seed: int, retry: dict[str, Any]
+) -> None:
+    world = World(chain(Do={**CALL, "Retry": [retry], "End": True}), seed, failing()).start().run()
+    pauses = [
+        (b.at - a.at).total_seconds() for a, b in zip(world.calls, world.calls[1:], strict=False)
+    ]
+    assert len(pauses) == retry["MaxAttempts"]
+    for retries, pause in enumerate(pauses):
+        longest = min(
+            retry["IntervalSeconds"] * retry["BackoffRate"] ** retries, retry["MaxDelaySeconds"]
+        )
+        assert 0 <= pause <= longest + 0.001  # the clock's tick
+    assert world.outcome[:2] == ("FAILED", "Bad")
+
+
+def test_pause_before_a_retry_is_from_zero_to_the_longest() -> None:
+    machine = chain(
+        Do={
+            **CALL,
+            "Retry": [{**SETTLE_RETRY, "IntervalSeconds": 10, "MaxAttempts": 1}],
+            "End": True,
+        }
+    )
+    worlds = [World(machine, seed, failing()).start().run() for seed in range(60)]
+    pauses = [(world.calls[1].at - world.calls[0].at).total_seconds() for world in worlds]
+    assert min(pauses) < 1
+    assert max(pauses) > 9
+
+
+def test_each_entry_into_a_state_counts_its_own_retries() -> None:
+    do = {
+        **CALL,
+        "Retry": [{**BEAT_RETRY, "MaxAttempts": 3}],
+        "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Pause"}],
+        "End": True,
+    }
+    world = World(
+        chain(Do=do, Pause={"Type": "Wait", "Seconds": 1000, "Next": "Do"}), answer=failing()
+    )
+    world.start().run(1500)
+    assert len(world.calls) == 2 * (1 + 3)
+
+
+def test_each_try_has_the_whole_timeout_and_a_later_answer_has_no_effect() -> None:
+    world = (
+        World(chain(Do={**CALL, "Retry": [{**BEAT_RETRY, "MaxAttempts": 1}], "End": True}))
+        .start()
+        .run(61)
+    )
+    world.calls[0].tell(Done("too late"))
+    world.run()
+    first, second = world.calls
+    assert (second.at - first.at).total_seconds() >= 60
+    assert world.outcome == ("FAILED", "States.Timeout", None, None)
+    assert world.history.count("TaskTimedOut Do") == 2
+    assert not world.engine.runs
+
+
+@pytest.mark.parametrize(
+    ("state", "stops", "is_stopped"), [(JOB, True, True), (JOB, False, False), (CALL, True, False)]
+)
+def test_world_decides_whether_a_timeout_stops_the_task_and_never_stops_a_function(
+    state: dict[str, Any], *, stops: bool, is_stopped: bool
+) -> None:
+    world = World(chain(Do={**state, "End": True})).start()
+    world.engine.timeout_stops_sync = lambda: stops
+    world.run()
+    assert world.calls[0].cancelled is is_stopped
