@@ -106,6 +106,30 @@ class Session:
         return self.aws.client(service)
 
 
+def ran(
+    *arguments: str,
+    code: int | None = 0,
+    says: str = "",
+    prints: str | None = None,
+    input: str | bytes | None = None,  # noqa: A002 - the runner's name
+) -> Result:
+    """Run a command, which ends with this code.
+
+    Args:
+        arguments: what is typed.
+        code: the exit code; None, if it may have any.
+        says: what stderr has, among other text.
+        prints: all of stdout, if it is given.
+        input: what stdin has.
+    """
+    done = CliRunner().invoke(app, list(arguments), input=input)
+    assert done.exception is None or isinstance(done.exception, SystemExit), "a traceback"
+    assert code in (None, done.exit_code), done.output
+    assert says in done.stderr, done.stderr
+    assert prints in (None, done.stdout), done.stdout
+    return done
+
+
 @dataclass
 class World:
     """The state that a test arranges and checks."""
@@ -145,12 +169,8 @@ class World:
         self.aws.cloudformation.stacks[name] = replace(stack, **changes)
         return stack
 
-    def run(self, *arguments: str, input: str | bytes | None = None) -> Result:  # noqa: A002 - the runner's name
-        done = CliRunner().invoke(app, list(arguments), input=input)
-        assert done.exception is None or isinstance(done.exception, SystemExit), (
-            "a traceback for a user"
-        )
-        return done
+    def run(self, *arguments: str, **expected: Any) -> Result:
+        return ran(*arguments, **expected)
 
     def queued(self) -> list[dict[str, Any]]:
         """The messages in the jobs queue, with their attributes. Each is received once."""

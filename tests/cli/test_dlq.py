@@ -20,7 +20,6 @@ def test_the_list_shows_each_letter_once_with_its_reason_and_leaves_it_visible(
 ) -> None:
     ids = [world.bury(f"job-{n}", why=f"reason {n}") for n in range(25)]
     done = world.run("dlq", "list")
-    assert done.exit_code == 0
     assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == sorted(ids)
     assert "\tjob-24\t\tmain\tfailed\t0s\t3\treason 24\n" in done.stdout
     assert world.dead() == ids
@@ -50,10 +49,8 @@ def test_letters_are_selected_by_class_age_job_and_message(world: World) -> None
         ("nobody",): set(),
     }
     for arguments, expected in jobs.items():
-        found = {
-            line.split("\t")[1] for line in world.run("dlq", "list", *arguments).stdout.splitlines()
-        }
-        assert found == expected, arguments
+        listed = world.run("dlq", "list", *arguments, code=0 if expected else 3).stdout
+        assert {line.split("\t")[1] for line in listed.splitlines()} == expected, arguments
 
 
 @pytest.mark.parametrize(
@@ -64,13 +61,11 @@ def test_a_name_without_a_letter_exits_3_and_an_unknown_class_2(
     world: World, command: tuple[str, ...]
 ) -> None:
     world.bury("there", kind="failed", label="2026-10-07")
-    wrong = world.run(*command, "--class", "faild")
-    assert (wrong.exit_code, "no class faild: there are" in wrong.stderr) == (2, True)
-    assert world.run(*command, "--class", "stalled").exit_code == 0
-    missing = world.run(*command, "2026-10-07", "nobody")
+    world.run(*command, "--class", "faild", code=2, says="no class faild: there are")
+    world.run(*command, "--class", "stalled")
     known = "nothing is known of job" if command[0] == "rerun" else "no dead letter of job or mess"
-    assert known in missing.stderr
-    assert (missing.exit_code, "2026-10-07" in missing.stderr) == (3, False)
+    missing = world.run(*command, "2026-10-07", "nobody", code=3, says=known)
+    assert "2026-10-07" not in missing.stderr
     assert len(world.dead()) == 1
 
 
@@ -107,15 +102,13 @@ def test_an_invalid_explanation_is_ignored(said: str, kind: str | None) -> None:
 def test_a_whole_letter_is_shown(world: World) -> None:
     world.bury("evil", why="\x1b[2Jgone\n")
     done = world.run("dlq", "show", "evil")
-    assert (done.exit_code, "\x1b" in done.output) == (0, False)
-    assert (
-        dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line)["reason"]
-        == "\\x1b[2Jgone\\n"
-    )
+    assert "\x1b" not in done.output
+    shown = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line)
+    assert shown["reason"] == "\\x1b[2Jgone\\n"
     assert '"of": "evil"' in done.stdout
     record = json.loads(world.run("dlq", "show", "evil", "--json").stdout)
     assert (record["class"], json.loads(record["body"])["params"]) == ("failed", {"of": "evil"})
-    assert world.run("dlq", "show", "nobody").exit_code == 3
+    world.run("dlq", "show", "nobody", code=3)
     assert len(world.dead()) == 1
 
 
@@ -125,8 +118,7 @@ def test_a_rerun_of_a_letter_sends_body_and_attributes_back_as_the_producer_sent
     binary = {"dataType": "Binary", "binaryValue": "AAH/"}
     theirs: dict[str, Any] = {"bin": binary, **{f"a{n}": text(str(n)) for n in range(5)}}
     world.bury("job", **theirs)
-    done = world.run("rerun", "job", "--yes")
-    assert (done.exit_code, done.stdout) == (0, "job\n")
+    assert world.run("rerun", "job", "--yes").stdout == "job\n"
     assert world.dead() == []
     (message,) = world.queued()
     assert json.loads(message["Body"])["params"] == {"of": "job"}
@@ -139,20 +131,20 @@ def test_a_dry_run_counts_the_letters_and_changes_nothing(world: World) -> None:
     world.bury("a")
     world.bury("b", kind="stalled")
     for command in (("rerun", "--dead"), ("dlq", "drop", "--all")):
-        done = world.run(*command, "--dry-run")
-        assert (done.exit_code, done.stdout) == (0, "")
-        assert "main: 1 dead letter: failed\nmain: 1 dead letter: stalled\n" in done.stderr
+        world.run(
+            *command,
+            "--dry-run",
+            says="main: 1 dead letter: failed\nmain: 1 dead letter: stalled\n",
+            prints="",
+        )
     assert (len(world.dead()), world.queued()) == (2, [])
 
 
 def test_a_selection_and_a_yes_are_required(world: World) -> None:
     world.bury("a")
-    assert "say which" in world.run("dlq", "drop", "--yes").stderr
-    assert (
-        "--all means all" in world.run("dlq", "drop", "--all", "--class", "failed", "--yes").stderr
-    )
-    unasked = world.run("dlq", "drop", "--all")
-    assert (unasked.exit_code, "give --yes" in unasked.stderr) == (2, True)
+    world.run("dlq", "drop", "--yes", code=2, says="say which")
+    world.run("dlq", "drop", "--all", "--class", "failed", "--yes", code=2, says="--all means all")
+    world.run("dlq", "drop", "--all", code=2, says="give --yes")
     assert len(world.dead()) == 1
 
 
@@ -161,12 +153,12 @@ def test_a_no_to_the_question_changes_nothing(
 ) -> None:
     monkeypatch.setattr("longhaul.cli.terminal.output.is_interactive", lambda: True)
     world.bury("a")
-    no = world.run("dlq", "drop", "--all", input="n\n")
-    assert (no.exit_code, "nothing was done" in no.stderr, len(world.dead())) == (1, True, 1)
+    no = world.run("dlq", "drop", "--all", input="n\n", code=1, says="nothing was done")
+    assert len(world.dead()) == 1
     assert "drop 1 dead letter?" in no.stderr
-    interrupted = world.run("dlq", "drop", "--all", input="")  # Ctrl-D ends it like Ctrl-C
-    assert (interrupted.exit_code, len(world.dead())) == (130, 1)
-    assert world.run("dlq", "drop", "--all", input="y\n").exit_code == 0
+    world.run("dlq", "drop", "--all", input="", code=130)  # Ctrl-D ends it like Ctrl-C
+    assert len(world.dead()) == 1
+    world.run("dlq", "drop", "--all", input="y\n")
     assert world.dead() == []
 
 
@@ -181,8 +173,7 @@ def test_a_job_that_dies_again_at_once_is_not_run_twice(world: World) -> None:
         return answer
 
     world.aws.gate.around = around
-    done = world.run("rerun", "--dead", "--yes")
-    assert (done.exit_code, done.stdout) == (0, "poison\n")
+    assert world.run("rerun", "--dead", "--yes").stdout == "poison\n"
     assert len(world.dead()) == 1
 
 
@@ -208,8 +199,7 @@ def test_an_interrupt_anywhere_in_a_rerun_of_letters_loses_no_letter(
         return proceed()
 
     world.aws.gate.around = around
-    done = world.run("rerun", "--dead", "--yes")
-    assert done.exit_code == 130
+    world.run("rerun", "--dead", "--yes", code=130)
     world.aws.gate.around = None
     world.clock.advance(600)  # a received letter whose handle was lost shows again
     left = [
@@ -229,9 +219,14 @@ def test_a_letter_that_cannot_be_sent_stays_and_is_named(world: World) -> None:
         if '"bad"' in entry.get("MessageBody", "")
         else None
     )
-    done = world.run("rerun", "--dead", "--yes")
-    assert (done.exit_code, done.stdout) == (1, "good\n")
-    assert "bad: not done: InvalidParameterValue: too large" in done.stderr
+    world.run(
+        "rerun",
+        "--dead",
+        "--yes",
+        code=1,
+        says="bad: not done: InvalidParameterValue: too large",
+        prints="good\n",
+    )
     assert world.dead() == [bad]
 
 
@@ -250,18 +245,22 @@ def test_dropped_letters_are_gone_and_printed(world: World) -> None:
 def test_a_letter_whose_body_is_no_request_stays(world: World) -> None:
     world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="no request")
     world.bury("good")
-    done = world.run("rerun", "--dead", "--yes")
-    assert (done.exit_code, done.stdout) == (1, "good\n")
-    assert "its body is no valid request, which cannot run: `longhaul dlq drop`" in done.stderr
+    world.run(
+        "rerun",
+        "--dead",
+        "--yes",
+        code=1,
+        says="its body is no valid request, which cannot run: `longhaul dlq drop`",
+        prints="good\n",
+    )
     assert (len(world.dead()), len(world.queued())) == (1, 1)
 
 
 def test_a_job_runs_again_from_its_row_and_its_letter_by_its_own_id(world: World) -> None:
     world.end(world.claim("day-7"))
     letter = world.bury("day-7")
-    from_row = world.run("rerun", "day-7", "--size", "large")
-    assert (from_row.exit_code, world.dead()) == (0, [letter])
-    assert "dead letters stay in the queue" in from_row.stderr
+    world.run("rerun", "day-7", "--size", "large", says="dead letters stay in the queue")
+    assert world.dead() == [letter]
     assert world.run("rerun", letter[:8], "--yes").stdout == "day-7\n"
     assert (world.dead(), len(world.queued())) == ([], 2)
 
@@ -280,5 +279,5 @@ def test_a_rerun_is_of_jobs_that_are_named_or_of_letters_as_they_were_sent(
     world: World, arguments: tuple[str, ...], code: int
 ) -> None:
     world.bury("job")
-    done = world.run("rerun", *arguments, "--yes")
-    assert (done.exit_code, len(world.dead()), world.queued()) == (code, 1, [])
+    world.run("rerun", *arguments, "--yes", code=code)
+    assert (len(world.dead()), world.queued()) == (1, [])

@@ -10,10 +10,9 @@ import boto3
 import pyarrow as pa
 import pytest
 from moto import mock_aws
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from longhaul.cli import extras
-from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
 from longhaul.core.lease import AttemptId
@@ -24,6 +23,7 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lineage import JOB, InputRead, Origin, Writer, marks, origin
 from longhaul.outputs.manifest import Manifest, ManifestFile, PendingOutput, merged
 from tests.builders import BUCKET, settings, there
+from tests.cli.conftest import ran
 from tests.cli.page.conftest import visitor_of
 from tests.cli.page.conftest import words as shown
 from tests.cli.test_tasks_page import LINES, words
@@ -109,8 +109,8 @@ class World:
             writers=writers,
         )
 
-    def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(app, ["lineage", *arguments])
+    def run(self, *arguments: str, **expected: Any) -> Result:
+        return ran("lineage", *arguments, **expected)
 
     def records(self, data: str) -> list[dict[str, Any]]:
         done = self.run(data, "--json")
@@ -185,7 +185,7 @@ def test_a_command_of_the_page_runs(world: World, line: str) -> None:
     world.table("daily-1", RAW, name="flights", database="longhaul")
     world.output("clean/", "clean-1", RAW)
 
-    assert world.run(*words(line)[1:]).exit_code == 0
+    world.run(*words(line)[1:])
 
 
 def test_the_version_that_was_read_counts_and_not_what_came_since(world: World) -> None:
@@ -238,16 +238,14 @@ def test_data_that_no_job_wrote_is_said_so(world: World) -> None:
     world.s3.put_object(Bucket=BUCKET, Key="raw/a.csv", Body=b"n\n")
     world.s3.put_object(Bucket=BUCKET, Key="spark/_SUCCESS", Body=b"")
     for data in (f"s3://{BUCKET}/raw/", f"s3://{BUCKET}/raw/a.csv", "data:spark/"):
-        done = world.run(data)
-        assert done.exit_code == 3
-        assert "no output of Longhaul: there is no _SUCCESS" in done.stderr
+        world.run(data, code=3, says="no output of Longhaul: there is no _SUCCESS")
 
-    done = world.run("table:none")
-    assert (done.exit_code, done.stdout) == (3, "")
-    assert "table://lake/none: there is no such table" in done.stderr
-    done = world.run("clean/")
-    assert done.exit_code == 2
-    assert "clean/ is no s3://BUCKET/PREFIX, data:PREFIX, table:NAME or table://" in done.stderr
+    world.run("table:none", code=3, says="table://lake/none: there is no such table", prints="")
+    world.run(
+        "clean/",
+        code=2,
+        says="clean/ is no s3://BUCKET/PREFIX, data:PREFIX, table:NAME or table://",
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,9 +270,7 @@ def test_a_place_that_cannot_be_looked_up_ends_its_branch_alone(
     assert why in first["note"]
     assert second["input"] == "raw"
 
-    asked = world.run(place)
-    assert asked.exit_code in (2, 3, 4)
-    assert asked.stdout == ""
+    assert world.run(place, code=None, prints="").exit_code in (2, 3, 4)
 
 
 def test_without_pyiceberg_a_table_says_what_to_install(
@@ -282,10 +278,7 @@ def test_without_pyiceberg_a_table_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
 
-    done = world.run("table://lake/daily")
-
-    assert done.exit_code == 2
-    assert "longhaul-jobs[tables]" in done.stderr
+    world.run("table://lake/daily", code=2, says="longhaul-jobs[tables]")
 
 
 def test_a_job_that_reads_its_own_output_is_followed_once() -> None:

@@ -88,9 +88,10 @@ def test_job_of_the_project_that_the_stack_does_not_know_is_named_with_the_way_o
     settings = {"longhaul.toml": 'stack_name = "Longhaul"\n[[stages]]\nname = "main"\n'}
     project = make_project(tmp_path / "p", **settings).folder
     given = "".join(f"{body(job_id=job, job=job)}\n" for job in ("count_rows", "cuont_rows"))
-    done = world.run("--project", str(project), "submit", input=given)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "line 1: job: unknown job;" in done.stderr
+    done = world.run(
+        "--project", str(project), "submit", input=given, code=2, says="line 1: job: unknown job;"
+    )
+    assert done.stdout == ""
     assert f"jobs/count_rows.py is there, and the stack does not have it: {way_out}" in done.stderr
     assert "jobs/cuont_rows.py" not in done.stderr
 
@@ -101,9 +102,12 @@ def test_a_job_with_spark_is_not_sent_to_this_machine_without_it(
     here = replace(PLACE, endpoint="http://127.0.0.1:1", embedded=True)
     monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: here)
     monkeypatch.setattr(extras, "find_spec", lambda name: name != "pyspark" or None)
-    done = world.run("submit", *FLAGS)
-    assert (done.exit_code, done.stdout, world.queued()) == (2, "", [])
-    assert "the job sql needs pyspark, which is not installed" in done.stderr
+    assert (
+        world.run(
+            "submit", *FLAGS, code=2, says="the job sql needs pyspark, which is not installed"
+        ).stdout,
+        world.queued(),
+    ) == ("", [])
 
 
 def test_every_field_of_a_request_has_an_option() -> None:
@@ -117,16 +121,17 @@ def test_every_field_of_a_request_has_an_option() -> None:
 
 
 def test_empty_list_of_requests_is_said_and_is_no_error(world: World) -> None:
-    done = world.run("submit", input="[]")
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert "there is no request in it: nothing was sent" in done.stderr
+    world.run("submit", input="[]", says="there is no request in it: nothing was sent", prints="")
 
 
 def test_nothing_is_sent_when_one_line_is_wrong_and_each_error_names_its_line(world: World) -> None:
-    done = world.run("submit", input=f"{body()}\nnot json\n{body(job='sqll')}\n")
-    assert done.exit_code == 2
+    done = world.run(
+        "submit",
+        input=f"{body()}\nnot json\n{body(job='sqll')}\n",
+        code=2,
+        says="line 2: is not valid JSON",
+    )
     assert done.stdout == ""
-    assert "line 2: is not valid JSON" in done.stderr
     assert "line 3: job: unknown job; known: daily_delays, flights_clean, sql" in done.stderr
     assert "nothing was sent" in done.stderr
     assert world.queued() == []
@@ -135,14 +140,12 @@ def test_nothing_is_sent_when_one_line_is_wrong_and_each_error_names_its_line(wo
 def test_a_missing_file_or_one_without_text_is_reported_in_a_sentence(
     world: World, tmp_path: Path
 ) -> None:
-    absent = world.run("submit", "nowhere.jsonl")
-    assert (absent.exit_code, absent.stderr) == (
-        2,
-        "longhaul: nowhere.jsonl: No such file or directory\n",
+    assert (
+        world.run("submit", "nowhere.jsonl", code=2).stderr
+        == "longhaul: nowhere.jsonl: No such file or directory\n"
     )
     (tmp_path / "binary").write_bytes(b"{}\n\xff")
-    binary = world.run("submit", "binary")
-    assert (binary.exit_code, binary.stderr) == (2, "longhaul: line 2: is not UTF-8\n")
+    assert world.run("submit", "binary", code=2).stderr == "longhaul: line 2: is not UTF-8\n"
 
 
 @pytest.mark.parametrize(
@@ -163,10 +166,7 @@ def test_a_missing_file_or_one_without_text_is_reported_in_a_sentence(
     ],
 )
 def test_wrong_usage_is_explained(world: World, arguments: tuple[str, ...], said: str) -> None:
-    done = world.run("submit", *arguments)
-    assert done.exit_code == 2
-    assert said in done.stderr
-    assert "\x1b" not in done.output
+    assert "\x1b" not in world.run("submit", *arguments, code=2, says=said).output
 
 
 def test_unsent_requests_are_written_to_a_file_that_can_be_submitted(world: World) -> None:
@@ -175,23 +175,18 @@ def test_unsent_requests_are_written_to_a_file_that_can_be_submitted(world: Worl
         if "job-3" in entry["MessageBody"]
         else None
     )
-    done = world.run("submit", input=lines(12))
-    assert done.exit_code == 1
+    done = world.run("submit", input=lines(12), code=1, says="AccessDenied: not you")
     assert len(done.stdout.split()) == 11
-    assert "AccessDenied: not you" in done.stderr
     assert f"sent 11 of 12; the rest is in {UNSENT}" in done.stderr
     world.aws.sqs.entry_fault = lambda *_: None
-    again = world.run("submit", UNSENT)
-    assert (again.exit_code, again.stdout) == (0, "job-3\n")
+    assert world.run("submit", UNSENT).stdout == "job-3\n"
     assert len(world.queued()) == 12
 
 
 def test_an_existing_unsent_file_is_not_overwritten(world: World, tmp_path: Path) -> None:
     (tmp_path / UNSENT).write_text("older\n")
     world.aws.sqs.entry_fault = lambda *_: EntryFault("AccessDenied", sender_fault=True)
-    done = world.run("submit", input=lines(1))
-    assert done.exit_code == 1
-    assert '"job_id": "job-0"' in done.stderr
+    world.run("submit", input=lines(1), code=1, says='"job_id": "job-0"')
     assert (tmp_path / UNSENT).read_text() == "older\n"
 
 
@@ -199,8 +194,7 @@ def test_an_existing_unsent_file_is_not_overwritten(world: World, tmp_path: Path
 def test_an_interrupt_in_the_middle_loses_nothing_and_exits_130(
     world: World, tmp_path: Path
 ) -> None:
-    done = world.run("submit", input=lines(2_000))
-    assert done.exit_code == 130
+    done = world.run("submit", input=lines(2_000), code=130)
     kept = (tmp_path / UNSENT).read_text().splitlines() if (tmp_path / UNSENT).exists() else []
     assert sorted([*done.stdout.split(), *(json.loads(line)["job_id"] for line in kept)]) == sorted(
         f"job-{i}" for i in range(2_000)
@@ -227,9 +221,13 @@ def test_wait_ends_with_the_outcome_of_every_job(world: World) -> None:
             lambda: world.end(started["bad"], OutcomeClass.PERMANENT, "no such column \x1b[2J"),
         ]
     )
-    done = world.run("submit", "--wait", input="".join(f"{body(job_id=job)}\n" for job in prints))
-    assert done.exit_code == 1
-    assert "good: SUCCEEDED, attempt 1" in done.stderr
+    done = world.run(
+        "submit",
+        "--wait",
+        input="".join(f"{body(job_id=job)}\n" for job in prints),
+        code=1,
+        says="good: SUCCEEDED, attempt 1",
+    )
     assert "bad: DEAD: permanent: no such column \\x1b[2J" in done.stderr
     assert "1 of 2 succeeded" in done.stderr
     assert "\x1b" not in done.output
@@ -237,15 +235,17 @@ def test_wait_ends_with_the_outcome_of_every_job(world: World) -> None:
 
 def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> None:
     world.claim("taken")
-    done = world.run("submit", "--wait", input=body(job_id="taken", size="large"))
-    assert done.exit_code == 2
-    assert "job_id 'taken' belongs to a different request that was sent before" in done.stderr
+    world.run(
+        "submit",
+        "--wait",
+        input=body(job_id="taken", size="large"),
+        code=2,
+        says="job_id 'taken' belongs to a different request that was sent before",
+    )
     assert world.queued() == []
 
 
 def test_an_interrupt_while_waiting_says_that_the_jobs_go_on(world: World) -> None:
     world.interrupt()
-    done = world.run("submit", "--wait", input=body(job_id="a"))
-    assert done.exit_code == 130
-    assert "the jobs go on" in done.stderr
+    world.run("submit", "--wait", input=body(job_id="a"), code=130, says="the jobs go on")
     assert len(world.queued()) == 1

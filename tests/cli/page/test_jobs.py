@@ -244,4 +244,4 @@ def test_a_letter_whose_job_is_dead_no_more_is_no_red_light(world: World, visito
     assert "0 of 1 in main" in words(stages)
     assert 'class="bad"' not in stages
     said = "dead letters: 0, and 1 other of jobs that are not dead (`longhaul dlq list`)"
-    assert said in world.run("status").stderr
+    world.run("status", says=said)

@@ -46,12 +46,8 @@ def test_it_listens_on_loopback_and_logs_no_secret(
 def test_a_taken_port_is_reported(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = world.run("console", "--port", str(port))
-    assert done.exit_code == 1
-    assert (
-        f"cannot listen on port {port} (Address already in use); `--port 0` picks a free one"
-        in done.stderr
-    )
+        said = f"cannot listen on port {port} (Address already in use); `--port 0` picks a free one"
+        world.run("console", "--port", str(port), code=1, says=said)
 
 
 @pytest.fixture
@@ -67,14 +63,12 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[BaseWSGIServer]:
 
 
 def test_the_link_goes_to_stdout_alone(world: World, served: list[BaseWSGIServer]) -> None:
-    done = world.run("console")
-    assert done.exit_code == 0
-    assert re.fullmatch(rf"http://127\.0\.0\.1:{served[0].port}/[\w-]{{43}}/\n", done.stdout)
-    assert "→ stack Longhaul on AWS, us-east-1" in done.stderr
+    link = world.run("console", says="→ stack Longhaul on AWS, us-east-1").stdout
+    assert re.fullmatch(rf"http://127\.0\.0\.1:{served[0].port}/[\w-]{{43}}/\n", link)
 
 
 def test_the_page_is_not_served_without_a_stack(bare: World, served: list[BaseWSGIServer]) -> None:
-    assert bare.run("console").exit_code == 3
+    bare.run("console", code=3)
     assert served == []
 
 
