@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from longhaul.core.claim import PlanRun, decide_claim, new_run
+from longhaul.core.errors import InvalidRequestError
 from longhaul.core.history import AttemptRecord
 from longhaul.core.lease import Attempt, CommittedOutput, Lease, Receive, State, job_key
 from longhaul.core.message import JobMessage, Message
+from longhaul.core.policy import parse_request
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
 
@@ -49,6 +51,15 @@ def settings(**changes: Any) -> RuntimeSettings:
 
 def body(**changes: Any) -> str:
     return json.dumps({**BODY, **changes})
+
+
+def problems_of(known: RuntimeSettings, **asked: Any) -> list[str]:
+    """What the first stage refuses of a request for that."""
+    try:
+        parse_request(body(**asked), known, known.stages[0])
+    except InvalidRequestError as error:
+        return error.problems
+    return []
 
 
 def message(job_id: str = "january", message_id: str = "m-1", **changes: Any) -> JobMessage:

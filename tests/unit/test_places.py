@@ -108,12 +108,6 @@ def test_only_the_data_bucket_has_a_prefix_of_ours() -> None:
     assert len(parse_input(f"s3://data/{'x' * 768}", POLICY).key) == 768
 
 
-def test_code_of_a_job_is_one_python_file_below_an_allowed_prefix() -> None:
-    policy = PathPolicy(data_bucket="data", job_prefixes=("s3://code/jobs/",))
-
-    assert parse_job("s3://code/jobs/a.py", policy) == DataPath("s3", "code", "jobs/a.py")
-
-
 @pytest.mark.parametrize(
     ("path", "carries"),
     [

@@ -1,8 +1,6 @@
 """The size `tiny`: which jobs get it, where they run, and how their attempts follow each other."""
 
 import json
-import random
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,13 +8,11 @@ import botocore.session
 import pytest
 
 from longhaul.core.claim import new_run
-from longhaul.core.errors import InvalidRequestError
 from longhaul.core.lease import AttemptId, Lease
-from longhaul.core.policy import parse_request
 from longhaul.core.request import read_request
 from longhaul.core.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
-from longhaul.core.settlement import after_verdict, with_task, without_tiny
 from longhaul.core.settlement import classify as classify_evidence
+from longhaul.core.settlement import with_task
 from longhaul.core.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.engines.aws_lambda.ends import (
     LAMBDA,
@@ -30,22 +26,12 @@ from longhaul.engines.aws_lambda.ends import (
 )
 from longhaul.engines.aws_lambda.tasks import Invocations
 from longhaul.engines.tasks import AllTasks
-from tests.builders import NOW, body, changed, message, settings, stage
+from simulation.aws.clock import VirtualClock
+from tests.builders import NOW, body, changed, message, problems_of, settings, stage
 
 TINY = TaskSize(cpu=1741, memory_mib=3008, disk_gib=8)
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:Longhaul-tiny"
 UNTIL = datetime(2026, 1, 2, 3, 19, 5, 250_000, UTC)
-
-
-class StoppedClock:
-    def __init__(self, at: datetime) -> None:
-        self.at = at
-
-    def now(self) -> datetime:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += timedelta(seconds=seconds)
 
 
 def claimed(**asked: Any) -> Lease:
@@ -55,14 +41,6 @@ def claimed(**asked: Any) -> Lease:
 
 def with_tiny(**changes: Any) -> RuntimeSettings:
     return settings(tasks=TaskSettings(sizes={"tiny": TINY}), **changes)
-
-
-def problems_of(known: RuntimeSettings, **asked: Any) -> list[str]:
-    try:
-        parse_request(body(**asked), known, known.stages[0])
-    except InvalidRequestError as error:
-        return error.problems
-    return []
 
 
 @pytest.mark.parametrize(
@@ -100,46 +78,14 @@ def test_a_stack_without_the_size_and_the_other_engine_refuse_it() -> None:
     )
 
 
-def test_a_job_that_waits_goes_on_with_small_once_the_size_was_taken_out_of_the_settings() -> None:
-    row = claimed(size="tiny")
-    refused = Verdict(OutcomeClass.NOT_PLACED, "no such function")
-    settled = after_verdict(row, refused, stage(), LeaseSettings(), NOW, random.Random(1))
-    after = without_tiny(settled)
-    assert (after.lease.input.engine, after.lease.input.size) == ("fargate", "small")
-    assert without_tiny(after) == after
-    assert after.lease.retry_at == settled.lease.retry_at
-    dead = after_verdict(
-        row,
-        Verdict(OutcomeClass.PERMANENT, "no such column"),
-        stage(),
-        LeaseSettings(),
-        NOW,
-        random.Random(1),
-    )
-    assert without_tiny(dead) == dead
-    newer = changed(
-        after.lease, execution_input=after.lease.execution_input.replace("{", '{"x":1,')
-    )
-    assert without_tiny(replace(after, lease=newer)).lease == newer
-
-
-def test_the_next_attempt_waits_until_an_invocation_that_goes_on_is_surely_over() -> None:
-    row = claimed(size="tiny")
-    gone_by = NOW + timedelta(minutes=11)
-    verdict = Verdict(OutcomeClass.STALLED, "no progress", stop_task=True, gone_by=gone_by)
-    after = after_verdict(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
-    assert after.retry_at is not None
-    assert after.retry_at >= gone_by
-
-
 def test_an_invocation_is_gone_when_lambda_has_surely_ended_it_and_not_before() -> None:
     gone_by = UNTIL + timedelta(minutes=2)  # the clock that said UNTIL was behind
-    clock = StoppedClock(gone_by - timedelta(milliseconds=1))
+    clock = VirtualClock(gone_by - timedelta(milliseconds=1))
     tasks = AllTasks({LAMBDA.name: Invocations(clock.now)})
     name = reference(FUNCTION, "5d4a9c5e", UNTIL)
 
     before = tasks.stop(name, AttemptId("main#a", 1, 1), "x")
-    clock.sleep(0.001)
+    clock.advance(0.001)
     after = tasks.stop(name, AttemptId("main#a", 1, 1), "x")
 
     assert (before.is_gone, before.gone_by) == (False, gone_by)
