@@ -15,11 +15,15 @@ RULES = Rules()
 
 
 def upload(aws: Aws, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """S3, the names of an upload with one part, and the arguments that complete it."""
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="data")
-    begun = s3.create_multipart_upload(Bucket="data", Key="a", **more)
-    named = {"Bucket": "data", "Key": "a", "UploadId": begun["UploadId"]}
+    return upload_to(s3, "a", **more)
+
+
+def upload_to(s3: Any, key: str, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """S3, the names of an upload with one part, and the arguments that complete it."""
+    begun = s3.create_multipart_upload(Bucket="data", Key=key, **more)
+    named = {"Bucket": "data", "Key": key, "UploadId": begun["UploadId"]}
     part = s3.upload_part(**named, PartNumber=1, Body=b"x", ChecksumAlgorithm="CRC32")
     parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumCRC32": part["ChecksumCRC32"]}]
     return s3, named, {"MultipartUpload": {"Parts": parts}}
