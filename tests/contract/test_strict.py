@@ -25,7 +25,7 @@ from tests.contract.conftest import create_leases_table
 from tests.contract.refusals import refused
 from tests.fidelity.dynamodb import KEY, OTHER
 from tests.fidelity.machines import ROLE_ARN
-from tests.fidelity.s3_uploads import upload_to
+from tests.fidelity.s3 import upload_to
 from tests.fidelity.sqs import NOT_IN_FLIGHT, counts, extended, held, send
 
 # S3.

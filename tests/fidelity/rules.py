@@ -7,11 +7,8 @@ from tests.fidelity import (
     dynamodb_expressions,
     ecs,
     glue,
-    run_task_sync,
     s3,
-    s3_uploads,
     sqs,
-    sqs_batches,
     sqs_contents,
     sqs_redrive,
     states,
@@ -20,12 +17,12 @@ from tests.fidelity import (
 from tests.fidelity.rule import Rule
 
 RULES: Mapping[str, Sequence[Rule]] = {
-    "SQS": [*sqs.RULES, *sqs_contents.RULES, *sqs_batches.RULES, *sqs_redrive.RULES],
-    "S3": [*s3.RULES, *s3_uploads.RULES],
+    "SQS": [*sqs.RULES, *sqs_contents.RULES, *sqs_redrive.RULES],
+    "S3": s3.RULES,
     "DynamoDB": [*dynamodb.RULES, *dynamodb_expressions.RULES],
     "Glue": glue.RULES,
     "ECS": ecs.RULES,
-    "Step Functions": [*stepfunctions.RULES, *states.RULES, *run_task_sync.RULES],
+    "Step Functions": [*stepfunctions.RULES, *states.RULES],
 }
 ENGINES = ("fake", "stock", "embedded", "oracle")
 LACKING: Mapping[str, Mapping[str, str]] = {

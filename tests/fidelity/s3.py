@@ -1,13 +1,17 @@
-"""Rules of S3: conditional writes, listings and deletions."""
+"""Rules of S3: conditional writes, listings and deletions, and uploads in parts."""
 
 from io import BytesIO
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Probe, Rules, recorded
+from tests.fidelity.rule import NOT_ASKED, Probe, Repair, Rules, recorded
 
 VERSIONS = "The fakes keep no versions. Conditions and reads see the newest version alone"
+UNCHECKED = "moto does not look at the checksums of parts; the fakes do"
+COMPLETE = "API_CompleteMultipartUpload"
 RULES = Rules()
 
 
@@ -118,3 +122,209 @@ def object_read_by_line(aws: Aws) -> str:
     found = s3.get_object(Bucket="data", Key="a")
     lines = [line.decode() for line in found["Body"].iter_lines()]
     return f"{', '.join(lines)}: {found['ContentLength']} bytes, {found['ContentType']}"
+
+
+# Uploads in parts.
+
+
+def upload(aws: Aws, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="data")
+    return upload_to(s3, "a", **more)
+
+
+def upload_to(s3: Any, key: str, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """S3, the names of an upload with one part, and the arguments that complete it."""
+    begun = s3.create_multipart_upload(Bucket="data", Key=key, **more)
+    named = {"Bucket": "data", "Key": key, "UploadId": begun["UploadId"]}
+    part = s3.upload_part(**named, PartNumber=1, Body=b"x", ChecksumAlgorithm="CRC32")
+    parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumCRC32": part["ChecksumCRC32"]}]
+    return s3, named, {"MultipartUpload": {"Parts": parts}}
+
+
+@RULES.add(
+    "the same ETag",
+    f"{COMPLETE}; recorded by LocalStack",
+    oracle="NoSuchUpload",
+    why="LocalStack forgets an upload that it has completed. The 200 says nothing about the"
+    " object: the publisher looks at what is there",
+)
+def upload_completed_twice(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    first = s3.complete_multipart_upload(**named, **completion)["ETag"]
+    try:
+        again = s3.complete_multipart_upload(**named, **completion)["ETag"]
+    except ClientError as error:
+        return str(error.response["Error"]["Code"])
+    return "the same ETag" if again == first else "another ETag"
+
+
+@RULES.add("404", "recorded by LocalStack")
+def upload_completed_again_after_its_object_was_deleted(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.complete_multipart_upload(**named, **completion)
+    s3.delete_object(Bucket="data", Key="a")
+    code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+    return code_of(lambda: s3.head_object(Bucket="data", Key="a"))
+
+
+@RULES.add("NoSuchUpload", "API_AbortMultipartUpload")
+def upload_aborted_after_its_completion(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.complete_multipart_upload(**named, **completion)
+    return code_of(lambda: s3.abort_multipart_upload(**named))
+
+
+def completed(**part: Any) -> Probe:
+    """Completes an upload whose one part is told otherwise than it was sent. None: not at all."""
+
+    def probe(aws: Aws) -> str:
+        s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+        told = {**completion["MultipartUpload"]["Parts"][0], **part}
+        parts = [{name: value for name, value in told.items() if value is not None}]
+        return code_of(
+            lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+        )
+
+    return probe
+
+
+WRONG_PART = recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02")
+RULES.row(
+    "upload completed without its checksums",
+    completed(ChecksumCRC32=None),
+    "InvalidRequest",
+    COMPLETE,
+    embedded="ok",
+    why=UNCHECKED,
+)
+RULES.row(
+    "upload completed with wrong checksums",
+    completed(ChecksumCRC32="AAAAAA=="),
+    "InvalidPart",
+    COMPLETE,
+    embedded="ok",
+    why=UNCHECKED,
+)
+RULES.row(
+    "upload completed with an unknown part", completed(PartNumber=2), "InvalidPart", WRONG_PART
+)
+RULES.row(
+    "upload completed with another etag",
+    completed(ETag='"d41d8cd98f00b204e9800998ecf8427e"'),
+    "InvalidPart",
+    WRONG_PART,
+)
+
+
+@RULES.add(
+    "NoSuchUpload",
+    recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
+    repair=Repair("s3.uploads", "500"),
+)
+def part_of_an_unknown_upload(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    s3.abort_multipart_upload(**named)
+    return code_of(lambda: s3.upload_part(**named, PartNumber=1, Body=b"x"))
+
+
+@RULES.add(
+    "NoSuchUpload",
+    recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
+    repair=Repair("s3.uploads", "500"),
+)
+def completion_of_an_aborted_upload(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.abort_multipart_upload(**named)
+    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+
+
+@RULES.add(
+    "EntityTooSmall",
+    recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
+)
+def upload_completed_with_a_small_part_before_the_last(aws: Aws) -> str:
+    s3, named, completion = upload(aws)
+    (first,) = completion["MultipartUpload"]["Parts"]
+    second = s3.upload_part(**named, PartNumber=2, Body=b"x")
+    parts = [{"PartNumber": 1, "ETag": first["ETag"]}, {"PartNumber": 2, "ETag": second["ETag"]}]
+    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
+
+
+@RULES.add("ok", recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"))
+def parts_with_a_gap_between_their_numbers(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    part = s3.upload_part(**named, PartNumber=3, Body=b"x")
+    parts = [{"PartNumber": 3, "ETag": part["ETag"]}]
+    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
+
+
+@RULES.add(
+    "1, 2, 0",
+    recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
+    embedded="no pages",
+    why="moto lists every upload on one page",
+)
+def order_of_listed_uploads(aws: Aws) -> str:
+    s3 = bucket(aws)
+    begun = []
+    for key in ("b", "a", "a"):
+        begun.append(s3.create_multipart_upload(Bucket="data", Key=key)["UploadId"])
+        aws.clock.sleep(1.1)  # they are ordered by time, whose unit is the second
+    page = s3.list_multipart_uploads(Bucket="data", MaxUploads=1)
+    if "NextKeyMarker" not in page:
+        return "no pages"
+    rest = s3.list_multipart_uploads(
+        Bucket="data", KeyMarker=page["NextKeyMarker"], UploadIdMarker=page["NextUploadIdMarker"]
+    )
+    listed = [each["UploadId"] for each in [*page["Uploads"], *rest["Uploads"]]]
+    return ", ".join(str(begun.index(each)) for each in listed)
+
+
+@RULES.add("…-2", recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"))
+def etag_of_an_object_in_two_parts(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    parts = []
+    for number, body in ((1, b"x" * 5 * 1024 * 1024), (2, b"x")):
+        part = s3.upload_part(**named, PartNumber=number, Body=body)
+        parts.append({"PartNumber": number, "ETag": part["ETag"]})
+    done = s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+    return "…" + str(done["ETag"]).strip('"')[32:]
+
+
+@RULES.add("404", COMPLETE)
+def object_before_its_upload_is_completed(aws: Aws) -> str:
+    s3, _, _ = upload(aws)
+    return code_of(lambda: s3.head_object(Bucket="data", Key="a"))
+
+
+@RULES.add("1 byte, t, 0 uploads", COMPLETE)
+def object_of_a_completed_upload(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32", Metadata={"kind": "t"})
+    s3.complete_multipart_upload(**named, **completion)
+    head = s3.head_object(Bucket="data", Key="a")
+    left = s3.list_multipart_uploads(Bucket="data").get("Uploads", [])
+    return f"{head['ContentLength']} byte, {head['Metadata']['kind']}, {len(left)} uploads"
+
+
+@RULES.add("NoSuchUpload", "API_AbortMultipartUpload")
+def upload_aborted_twice(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    s3.abort_multipart_upload(**named)
+    return code_of(lambda: s3.abort_multipart_upload(**named))
+
+
+@RULES.add("NoSuchUpload", "API_UploadPart")
+def part_of_a_completed_upload(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.complete_multipart_upload(**named, **completion)
+    return code_of(lambda: s3.upload_part(**named, PartNumber=2, Body=b"x"))
+
+
+@RULES.add("404, ok", COMPLETE)
+def upload_completed_after_a_refused_completion(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    unknown = [{"PartNumber": 2, "ETag": '"d41d8cd98f00b204e9800998ecf8427e"'}]
+    code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": unknown}))
+    before = code_of(lambda: s3.head_object(Bucket="data", Key="a"))
+    return f"{before}, {code_of(lambda: s3.complete_multipart_upload(**named, **completion))}"
