@@ -2,16 +2,11 @@
 
 import random
 
-from simulation.tools.replay import read
 from simulation.worlds.backfills import with_backfill
 from simulation.worlds.plan import Act, Job, Plan
 from simulation.worlds.run import play
 from simulation.worlds.trees import TREE_WORLDS
 from simulation.worlds.world import World
-
-
-def test_each_of_the_worlds_can_be_replayed() -> None:
-    assert [read(plan.to_json()) for plan in TREE_WORLDS.values()] == [*TREE_WORLDS.values()]
 
 
 def test_a_tree_is_run_again_once_it_and_its_reruns_have_ended_and_each_end_is_told() -> None:

@@ -22,6 +22,7 @@ from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.run import run, run_world
 from simulation.worlds.systematic import PIPELINES, RACES, SCENARIOS
+from simulation.worlds.trees import TREE_WORLDS
 from simulation.worlds.world import World
 from tests.builders import NOW
 from tests.patience import DEADLINE_S
@@ -177,9 +178,9 @@ def test_error_of_the_simulation_itself_names_the_world(
     assert raised.value.__notes__ == [f"in the world {plan.to_json()}"]
 
 
-@pytest.mark.parametrize("name", [*SCENARIOS, *PIPELINES, *RACES])
+@pytest.mark.parametrize("name", [*SCENARIOS, *PIPELINES, *RACES, *TREE_WORLDS])
 def test_plan_is_read_as_it_is_written(name: str) -> None:
-    plan = {**SCENARIOS, **PIPELINES, **RACES}[name]
+    plan = {**SCENARIOS, **PIPELINES, **RACES, **TREE_WORLDS}[name]
     assert read(plan.to_json()) == plan
 
 

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -47,16 +47,19 @@ def dispatcher(row: Lease | None = None, **parts: Any) -> Dispatcher:
     return alone(Dispatcher, **{**given, **parts})
 
 
-def decided(found: Dispatcher, decision: object) -> list[str]:
-    """The messages that are kept when that is decided first."""
-    decisions = iter([decision])
+def decided(
+    found: Dispatcher,
+    *decisions: object,
+    sent: Sequence[JobMessage] = (message(),),
+    ends_at: datetime | None = None,
+) -> list[str]:
+    """The messages that are kept when that is decided of them, one after the other."""
+    decided_on, read = iter(decisions), iter(sent)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "longhaul.core.dispatch.decide_claim",
-            lambda row, *_: next(decisions, None) if row else None,
-        )
-        patch.setattr("longhaul.core.dispatch.read", lambda *_: message())
-        return found.dispatch(stage(), [delivery("{}")])
+        patch.setattr("longhaul.core.dispatch.decide_claim", lambda *_: next(decided_on, None))
+        patch.setattr("longhaul.core.dispatch.read", lambda *_: next(read))
+        deliveries = [replace(delivery("{}"), message_id=each.message_id) for each in sent]
+        return found.dispatch(stage(), deliveries, ends_at)
 
 
 def test_a_batch_without_a_request_reads_no_rows() -> None:
@@ -125,10 +128,7 @@ def test_nothing_slow_begins_when_the_batch_is_over(ends_at: datetime, *, is_don
     finisher = Mock()
     finisher.finish.return_value = replace(ENDED, owed=())
     found = dispatcher(ENDED, finisher=finisher)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.core.dispatch.read", lambda *_: message())
-        patch.setattr("longhaul.core.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
-        found.dispatch(stage(), [delivery("{}")], ends_at)
+    decided(found, Finish(ENDED, own=True), ends_at=ends_at)
     assert finisher.finish.called is is_done
 
 
@@ -148,12 +148,7 @@ def test_of_jobs_that_ended_one_at_a_time_is_finished() -> None:
     finisher.finish.side_effect = finish
     found = dispatcher(ENDED, finisher=finisher, background=Threads())
     sent = [replace(message(), message_id=f"m-{n}", key=f"main#{n}") for n in range(4)]
-    messages = iter(sent)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.core.dispatch.read", lambda *_: next(messages))
-        patch.setattr("longhaul.core.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
-        deliveries = [replace(delivery("{}"), message_id=each.message_id) for each in sent]
-        assert found.dispatch(stage(), deliveries) == []
+    assert decided(found, *[Finish(ENDED, own=True)] * 4, sent=sent) == []
     assert (finisher.finish.call_count, most) == (4, 1)
 
 
@@ -163,7 +158,6 @@ def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:
     finisher.finish.return_value = replace(ENDED, owed=())
     messages.renew_if_worn_out.return_value = False
     found = dispatcher(ENDED, slots=slots, claimer=claimer, finisher=finisher, messages=messages)
-    decisions = iter([Finish(ENDED, own=False), Claim(running(), replaces=ENDED)])
     rooms = []
 
     def first(batch: Batch) -> list[object]:
@@ -172,10 +166,7 @@ def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:
         return []
 
     claimer.first.side_effect = first
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longhaul.core.dispatch.read", lambda *_: message())
-        patch.setattr("longhaul.core.dispatch.decide_claim", lambda *_: next(decisions))
-        found.dispatch(stage(), [delivery("{}")])
+    decided(found, Finish(ENDED, own=False), Claim(running(), replaces=ENDED))
     assert rooms[1:] == [slots.room.return_value]
 
 

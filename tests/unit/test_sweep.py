@@ -23,11 +23,12 @@ from tests.unit.use_cases import alone
 SECOND = timedelta(seconds=1)
 GRACE = LeaseSettings().visibility_margin_s * SECOND
 LONG_AGO = NOW - timedelta(days=3)
+CONTENT = Message("{}", {})
 
 
 def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweeper:
     """A sweeper that sees these rows."""
-    leases, queue, tasks, slots = (Mock() for _ in range(4))
+    leases, queue, tasks, slots, requests = (Mock() for _ in range(5))
     leases.stages.return_value = {"main", *removed}
     leases.open_keys.side_effect = lambda stage, kind: iter(
         [row.key for row in rows if (row.stage, row.open_kind) == (stage, kind)]
@@ -37,6 +38,7 @@ def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweepe
     )
     leases.aws_time.return_value = NOW
     queue.depth.return_value = Depth(visible=0, hidden=0)
+    requests.get.return_value = CONTENT
     slots.blocked_s.return_value = 0.0
     slots.room.return_value.running = slots.room.return_value.free = 0
     tasks.running.return_value = iter(())
@@ -45,9 +47,15 @@ def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweepe
         "queue": queue,
         "tasks": tasks,
         "slots": slots,
+        "requests": requests,
         "features": (),
     }
     return alone(Sweeper, **{**given, **parts})
+
+
+def mocked(part: object) -> Mock:
+    assert isinstance(part, Mock)
+    return part
 
 
 def keeping(found: Sweeper, store: Mock) -> Sweeper:
@@ -77,47 +85,36 @@ def test_the_execution_of_a_job_that_beats_is_not_asked_for(
 
 
 def test_copy_is_noted_before_it_is_sent() -> None:
-    calls = Mock()
-    calls.queue.depth.return_value = Depth(visible=0, hidden=0)
-    row = released()
-    found = sweeper(row, queue=calls.queue, requests=Mock(get=Mock(return_value=Message("{}", {}))))
-    found.context.leases.apply = calls.apply  # type: ignore[method-assign]
+    calls, found = Mock(), sweeper(released())
+    calls.attach_mock(mocked(found.context.leases).apply, "apply")
+    calls.attach_mock(mocked(found.context.queue).send, "send")
 
     assert found.sweep().renewed == 1
 
-    assert [call[0] for call in calls.mock_calls if call[0] != "queue.depth"] == [
-        "apply",
-        "queue.send",
-    ]
+    assert [call[0] for call in calls.mock_calls] == ["apply", "send"]
 
 
 def test_copy_that_another_sweep_sends_is_not_sent_twice() -> None:
-    queue = Mock()
-    queue.depth.return_value = Depth(visible=0, hidden=0)
-    found = sweeper(
-        released(), queue=queue, requests=Mock(get=Mock(return_value=Message("{}", {})))
-    )
-    found.context.leases.apply.side_effect = LeaseChangedError(None)  # type: ignore[attr-defined]
+    found = sweeper(released())
+    mocked(found.context.leases).apply.side_effect = LeaseChangedError(None)
 
     report = found.sweep()
 
-    assert (report.renewed, report.failed, queue.send.call_count) == (0, 0, 0)
+    assert (report.renewed, report.failed) == (0, 0)
+    assert not mocked(found.context.queue).send.called
 
 
 def test_copy_that_cannot_be_sent_is_tried_again_by_the_next_sweep() -> None:
-    queue = Mock()
-    queue.depth.return_value = Depth(visible=0, hidden=0)
-    queue.send.side_effect = OSError
-    requests, giving_up = Mock(get=Mock(return_value=Message("{}", {}))), Mock()
+    giving_up, row = Mock(), released()
     giving_up.is_due.return_value = False  # one error is not too many
-    row = released()
-    found = sweeper(row, queue=queue, requests=requests, giving_up=giving_up)
-    found.context.leases.apply.side_effect = lambda change: change.after  # type: ignore[attr-defined]
+    found = sweeper(row, giving_up=giving_up)
+    mocked(found.context.queue).send.side_effect = OSError
+    leases = mocked(found.context.leases)
+    leases.apply.side_effect = lambda change: change.after
 
     assert found.sweep().failed == 1
 
-    calls = found.context.leases.apply.call_args_list  # type: ignore[attr-defined]
-    noted, back = (call.args[0] for call in calls)
+    noted, back = (call.args[0] for call in leases.apply.call_args_list)
     assert (noted.before, noted.after.receive.seen_at) == (row, NOW)
     assert back.after.unseen_for(NOW) == row.unseen_for(NOW)
 
@@ -126,14 +123,11 @@ def test_copy_that_cannot_be_sent_is_tried_again_by_the_next_sweep() -> None:
 def test_the_copy_of_a_lost_message_is_as_old_as_the_message(
     first_sent_at: datetime | None,
 ) -> None:
-    queue, requests = Mock(), Mock()
-    queue.depth.return_value = Depth(visible=0, hidden=0)
-    requests.get.return_value = content = Message("{}", {})
     row = released(first_sent_at=first_sent_at)
-    assert sweeper(row, queue=queue, requests=requests).sweep().renewed == 1
-    sent_at = first_sent_at or row.attempt.claimed_at
-    copy = renewal(content, row.receive.chain, row.key, sent_at)
-    queue.send.assert_called_once_with(stage().queue_url, copy)
+    found = sweeper(row)
+    assert found.sweep().renewed == 1
+    copy = renewal(CONTENT, row.receive.chain, row.key, first_sent_at or row.attempt.claimed_at)
+    mocked(found.context.queue).send.assert_called_once_with(stage().queue_url, copy)
 
 
 def test_a_waiting_job_of_a_removed_stage_is_ended_and_not_sent_again() -> None:
@@ -141,14 +135,11 @@ def test_a_waiting_job_of_a_removed_stage_is_ended_and_not_sent_again() -> None:
     found = sweeper(row, removed=("old",))
     report = found.sweep()
     assert (report.finished, report.failed) == (1, 0)
-    leases: Any = found.context.leases
-    queue: Any = found.context.queue
-    slots: Any = found.context.slots
-    requests: Any = found.context.requests
-    assert leases.apply.call_count == 1
-    assert not requests.get.called
-    assert not queue.send.called
-    assert [call.args[0].name for call in slots.blocked_s.call_args_list] == ["main"]
+    assert mocked(found.context.leases).apply.call_count == 1
+    assert not mocked(found.context.requests).get.called
+    assert not mocked(found.context.queue).send.called
+    asked = mocked(found.context.slots).blocked_s.call_args_list
+    assert [call.args[0].name for call in asked] == ["main"]
 
 
 @pytest.mark.parametrize(
