@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from moto.moto_api._internal.models import moto_api_backend
-from moto.server import ThreadedMotoServer
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -27,6 +26,7 @@ from tests.cli.conftest import ran
 from tests.cli.page.conftest import ROOT, visitor_of
 from tests.cli.page.conftest import words as shown
 from tests.cli.test_tasks_page import LINES, words
+from tests.servers import moto_server
 
 REGION = "us-east-1"
 FLIGHTS = pa.schema(
@@ -73,11 +73,8 @@ def _arrow(rows: Sequence[tuple[Any, ...]], schema: Any = FLIGHTS) -> Any:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_server() as url:
+        yield url
 
 
 @pytest.fixture

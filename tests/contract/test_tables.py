@@ -16,7 +16,6 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.places import TablePath
 from longhaul.core.settings import PathPolicy
 from longhaul.local.moto_repairs import glue as glue_repairs
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.outputs.iceberg.file_io import BotoFileIO
 from longhaul.outputs.iceberg.history import summary_of
 from longhaul.outputs.lineage import InputRead, origin, origin_in, results_in
@@ -26,6 +25,7 @@ from simulation.aws.shapes import checked
 from tests.builders import settings, there
 from tests.contract.lake import BUCKET, PATH, RUN, Glue, Lake, at_once
 from tests.contract.moto_account import moto_account
+from tests.servers import repaired
 
 
 @pytest.fixture(params=["strict", "moto"])
@@ -34,8 +34,6 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
         fake = FakeAws(around=checked)
         yield Lake(tmp_path, fake.client)
         return
-    patches = Patches()
-    glue_repairs.versions(patches)
     # As moto's server in the embedded AWS: stock moto closes content while another thread reads it.
     process, lock = BotocoreStubber.process_request, RLock()
 
@@ -43,10 +41,9 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
         with lock:
             return process(stubber, request)
 
-    patches.replace(BotocoreStubber, "process_request", one_at_a_time)
-    with moto_account() as client:
+    with repaired(glue_repairs.versions) as patches, moto_account() as client:
+        patches.replace(BotocoreStubber, "process_request", one_at_a_time)
         yield Lake(tmp_path, client)
-    patches.undo()
 
 
 def test_nothing_is_visible_before_the_publish(lake: Lake) -> None:

@@ -7,14 +7,13 @@ from pathlib import Path
 from botocore.config import Config
 from moto.core.config import default_user_config
 from moto.moto_api._internal.models import moto_api_backend
-from moto.server import ThreadedMotoServer
 
 from longhaul.core.clients import SystemClock
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
-from longhaul.local.moto_repairs.patching import Patches
 from tests.contract.conftest import Aws
 from tests.oracles.engines import REGION
+from tests.servers import moto_server, repaired
 
 # Moto's own failures (status 500) are answers too.
 ONE_TRY = Config(retries={"total_max_attempts": 1})
@@ -24,15 +23,9 @@ ONE_TRY = Config(retries={"total_max_attempts": 1})
 def stock(folder: Path) -> Iterator[Callable[[], AbstractContextManager[Aws]]]:
     """Moto's own server, with its interpreter of state machines switched on."""
     del folder
-    server, patches = ThreadedMotoServer("127.0.0.1", 0, verbose=False), Patches()
-    server.start()
-    host, port = server.get_host_and_port()
-    patches.replace_item(default_user_config, "stepfunctions", {"execute_state_machine": True})
-    try:
-        yield _served_at(f"http://{host}:{port}")
-    finally:
-        patches.undo()
-        server.stop()
+    with moto_server() as endpoint, repaired() as patches:
+        patches.replace_item(default_user_config, "stepfunctions", {"execute_state_machine": True})
+        yield _served_at(endpoint)
 
 
 @contextmanager

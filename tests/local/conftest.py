@@ -10,12 +10,12 @@ from typing import Any
 import psutil
 import pytest
 from moto.moto_api._internal.models import moto_api_backend
-from moto.server import ThreadedMotoServer
 
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
-from longhaul.local.moto_repairs.patching import Patches
 from tests.local.support import REGION, ROLE, Moto, eventually
+from tests.servers import moto_server
+from tests.servers import repaired as repaired_moto
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,11 +48,8 @@ def _lasting_threads() -> set[threading.Thread]:
 
 @pytest.fixture(scope="session")
 def _moto_endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
@@ -60,10 +57,9 @@ def moto(_moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto]
     """Stock moto, to which a test can apply repairs. Its end restores stock moto, without state."""
     # Stock moto's interpreter reads its server's port from the environment.
     monkeypatch.setenv("MOTO_PORT", _moto_endpoint.rsplit(":", 1)[-1])
-    patches = Patches()
     moto_api_backend.reset()  # other tests of this process use it too
-    yield Moto(_moto_endpoint, patches)
-    patches.undo()
+    with repaired_moto() as patches:
+        yield Moto(_moto_endpoint, patches)
     moto_api_backend.reset()
 
 
@@ -88,6 +84,14 @@ def aws(tmp_path: Path) -> Iterator[EmbeddedAws]:
 @pytest.fixture
 def client(aws: EmbeddedAws) -> Callable[[str], Any]:
     return lambda service: aws_client(service, endpoint=aws.endpoint, region=REGION)
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """A folder for what functions hear of."""
+    folder = tmp_path / "events"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import psutil
 import pytest
@@ -18,6 +19,7 @@ from longhaul.local.log_shipper import LogShipper
 from longhaul.local.moto_repairs.patching import Patches
 from tests.patience import DEADLINE_S
 
+End = TypeVar("End")
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 
@@ -60,6 +62,24 @@ class Moto:
 def mends(*repairs: Callable[[Patches], None]) -> pytest.MarkDecorator:
     """Marks a test that runs on moto with these repairs, and on stock moto."""
     return pytest.mark.mends.with_args(*repairs)
+
+
+class Observer(Generic[End]):
+    """What a driver says of a task or of a job run."""
+
+    def __init__(self) -> None:
+        self.starts: list[datetime] = []
+        self.ends: list[End] = []
+
+    def started(self, at: datetime) -> None:
+        self.starts.append(at)
+
+    def ended(self, end: End) -> None:
+        self.ends.append(end)
+
+    def wait(self) -> End:
+        (end,) = eventually(lambda: self.ends, "its end")
+        return cast("End", end)
 
 
 @contextmanager

@@ -2,8 +2,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,21 +10,9 @@ import pytest
 from moto.logs.models import logs_backends
 
 from longhaul.local.ecs_driver import METADATA_VARIABLE, EcsDriver, TaskEnd, TaskSpec
-from tests.local.support import ACCOUNT, REGION, ecs_driver, eventually, process_runs
+from tests.local.support import ACCOUNT, REGION, Observer, ecs_driver, eventually, process_runs
 
 SIZE: dict[str, Any] = {"vcpu": 1.0, "memory_mib": 4096}
-
-
-@dataclass
-class Observer:
-    starts: list[datetime] = field(default_factory=list)
-    ends: list[TaskEnd] = field(default_factory=list)
-
-    def started(self, at: datetime) -> None:
-        self.starts.append(at)
-
-    def ended(self, end: TaskEnd) -> None:
-        self.ends.append(end)
 
 
 @pytest.fixture
@@ -49,9 +35,10 @@ def spec(code: str, task: str = "t1", **properties: Any) -> TaskSpec:
     return TaskSpec(arn=arn, cluster_arn=cluster, **(given | properties))
 
 
-def end_of(observer: Observer) -> TaskEnd:
-    (end,) = eventually(lambda: observer.ends, "the task ends")
-    return end
+def run(driver: EcsDriver, task: TaskSpec) -> TaskEnd:
+    """Run a task to its end."""
+    driver.run(task, observer := Observer[TaskEnd]())
+    return observer.wait()
 
 
 def log_line(driver: EcsDriver, task: TaskSpec) -> str:
@@ -61,8 +48,7 @@ def log_line(driver: EcsDriver, task: TaskSpec) -> str:
 
 def test_metadata_of_a_task_has_its_arn_and_limits(driver: EcsDriver) -> None:
     task = spec("import os; print(os.environ[M])".replace("M", repr(METADATA_VARIABLE)), **SIZE)
-    driver.run(task, observer := Observer())
-    assert end_of(observer).exit_code == 0
+    assert run(driver, task).exit_code == 0
 
     address = driver.log_of(task.arn).read_text().strip()
 
@@ -76,8 +62,7 @@ def test_a_task_without_room_for_its_files_ends(driver: EcsDriver) -> None:
     task = spec("print(1)")
     driver.log_of(task.arn).parent.mkdir(parents=True)
     driver.log_of(task.arn).with_suffix(".tmp").write_text("in its place")
-    driver.run(task, observer := Observer())
-    assert end_of(observer).stop_code == "TaskFailedToStart"
+    assert run(driver, task).stop_code == "TaskFailedToStart"
 
 
 GREEDY = "import time; held = bytearray(b'x') * (300 << 20); time.sleep(60)"
@@ -86,8 +71,7 @@ GREEDY = "import time; held = bytearray(b'x') * (300 << 20); time.sleep(60)"
 def test_task_with_more_memory_than_its_size_is_killed_in_the_words_of_ecs(
     driver: EcsDriver,
 ) -> None:
-    driver.run(spec(GREEDY, memory_mib=200), observer := Observer())
-    end = end_of(observer)
+    end = run(driver, spec(GREEDY, memory_mib=200))
     assert (end.stop_code, end.exit_code) == ("EssentialContainerExited", 137)
     assert end.container_reason == "OutOfMemoryError: Container killed due to memory usage"
 
@@ -99,8 +83,7 @@ def test_largest_process_of_a_task_is_killed_and_its_parent_can_say_so(driver: E
         "sys.exit(99 if code == -9 else 1)",
         memory_mib=200,
     )
-    driver.run(task, observer := Observer())
-    end = end_of(observer)
+    end = run(driver, task)
     assert (end.exit_code, end.container_reason is not None) == (99, True)
 
 
@@ -115,8 +98,7 @@ def test_memory_that_processes_share_and_files_that_they_map_count_once_or_not_a
         "child = os.fork(); time.sleep(1.5); child and os.wait()",
         memory_mib=200,
     )
-    driver.run(task, observer := Observer())
-    end = end_of(observer)
+    end = run(driver, task)
     assert (end.exit_code, end.container_reason) == (0, None)
 
 
@@ -128,8 +110,7 @@ def test_task_gets_its_own_environment_only(
         "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))",
         environment={"GIVEN": "by the task"},
     )
-    driver.run(task, observer := Observer())
-    end_of(observer)
+    run(driver, task)
 
     environment, cwd = json.loads(driver.log_of(task.arn).read_text())
 
@@ -147,12 +128,12 @@ def test_first_process_of_a_task_is_asked_to_end_and_all_are_killed_after_its_st
         "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True)); "
         "os.fork() and print('up', flush=True); time.sleep(600); time.sleep(600)"
     )
-    driver.run(task, observer := Observer())
+    driver.run(task, observer := Observer[TaskEnd]())
     log_line(driver, task)
 
     driver.stop(task.arn, "enough")
 
-    end = end_of(observer)
+    end = observer.wait()
     assert (end.stop_code, end.reason, end.exit_code) == ("UserInitiated", "enough", 137)
     assert driver.log_of(task.arn).read_text() == "up\nasked\n"
     assert (end.at - observer.starts[0]).total_seconds() >= 1
@@ -177,14 +158,14 @@ def test_temporary_files_of_a_task_go_with_it_however_it_ends(
         "scratch = Path(tempfile.mkdtemp()); (scratch / 'input').write_text('rows'); "
         f"print(scratch, flush=True); time.sleep({0 if ends == 'by itself' else 600})"
     )
-    driver.run(task, observer := Observer())
+    driver.run(task, observer := Observer[TaskEnd]())
     scratch = Path(log_line(driver, task))
     if ends == "stopped":
         driver.stop(task.arn, "enough")
     elif ends == "killed":
         os.killpg(group_of(driver, task), signal.SIGKILL)
 
-    end_of(observer)
+    observer.wait()
 
     assert not scratch.exists()
     assert list(shared.iterdir()) == []
@@ -192,9 +173,9 @@ def test_temporary_files_of_a_task_go_with_it_however_it_ends(
 
 
 def test_command_that_does_not_exist_is_a_task_that_failed_to_start(driver: EcsDriver) -> None:
-    driver.run(spec("", command=("no-such-command",)), observer := Observer())
+    driver.run(spec("", command=("no-such-command",)), observer := Observer[TaskEnd]())
 
-    end = end_of(observer)
+    end = observer.wait()
 
     assert (end.stop_code, end.exit_code, observer.starts) == ("TaskFailedToStart", None, [])
     assert "no-such-command" in end.reason
@@ -205,7 +186,7 @@ def test_closing_stops_every_task(driver: EcsDriver) -> None:
         spec("import os, time; print(os.getpid(), flush=True); time.sleep(600)", task=f"t{number}")
         for number in range(3)
     ]
-    observers = [Observer() for _ in tasks]
+    observers = [Observer[TaskEnd]() for _ in tasks]
     for task, observer in zip(tasks, observers, strict=True):
         driver.run(task, observer)
     pids = [int(log_line(driver, task)) for task in tasks]
@@ -215,23 +196,21 @@ def test_closing_stops_every_task(driver: EcsDriver) -> None:
     assert [end.exit_code for observer in observers for end in observer.ends] == [143, 143, 143]
     assert not any(process_runs(pid) for pid in pids)
     with pytest.raises(RuntimeError, match="the embedded AWS is stopping"):
-        driver.run(spec("", task="late"), Observer())
+        driver.run(spec("", task="late"), Observer[TaskEnd]())
 
 
 def test_log_of_a_task_is_complete_in_cloudwatch_when_its_end_is_reported(
     driver: EcsDriver,
 ) -> None:
-    observer = Observer()
     code = "print('one'); print('two \\x1b[31m'); print('no newline', end='')"
     task = spec(code, log_group="jobs", log_prefix="job")
-    driver.run(task, observer)
-    end_of(observer)
+    run(driver, task)
     stream = logs_backends[ACCOUNT][REGION].groups["jobs"].streams["job/job/t1"]
     assert [event.message for event in stream.events] == ["one", "two \x1b[31m", "no newline"]
 
 
 def test_log_of_a_task_can_be_followed_while_it_runs(driver: EcsDriver) -> None:
-    observer = Observer()
+    observer = Observer[TaskEnd]()
     task = spec(
         "import time; print('begun', flush=True); time.sleep(60)",
         log_group="jobs",
@@ -244,4 +223,4 @@ def test_log_of_a_task_can_be_followed_while_it_runs(driver: EcsDriver) -> None:
     )
     assert [event.message for event in stream] == ["begun"]
     driver.stop(task.arn, "enough")
-    end_of(observer)
+    observer.wait()

@@ -8,7 +8,6 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -19,7 +18,7 @@ from longhaul.local import emr_driver
 from longhaul.local.emr_driver import EmrDriver, JobRunEnd, JobRunSpec
 from longhaul.local.host import Host
 from longhaul.local.log_shipper import LogShipper
-from tests.local.support import ACCOUNT, REGION, eventually
+from tests.local.support import ACCOUNT, REGION, Observer, eventually
 from tests.patience import DEADLINE_S
 
 ARN = "arn:aws:emr-serverless:us-east-1:123456789012:/applications/a/jobruns/r"
@@ -30,22 +29,6 @@ DESCRIBE = (
     "files = sorted(map(str, pathlib.Path().rglob('*'))); "
     "print(json.dumps({'argv': sys.argv[1:], 'env': dict(os.environ), 'files': files}))"
 )
-
-
-class Observer:
-    def __init__(self) -> None:
-        self.starts = Event()
-        self.end: JobRunEnd | None = None
-
-    def started(self, _at: datetime) -> None:
-        self.starts.set()
-
-    def ended(self, end: JobRunEnd) -> None:
-        self.end = end
-
-    def wait(self) -> JobRunEnd:
-        found: JobRunEnd = eventually(lambda: self.end, "the job run ends")
-        return found
 
 
 class Assets:
@@ -70,13 +53,13 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmrDrive
 
 
 @pytest.fixture
-def run(driver: EmrDriver, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Observer]:
-    def run(code: str, parameters: str = "") -> Observer:
+def run(driver: EmrDriver, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Observer[JobRunEnd]]:
+    def run(code: str, parameters: str = "") -> Observer[JobRunEnd]:
         def python(_main_class: str, *words: str, **_: int) -> list[str]:
             return [sys.executable, "-c", code, *words]
 
         monkeypatch.setattr(emr_driver, "spark_command", python)
-        observer = Observer()
+        observer = Observer[JobRunEnd]()
         spec = JobRunSpec(
             arn=ARN,
             entry_point="s3://assets/entry.py",
@@ -102,13 +85,13 @@ def described(driver: EmrDriver) -> dict[str, Any]:
     ],
 )
 def test_job_run_ends_as_its_spark_driver_does(
-    run: Callable[..., Observer], code: str, end: JobRunEnd
+    run: Callable[..., Observer[JobRunEnd]], code: str, end: JobRunEnd
 ) -> None:
     assert run(code).wait() == end
 
 
 def test_spark_driver_gets_the_options_files_and_environment_of_the_job_run(
-    driver: EmrDriver, run: Callable[..., Observer], tmp_path: Path
+    driver: EmrDriver, run: Callable[..., Observer[JobRunEnd]], tmp_path: Path
 ) -> None:
     run(
         DESCRIBE,
@@ -149,10 +132,10 @@ def test_spark_driver_gets_the_options_files_and_environment_of_the_job_run(
 
 
 def test_cancelled_job_run_is_killed_and_its_end_is_called_back(
-    driver: EmrDriver, run: Callable[..., Observer]
+    driver: EmrDriver, run: Callable[..., Observer[JobRunEnd]]
 ) -> None:
     observer = run("import time; time.sleep(600)")
-    assert observer.starts.wait(DEADLINE_S)
+    eventually(lambda: observer.starts, "it starts")
     heard = Event()
     driver.on_end(ARN, heard.set)
 

@@ -85,13 +85,6 @@ CODE = """
 
 
 @pytest.fixture
-def events(tmp_path: Path) -> Path:
-    folder = tmp_path / "events"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def queue(aws: EmbeddedAws, assembly: Callable[..., Path], events: Path) -> str:
     resources = {
         "Jobs": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 600}},

@@ -27,13 +27,6 @@ CODE = """
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
 
 
-@pytest.fixture
-def events(tmp_path: Path) -> Path:
-    folder = tmp_path / "events"
-    folder.mkdir()
-    return folder
-
-
 def rule(**properties: Any) -> dict[str, Any]:
     target = {"Id": "recorder", "Arn": {"Fn::GetAtt": ["Recorder", "Arn"]}}
     return {

@@ -87,15 +87,12 @@ def test_a_cron_expression_is_read_in_its_time_zone(cloud: Cloud) -> None:
     assert all(each.endswith("T03:00:00Z") for each in times)
 
 
-def test_a_disabled_schedule_does_not_fire(cloud: Cloud) -> None:
-    cloud.schedule("rate(1 minute)", State="DISABLED")
-    assert cloud.look(timedelta(hours=1)) == []
-
-
-def test_a_deleted_schedule_does_not_fire(cloud: Cloud) -> None:
-    cloud.schedule("rate(1 minute)")
-    cloud.look(timedelta(0))
-    cloud.scheduler.delete_schedule(Name=NAME)
+@pytest.mark.parametrize("state", ["DISABLED", "ENABLED"])
+def test_a_disabled_or_deleted_schedule_does_not_fire(cloud: Cloud, state: str) -> None:
+    cloud.schedule("rate(1 minute)", State=state)
+    assert cloud.look(timedelta(0)) == []
+    if state == "ENABLED":
+        cloud.scheduler.delete_schedule(Name=NAME)
     assert cloud.look(timedelta(hours=1)) == []
 
 

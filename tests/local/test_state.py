@@ -8,17 +8,25 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
 from moto.s3.models import s3_backends
 
+from longhaul.cli import stage_secrets
+from longhaul.core.errors import SecretUnreadableError
+from longhaul.core.secret_refs import SecretRef
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.state import objects
 from longhaul.local.state.store import FOLDER, StateError, Store
+from longhaul.runner.variables import AwsSecretValues
 from tests.local.support import ACCOUNT, REGION, error_code, eventually, function
+
+if TYPE_CHECKING:
+    from longhaul.cli.target import Target
 
 MIB = 1 << 20
 WAIT = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 600, "End": True}}}
@@ -420,3 +428,39 @@ def test_full_disk_is_said_to_the_client_and_in_the_terminal(
     said = [each.getMessage() for each in caplog.records if "cannot keep" in each.getMessage()]
     assert len(said) == 1, "a line, however often clients try"
     assert "make room" in said[0]
+
+
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:shop/db-AbCd12"
+PARAMETER = "arn:aws:ssm:us-east-1:123456789012:parameter/shop/token"
+
+
+def put_secret(client: Client, text: str, value: str) -> None:
+    target = cast("Target", SimpleNamespace(client=client))
+    stage_secrets.put(target, SecretRef.parse(text), value)
+
+
+def read_secret(client: Client, text: str) -> str:
+    return AwsSecretValues(client).read_secret(SecretRef.parse(text))
+
+
+def test_a_secret_that_was_set_is_read_by_its_arn_also_after_the_next_start(
+    place: Place,
+) -> None:
+    with place.started() as (client, _):
+        with pytest.raises(SecretUnreadableError):
+            read_secret(client, SECRET)
+        put_secret(client, f"{SECRET}:password::", "first")
+        put_secret(client, f"{SECRET}:user::", "a")
+        put_secret(client, PARAMETER, "token")
+        assert read_secret(client, f"{SECRET}:password::") == "first"
+        put_secret(client, f"{SECRET}:password::", "rotated")
+        put_secret(client, PARAMETER, "rotated too")
+    with place.started() as (client, _):
+        assert json.loads(read_secret(client, SECRET)) == {"password": "rotated", "user": "a"}
+        assert read_secret(client, PARAMETER) == "rotated too"
+        target = cast("Target", SimpleNamespace(client=client))
+        for text in (SECRET, PARAMETER):
+            assert stage_secrets.is_there(target, SecretRef.parse(text))
+        client("secretsmanager").delete_secret(SecretId=SECRET, ForceDeleteWithoutRecovery=True)
+    with place.started() as (client, _), pytest.raises(SecretUnreadableError):
+        read_secret(client, SECRET)

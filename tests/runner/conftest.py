@@ -5,15 +5,13 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from http import HTTPStatus
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
-from moto.server import ThreadedMotoServer
+from moto.moto_api._internal.models import moto_api_backend
 from pyspark.sql import SparkSession
 
 from longhaul.core import transitions
@@ -21,7 +19,7 @@ from longhaul.core.background import Threads
 from longhaul.core.claim import Claim
 from longhaul.core.clients import SystemClock
 from longhaul.core.job_kinds import JobKind
-from longhaul.core.lease import Lease, RecordedResult
+from longhaul.core.lease import CommittedOutput, Lease, RecordedResult
 from longhaul.core.message import Message
 from longhaul.core.objects import S3Requests
 from longhaul.core.request import JobRequest
@@ -32,8 +30,8 @@ from longhaul.core.store.table import creation
 from longhaul.job import Job
 from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
 from longhaul.local.moto_repairs import glue as glue_repairs
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.outputs.iceberg.catalog import Tables
+from longhaul.outputs.lazy_tables import publisher_of
 from longhaul.outputs.manifest import Manifest
 from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.attempt import AttemptRunner
@@ -59,6 +57,7 @@ from tests.runner.job_attempts import (
     no_jvm,
     plain_job,
 )
+from tests.servers import moto_server, repaired
 
 
 @dataclass
@@ -68,6 +67,7 @@ class Cloud:
     s3: Any
     dynamodb: Any
     leases: DynamoLeases
+    tables: Tables | None = None
 
     def lease(self) -> Lease:
         lease = self.leases.load("main#january")
@@ -83,6 +83,12 @@ class Cloud:
         S3Requests(self.s3, BUCKET).put(lease.request_ref, Message(body(**request), {}))
         self.leases.apply(transitions.claim(Claim(lease, replaces=None), stage()))
         return lease
+
+    def output(self) -> CommittedOutput:
+        """What the attempt has committed."""
+        output = self.lease().attempt.output
+        assert output is not None
+        return output
 
     def result(self) -> RecordedResult:
         """How the attempt failed, as it has recorded it."""
@@ -121,51 +127,61 @@ def build_cloud(endpoint: str | None = None) -> Cloud:
 
 
 @pytest.fixture
-def demo_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Tasks find the demo's jobs by their names, as in the image of its project."""
-    monkeypatch.setenv(JOBS_VARIABLE, str(DEMO_JOBS))
-    monkeypatch.syspath_prepend(DEMO_JOBS)
-    yield
-    for file in DEMO_JOBS.glob("*.py"):
-        sys.modules.pop(file.stem, None)
+def use_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Lets tasks find the jobs of a folder by their names, as in the image of its project."""
+    used: list[Path] = []
+
+    def use(folder: Path) -> None:
+        monkeypatch.setenv(JOBS_VARIABLE, str(folder))
+        monkeypatch.syspath_prepend(folder)
+        used.append(folder)
+
+    yield use
+    for folder in used:
+        for file in folder.glob("*.py"):
+            sys.modules.pop(file.stem, None)
+
+
+@pytest.fixture
+def demo_jobs(use_jobs: Callable[[Path], None]) -> None:
+    use_jobs(DEMO_JOBS)
+
+
+@pytest.fixture
+def s3() -> Iterator[Any]:
+    """An S3 with the bucket `data`, for the tests of what runs on nothing else."""
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="data")
+        yield client
 
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
     # Progress is written from a thread of its own, and stock moto is not made for two.
-    patches = Patches()
-    dynamodb_repairs.atomic(patches)
-    with mock_aws():
+    with repaired(dynamodb_repairs.atomic), mock_aws():
         yield build_cloud()
-    patches.undo()
 
 
 @pytest.fixture
 def tables(cloud: Cloud) -> Iterator[Tables]:
-    """The catalogue of that account, with the database `lake`."""
-    patches = Patches()
-    glue_repairs.versions(patches)
-    glue = boto3.client("glue")
-    glue.create_database(DatabaseInput={"Name": "lake"})
-    yield Tables(lambda: glue, cloud.s3, BUCKET)
-    patches.undo()
+    """The catalogue of that account, with the database `lake`, for its attempts too."""
+    with repaired(glue_repairs.versions):
+        glue = boto3.client("glue")
+        glue.create_database(DatabaseInput={"Name": "lake"})
+        cloud.tables = Tables(lambda: glue, cloud.s3, BUCKET)
+        yield cloud.tables
 
 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
 def remote(moto: str) -> Cloud:
-    connection = HTTPConnection(moto.removeprefix("http://"))
-    connection.request("POST", "/moto-api/reset")
-    assert connection.getresponse().status == HTTPStatus.OK
-    connection.close()
+    moto_api_backend.reset()
     return build_cloud(moto)
 
 
@@ -192,13 +208,15 @@ def make_attempt(
 ) -> MakeAttempt:
     """The attempt that owns the lease; `run` takes the place of the job in the catalogue.
 
-    Without another in its place, its Spark is the session of all tests.
+    A job without inputs is claimed if none is. Without another in its place, its Spark is the
+    session of all tests.
     """
 
     def make(run: Run | None = None, **changes: Any) -> AttemptRunner:
         stop = changes.pop("stop", None) or Stop()
+        lease = cloud.leases.load("main#january") or cloud.claim(inputs={})
         values: dict[str, Any] = {
-            "id": cloud.lease().id,
+            "id": lease.id,
             "settings": settings(lease=LeaseSettings(progress_period_s=0.05)),
             "task": Task("arn:task/1", RESOURCES),
             "clock": SystemClock(),
@@ -216,6 +234,10 @@ def make_attempt(
             "secret_values": None,
             "stop": stop,
         }
+        if tables := cloud.tables:
+            publisher = publisher_of(lambda: tables, SystemClock())
+            values["publisher"] = S3Publisher(cloud.s3, BUCKET, tables=publisher)
+            values["tables"] = lambda: tables
         if "spark" not in changes:
             values["spark"] = SharedSpark(request.getfixturevalue("spark"), stop)
         return AttemptRunner(**{**values, **changes})
@@ -241,7 +263,6 @@ def attempts(
     cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Attempts:
     """With Spark, or as `EACH_KIND` says."""
-    cloud.claim(inputs={})
     kind = getattr(request, "param", JobKind.SPARK)
     return Attempts(cloud, make_attempt, tmp_path / "attempts", kind)
 

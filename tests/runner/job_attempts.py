@@ -112,8 +112,6 @@ class Attempts:
         self._folder = folder
         self._kind = kind
         self.number = 0
-        self.parts: dict[str, Any] = {}
-        """Parts of the attempts, in the place of the usual ones."""
 
     def run(self, job: JobCode, code: str = "1", **parts: Any) -> ExitCode:
         return self.run_found(self._found(job, code), **parts)
@@ -138,10 +136,8 @@ class Attempts:
         scratch = self._folder / str(self.number)
         attempt = self._make(
             find_job=lambda *_: found,
-            id=self._cloud.lease().id,
             scratch=scratch,
             area=DiskArea(self._cloud.s3, scratch, {}),
-            **self.parts,
             **self._without_jvm(found, parts),
         )
         exit_code = attempt.run()

@@ -9,8 +9,6 @@ from urllib.parse import urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from moto.moto_api._internal.models import moto_api_backend
-from moto.server import ThreadedMotoServer
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
@@ -22,7 +20,6 @@ from longhaul.core.places import TableInput, TablePath
 from longhaul.core.settings import Mode
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue as glue_repairs
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.operations.tables import TableReader
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.commits import TablePublisher
@@ -35,6 +32,7 @@ from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.stopping import Stop
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET
+from tests.servers import moto_server, repaired
 
 REGION, DATABASE = "us-east-1", "longhaul"
 ALL = AlwaysTrue()
@@ -124,14 +122,5 @@ class SparkLake:
 @contextmanager
 def served_lake(folder: Path, make_job: MakeJob) -> Iterator[SparkLake]:
     """A lake without tables, on a server of its own."""
-    patches = Patches()
-    glue_repairs.versions(patches)
-    moto_api_backend.reset()
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    try:
-        yield SparkLake(f"http://{host}:{port}", folder, make_job)
-    finally:
-        server.stop()
-        patches.undo()
+    with repaired(glue_repairs.versions), moto_server() as endpoint:
+        yield SparkLake(endpoint, folder, make_job)

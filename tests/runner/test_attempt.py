@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from longhaul.core.clients import SystemClock
 from longhaul.core.lease import AttemptId
-from longhaul.core.settings import PathPolicy
+from longhaul.core.objects import S3Requests
+from longhaul.core.settings import LeaseSettings, PathPolicy
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, Params, PermanentJobError
 from longhaul.outputs.manifest import Manifest, ManifestFile
@@ -20,7 +21,7 @@ from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.script import ScriptParams, run_script
-from tests.builders import BUCKET, settings
+from tests.builders import BUCKET, settings, stage
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import CSV, OUTPUT, Instead, NoSpark, write_one_row
 
@@ -140,7 +141,6 @@ def test_a_request_that_became_invalid_is_permanent(
 
 
 def test_a_failing_job_is_recorded_with_its_cause(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    cloud.claim(inputs={})
 
     def fail(spark: SparkSession, job: Job[Any]) -> None:
         job.write(spark.range(3).selectExpr("1 div (id - 2) AS x"))
@@ -152,14 +152,6 @@ def test_a_failing_job_is_recorded_with_its_cause(cloud: Cloud, make_attempt: Ma
     assert "[DIVIDE_BY_ZERO] Division by zero" in result.error
     assert "\tat " not in result.error
     assert cloud.pending_uploads() == []
-
-
-def test_a_job_that_writes_nothing_has_no_output(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    cloud.claim(inputs={})
-
-    assert make_attempt(lambda _spark, _job: None).run() is ExitCode.FAILED
-
-    assert cloud.result().kind == "no_output"
 
 
 def test_a_quiet_period_holds_for_the_time_that_the_job_names(make_job: Any) -> None:
@@ -181,6 +173,41 @@ def test_an_attempt_reads_what_the_claim_of_its_run_was_allowed_to(
     cloud.claim(inputs={"flights": "s3://landing/2013-01.csv"})
     narrower = settings(paths=PathPolicy(data_bucket=BUCKET), jobs=("sql",))
     assert make_attempt(settings=narrower).run() is ExitCode.OK
+
+
+def test_a_join_reads_the_inputs_that_are_stored_beside_its_request(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    ref = "longhaul/joined/x.json"
+    inputs = {f"clean_{n:05}": f"s3://{BUCKET}/out/{n}/part.csv" for n in range(2)}
+    for path in inputs.values():
+        cloud.s3.put_object(Bucket=BUCKET, Key=path.split("/", 3)[3], Body=b"n\n1\n")
+    S3Requests(cloud.s3, BUCKET).put_inputs(ref, inputs)
+    cloud.claim(inputs={}, lineage={"root": "main#a", "parent": "main#a", "inputs_ref": ref})
+    seen = []
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        seen.extend(sorted(job.inputs))
+        write_one_row(spark, job)
+
+    assert make_attempt(run).run() is ExitCode.OK
+    assert seen == list(inputs)
+
+
+def test_what_a_job_emits_is_counted_and_sealed_in_its_row(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    stages = (stage(next=("clean",)), stage(name="clean", job="sql"))
+    known = settings(stages=stages, lease=LeaseSettings(progress_period_s=0.05))
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        write_one_row(spark, job)
+        job.emit({"params": {"query": "SELECT 1"}}, {"params": {"query": "SELECT 2"}})
+
+    assert make_attempt(run, settings=known).run() is ExitCode.OK
+    output = cloud.output()
+    assert output.emitted == {"clean": 2}
+    assert len(output.seal or "") == 32
 
 
 LARGE = "raw/large.txt"

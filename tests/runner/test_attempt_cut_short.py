@@ -54,7 +54,6 @@ def test_a_second_task_of_the_same_attempt_withdraws(
 def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    cloud.claim(inputs={})
     stop = Stop()
 
     def lose(_spark: SparkSession, _job: Job[Any]) -> None:
@@ -70,7 +69,6 @@ def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
 def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uploads(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    cloud.claim(inputs={})
 
     def report(report: Report) -> Any:
         if "output" in report.sets:
@@ -85,9 +83,8 @@ def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uplo
 
 
 def test_the_cause_of_the_jvms_death_is_awaited_when_its_connection_breaks_first(
-    cloud: Cloud, make_attempt: MakeAttempt, spark: SparkSession
+    make_attempt: MakeAttempt, spark: SparkSession
 ) -> None:
-    cloud.claim(inputs={})
     stop = Stop()
 
     class Dying(SharedSpark):
@@ -106,7 +103,6 @@ def test_the_cause_of_the_jvms_death_is_awaited_when_its_connection_breaks_first
 
 
 def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    cloud.claim(inputs={})
     stop = Stop()
 
     def cancel(_spark: SparkSession, _job: Job[Any]) -> None:
@@ -125,7 +121,6 @@ class KilledError(BaseException):
 def test_a_committed_output_is_published_without_spark(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    cloud.claim(inputs={})
 
     class DiesAfterCommit:
         def __getattr__(self, name: str) -> Any:
@@ -144,7 +139,6 @@ def test_a_committed_output_is_published_without_spark(
 def test_a_failed_publish_after_the_commit_keeps_the_uploads(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    cloud.claim(inputs={})
 
     class Unavailable(S3Publisher):
         def publish(self, *_: Any, **__: Any) -> None:
@@ -242,7 +236,6 @@ def test_a_runner_that_fails_says_where() -> None:
 def test_a_request_that_may_not_be_read_is_no_fault_of_the_jobs(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    cloud.claim(inputs={})
     attempt = make_attempt(spark=NoSpark())
     said = {"Error": {"Code": "AccessDenied", "Message": "with an explicit deny in an SCP"}}
 
@@ -273,7 +266,6 @@ def denied(leases: Any, attribute: str) -> Instead:
 def test_a_commit_that_a_policy_denies_is_no_fault_of_the_jobs(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    cloud.claim(inputs={})
     attempt = make_attempt(write_one_row, leases=denied(cloud.leases, "output"))
 
     assert attempt.run() is ExitCode.DENIED
@@ -286,7 +278,6 @@ def test_a_commit_that_a_policy_denies_is_no_fault_of_the_jobs(
 def test_a_task_that_may_not_register_says_so_with_its_exit_code(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    cloud.claim(inputs={})
     attempt = make_attempt(spark=NoSpark(), leases=denied(cloud.leases, "task_arn"))
     assert attempt.run() is ExitCode.DENIED
     assert by_exit_code(ExitCode.DENIED) is OutcomeClass.REFUSED

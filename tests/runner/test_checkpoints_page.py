@@ -1,7 +1,6 @@
 """Every job of docs/checkpoints.md goes on where its attempts were cut off."""
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +13,6 @@ from longhaul.core.request import read_request
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.running_job import RunningJob
 from tests.builders import BUCKET, settings
 from tests.layers import ROOT
@@ -31,13 +29,11 @@ JOBS = ("sessions", "train", "fetch")
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def jobs(tmp_path: Path, use_jobs: Callable[[Path], None]) -> None:
     """The jobs of the page, where they are imported."""
     for name in JOBS:
         (tmp_path / f"{name}.py").write_text(FILES[f"jobs/{name}.py"])
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setenv(JOBS_VARIABLE, str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
+    use_jobs(tmp_path)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import tomllib
 from collections.abc import Callable
 from gzip import compress
@@ -16,7 +15,6 @@ from pyspark.sql import SparkSession
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
 from longhaul.config.stages import StageDeployment
-from longhaul.core.clients import SystemClock
 from longhaul.core.errors import InvalidRequestError
 from longhaul.core.places import TablePath
 from longhaul.core.policy import parse_request
@@ -24,9 +22,6 @@ from longhaul.core.results import Results
 from longhaul.core.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from longhaul.core.verdict import ExitCode
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.lazy_tables import publisher_of
-from longhaul.outputs.publisher import S3Publisher
-from longhaul.runner.job_file import JOBS_VARIABLE
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
 from tests.runner.conftest import Cloud, MakeAttempt
@@ -63,17 +58,13 @@ def known(*names: str) -> RuntimeSettings:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def project(tmp_path: Path, use_jobs: Callable[[Path], None]) -> list[str]:
     """Put the page's jobs into a project; returns their names."""
-    names = []
-    for place, code in FILES.items():
-        if place.startswith("jobs/"):
-            (tmp_path / Path(place).name).write_text(code)
-            names.append(Path(place).stem)
-            monkeypatch.delitem(sys.modules, names[-1], raising=False)
-    monkeypatch.setenv(JOBS_VARIABLE, str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
-    return names
+    jobs = {Path(place): code for place, code in FILES.items() if place.startswith("jobs/")}
+    for place, code in jobs.items():
+        (tmp_path / place.name).write_text(code)
+    use_jobs(tmp_path)
+    return [place.stem for place in jobs]
 
 
 @pytest.fixture
@@ -130,9 +121,7 @@ def test_the_job_of_a_project(cloud: Cloud, run: Callable[[str], ExitCode]) -> N
     assert run("busy_days") is ExitCode.OK
     manifest = cloud.manifest("busy/2013/")
     assert manifest.rows == {".": 2, "carriers": 2}
-    committed = cloud.lease().attempt.output
-    assert committed is not None
-    assert committed.results == Results({"carriers": 2}, None, manifest.rows, {"days": 3})
+    assert cloud.output().results == Results({"carriers": 2}, None, manifest.rows, {"days": 3})
     assert all("year=2013/month=" in file.path for file in manifest.of_dataset("."))
     assert {b"UA,4", b"AA,1"} <= set(output(cloud, "busy/2013/", "carriers"))
 
@@ -143,22 +132,15 @@ def test_the_job_with_several_outputs(
 ) -> None:
     cloud.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv.gz", Body=compress(FLIGHTS))
     cloud.claim(**MESSAGES["daily"])
-    publisher = publisher_of(lambda: tables, SystemClock())
-    attempt = make_attempt(
-        settings=known("daily"),
-        tables=lambda: tables,
-        publisher=S3Publisher(cloud.s3, BUCKET, tables=publisher),
-    )
 
-    assert attempt.run() is ExitCode.OK
+    assert make_attempt(settings=known("daily")).run() is ExitCode.OK
 
     table = loaded(tables, TablePath("lake", "daily"))
     assert table.scan().to_arrow().num_rows == 3
     assert {b"UA,4", b"AA,1"} <= set(output(cloud, "reports/2013-01/"))
-    committed = cloud.lease().attempt.output
-    assert committed is not None
-    assert committed.results is not None
-    assert committed.results.rows == {
+    results = cloud.output().results
+    assert results is not None
+    assert results.rows == {
         ".": 3,
         "outputs.report": 2,
         "outputs.short/by-carrier": 3,

@@ -3,7 +3,6 @@
 Rows are compared with those that were written, and filters with Spark's over all rows.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,15 @@ from pyspark.sql import SparkSession
 
 from longhaul.testing import MakeJob
 from tests.runner.drawn_tables import require_right
-from tests.runner.spark_lake import SparkLake, served_lake
+from tests.runner.spark_lake import served_lake
 
 
-@pytest.fixture
-def lake(tmp_path: Path, make_job: MakeJob) -> Iterator[SparkLake]:
-    with served_lake(tmp_path, make_job) as served:
-        yield served
-
-
-def test_a_drawn_table_is_read_alike_by_all(lake: SparkLake, spark: SparkSession) -> None:
-    require_right(lake, spark, seed=3, filters=6)
+@pytest.mark.parametrize(
+    ("seed", "filters"),
+    [(3, 6), *(pytest.param(n, 15, marks=pytest.mark.slow) for n in (1, 6, *range(100, 130)))],
+)
+def test_a_drawn_table_is_read_alike_by_all(
+    tmp_path: Path, make_job: MakeJob, spark: SparkSession, seed: int, filters: int
+) -> None:
+    with served_lake(tmp_path, make_job) as lake:
+        require_right(lake, spark, seed, filters)

@@ -3,10 +3,13 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +19,37 @@ import pytest
 from longhaul.core.lease import Lease
 from longhaul.core.settings import VARIABLE, LeaseSettings
 from longhaul.core.verdict import ExitCode
+from longhaul.engines.fargate import runner
+from longhaul.runner import task
 from longhaul.runner.job_file import JOBS_VARIABLE
+from longhaul.runner.stopping import Stop, StopReason
 from longhaul.runner.wiring import REPORTING
 from tests.builders import BUCKET, settings
+from tests.local.support import eventually
 from tests.patience import DEADLINE_S
 from tests.runner.conftest import Cloud
 from tests.runner.job_attempts import OUTPUT
-from tests.runner.metadata import metadata_endpoint
+from tests.servers import serving
+
+ARN = "arn:task/1"
+DESCRIPTION = json.dumps({"TaskARN": ARN, "Limits": {"CPU": 2, "Memory": 1024}}).encode()
+
+
+@contextmanager
+def metadata_endpoint(*errors: int) -> Iterator[str]:
+    """Its URL. It answers with these status codes in turn, and then describes the task."""
+    left = list(errors)
+
+    def answer(call: BaseHTTPRequestHandler) -> None:
+        status, body = (left.pop(0), b"not yet") if left else (200, DESCRIPTION)
+        call.send_response(status)
+        call.send_header("Content-Length", str(len(body)))
+        call.end_headers()
+        call.wfile.write(body)
+
+    with serving(answer) as url:
+        yield url
+
 
 # Busy for hours, on one core, in one task.
 ENDLESS = (
@@ -104,14 +131,6 @@ def start(moto: str, metadata: str, tmp_path: Path) -> Iterator[Start]:
             process.wait()
         if process.stderr:
             process.stderr.close()
-
-
-def eventually(condition: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + DEADLINE_S
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
-        time.sleep(0.05)
-    return value
 
 
 def computing(cloud: Cloud, process: "subprocess.Popen[str]") -> list[psutil.Process]:
@@ -239,3 +258,52 @@ def test_a_jvm_that_ends_under_a_running_job_ends_the_runner_with_its_cause(
     result = remote.result()
     assert result.kind == kind
     assert result.error.startswith(error)
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The endpoint takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        monkeypatch.setenv(task.METADATA_VARIABLE, f"http://127.0.0.1:{port}")
+        monkeypatch.setattr(task, "_TIMEOUT_S", 0.05)
+        yield
+
+
+@pytest.mark.parametrize("errors", [(), (404, 500), (500, 503, 429)])
+def test_a_task_that_the_agent_does_not_know_yet_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, errors: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(task, "_PAUSE_S", 0.01)
+    with metadata_endpoint(*errors) as url:
+        monkeypatch.setenv(task.METADATA_VARIABLE, url)
+
+        assert task.this_task(Stop()).arn == ARN
+
+
+@pytest.mark.usefixtures("nobody")
+def test_an_agent_that_never_answers_is_no_failure_of_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task, "_PATIENCE_S", 0)
+    monkeypatch.setattr(runner, "stop_on_sigterm", lambda *_: None)
+
+    assert runner.main() == ExitCode.INTERRUPTED
+
+
+@pytest.mark.usefixtures("nobody")
+def test_a_stop_ends_the_wait_for_the_agent() -> None:
+    stop = Stop()
+    stop.request(StopReason.TERMINATED, "SIGTERM")
+    begun = time.monotonic()
+    with pytest.raises(ConnectionError):
+        task.this_task(stop)
+    assert time.monotonic() - begun < task._PATIENCE_S
+
+
+def test_outside_of_ecs_the_error_says_what_starts_the_runner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(task.METADATA_VARIABLE, raising=False)
+    with pytest.raises(RuntimeError, match="started by ECS"):
+        task.this_task(Stop())

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -357,18 +356,6 @@ def test_a_function_that_fails_once_is_called_again(spark: SparkSession, tmp_pat
         return n
 
     assert spark.sparkContext.parallelize([7], 1).map(fail_once).collect() == [7]
-
-
-def test_a_dataset_that_spark_could_not_write_may_be_tried_again(
-    spark: SparkSession, make_job: Any, written: Any
-) -> None:
-    job = make_job({})
-    with pytest.raises(PySparkException):
-        job.write(spark.range(4).selectExpr("if(id > 2, raise_error('x'), id) n"))
-
-    job.write(spark.range(1))
-
-    assert written(job) == [{"id": 0}]
 
 
 def test_an_output_of_too_many_files_is_refused_by_the_write_that_makes_it_so(

@@ -3,8 +3,7 @@
 import importlib
 import json
 import logging
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +17,7 @@ from longhaul.runner.json_logs import add_label, configure, trace
 from longhaul.runner.spark.gateway import printable
 from longhaul.runner.spark.session import build_session
 from longhaul.runner.stopping import StopRequestedError
-from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.conftest import MakeAttempt
 from tests.runner.job_attempts import found_job
 
 QUOTING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -152,20 +151,17 @@ def run(spark, job):
 
 
 @pytest.fixture
-def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def flights(tmp_path: Path, use_jobs: Callable[[Path], None]) -> ModuleType:
     (tmp_path / "flights.py").write_text(FLIGHTS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "flights", raising=False)
+    use_jobs(tmp_path)
     return importlib.import_module("flights")
 
 
 def test_a_failure_is_logged_with_its_rows_message_and_the_jobs_own_frames(
-    cloud: Cloud,
     make_attempt: MakeAttempt,
     flights: ModuleType,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cloud.claim(inputs={})
     attempt = make_attempt(find_job=lambda *_: found_job(flights.run))
 
     assert attempt.run() is ExitCode.FAILED

@@ -121,9 +121,7 @@ def test_a_script_says_its_result_and_its_metrics_in_files(cloud: Cloud, run: Ru
     argv = ["{output}/a.txt", "{result}", "{metrics}"]
     assert run(script, params={"argv": argv}) is ExitCode.OK
 
-    committed = cloud.lease().attempt.output
-    assert committed is not None
-    assert committed.results == Results({"days": 3}, None, {}, {"bad_rows": 2})
+    assert cloud.output().results == Results({"days": 3}, None, {}, {"bad_rows": 2})
 
 
 def test_a_result_that_cannot_be_kept_loses_no_work(
@@ -135,10 +133,8 @@ def test_a_result_that_cannot_be_kept_loses_no_work(
     )
     assert run(code) is ExitCode.OK
 
-    committed = cloud.lease().attempt.output
-    assert committed is not None
     why = "it has 5,002 bytes of JSON; at most 4,096"
-    assert committed.results == Results(None, why, {".": 3}, {})
+    assert cloud.output().results == Results(None, why, {".": 3}, {})
     assert why in caplog.text
     assert "xxx" not in caplog.text
 
@@ -164,10 +160,9 @@ def test_a_job_finds_the_results_of_those_that_wrote_its_inputs(cloud: Cloud, ru
 
     assert run(code, inputs=inputs) is ExitCode.OK
 
-    done = cloud.lease().attempt.output
-    assert done is not None
-    assert done.results is not None
-    assert done.results.value == {
+    results = cloud.output().results
+    assert results is not None
+    assert results.value == {
         "a": {
             "id": "a/clean/1",
             "stage": "clean",
@@ -179,7 +174,7 @@ def test_a_job_finds_the_results_of_those_that_wrote_its_inputs(cloud: Cloud, ru
         }
     }
     # Those that read the output find its own.
-    assert read_results(cloud.manifest().results or {}) == done.results
+    assert read_results(cloud.manifest().results or {}) == results
 
 
 def test_the_manifest_knows_the_types_that_texts_and_folders_lose(cloud: Cloud, run: Run) -> None:

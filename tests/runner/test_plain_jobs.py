@@ -17,20 +17,18 @@ import pyarrow as pa
 import pytest
 
 from longhaul.core.background import Threads
-from longhaul.core.clients import SystemClock
 from longhaul.core.job_kinds import JobKind
 from longhaul.core.places import TablePath
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.lazy_tables import publisher_of
-from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.job_file import JOBS_VARIABLE
 from longhaul.runner.plain import python
 from longhaul.runner.plain.python import SparkOnDemand, run_plain
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError, stop_on_sigterm
 from tests.builders import BUCKET, settings
 from tests.forks import exit_code, fork
+from tests.local.support import eventually
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
 from tests.runner.job_attempts import loaded
 
@@ -52,15 +50,12 @@ PATH = TablePath("lake", "counts")
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def project(tmp_path: Path, use_jobs: Callable[[Path], None]) -> Path:
     """The folder of a project's jobs."""
     jobs = tmp_path / "jobs"
     jobs.mkdir()
-    monkeypatch.setenv(JOBS_VARIABLE, str(jobs))
-    monkeypatch.syspath_prepend(jobs)
-    yield jobs
-    for file in jobs.glob("*.py"):
-        sys.modules.pop(file.stem, None)
+    use_jobs(jobs)
+    return jobs
 
 
 @pytest.fixture
@@ -249,14 +244,11 @@ def test_a_table_gets_the_rows_of_a_frame(
         for n, kind in enumerate(["a", None, "", "b/ c"])
     ]
     cloud.claim(inputs={}, output=str(PATH), mode="append")
-    publisher = publisher_of(lambda: tables, SystemClock())
 
     def job(job: Job[Any]) -> None:
         assert job.write(pa.Table.from_pylist(rows), partition_by=partition_by) == 4
 
-    publishing = S3Publisher(cloud.s3, BUCKET, tables=publisher)
-    parts = {"tables": lambda: tables, "publisher": publishing, "is_claimed": True}
-    assert run(job, **parts) is ExitCode.OK
+    assert run(job, is_claimed=True) is ExitCode.OK
     table = loaded(tables, PATH)
     found = table.scan().to_arrow().to_pylist()
     assert sorted(found, key=lambda row: int(row["n"])) == rows
@@ -383,10 +375,7 @@ def test_what_a_forked_process_would_lose_is_refused_there(
 def test_progress_with_a_total_is_the_fraction(cloud: Cloud, run: Callable[..., ExitCode]) -> None:
     def job(job: Job[Any]) -> None:
         job.progress("files", done=3, total=4)
-        deadline = time.monotonic() + 30
-        while cloud.lease().attempt.progress.get("note") != "files":
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: cloud.lease().attempt.progress.get("note") == "files", "the report")
         assert cloud.lease().attempt.progress["fraction"] == 0.7  # of 0.1 to 0.9, as Spark's tasks
         job.write(pa.table({"n": [1]}))
 
@@ -430,32 +419,22 @@ def test_handler_of_sigterm_is_of_the_runner_alone() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-class Watched:
-    """S3, with something before each call."""
-
-    def __init__(self, s3: Any, before: Callable[[], None]) -> None:
-        self.s3 = s3
-        self.before = before
-
-    def __getattr__(self, name: str) -> Any:
-        self.before()
-        return getattr(self.s3, name)
-
-
 def test_a_wait_for_s3_is_none_of_the_jobs_from_its_end_on(
     cloud: Cloud, make_plain_attempt: MakeAttempt
 ) -> None:
     cloud.claim(inputs={}, output=f"s3://{BUCKET}/out/")
     ended, phases = threading.Event(), list[str]()
 
-    def before() -> None:
+    def before(**_: object) -> None:
         if ended.is_set():
             phases.append(made.progress.phase)
+
+    cloud.s3.meta.events.register("before-call.s3", before)
 
     def run(job: Job[Any]) -> None:
         job.write(pa.table({"n": range(3)}))
         ended.set()
 
-    made = make_plain_attempt(run, s3=Watched(cloud.s3, before))
+    made = make_plain_attempt(run)
     assert made.run() is ExitCode.OK
     assert set(phases) == {"publishing"}

@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -23,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.core.background import Threads
-from longhaul.core.clients import SystemClock
+from longhaul.core.lease import Lease
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.transitions import Report
 from longhaul.runner.reporting import Effort, Phase, ProcessTree, Progress, Reporter
@@ -33,6 +35,7 @@ from longhaul.runner.spark.progress import SparkWatch
 from longhaul.runner.spark.sample import SparkSample, StageCount
 from longhaul.runner.stopping import Stop
 from tests.builders import running
+from tests.local.support import eventually
 from tests.patience import DEADLINE_S
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,15 +45,29 @@ IDLE, BUSY = Effort(1.0, 0.02, 500), Effort(1.0, 1.4, 0)
 RUNNING = SparkSample(0, 1, (StageCount(0, 0, 1),))
 
 
-@dataclass
 class Watched:
     """A reporter for which the test sets effort, sample and time."""
 
-    reporter: Reporter
-    written: list[tuple[dict[str, Any], datetime]]
-    effort: Effort = IDLE
-    sample: SparkSample = field(default_factory=SparkSample)
-    now_: datetime = NOW
+    def __init__(self) -> None:
+        self.effort, self.sample, self.now_ = IDLE, SparkSample(), NOW
+        self.written: list[tuple[dict[str, Any], datetime]] = []
+        around: Any = SimpleNamespace(now=lambda: self.now_, report=self._write)
+        self.reporter = Reporter(
+            leases=around,
+            attempt=running().id,
+            clock=around,
+            background=Threads(),
+            stop=Stop(),
+            progress=Progress(),
+            timing=LeaseSettings(progress_period_s=1.0),
+            stall_timeout_s=900,
+            sample=lambda: self.sample,
+            effort=lambda: self.effort,
+        )
+
+    def _write(self, report: Report) -> Lease:
+        self.written.append((report.sets["progress"], report.sets["progress_at"]))
+        return running()
 
     def report(self) -> tuple[dict[str, Any], datetime]:
         self.now_ += timedelta(seconds=5)
@@ -65,45 +82,9 @@ class Watched:
         return len(self.written) > before
 
 
-def reporter_of(leases: Any, progress_period_s: float) -> Reporter:
-    return Reporter(
-        leases=leases,
-        attempt=running().id,
-        clock=SystemClock(),
-        background=Threads(),
-        stop=Stop(),
-        progress=Progress(),
-        timing=LeaseSettings(progress_period_s=progress_period_s),
-        stall_timeout_s=900,
-        sample=SparkSample,
-        effort=ProcessTree().effort,
-    )
-
-
 @pytest.fixture
 def watched() -> Watched:
-    written: list[tuple[dict[str, Any], datetime]] = []
-
-    class Leases:
-        def report(self, report: Report) -> Any:
-            written.append((report.sets["progress"], report.sets["progress_at"]))
-            return running()
-
-    leases: Any = Leases()
-    reporter = reporter_of(leases, progress_period_s=1.0)
-    watched_ = Watched(reporter, written)
-
-    class Surroundings:
-        def now(self) -> datetime:
-            return watched_.now_
-
-        def effort(self) -> Effort:
-            return watched_.effort
-
-    surroundings: Any = Surroundings()
-    reporter.clock, reporter.effort = surroundings, surroundings.effort
-    reporter.sample = lambda: watched_.sample
-    return watched_
+    return Watched()
 
 
 @pytest.mark.parametrize(
@@ -294,10 +275,7 @@ def child(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.usefixtures("child")
 def test_a_busy_child_process_is_work() -> None:
     tree = ProcessTree()
-    end = time.monotonic() + DEADLINE_S
-    while not tree.effort().is_work:
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    eventually(lambda: tree.effort().is_work, "work is seen", every_s=0.2)
 
 
 @pytest.mark.parametrize(
@@ -335,30 +313,18 @@ def on_executors() -> SparkWatch:
 def test_no_task_runs_on_a_spark_that_the_job_has_stopped(on_executors: SparkWatch) -> None:
     """What the job does then stalls like all else: no executor works for it any more."""
     on_executors.start()
-    end = time.monotonic() + DEADLINE_S
-    while on_executors.current().runs_elsewhere:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    eventually(lambda: not on_executors.current().runs_elsewhere, "its end is seen")
     assert on_executors.current() == SparkSample(0, 1)
 
 
 def test_spark_is_watched_on_after_a_sample_that_failed(on_executors: SparkWatch) -> None:
     """A stage of which Spark keeps nothing any more is no end of Spark."""
-    samples = iter([Py4JError("no stage with id 7"), SparkSample(1, 1)])
-
-    def sample() -> SparkSample:
-        found = next(samples, SparkSample(2, 2))
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    on_executors._sample = sample  # type: ignore[method-assign]
+    lost = Py4JError("no stage with id 7")
+    samples = Mock(side_effect=chain([lost, SparkSample(1, 1)], repeat(SparkSample(2, 2))))
+    on_executors._sample = samples  # type: ignore[method-assign]
     on_executors.is_spark_gone = lambda: False  # type: ignore[method-assign]
     on_executors.start()
-    end = time.monotonic() + DEADLINE_S
-    while on_executors.current().done < 2:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    eventually(lambda: on_executors.current().done == 2, "the next sample")
     on_executors.stop()
 
 
@@ -441,10 +407,11 @@ def test_rows_read_and_written_are_counted_once_their_tasks_have_ended(
     try:
         spark.range(0, 500, 1, 4).write.parquet(str(tmp_path / "rows"))
         spark.read.parquet(str(tmp_path / "rows")).selectExpr("sum(id)").collect()
-        end = time.monotonic() + DEADLINE_S
-        while watch.latest.active or not watch.latest.rows_written:
-            assert time.monotonic() < end, watch.latest
-            time.sleep(0.05)
+        eventually(
+            lambda: not watch.latest.active and watch.latest.rows_written,
+            "the tasks have ended",
+            story=lambda: str(watch.latest),
+        )
     finally:
         watch.stop()
     assert watch.latest.rows_written == 500

@@ -32,7 +32,7 @@ from longhaul.runner.stopping import Stop, StopReason, hear_sigterm, unwind_s
 from longhaul.saved.record import PREFIX, Record, decide_saved, record_ref
 from longhaul.saved.store import S3SavedWork
 from tests.builders import BUCKET, settings
-from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.conftest import Cloud
 from tests.runner.job_attempts import (
     EACH_KIND,
     SHARED_BY_KINDS,
@@ -69,6 +69,12 @@ def s3_refuses(monkeypatch: pytest.MonkeyPatch) -> Outage:
     return outage
 
 
+def work_until(stop: Stop) -> None:
+    while True:
+        stop.check()
+        time.sleep(0.01)
+
+
 @EACH_KIND
 def test_parts_that_are_stored_are_not_computed_again(
     cloud: Cloud, attempts: Attempts, tmp_path: Path
@@ -91,10 +97,7 @@ def test_parts_that_are_stored_are_not_computed_again(
     assert "taken_over" not in cloud.lease().attempt.progress  # of the attempt that was claimed
     assert attempts.run(job(None)) is ExitCode.OK
     assert [times(counter, month) for month in months] == [2, 4, 6]
-    output = cloud.lease().attempt.output
-    assert output is not None
-    place = output.prefix.removeprefix(f"s3://{BUCKET}/")
-    manifest = cloud.manifest(place)
+    manifest = cloud.manifest()
     assert manifest.rows == {".": 12}
     assert len(manifest.files) == 3
 
@@ -386,9 +389,7 @@ def test_what_a_platform_asks_to_stop_may_save_in_the_time_that_is_left(
         if job.attempt == 1:
             job.on_stop(last_words)
             hear_sigterm(stop, Threads())
-            while True:
-                stop.check()
-                time.sleep(0.01)
+            work_until(stop)
         assert job.state == {"epoch": 7}
         job.write(spark.range(1))
 
@@ -438,9 +439,7 @@ def test_an_attempt_that_may_not_go_on_has_no_last_words(
         else:
             cloud.leases.request_cancel(cloud.lease().key, "main")
         hear_sigterm(stop, Threads())
-        while True:
-            stop.check()
-            time.sleep(0.01)
+        work_until(stop)
 
     attempt = attempts.make(run, stop=stop, settings=settings())  # it reports every few seconds
     assert attempt.run() is not ExitCode.OK
@@ -588,15 +587,12 @@ def test_a_script_whose_folder_cannot_be_stored_fails_by_its_own_error(
     assert "its own" in (cloud.lease().last_error or "")
 
 
-def test_an_attempt_says_why_it_begins_from_nothing(
-    cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path
-) -> None:
+def test_an_attempt_says_why_it_begins_from_nothing(cloud: Cloud, attempts: Attempts) -> None:
     cloud.claim(inputs={}, afresh=True)
 
     def run(session: SparkSession, job: Job[Any]) -> None:
         job.write(session.range(1), part="one")
 
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
     assert attempts.run(run) is ExitCode.OK
     said = cloud.lease().attempt.progress["taken_over"]
     assert said == "nothing: the request begins afresh"
@@ -655,9 +651,7 @@ def test_what_is_to_be_done_at_the_end_does_not_depend_on_what_was_before(
         job.on_stop(fails)
         job.on_stop(lambda _: called.append("another"))
         hear_sigterm(stop, Threads())
-        while True:
-            stop.check()
-            time.sleep(0.01)
+        work_until(stop)
 
     assert attempts.run(run, stop=stop) is ExitCode.INTERRUPTED
     assert called == ["fails", "another"]
@@ -670,8 +664,11 @@ def test_what_could_not_be_computed_may_be_tried_again(make_job: Any, spark: Spa
         with pytest.raises(Exception, match="USER_RAISED_EXCEPTION"):
             job.write(flaky, part="a")
         with pytest.raises(Exception, match="USER_RAISED_EXCEPTION"):
+            job.write(flaky, "whole")
+        with pytest.raises(Exception, match="USER_RAISED_EXCEPTION"):
             job.checkpoint("c", flaky)
     assert job.write(spark.range(1), part="a") == 1
+    assert job.write(spark.range(1), "whole") == 1
     assert job.checkpoint("c", spark.range(1)).count() == 1
 
 

@@ -8,35 +8,20 @@ import pytest
 from pyiceberg.types import LongType
 from pyspark.sql import DataFrame, SparkSession
 
-from longhaul.core.clients import SystemClock
 from longhaul.core.places import TablePath
 from longhaul.core.verdict import ExitCode
 from longhaul.job import Job
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.lazy_tables import publisher_of
-from longhaul.outputs.publisher import S3Publisher
 from tests.builders import BUCKET
-from tests.runner.conftest import Cloud, MakeAttempt
+from tests.runner.conftest import Cloud
 from tests.runner.job_attempts import Attempts, DiesError, computed, loaded, times
 
 
-def attempts_on(tables: Tables, cloud: Cloud, make: MakeAttempt, folder: Path) -> Attempts:
-    """Attempts whose output goes to a table of these."""
-    attempts = Attempts(cloud, make, folder / "attempts")
-    publisher = publisher_of(lambda: tables, SystemClock())
-    attempts.parts = {
-        "tables": lambda: tables,
-        "publisher": S3Publisher(cloud.s3, BUCKET, tables=publisher),
-    }
-    return attempts
-
-
 def test_parts_of_a_table_are_one_output(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+    cloud: Cloud, attempts: Attempts, tables: Tables, tmp_path: Path
 ) -> None:
     path = TablePath("lake", "events")
     cloud.claim(inputs={}, output=str(path), mode="append")
-    attempts = attempts_on(tables, cloud, make_attempt, tmp_path)
     counter = tmp_path / "counter"
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -73,13 +58,11 @@ def append(tables: Tables, path: TablePath, *numbers: int) -> None:
 
 @pytest.mark.parametrize("code", ["1", "2"], ids=["same code", "other code"])
 def test_a_table_is_read_as_it_was_when_something_was_stored(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path, code: str
+    cloud: Cloud, attempts: Attempts, tables: Tables, code: str
 ) -> None:
     path = TablePath("lake", "events")
     append(tables, path, 1, 2)
     cloud.claim(inputs={"events": str(path)})
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    attempts.parts = {"tables": lambda: tables}
     seen = []
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -98,15 +81,13 @@ def test_a_table_is_read_as_it_was_when_something_was_stored(
 
 
 def test_a_table_is_read_with_the_columns_that_it_had(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+    cloud: Cloud, attempts: Attempts, tables: Tables, tmp_path: Path
 ) -> None:
     path = TablePath("lake", "events")
     append(tables, path, 1, 2)
     append(tables, path, 100, 200)
     # The filter leaves out a file, as long as the columns are those that the table has.
     cloud.claim(inputs={"events": f"{path}?n > 50"})
-    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
-    attempts.parts = {"tables": lambda: tables}
     seen, counter = [], tmp_path / "counter"
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -127,11 +108,10 @@ def test_a_table_is_read_with_the_columns_that_it_had(
 
 
 def test_parts_of_a_table_that_is_split_in_another_way_by_now_are_computed_again(
-    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+    cloud: Cloud, attempts: Attempts, tables: Tables
 ) -> None:
     path = TablePath("lake", "events")
     cloud.claim(inputs={}, output=str(path), mode="append")
-    attempts = attempts_on(tables, cloud, make_attempt, tmp_path)
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
         def frame(*months: str) -> DataFrame:

@@ -5,7 +5,7 @@ import tracemalloc
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from pathlib import Path
 from threading import Event, Thread
@@ -25,6 +25,7 @@ from longhaul.runner.io.listing import InputListing, Source, digest_of
 from longhaul.runner.io.small_objects import Placed, SmallObjects, address_of
 from longhaul.runner.io.transfer import transfer
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
+from tests.servers import serving
 
 BODY = b"1,2,3\n"
 
@@ -36,21 +37,7 @@ class Server:
         self.gets: Counter[str] = Counter()
         self.tokens: list[str] = []
         self.asked, self.go_on = Event(), Event()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                server.answer(self)
-
-            def log_message(self, *_: object) -> None:
-                """Do not log."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self._http.server_port}"
-        Thread(target=self._http.serve_forever, daemon=True).start()
+        self.endpoint = ""
 
     def answer(self, call: BaseHTTPRequestHandler) -> None:
         key = unquote(call.path).removeprefix("/data/")
@@ -76,11 +63,6 @@ class Server:
             case _:
                 respond(call, 200, BODY, checksum=checksum(BODY))
 
-    def close(self) -> None:
-        self.go_on.set()
-        self._http.shutdown()
-        self._http.server_close()
-
 
 def respond(
     call: BaseHTTPRequestHandler, status: int, body: bytes, length: int = 0, checksum: str = ""
@@ -105,8 +87,10 @@ def checksum(body: bytes) -> str:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     running = Server()
-    yield running
-    running.close()
+
+    with serving(running.answer) as running.endpoint:
+        yield running
+        running.go_on.set()
 
 
 Fetch = Callable[..., list[Placed]]

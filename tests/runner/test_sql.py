@@ -2,9 +2,8 @@
 
 import logging
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from longhaul.catalogue.sql import Params
 from longhaul.core.errors import PermanentJobError
 from tests.local.support import eventually
 from tests.runner.sql_corpus import CALL, CALLS, HARMLESS, PLACES, hostile
+from tests.servers import serving
 
 
 @pytest.fixture
@@ -36,15 +36,12 @@ def calls() -> list[str]:
 
 @pytest.fixture
 def url(calls: list[str]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            calls.append(self.path)
-            self.send_error(404)
+    def answer(call: BaseHTTPRequestHandler) -> None:
+        calls.append(call.path)
+        call.send_error(404)
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/x.dtd"
-        server.shutdown()
+    with serving(answer) as served:
+        yield f"{served}/x.dtd"
 
 
 def test_a_query_over_an_input_is_written_in_the_asked_format(

@@ -4,8 +4,6 @@ import gzip
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from http import HTTPStatus
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
@@ -14,6 +12,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from moto.moto_api._internal.models import moto_api_backend
 from pydantic import ValidationError
 
 from longhaul.core.errors import PermanentJobError
@@ -42,10 +41,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sm
     monkeypatch.setattr(staging, "FEW", 1)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     endpoint = request.getfixturevalue("moto")
-    connection = HTTPConnection(endpoint.removeprefix("http://"))
-    connection.request("POST", "/moto-api/reset")
-    assert connection.getresponse().status == HTTPStatus.OK
-    connection.close()
+    moto_api_backend.reset()
     client = boto3.client("s3", endpoint_url=endpoint)
     return SmallObjects(client, boto3.Session().get_credentials)
 

@@ -45,7 +45,6 @@ from longhaul.core.places import TablePath, input_of
 from longhaul.core.policy import require_file_readable
 from longhaul.core.settings import PathPolicy
 from longhaul.local.moto_repairs import glue as glue_repairs
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lineage import JOB, marks, origin
 from longhaul.runner.inputs import Inputs
@@ -57,6 +56,7 @@ from longhaul.runner.io.transfer import InputChangingError, VanishedError
 from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET, settings, stage
 from tests.runner.row_deletes import delete_rows
+from tests.servers import repaired
 
 PATH = TablePath("lake", "events")
 NAME = ("lake", "events")
@@ -77,7 +77,7 @@ class World:
         self.glue = glue
         self.tables = Tables(lambda: glue, self.s3, BUCKET)
         self.folder = folder
-        self.listing: InputListing | None = None
+        self.listing = InputListing(self.s3, BUCKET)
         self.moved: list[tuple[str, int]] = []
 
     def create(self, schema: Schema = COLUMNS, **named: Any) -> Table:
@@ -111,11 +111,8 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    patches = Patches()
-    glue_repairs.versions(patches)
-    with mock_aws():
+    with repaired(glue_repairs.versions), mock_aws():
         yield World(tmp_path)
-    patches.undo()
 
 
 def rows(*values: tuple[Any, ...], schema: Schema = COLUMNS) -> pa.Table:
@@ -148,6 +145,12 @@ def numbers(staged: StagedInput) -> list[int]:
 
 def data_files(table: Table) -> list[str]:
     return sorted(task.file.file_path for task in table.refresh().scan().plan_files())
+
+
+def snapshot_of(table: Table) -> int:
+    snapshot = table.refresh().current_snapshot()
+    assert snapshot is not None
+    return snapshot.snapshot_id
 
 
 def by_iceberg(table: Table) -> list[dict[str, Any]]:
@@ -288,18 +291,17 @@ def test_deleted_rows_are_left_out(world: World, count: int) -> None:
 def test_a_snapshot_is_read_with_its_own_columns(world: World) -> None:
     table = world.create()
     table.append(numbered(1))
-    then = table.refresh().current_snapshot()
-    assert then is not None
+    then = snapshot_of(table)
     table.append(numbered(2))
     with table.update_schema() as update:
         update.rename_column("kind", "sort")
 
     assert [set(row) for row in read(world.stage())] == [{"n", "sort", "day"}] * 2
-    (row,) = read(world.stage(f"{PATH}@{then.snapshot_id}"))
+    (row,) = read(world.stage(f"{PATH}@{then}"))
     assert row == {"n": 1, "kind": "a", "day": dt.date(2026, 1, 1)}
-    (row,) = read(world.stage(f"{PATH}@{then.snapshot_id}?kind = 'a'"))
+    (row,) = read(world.stage(f"{PATH}@{then}?kind = 'a'"))
     assert row["n"] == 1
-    assert read(world.stage(f"{PATH}@{then.snapshot_id}?kind = 'z'")) == []
+    assert read(world.stage(f"{PATH}@{then}?kind = 'z'")) == []
     assert "has no snapshot 17: it never was, or expired" in world.refusal(f"{PATH}@17")
 
 
@@ -308,13 +310,11 @@ def test_all_inputs_from_a_table_are_of_one_version_which_an_overwrite_replaces(
 ) -> None:
     table = world.create()
     table.append(numbered(1))
-    first = table.current_snapshot()
-    assert first is not None
+    first = snapshot_of(table)
 
-    world.stage(other=f"{PATH}?n = 1", old=f"{PATH}@{first.snapshot_id}")
+    world.stage(other=f"{PATH}?n = 1", old=f"{PATH}@{first}")
 
-    assert world.listing is not None
-    assert world.listing.versions[PATH].snapshot == first.snapshot_id
+    assert world.listing.versions[PATH].snapshot == first
 
 
 def test_what_wrote_a_tables_rows_is_known(world: World) -> None:
@@ -324,18 +324,15 @@ def test_what_wrote_a_tables_rows_is_known(world: World) -> None:
     results = {"value": {"days": 7}, "rows": {".": 1}}
     summary = {JOB: attempt.key, **marks(whole, results)}
     table.append(numbered(1), snapshot_properties=summary)
-    latest = table.current_snapshot()
-    assert latest is not None
 
     staged = world.stage()
 
     inputs = {"events": input_of(f"{PATH}?n = 1")}
-    assert world.listing is not None
     (parent,) = Inputs(inputs, {}, world.listing).parents().values()
     assert (parent.id, parent.stage, parent.run, parent.attempt) == ("a/1", "clean", 7, 2)
     assert (parent.result, parent.rows) == ({"days": 7}, {".": 1})
     (read,) = Inputs(inputs, {"events": staged}, world.listing).reads()
-    assert read.version == str(latest.snapshot_id)
+    assert read.version == str(snapshot_of(table))
     assert read.path == str(PATH)
     assert [each.id for each in read.writers] == [attempt]
 
@@ -558,7 +555,6 @@ def test_a_table_without_rows_has_its_columns(world: World, spark: SparkSession)
     frame = spark.read.parquet(staged.path)
     assert frame.dtypes == [("n", "bigint"), ("kind", "string"), ("day", "date")]
     assert frame.count() == 0
-    assert world.listing is not None
     assert world.listing.versions[PATH].snapshot is None
 
 
@@ -665,12 +661,11 @@ def test_what_cannot_be_read_right_is_refused_by_name(world: World) -> None:
 def test_an_older_snapshot_without_equality_deletes_can_be_read(world: World) -> None:
     table = world.create()
     table.append(numbered(1))
-    then = table.current_snapshot()
-    assert then is not None
+    then = snapshot_of(table)
     (path,) = data_files(table)
     delete_rows(table, {path: [0]}, content=DataFileContent.EQUALITY_DELETES)
 
-    assert numbers(world.stage(f"{PATH}@{then.snapshot_id}")) == [1]
+    assert numbers(world.stage(f"{PATH}@{then}")) == [1]
 
 
 def test_format_3_is_refused(world: World) -> None:

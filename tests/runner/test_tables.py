@@ -14,15 +14,12 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call it
 
-from longhaul.core.clients import SystemClock
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.places import PartitionBy, TablePath
 from longhaul.core.settings import RequestLimits
 from longhaul.core.verdict import ExitCode
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.columns import evolve
-from longhaul.outputs.lazy_tables import publisher_of
-from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.table_files import columns_of, describe
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.splitting import split
@@ -47,13 +44,11 @@ Write = Callable[[SparkSession, RunningJob[Any]], None]
 
 @pytest.fixture
 def run(cloud: Cloud, tables: Tables, make_attempt: MakeAttempt) -> Callable[..., ExitCode]:
+    del tables  # they are there
+
     def run_(write: Write, **request: Any) -> ExitCode:
         cloud.claim(**{"inputs": {}, "output": str(PATH), "mode": "append", **request})
-        publisher = publisher_of(lambda: tables, SystemClock())
-        attempt = make_attempt(
-            write, tables=lambda: tables, publisher=S3Publisher(cloud.s3, BUCKET, tables=publisher)
-        )
-        return attempt.run()
+        return make_attempt(write).run()
 
     return run_
 
@@ -63,6 +58,11 @@ def writing(partition_by: Sequence[str] = (), query: str = ROWS) -> Write:
         job.write(spark.sql(query), format="json", partition_by=partition_by)
 
     return write
+
+
+def create(tables: Tables, **types: str) -> Table:
+    schema = columns_of({"fields": [{"name": name, "type": types[name]} for name in types]})
+    return tables.catalog.create_table(("lake", "events"), schema, PATH.location(BUCKET))
 
 
 def read(tables: Tables, path: TablePath = PATH) -> list[dict[str, Any]]:
@@ -135,8 +135,7 @@ def test_field_ids_are_in_the_files(
 def test_a_conflict_of_types_is_permanent_and_nothing_is_left(
     run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
 ) -> None:
-    schema = columns_of({"fields": [{"name": "n", "type": "string"}]})
-    tables.catalog.create_table(("lake", "events"), schema, PATH.location(BUCKET))
+    create(tables, n="string")
 
     assert run(writing()) is ExitCode.PERMANENT
 
@@ -147,8 +146,7 @@ def test_a_conflict_of_types_is_permanent_and_nothing_is_left(
 def test_mode_error_refuses_before_any_work(
     run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
 ) -> None:
-    schema = columns_of({"fields": [{"name": "n", "type": "long"}]})
-    table = tables.catalog.create_table(("lake", "events"), schema, PATH.location(BUCKET))
+    table = create(tables, n="long")
     with table.transaction() as transaction, transaction.update_snapshot().fast_append():
         pass
 
@@ -184,8 +182,9 @@ def test_what_a_table_cannot_hold_is_permanent_and_named(
     assert problem in cloud.result().error
 
 
+@pytest.mark.usefixtures("tables")
 def test_a_named_dataset_goes_to_no_table_outside_the_limits_of_its_stage(
-    cloud: Cloud, tables: Tables, make_attempt: MakeAttempt
+    cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
     limits = RequestLimits(output_prefixes=(f"{PATH.location(BUCKET)}/",))
 
@@ -195,7 +194,7 @@ def test_a_named_dataset_goes_to_no_table_outside_the_limits_of_its_stage(
 
     cloud.claim(inputs={}, output=str(PATH))
     limited = settings(stages=(stage(limits=limits),))
-    assert make_attempt(two, tables=lambda: tables, settings=limited).run() is ExitCode.PERMANENT
+    assert make_attempt(two, settings=limited).run() is ExitCode.PERMANENT
 
     assert "output: table://lake/events__late: stage main writes only below" in cloud.result().error
 
@@ -249,8 +248,7 @@ def test_rows_that_were_deleted_since_the_job_read_them_do_not_come_back(
 
 
 def with_rows(tables: Tables, *numbers: int) -> Table:
-    schema = columns_of({"fields": [{"name": "n", "type": "long"}]})
-    table = tables.catalog.create_table(("lake", "events"), schema, PATH.location(BUCKET))
+    table = create(tables, n="long")
     table.append(pa.table({"n": list(numbers)}))
     return table
 

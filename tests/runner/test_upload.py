@@ -1,7 +1,6 @@
 """Local files become pending uploads: names, parts, memory, stops."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from socket import AF_UNIX, socket
 from threading import Lock
@@ -9,10 +8,8 @@ from time import sleep
 from typing import Any, cast
 from uuid import uuid4
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.lease import AttemptId
@@ -32,14 +29,6 @@ from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 MIB = 1024 * 1024
-
-
-@pytest.fixture
-def s3() -> Iterator[Any]:
-    with mock_aws():
-        client = boto3.client("s3")
-        client.create_bucket(Bucket="data")
-        yield client
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,8 @@ def process() -> Iterator[None]:
 
 @pytest.mark.usefixtures("process")
 def test_a_job_and_the_processes_of_its_functions_have_the_variables_of_its_stage(
-    cloud: Cloud, make_attempt: MakeAttempt
+    make_attempt: MakeAttempt,
 ) -> None:
-    cloud.claim(inputs={})
     seen: list[str] = []
 
     def run(spark: SparkSession, job: Job[Any]) -> None:
@@ -90,7 +89,6 @@ def test_nothing_that_a_job_says_shows_a_secret(
     # Not those of pytest, which go past the descriptors.
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as Python opens them
     sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - as above
-    cloud.claim(inputs={})
     json_logs.configure(job_id="a")
 
     def run(_spark: SparkSession, job: Job[Any]) -> Mapping[str, str]:
@@ -102,9 +100,7 @@ def test_nothing_that_a_job_says_shows_a_secret(
     attempt = make_attempt(run, variables=VARIABLES, secret_values=Values())
     assert attempt.run() is ExitCode.FAILED
     row = cloud.lease()
-    result = row.attempt.result
-    assert result is not None
-    assert result.error == "ValueError: no login with '[DB_PASSWORD]'"
+    assert cloud.result().error == "ValueError: no login with '[DB_PASSWORD]'"
     assert "hunter22" not in str(row)
     sys.stdout.flush()
     masked_output.end()
@@ -118,7 +114,6 @@ def test_nothing_that_a_job_says_shows_a_secret(
 def test_what_a_job_returns_is_kept_without_secrets(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-    cloud.claim(inputs={})
 
     def run(spark: SparkSession, job: Any) -> None:
         job.write(spark.range(1))
@@ -126,17 +121,15 @@ def test_what_a_job_returns_is_kept_without_secrets(
 
     attempt = make_attempt(run, variables=VARIABLES, secret_values=Values())
     assert attempt.run() is ExitCode.OK
-    output = cloud.lease().attempt.output
-    assert output is not None
-    assert output.results is not None
-    assert output.results.value == {"dsn": "postgresql://a:[DB_PASSWORD]@db", "rows": 1}
+    results = cloud.output().results
+    assert results is not None
+    assert results.value == {"dsn": "postgresql://a:[DB_PASSWORD]@db", "rows": 1}
 
 
 @pytest.mark.parametrize("values", [Denied(), Values("a\0b")])
 def test_a_secret_that_cannot_be_read_ends_the_attempt_before_the_job_with_its_name(
     cloud: Cloud, make_attempt: MakeAttempt, values: Any
 ) -> None:
-    cloud.claim(inputs={})
 
     def run(_spark: SparkSession, _job: Job[Any]) -> None:
         raise AssertionError("the job has begun")

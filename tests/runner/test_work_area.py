@@ -1,13 +1,11 @@
 """The work area of a cluster: a prefix in S3, on moto. What Spark would do there, the tests do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.lease import AttemptId, folder_name
@@ -26,14 +24,6 @@ from tests.runner.job_attempts import Instead
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 PREFIX = f"longhaul/work/{folder_name(ATTEMPT.key)}/1767323045000-2/"
 UUID = "0123abcd-0123-0123-0123-0123456789ab"
-
-
-@pytest.fixture
-def s3() -> Iterator[Any]:
-    with mock_aws():
-        client = boto3.client("s3", region_name="us-east-1")
-        client.create_bucket(Bucket="data")
-        yield client
 
 
 @pytest.fixture
@@ -59,12 +49,12 @@ def manifest(s3: Any, prefix: str, *paths: str) -> None:
 
 
 @pytest.fixture
-def stage(s3: Any, area: BucketArea) -> Callable[[str], StagedInput]:
-    def stage(key: str) -> StagedInput:
+def stage(s3: Any, area: BucketArea) -> Callable[..., StagedInput]:
+    def stage(key: str, of: BucketArea = area, **differing: Any) -> StagedInput:
+        usual = {"listing": InputListing(s3, "data"), "stop": Stop()}
+        ignored = {"begin": lambda _: None, "advance": lambda _: None}
         inputs = {"x": DataPath("s3", "data", key)}
-        return area.stage(
-            InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
-        )["x"]
+        return of.stage(inputs=inputs, **{**usual, **ignored, **differing})["x"]
 
     return stage
 
@@ -79,7 +69,7 @@ def stage(s3: Any, area: BucketArea) -> Callable[[str], StagedInput]:
     ],
 )
 def test_what_spark_reads_as_we_do_stays_where_it_is(
-    s3: Any, stage: Callable[[str], StagedInput], key: str, path: str
+    s3: Any, stage: Callable[..., StagedInput], key: str, path: str
 ) -> None:
     put(s3, "raw/one.csv", "raw/two.csv", "raw/_hidden.csv", "days/day=1/a.csv", "days/day=2/b.csv")
 
@@ -88,7 +78,7 @@ def test_what_spark_reads_as_we_do_stays_where_it_is(
     assert keys(s3, "longhaul/") == []
 
 
-def test_a_copy_needs_no_rights_to_tags(s3: Any, stage: Callable[[str], StagedInput]) -> None:
+def test_a_copy_needs_no_rights_to_tags(s3: Any, stage: Callable[..., StagedInput]) -> None:
     put(s3, "raw/a/one.csv")
     s3.put_object_tagging(
         Bucket="data", Key="raw/a/one.csv", Tagging={"TagSet": [{"Key": "team", "Value": "x"}]}
@@ -101,7 +91,7 @@ def test_a_copy_needs_no_rights_to_tags(s3: Any, stage: Callable[[str], StagedIn
 
 
 def test_an_output_of_ours_is_copied_as_its_manifest_says(
-    s3: Any, stage: Callable[[str], StagedInput]
+    s3: Any, stage: Callable[..., StagedInput]
 ) -> None:
     put(s3, "clean/month=1/new.parquet", "clean/month=1/old.parquet", "clean/quarantine/bad.json")
     manifest(s3, "clean/", "month=1/new.parquet")
@@ -117,7 +107,7 @@ def test_an_output_of_ours_is_copied_as_its_manifest_says(
 
 @pytest.mark.parametrize("key", ["clean/x/month=1", "clean/x/month=1/*", "clean/x/month=*"])
 def test_a_part_of_an_output_of_ours_is_copied_as_its_manifest_says(
-    s3: Any, stage: Callable[[str], StagedInput], key: str
+    s3: Any, stage: Callable[..., StagedInput], key: str
 ) -> None:
     put(s3, "clean/x/month=1/new.parquet", "clean/x/month=1/old.parquet")
     manifest(s3, "clean/x/", "month=1/new.parquet")
@@ -127,7 +117,7 @@ def test_a_part_of_an_output_of_ours_is_copied_as_its_manifest_says(
 
 
 def test_folders_that_spark_would_skip_are_copied_into_one(
-    s3: Any, stage: Callable[[str], StagedInput]
+    s3: Any, stage: Callable[..., StagedInput]
 ) -> None:
     put(s3, "raw/a/one.csv", "raw/b/one.csv")
 
@@ -138,7 +128,7 @@ def test_folders_that_spark_would_skip_are_copied_into_one(
 
 @pytest.mark.parametrize("key", ["?onghaul/requests/*.json", "*/requests/*.json", "l*/*/*", ""])
 def test_a_path_that_could_lead_spark_to_what_is_longhauls_own_is_never_given_to_it(
-    s3: Any, stage: Callable[[str], StagedInput], key: str
+    s3: Any, stage: Callable[..., StagedInput], key: str
 ) -> None:
     put(s3, "longhaul/requests/secret.json", "lake/requests/a.json", "xonghaul/requests/a.json")
     put(s3, "a.json")
@@ -151,7 +141,11 @@ def test_a_path_that_could_lead_spark_to_what_is_longhauls_own_is_never_given_to
 
 @pytest.mark.parametrize("is_replaced", [True, False])
 def test_an_output_that_changes_while_it_is_copied_is_looked_at_again(
-    s3: Any, area: BucketArea, monkeypatch: pytest.MonkeyPatch, *, is_replaced: bool
+    s3: Any,
+    stage: Callable[..., StagedInput],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_replaced: bool,
 ) -> None:
     manifest(s3, "clean/", "old.parquet")
     listing = InputListing(s3, "data")
@@ -167,9 +161,8 @@ def test_an_output_that_changes_while_it_is_copied_is_looked_at_again(
         return found
 
     monkeypatch.setattr(listing, "sources_of", changed_meanwhile)
-    inputs = {"x": DataPath("s3", "data", "clean/")}
 
-    staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)["x"]
+    staged = stage("clean/", listing=listing)
 
     copy = f"{PREFIX}inputs/again/x/"
     assert staged.path == (f"s3://data/{copy}" if is_replaced else "s3://data/clean/")
@@ -178,7 +171,7 @@ def test_an_output_that_changes_while_it_is_copied_is_looked_at_again(
 
 
 def test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then(
-    s3: Any,
+    s3: Any, stage: Callable[..., StagedInput]
 ) -> None:
     def copy_object(**given: Any) -> Any:
         """With a condition, which moto does not have."""
@@ -190,27 +183,22 @@ def test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then(
         return s3.copy_object(**given)
 
     put(s3, "raw/a/one.csv")
-    inputs = {"x": DataPath("s3", "data", "raw/")}
     replacing: Any = Instead(s3, copy_object=copy_object)
-    area = BucketArea(replacing, "s3://data/longhaul/work/", ATTEMPT)
 
-    staged = area.stage(
-        InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
-    )["x"]
+    staged = stage("raw/", of=BucketArea(replacing, "s3://data/longhaul/work/", ATTEMPT))
 
     assert staged.etag == s3.head_object(Bucket="data", Key="raw/a/one.csv")["ETag"]
 
 
-def test_a_stop_ends_the_copies(s3: Any, area: BucketArea) -> None:
+def test_a_stop_ends_the_copies(s3: Any, stage: Callable[..., StagedInput]) -> None:
     put(s3, "raw/a/one.csv")
     stop = Stop()
 
     def moved(_: int) -> None:
         stop.request(StopReason.TERMINATED, "SIGTERM")
 
-    inputs = {"x": DataPath("s3", "data", "raw/")}
     with pytest.raises(StopRequestedError):
-        area.stage(InputListing(s3, "data"), inputs, stop, begin=lambda _: None, advance=moved)
+        stage("raw/", stop=stop, advance=moved)
 
 
 def test_a_file_of_one_machine_is_refused_with_its_reason(
@@ -235,7 +223,7 @@ def test_a_file_whose_name_hadoop_would_take_for_a_glob_is_never_given_to_it() -
 
 
 def test_a_hidden_file_that_spark_would_skip_is_copied(
-    s3: Any, stage: Callable[[str], StagedInput]
+    s3: Any, stage: Callable[..., StagedInput]
 ) -> None:
     put(s3, "raw/_x.csv")
 

@@ -4,13 +4,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from tests.layers import ROOT
+from tests.servers import serving
 
 pytestmark = pytest.mark.slow
 
@@ -43,39 +43,23 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text(
 def endpoint() -> Iterator[str]:
     """An S3 with one object of zeros, served in ranges. moto would keep it in memory."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(call: BaseHTTPRequestHandler) -> None:
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", call.headers["Range"] or "bytes=0-")
+        assert asked
+        start, end = int(asked[1]), int(asked[2] or SIZE - 1)
+        left = end - start + 1
+        call.send_response(200 if call.command == "HEAD" else 206)
+        call.send_header("Content-Length", str(left))
+        call.send_header("Content-Range", f"bytes {start}-{end}/{SIZE}")
+        call.send_header("ETag", '"zeros"')
+        call.end_headers()
+        while left and call.command == "GET":
+            sent = min(left, len(BLOCK))
+            call.wfile.write(BLOCK[:sent])
+            left -= sent
 
-        def do_HEAD(self) -> None:
-            self._head(200, SIZE)
-
-        def do_GET(self) -> None:
-            asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers["Range"] or "bytes=0-")
-            assert asked
-            start, end = int(asked[1]), int(asked[2] or SIZE - 1)
-            left = end - start + 1
-            self._head(206, left, f"bytes {start}-{end}/{SIZE}")
-            while left:
-                sent = min(left, len(BLOCK))
-                self.wfile.write(BLOCK[:sent])
-                left -= sent
-
-        def _head(self, status: int, length: int, content_range: str = "") -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(length))
-            self.send_header("ETag", '"zeros"')
-            if content_range:
-                self.send_header("Content-Range", content_range)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Do not log."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(answer) as url:
+        yield url
 
 
 def test_input_of_several_gb_is_staged_in_memory_of_a_tenth_of_its_size(

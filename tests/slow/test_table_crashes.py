@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.moto_api._internal.models import moto_api_backend
-from moto.server import ThreadedMotoServer
 
 from longhaul.cli.tables.query import query
 from longhaul.core.clients import SystemClock
@@ -28,13 +26,13 @@ from longhaul.core.settings import Mode
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.local.moto_repairs import s3 as s3_repairs
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.operations.tables import TableReader
 from longhaul.outputs.iceberg import commits
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.outputs.publisher import S3Publisher
 from tests.contract.lake import BUCKET, DATABASE, Lake, at_once
+from tests.servers import moto_server, repaired
 
 pytestmark = pytest.mark.slow
 
@@ -64,17 +62,8 @@ def publish_and_die(endpoint: str, output: AttemptId, at: int, seen: Any) -> Non
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    patches = Patches()
-    glue_repairs.versions(patches)
-    s3_repairs.uploads(patches)
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    moto_api_backend.reset()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-    patches.undo()
-    moto_api_backend.reset()
+    with repaired(glue_repairs.versions, s3_repairs.uploads), moto_server() as url:
+        yield url
 
 
 @pytest.fixture

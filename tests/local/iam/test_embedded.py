@@ -10,15 +10,15 @@ from botocore.exceptions import ClientError
 
 from longhaul.cli.local.aws import roles_judge
 from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.credentials import aws_client
-from tests.local.support import ACCOUNT, REGION, eventually, function
+from tests.local.support import ACCOUNT, eventually, function
 
 CREATED = {"source": ["aws.s3"], "detail-type": ["Object Created"]}
 CODE = "def echo(event, context): print('called', flush=True)"
 
 
 @pytest.fixture
-def governed(tmp_path: Path) -> Iterator[EmbeddedAws]:
+def aws(tmp_path: Path) -> Iterator[EmbeddedAws]:
+    """With its roles enforced."""
     with EmbeddedAws(work_dir=tmp_path / "work", task_dir=tmp_path, iam=roles_judge()) as running:
         yield running
 
@@ -90,14 +90,12 @@ TEMPLATE = {
 
 
 def test_a_rule_reaches_the_targets_alone_whose_policies_let_it(
-    governed: EmbeddedAws,
+    aws: EmbeddedAws,
     assembly: Callable[..., Path],
+    client: Callable[[str], Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def client(service: str) -> Any:
-        return aws_client(service, endpoint=governed.endpoint, region=REGION)
-
-    governed.deploy(assembly(TEMPLATE, CODE), "Tiny")
+    aws.deploy(assembly(TEMPLATE, CODE), "Tiny")
     client("s3").put_object(Bucket="data", Key="k", Body=b"1")
     sqs = client("sqs")
 
@@ -129,7 +127,7 @@ def test_a_rule_reaches_the_targets_alone_whose_policies_let_it(
         SourceArn=arn,
     )
     client("s3").put_object(Bucket="data", Key="k", Body=b"2")
-    logs = governed.work_dir / "functions"
+    logs = aws.work_dir / "functions"
     eventually(lambda: any("called" in log.read_text() for log in logs.rglob("*.log")), "called")
 
 
@@ -139,11 +137,10 @@ def _named(client: Callable[[str], Any], part: str) -> str:
 
 
 def test_run_task_is_refused_where_a_role_does_not_trust_ecs(
-    governed: EmbeddedAws, assembly: Callable[..., Path]
+    aws: EmbeddedAws, assembly: Callable[..., Path], client: Callable[[str], Any]
 ) -> None:
-    governed.deploy(assembly({"Cluster": {"Type": "AWS::ECS::Cluster"}}), "Tiny")
-    iam = aws_client("iam", endpoint=governed.endpoint, region=REGION)
-    ecs = aws_client("ecs", endpoint=governed.endpoint, region=REGION)
+    aws.deploy(assembly({"Cluster": {"Type": "AWS::ECS::Cluster"}}), "Tiny")
+    iam, ecs = client("iam"), client("ecs")
 
     def trust(service: str, condition: dict[str, Any] | None = None) -> str:
         statement = {

@@ -1,7 +1,6 @@
 """Requests of roles, judged before moto sees them."""
 
 import json
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -92,10 +91,7 @@ def test_a_role_does_what_its_policies_allow(aws: Aws) -> None:
     assert aws.client("sqs").receive_message(QueueUrl=queue)["Messages"][0]["Body"] == "hello"
 
 
-def test_what_no_policy_allows_is_denied_in_the_words_of_aws(
-    aws: Aws, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
+def test_what_no_policy_allows_is_denied_in_the_words_of_aws(aws: Aws) -> None:
     user = f"User: arn:aws:sts::{ACCOUNT}:assumed-role/job/one is not authorized to perform: "
     table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/leases"
     assert denied(aws.as_role("dynamodb").update_item, **update("a")) == (
@@ -115,11 +111,6 @@ def test_what_no_policy_allows_is_denied_in_the_words_of_aws(
     )
     assert denied(aws.as_role("sns").list_topics).startswith(f"{user}sns:ListTopics")
     assert "Contents" in aws.client("s3").list_objects_v2(Bucket="data")  # the administrator's
-
-    said = caplog.messages[0]
-    missing = {"Effect": "Allow", "Action": "dynamodb:UpdateItem", "Resource": table}
-    assert "role job, action dynamodb:UpdateItem" in said
-    assert json.dumps(missing) in said
 
 
 def test_conditions_of_a_policy_hold(aws: Aws) -> None:
@@ -160,13 +151,6 @@ def test_a_permissions_boundary_narrows_a_role(aws: Aws) -> None:
     aws.as_role("sqs").get_queue_url(QueueName="jobs")
     said = denied(aws.as_role("s3").get_object, Bucket="data", Key="there")
     assert said.endswith("because no permissions boundary allows the s3:GetObject action")
-
-
-def test_a_changed_policy_holds_from_the_next_call_on(aws: Aws) -> None:
-    s3 = aws.as_role("s3")
-    denied(s3.get_object, Bucket="data", Key="there")
-    aws.allow({"Action": "s3:GetObject"})
-    s3.get_object(Bucket="data", Key="there")
 
 
 def test_an_absent_object_is_denied_to_a_role_that_may_not_list(aws: Aws) -> None:
@@ -217,9 +201,10 @@ def test_what_a_role_lacks_is_said_once(aws: Aws, caplog: pytest.LogCaptureFixtu
     for _ in range(2):
         denied(s3.delete_object, Bucket="data", Key="there")
     (said,) = [each.getMessage() for each in caplog.records if "denied" in each.getMessage()]
-    assert said.startswith("denied: role job, action s3:DeleteObject, resource arn:aws:s3:::data/")
-    lacking = json.loads(said.partition("what is missing: ")[2])
-    assert lacking["Action"] == "s3:DeleteObject"
+    there = "arn:aws:s3:::data/there"
+    assert said.startswith(f"denied: role job, action s3:DeleteObject, resource {there}")
+    lacking = {"Effect": "Allow", "Action": "s3:DeleteObject", "Resource": there}
+    assert json.loads(said.partition("what is missing: ")[2]) == lacking
 
 
 def test_a_role_is_lent_to_the_services_alone_that_its_trust_policy_names(
