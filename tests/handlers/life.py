@@ -124,8 +124,9 @@ class Life:
                 )
         return kept
 
-    def deliver(self) -> int:
+    def deliver(self, after_s: float = 0) -> int:
         """Receive and dispatch until no message is visible; return the number of messages."""
+        self.stack.aws.clock.advance(after_s)
         count = 0
         while records := self.receive():
             self.dispatch(records)
@@ -272,8 +273,9 @@ class Life:
         parts = self.stack.parts
         return Canceller(parts.leases, parts.finisher).cancel("main", job_id)
 
-    def sweep(self) -> dict[str, int]:
+    def sweep(self, after_s: float = 0) -> dict[str, int]:
         """Sweep once; return the counts that are not zero."""
+        self.stack.aws.clock.advance(after_s)
         report = sweeper.lambda_handler(event("sweeper", "schedule"), self.context)
         return {what: count for what, count in report.items() if count}
 

@@ -115,15 +115,13 @@ def cancelled(life: Life) -> Task:
 
 def started_after_s(life: Life, task: Task) -> int:
     """Seconds until the next attempt starts; by then the task has ended."""
-    clock = life.stack.aws.clock
     before = life.row().attempt.number
     for second in range(200):
         if life.row().attempt.number > before:
             assert task.status == "STOPPED"
             return second
         assert life.slots_taken() == 0
-        clock.advance(1)
-        life.deliver()
+        life.deliver(after_s=1)
     pytest.fail("no next attempt started in 200 s")
 
 
@@ -174,8 +172,7 @@ def test_left_over_message_of_a_dead_job_is_no_conflict_with_its_correction(outp
         assert life.row().state is State.RUNNING
 
         for wait_s in (1_500, 130):  # of two messages for one job, the second comes again
-            clock.advance(wait_s)
-            life.deliver()
+            life.deliver(after_s=wait_s)
 
         assert held["messageId"] not in stack.sqs.queues[stack.jobs_url].messages
         assert life.row().state is State.RUNNING

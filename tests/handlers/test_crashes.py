@@ -92,15 +92,13 @@ def tried_again(life: Life, row: Lease, case: str) -> None:
 def redelivered(life: Life, row: Lease, _case: str) -> None:
     """The execution fails, and its event is lost. The message becomes visible again."""
     life.close(row, "FAILED")
-    life.stack.aws.clock.advance(120)
-    life.deliver()
+    life.deliver(after_s=120)
 
 
 def swept(life: Life, row: Lease, _case: str) -> None:
     """Only the scheduled sweep runs."""
     life.close(row, "FAILED")
-    life.stack.aws.clock.advance(600)
-    life.sweep()
+    life.sweep(after_s=600)
 
 
 @pytest.mark.parametrize("by", [tried_again, redelivered, swept])
@@ -132,8 +130,7 @@ def test_settle_that_dies_at_any_call_is_finished_later(
             assert left == 1
         assert life.published() == (row.state is State.SUCCEEDED)
         assert bool(life.stack.dead_letters()) == (row.state is State.DEAD)
-        life.stack.aws.clock.advance(200)
-        life.sweep()
+        life.sweep(after_s=200)
         assert row.state is not State.RELEASED or life.row().state is State.RELEASED
         assert life.row().is_finished == row.state.is_terminal
 
@@ -226,7 +223,6 @@ def test_batch_answers_in_time_while_a_call_hangs_and_repeats_no_dead_letter(
         ends.set()
     life.context.remaining_ms = 75_000
     for _ in range(3):
-        life.stack.aws.clock.advance(120)
-        life.deliver()
+        life.deliver(after_s=120)
     assert life.row(invalid["MessageId"]).is_finished
     assert len(life.stack.dead_letters()) == 1

@@ -25,8 +25,7 @@ def nothing_is_left(life: Life) -> None:
         return life.stack.messages() == (0, 0) and all(row.is_finished for row in life.rows())
 
     def pass_time() -> None:
-        life.stack.aws.clock.advance(600)
-        life.deliver()
+        life.deliver(after_s=600)
         life.sweep()
 
     # 80 steps of ten minutes: more than the 12 h for which a message can be invisible.
@@ -77,12 +76,11 @@ def test_job_ends_correctly_whatever_sqs_does_with_old_handles(
         life.complete_work(row)
     life.settle(row, end)
     life.dispatch(elsewhere)
-    clock.advance(1800)
-    life.deliver()
+    life.deliver(after_s=1800)
     if end in ("exit-1", "killed"):
         until(
             lambda: life.row().attempt.number == 2,
-            lambda: (clock.advance(600), life.deliver()),
+            lambda: life.deliver(after_s=600),
             most=80,
         )
         assert (life.row().state, life.row().failures) == (State.RUNNING, 1)
@@ -108,8 +106,7 @@ def test_job_is_the_same_when_the_sdk_repeats_every_call(life: Life) -> None:
     row = life.running()
     life.beat(row)
     life.settle(row, "exit-1")
-    life.stack.aws.clock.advance(300)
-    life.deliver()
+    life.deliver(after_s=300)
     second = life.row()
     assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
     life.start_work(second)

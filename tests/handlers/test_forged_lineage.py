@@ -93,8 +93,7 @@ def test_a_job_that_forges_what_it_emitted_leads_to_no_other_stage_than_its_own_
         life.submit("forges")
         for _ in range(attempts - 1):
             life.settle(life.row("forges"), "exit-1")
-            stack.aws.clock.advance(3_600)
-            life.deliver()
+            life.deliver(after_s=3_600)
         parent = life.row("forges")
         forged = {"elsewhere": [{"job": "sql", "output": f"s3://{BUCKET}/theirs/"}]}
         commit(stack, parent, forged, seal="5ea1")
@@ -243,8 +242,7 @@ def test_a_function_publishes_nothing_where_the_request_does_not_let_it_go(
     stack.parts.leases.report(transitions.commit(row.id, committed))
     life.settle(row)
     for _ in range(4):
-        stack.aws.clock.advance(1_900)
-        life.sweep()
+        life.sweep(after_s=1_900)
         life.deliver()
 
     assert "theirs/_SUCCESS" not in stack.aws.s3.buckets[BUCKET].objects

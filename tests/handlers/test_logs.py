@@ -67,12 +67,10 @@ def test_every_function_names_the_attempt_and_its_label_in_its_lines(life: Life,
     life.stack.aws.clock.advance(10_000)  # no progress for a long time
     life.beat(first)
     life.settle(first, "stalled")
-    life.stack.aws.clock.advance(400)
-    life.deliver()
+    life.deliver(after_s=400)
     second = life.row("january")
     life.close(second, "ABORTED")
-    life.stack.aws.clock.advance(1_000)
-    assert life.sweep()["settled"] == 1
+    assert life.sweep(after_s=1_000)["settled"] == 1
     logged = [(line["message"], *named(line)) for line in log]
     assert logged[:4] == [
         ("job claimed", *names(life, "january")),

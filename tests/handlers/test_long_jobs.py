@@ -124,13 +124,11 @@ def test_job_that_waits_weeks_for_a_slot_is_neither_lost_nor_doubled(
             life.send()
         assert life.row("other").state is State.RUNNING
         for _ in range(20 * 24):
-            pass_time(life, HOUR)
-            life.deliver()
+            life.deliver(after_s=HOUR)
             assert set(life.sweep()) <= {"looked_at"}
             assert messages(life) == 2  # the other job's message is received, and not deleted
         life.settle(life.row("other"), "exit-65-permanent")
-        pass_time(life, HOUR)
-        life.deliver()
+        life.deliver(after_s=HOUR)
         row = life.row()
         assert (row.state, row.attempt.number, row.failures, row.interruptions) == (
             State.RUNNING,
@@ -170,8 +168,7 @@ def test_job_is_retried_although_its_message_is_gone(life: Life, *, hold: bool) 
         pass_time(life, 2 * HOUR)
     assert life.settle(row, "exit-1") == "RELEASED"
     assert (messages(life), life.sweep()) == (0, {"looked_at": 1})
-    pass_time(life, 6.5 * HOUR)
-    assert life.sweep()["renewed"] == 1
+    assert life.sweep(after_s=6.5 * HOUR)["renewed"] == 1
     life.deliver()
     second = life.row()
     assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
@@ -248,28 +245,6 @@ def worn_out(case: str) -> dict[str, Any]:
 
 def kept(batch: dict[str, Any], context: Context) -> list[str]:
     return [each["itemIdentifier"] for each in dispatcher(batch, context)["batchItemFailures"]]
-
-
-def received(stack: Stack, template: dict[str, Any]) -> dict[str, Any]:
-    """The only message of the jobs queue, as the mapping passes it on."""
-    (message,) = stack.sqs.receive_message(
-        QueueUrl=stack.jobs_url,
-        MessageAttributeNames=["All"],
-        AttributeNames=["All"],
-        VisibilityTimeout=0,
-    )["Messages"]
-    record = dict(template["Records"][0])
-    record |= {
-        "messageId": message["MessageId"],
-        "receiptHandle": message["ReceiptHandle"],
-        "body": message["Body"],
-    }
-    record["attributes"] = {**record["attributes"], "ApproximateReceiveCount": "1"}
-    record["messageAttributes"] = {
-        name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
-        for name, value in message["MessageAttributes"].items()
-    }
-    return {"Records": [record]}
 
 
 def test_a_message_that_could_not_be_renewed_is_not_adopted_and_comes_back_soon(

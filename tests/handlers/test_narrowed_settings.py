@@ -37,18 +37,8 @@ def narrow(
     return deploy
 
 
-def widen(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, life.stack.settings.model_dump_json())
-    forget_runtimes()
-
-
 def submit(life: Life, **changes: Any) -> str:
     return life.send(inputs=INPUTS, timeout="1h", **changes)
-
-
-def come_again(life: Life, seconds: float = 120) -> int:
-    life.stack.aws.clock.advance(seconds)
-    return life.deliver()
 
 
 def test_a_released_job_is_tried_again_and_ends_well(
@@ -58,7 +48,7 @@ def test_a_released_job_is_tried_again_and_ends_well(
     life.deliver()
     life.settle(life.row(), "exit-1")
     narrow()
-    come_again(life, HOUR_S)
+    life.deliver(after_s=HOUR_S)
     row = life.row()
     assert (row.state, row.attempt.number) == (State.RUNNING, 2)
     life.succeed(row)

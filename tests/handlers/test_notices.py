@@ -117,8 +117,7 @@ def test_nothing_waits_for_a_notice_that_cannot_be_sent(life: Life) -> None:
         life.succeed(life.row())
         assert life.row().is_finished
         assert life.stack.messages() == (0, 0)
-    life.stack.aws.clock.advance(300)
-    life.sweep()
+    life.sweep(after_s=300)
     assert sorted(each["outcome"] for each in told(life)) == ["DEAD", "SUCCEEDED"]
 
 
@@ -128,11 +127,9 @@ def test_a_notice_is_tried_for_so_long_and_then_lost_and_counted(
 ) -> None:
     with failing(life.stack, error, "Publish"):
         succeed(life)
-        life.stack.aws.clock.advance(most.total_seconds() - 60)
-        life.sweep()
+        life.sweep(after_s=most.total_seconds() - 60)
         assert lost(capsys) == 0
-        life.stack.aws.clock.advance(61)
-        life.sweep()
+        life.sweep(after_s=61)
         life.sweep()
     life.sweep()
     assert (told(life), lost(capsys)) == ([], 1)
@@ -165,8 +162,7 @@ def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(life
     with hanging(life, for_s=300) as calls:
         life.dispatch(life.receive())
         assert life.row().state is State.RUNNING
-        life.stack.aws.clock.advance(300)
-        life.deliver()
+        life.deliver(after_s=300)
     assert (len(life.stack.dead_letters()), len(calls)) == (3, 1)
     life.sweep()
     assert [each["outcome"] for each in told(life)] == ["REFUSED"] * 3
@@ -213,11 +209,9 @@ def test_a_target_that_did_not_answer_is_spared_for_a_minute(life: Life) -> None
         for n in range(4):
             assert life.settle(life.row(f"j{n}")) == "SUCCEEDED"
         assert len(calls) == 1
-        life.stack.aws.clock.advance(46)
-        life.sweep()
+        life.sweep(after_s=46)
         assert len(calls) == 2
-    life.stack.aws.clock.advance(60)
-    life.sweep()
+    life.sweep(after_s=60)
     assert sorted(each["job_id"] for each in told(life)) == ["j0", "j1", "j2", "j3"]
 
 

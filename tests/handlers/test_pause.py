@@ -36,8 +36,7 @@ def test_what_runs_is_settled_and_its_next_attempt_waits(life: Life) -> None:
     life.submit("fails")
     life.stack.parts.slots.pause(life.stage, life.stack.aws.clock.now())
     assert life.settle(life.row("fails"), "exit-1") == "RELEASED"
-    life.stack.aws.clock.advance(timedelta(hours=1).total_seconds())
-    life.deliver()
+    life.deliver(after_s=timedelta(hours=1).total_seconds())
     assert (life.row("fails").state, life.slots_taken()) == (State.RELEASED, 0)
 
 

@@ -82,8 +82,7 @@ def test_an_outage_never_counts(life: Life, error: Callable[[Call], Exception]) 
     with failing(life.stack, error, "TransactWriteItems", about=f"main#{JOB}"):
         again_and_again(life.stack, life.deliver, 3 * MAX_ERRORS)
     assert life.stack.dead_letters() == []
-    life.stack.aws.clock.advance(130)
-    life.deliver()
+    life.deliver(after_s=130)
     assert life.row().state is State.RUNNING
 
 
@@ -186,8 +185,7 @@ def test_copy_of_a_message_keeps_its_group(life: Life, by: str) -> None:
         case "sweeper":
             life.settle(life.row(), "exit-1")
             life.stack.sqs.purge_queue(QueueUrl=url)
-            life.stack.aws.clock.advance(7 * 3600)
-            assert life.sweep()["renewed"] == 1
+            assert life.sweep(after_s=7 * 3600)["renewed"] == 1
         case _:
             life.settle(life.row(), "exit-65-permanent")
             url = life.stack.dead_letters_url

@@ -55,8 +55,7 @@ def test_sweep_finds_what_was_left_in_a_removed_stage(
     assert life.settle(life.row("waits"), "exit-1") == "RELEASED"
     life.close(life.row(JOB), "ABORTED")
     remove_the_stage(life, monkeypatch)
-    life.stack.aws.clock.advance(HOUR_S)
-    life.sweep()
+    life.sweep(after_s=HOUR_S)
 
     assert {row.state for row in life.rows()} == {State.DEAD}
     assert all(row.is_finished for row in life.rows())
@@ -74,27 +73,23 @@ def test_sweep_without_the_list_of_stages_repairs_those_that_are_deployed(
     monkeypatch.setattr("longhaul.core.store.leases.DynamoLeases.stages", unreachable)
     life.submit(JOB)
     life.close(life.row(JOB), "ABORTED")
-    life.stack.aws.clock.advance(HOUR_S)
-    assert life.sweep()["settled"] == 1
+    assert life.sweep(after_s=HOUR_S)["settled"] == 1
 
 
 def test_what_waits_in_a_retired_stage_is_neither_started_nor_lost(life: Life) -> None:
-    clock = life.stack.aws.clock
     life.submit("released")
     life.settle(life.row("released"), "exit-1")
     life.stack.redeploy(retired=True)
     life.send("fresh")
     renewed = 0
     for _ in range(8 * 20):  # longer than the queue keeps a message
-        clock.advance(3 * HOUR_S)
-        life.deliver()
+        life.deliver(after_s=3 * HOUR_S)
         renewed += life.sweep().get("renewed", 0)
     assert [(row.job_id, row.state) for row in life.rows()] == [("released", State.RELEASED)]
     assert renewed == 0
 
     life.stack.redeploy(retired=False)
-    clock.advance(12 * HOUR_S)
-    life.deliver()
+    life.deliver(after_s=12 * HOUR_S)
 
     states = {row.job_id: (row.state, row.attempt.number) for row in life.rows()}
     assert states == {"released": (State.RUNNING, 2), "fresh": (State.RUNNING, 1)}

@@ -65,8 +65,7 @@ def test_retry_that_ends_before_its_message_comes_lets_that_message_go(life: Lif
     life.succeed(life.row("failed-once"))
     assert life.row("failed-once").state is State.SUCCEEDED
 
-    life.stack.aws.clock.advance(10 * 3_600)
-    life.deliver()
+    life.deliver(after_s=10 * 3_600)
     assert life.row("new").state is State.RUNNING
     (left,) = life.stack.sqs.queues[life.stack.jobs_url].messages.values()
     assert left.id == life.row("new").receive.message_id
@@ -86,8 +85,7 @@ def plan(life: Life, job_id: str, after: timedelta = IN_THREE_DAYS, **changes: A
 def pass_days(life: Life, days: float) -> None:
     """As the mapping does: it polls all the time."""
     for _ in range(round(days * 24)):
-        life.stack.aws.clock.advance(3_600)
-        life.deliver()
+        life.deliver(after_s=3_600)
 
 
 def test_job_begins_at_its_time_and_waits_with_a_row(life: Life) -> None:
@@ -101,8 +99,7 @@ def test_job_begins_at_its_time_and_waits_with_a_row(life: Life) -> None:
 
     pass_days(life, 3 - 1 / 24)
     assert life.row("december").state is State.RELEASED
-    life.stack.aws.clock.advance(3_601)
-    life.deliver()
+    life.deliver(after_s=3_601)
 
     row = life.row("december")
     assert (row.state, row.is_planned, row.attempt.number) == (State.RUNNING, False, 1)
@@ -115,8 +112,7 @@ def test_lost_message_of_a_planned_job_is_sent_again(life: Life) -> None:
     plan(life, "december")
     life.deliver()
     life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
-    life.stack.aws.clock.advance(3 * 86_400 + 6 * 3_600 + 1)
-    life.sweep()
+    life.sweep(after_s=3 * 86_400 + 6 * 3_600 + 1)
     life.deliver()
 
     row = life.row("december")

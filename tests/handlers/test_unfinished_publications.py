@@ -29,8 +29,7 @@ def committed(life: Life, job_id: str) -> Lease:
 
 def sweep_often(life: Life) -> None:
     for _ in range(SWEEPS):
-        life.stack.aws.clock.advance(300)
-        life.sweep()
+        life.sweep(after_s=300)
 
 
 def not_deleted(code: str, call: Call) -> Answer:
@@ -147,8 +146,7 @@ def test_a_job_of_which_a_part_shows_does_not_run_again_when_the_rest_is_lost(li
     with pytest.raises(TornOutputError):
         life.settle(row, "killed")
     for _ in range(MAX_ERRORS):
-        life.stack.aws.clock.advance(300)
-        life.sweep()
+        life.sweep(after_s=300)
 
     after = life.row()
     assert (after.state, after.last_class, after.attempt.number) == (
@@ -177,10 +175,6 @@ def uploading(life: Life) -> Lease:
     return row
 
 
-def wait(life: Life, seconds: float = SURELY_GONE_S) -> None:
-    life.stack.aws.clock.advance(seconds)
-
-
 def test_settle_aborts_the_uploads_of_a_failed_attempt_and_a_sweep_removes_the_list(
     life: Life,
 ) -> None:
@@ -188,8 +182,7 @@ def test_settle_aborts_the_uploads_of_a_failed_attempt_and_a_sweep_removes_the_l
     life.settle(row, "killed")
     assert (life.pending_uploads(), len(life.pending_lists())) == ([], 1)
     assert "discarded" not in life.sweep()  # its task may still be sending
-    wait(life)
-    assert life.sweep()["discarded"] == 1
+    assert life.sweep(after_s=SURELY_GONE_S)["discarded"] == 1
     assert life.pending_lists() == []
     assert "discarded" not in life.sweep()
 

@@ -103,13 +103,11 @@ def test_the_message_of_an_unreadable_row_never_wears_out(life: Life) -> None:
     life.submit("newer")
     before = make_unreadable(life.stack, "newer")
     for _ in range(12):
-        life.stack.aws.clock.advance(DAY_S)
-        life.deliver()
+        life.deliver(after_s=DAY_S)
     assert len(life.stack.sqs.queues[life.stack.jobs_url].messages) == 1
     assert life.stack.dead_letters() == []
     write(life.stack, before)  # the newer version is deployed again
-    life.stack.aws.clock.advance(600)
-    life.deliver()
+    life.deliver(after_s=600)
     assert life.row("newer").attempt.adoptions == 1, "the copy of its message is the job's own"
 
 
@@ -124,8 +122,7 @@ def test_a_sweep_repairs_the_others_counts_the_row_and_spares_what_belongs_to_it
     life.upload(newer)
     life.close(life.row("other"), "ABORTED")
     make_unreadable(life.stack, "newer", "result")
-    life.stack.aws.clock.advance(3_600)
-    report = life.sweep()
+    report = life.sweep(after_s=3_600)
     assert (report["unreadable"], report["settled"]) == (1, 1)
     assert life.row("other").state is State.RELEASED
     assert life.pending_lists()

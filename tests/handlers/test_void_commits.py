@@ -71,8 +71,7 @@ def test_publication_does_what_the_table_says(
     prepare_uploads(life, row, uploads)
     if noted != "not noted":
         row = life.stack.parts.leases.apply(transitions.note_gone(row, life.stack.aws.clock.now()))
-    life.stack.aws.clock.advance(HALF_AN_HOUR_S if noted == "noted half an hour ago" else 60)
-    life.sweep()
+    life.sweep(after_s=HALF_AN_HOUR_S if noted == "noted half an hour ago" else 60)
     assert outcome(life, row) == wanted
 
 
@@ -82,11 +81,9 @@ def test_uploads_that_are_gone_twice_half_an_hour_apart_make_the_job_run_again(l
     assert life.settle(row, "killed") == "SUCCEEDED"
     assert life.row().owed == (Owed.PUBLISH, Owed.DELETE)
 
-    life.stack.aws.clock.advance(HALF_AN_HOUR_S - 1)
-    life.sweep()
+    life.sweep(after_s=HALF_AN_HOUR_S - 1)
     assert life.row().state is State.SUCCEEDED
-    life.stack.aws.clock.advance(1)
-    life.sweep()
+    life.sweep(after_s=1)
 
     after = life.row()
     assert (after.state, after.attempt.output, after.attempt.gone_at) == (
@@ -94,8 +91,7 @@ def test_uploads_that_are_gone_twice_half_an_hour_apart_make_the_job_run_again(l
         None,
         None,
     )
-    life.stack.aws.clock.advance(300)
-    life.deliver()
+    life.deliver(after_s=300)
     life.succeed(life.row())
     assert life.published()
 
@@ -115,11 +111,9 @@ def test_second_look_that_dies_starts_the_half_hour_again(life: Life) -> None:
     with pytest.raises(Killed):
         life.sweep()
     s3.completion, s3.sleep = lambda _key: AT_ONCE, sleep
-    life.stack.aws.clock.advance(300)
-    life.sweep()
+    life.sweep(after_s=300)
     assert life.row().state is State.SUCCEEDED
-    life.stack.aws.clock.advance(300)
-    life.sweep()
+    life.sweep(after_s=300)
     assert life.published()
     assert life.row().id == row.id
 
@@ -146,8 +140,7 @@ def test_job_whose_commit_is_void_each_time_ends_as_a_dead_letter(life: Life) ->
             life.settle(row, "exit-1")
             runs += 1
             clock.advance(HALF_AN_HOUR_S)
-        clock.advance(150)
-        life.sweep()
+        life.sweep(after_s=150)
     life.stack.aws.gate.around = None
 
     assert (life.row().state, life.row().interruptions) == (State.DEAD, 20)
@@ -162,8 +155,7 @@ def test_void_commit_takes_its_success_back(life: Life, capsys: pytest.CaptureFi
     lose_uploads(life)
     life.stack.aws.clock.advance(7200)
     life.settle(row, "killed")
-    life.stack.aws.clock.advance(HALF_AN_HOUR_S)
-    life.sweep()
+    life.sweep(after_s=HALF_AN_HOUR_S)
 
     put: dict[str, float] = defaultdict(float)
     for datum in metrics_in(capsys.readouterr().out):
