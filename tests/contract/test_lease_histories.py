@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.core import transitions
-from longhaul.core.claim import Claim, cancelled_before_claim, next_attempt
+from longhaul.core.claim import Claim, next_attempt
 from longhaul.core.descent import TreeWatch, told
 from longhaul.core.errors import LeaseChangedError
 from longhaul.core.history import KEPT
@@ -88,10 +88,6 @@ def test_latest_attempts_replace_the_earliest_in_the_history(
         int(item["ttl"]["N"]) > NOW.timestamp() for item in found if item["item"]["S"] != "lease"
     )
     assert not any(item.keys() & {"open", "ended", "settled_at"} for item in found if "ttl" in item)
-
-
-def test_a_job_that_never_began_has_no_history(leases: DynamoLeases) -> None:
-    assert leases.history([cancelled_before_claim("main#x", "main", NOW)]) == {"main#x": []}
 
 
 def test_histories_of_a_hundred_jobs_are_read_in_one_call(fake: FakeAws) -> None:

@@ -26,53 +26,10 @@ def test_claimed_lease_reads_back_as_written(leases: DynamoLeases, claimed: Leas
     assert leases.load("main#absent") is None
 
 
-def test_second_claim_of_a_new_job_fails_and_carries_the_row_that_won(
-    leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
-) -> None:
-    with pytest.raises(LeaseChangedError) as lost:
-        leases.apply(
-            transitions.claim(Claim(changed(claimed, message_id="m-2"), replaces=None), STAGE)
-        )
-    assert lost.value.current == claimed
-    assert slots.room(STAGE, NOW).free == 1
-
-
 def test_repeated_claim_succeeds_and_takes_one_slot(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     leases.apply(transitions.claim(Claim(claimed, replaces=None), STAGE))
-    assert slots.room(STAGE, NOW).free == 1
-
-
-def test_claim_without_a_free_slot_is_refused_and_writes_nothing(
-    leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
-) -> None:
-    leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
-    with pytest.raises(NoFreeSlotError):
-        leases.apply(transitions.claim(Claim(other(claimed, 3), replaces=None), STAGE))
-    assert leases.load("main#job-3") is None
-    assert slots.room(STAGE, NOW).free == 0
-
-
-def test_repeated_settle_frees_one_slot(
-    leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
-) -> None:
-    released = after(claimed, OutcomeClass.FAILED)
-    leases.apply(transitions.settle(claimed, released))
-    with pytest.raises(LeaseChangedError) as lost:
-        leases.apply(transitions.settle(claimed, released))
-    assert lost.value.current == released
-    assert slots.room(STAGE, NOW).free == 2
-
-
-def test_released_job_is_claimed_again_and_takes_a_slot(
-    leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
-) -> None:
-    released = after(claimed, OutcomeClass.FAILED)
-    leases.apply(transitions.settle(claimed, released))
-    retry = next_attempt(released, message(receive_count=2), NUMBERS, NOW)
-    leases.apply(transitions.claim(Claim(retry, replaces=released), STAGE))
-    assert leases.load(claimed.key) == retry
     assert slots.room(STAGE, NOW).free == 1
 
 
@@ -345,16 +302,6 @@ def test_want_of_room_halves_the_limit_once_a_minute_and_each_calm_minute_adds_a
     assert slots.room(wide, NOW + minute).free == 2
     assert [slots.room(wide, NOW + n * minute).free for n in (2, 2, 3, 4, 5)] == [3, 3, 5, 8, 8]
     assert slots.room(wide, NOW).starts_per_s is None
-
-
-def test_limit_never_falls_below_one_and_binds_claims(
-    leases: DynamoLeases, slots: DynamoSlots
-) -> None:
-    for n in range(5):
-        slots.lower_limit(STAGE, NOW + n * timedelta(seconds=60))
-    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
-    with pytest.raises(NoFreeSlotError):
-        leases.apply(transitions.claim(Claim(other(running(), 2), replaces=None), STAGE))
 
 
 def test_only_a_copy_that_renews_the_message_is_adopted_with_a_lower_count(

@@ -125,14 +125,3 @@ def test_adoption_that_the_sdk_repeats_succeeds(
     fake.gate.around = repeats_the_call
     adopted = leases.report(transitions.adopt(claimed, again))
     assert (adopted.receive.receipt_handle, adopted.receive.receive_count) == ("handle-2", 2)
-
-
-def test_write_to_a_row_in_a_transaction_is_tried_again(
-    fake: FakeAws, leases: DynamoLeases, claimed: Lease
-) -> None:
-    fake.dynamodb.make_busy("leases", lease_key(claimed.key))
-    before = fake.clock.now()
-    assert leases.report(
-        transitions.report_progress(claimed.id, {"fraction": 0.5}, NOW)
-    ).attempt.progress == {"fraction": 0.5}
-    assert fake.clock.now() > before

@@ -258,22 +258,6 @@ def test_a_receive_that_no_later_one_replaced_comes_again(current: Lease | None)
         probe(starter(leases=leases), running())
 
 
-@pytest.mark.parametrize("is_adopted", [True, False])
-def test_an_execution_that_closed_unsettled_is_settled_after_all_claims(
-    *, is_adopted: bool
-) -> None:
-    executions, leases, messages = Mock(), Mock(), Mock()
-    executions.ensure_started.return_value = "TIMED_OUT"
-    if not is_adopted:
-        leases.report.side_effect = LeaseChangedError(running(receive_count=3))
-    found = starter(executions=executions, leases=leases, messages=messages)
-
-    here = probe(found, running())
-
-    assert not messages.hold.called
-    assert here.slow == [(message(receive_count=2), Closed(running().id, "TIMED_OUT"))]
-
-
 def test_a_claim_whose_execution_has_closed_is_settled_after_all_claims() -> None:
     executions = Mock()
     executions.ensure_started.return_value = "FAILED"
@@ -312,12 +296,3 @@ def test_a_run_does_not_wait_for_a_task_whose_end_is_proved() -> None:
     starter(tasks=tasks, leases=leases).start(message(), claim, of_one(), PACE)
     assert not tasks.stop.called
     assert leases.apply.called
-
-
-@pytest.mark.parametrize("before", [None, running(state=State.RELEASED)], ids=["new", "a retry"])
-def test_the_request_is_stored_once_a_run(before: Lease | None) -> None:
-    requests = Mock()
-    found = starter(requests=requests)
-    claim = Claim(running(run=before.run if before else 7), replaces=before)
-    found.start(message(), claim, of_one(), PACE)
-    assert requests.put.called is (before is None)

@@ -204,11 +204,6 @@ def waiting(number: int) -> JobMessage:
     return message(f"job-{number}", f"m-{number}", receipt_handle=f"handle-{number}")
 
 
-@pytest.mark.parametrize(("until", "is_over"), [(None, False), (NOW, True), (NOW + SECOND, False)])
-def test_a_batch_is_over_at_its_end(until: datetime | None, *, is_over: bool) -> None:
-    assert Batch(stage(), set(), until).is_over(NOW) is is_over
-
-
 def test_a_batch_measures_what_it_did() -> None:
     assert Batch(stage(), set()).measured() == {}
     batch = Batch(

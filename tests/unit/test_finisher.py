@@ -42,16 +42,6 @@ def finisher(**parts: Any) -> Finisher:
     return alone(Finisher, **{"leases": striking(), **parts})
 
 
-@pytest.mark.parametrize(("retry_in_s", "hidden_s"), [(7, 7), (0, 0), (None, 0)])
-def test_a_released_message_is_hidden_for_its_back_off(
-    retry_in_s: int | None, hidden_s: int
-) -> None:
-    queue = Mock()
-    released = running(state=State.RELEASED)
-    assert finisher(queue=queue).settled(released, retry_in_s) is released
-    queue.set_visibility.assert_called_once_with(stage().queue_url, HANDLE, hidden_s)
-
-
 def voided(**parts: Any) -> Any:
     publication = Mock()
     publication.publish.side_effect = VoidCommitError("gone")

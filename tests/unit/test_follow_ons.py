@@ -28,7 +28,6 @@ from longhaul.pipelines.follow_ons import (
     body_at_most,
     follow_ons,
     joined,
-    with_output,
     with_stored,
 )
 from tests.builders import BUCKET, changed, running, settings, stage, there
@@ -247,17 +246,6 @@ def test_stage_that_a_job_did_not_name_gets_nothing_and_no_join_behind_it_starts
     found = follow_ons_of(succeeded("months"), {"clean": [{}]}, settings(stages=stages))
 
     assert [each.stage for each in found] == ["clean"]
-
-
-def test_a_request_without_an_output_gets_its_stages() -> None:
-    table = stage(follow_on={"output": "table://longhaul/flights"})
-    assert with_output(table, "j", {"job": "sql"}, PIPELINE) == {
-        "job": "sql",
-        "output": "table://longhaul/flights",
-        "mode": "append",
-    }
-    own = {"job": "sql", "output": "s3://b/x/"}
-    assert with_output(table, "j", own, PIPELINE) == own
 
 
 # A lineage counts only if the row of the named parent proves it.
