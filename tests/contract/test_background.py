@@ -79,7 +79,18 @@ def wait_until(place: Place, condition: Callable[[], Any]) -> None:
     raise AssertionError("the condition never held")
 
 
-def test_tasks_run_concurrently_up_to_the_limit_and_results_keep_their_order(place: Place) -> None:
+BOUNDED = pytest.mark.parametrize("units", [None, 1_000], ids=["without end", "in time"])
+"""Whether the tasks have a time by which they must have ended."""
+
+
+def within_s(place: Place, units: float | None) -> float | None:
+    return None if units is None else units * place.unit_s
+
+
+@BOUNDED
+def test_tasks_run_concurrently_up_to_the_limit_and_results_keep_their_order(
+    place: Place, units: float | None
+) -> None:
     lock = threading.Lock()
     running: set[int] = set()
     most = 0
@@ -96,7 +107,9 @@ def test_tasks_run_concurrently_up_to_the_limit_and_results_keep_their_order(pla
 
     tasks = [partial(task, number) for number in range(5)]
 
-    assert place.run(lambda: place.background.run_all(tasks, at_once=3)) == [0, 1, 2, 3, 4]
+    limit_s = within_s(place, units)
+    found = place.run(lambda: place.background.run_all(tasks, at_once=3, within_s=limit_s))
+    assert found == [0, 1, 2, 3, 4]
     assert most == 3
 
 
@@ -107,8 +120,11 @@ def test_no_task_or_one_task_returns_its_results(place: Place, count: int) -> No
     assert place.run(lambda: place.background.run_all(tasks, at_once=3)) == ["done"] * count
 
 
-def test_first_error_is_raised_after_the_started_tasks_have_ended(place: Place) -> None:
-    seen = set()
+@BOUNDED
+def test_first_error_is_raised_after_the_started_tasks_have_ended(
+    place: Place, units: float | None
+) -> None:
+    seen, limit_s = set(), within_s(place, units)
 
     def fail() -> None:
         wait_until(place, lambda: "other begins" in seen)
@@ -122,8 +138,9 @@ def test_first_error_is_raised_after_the_started_tasks_have_ended(place: Place) 
     def never() -> None:
         seen.add("never begins")
 
+    tasks = [fail, other, never]
     with pytest.raises(ZeroDivisionError):
-        place.run(lambda: place.background.run_all([fail, other, never], at_once=2))
+        place.run(lambda: place.background.run_all(tasks, at_once=2, within_s=limit_s))
     assert seen == {"other begins", "other ends"}
 
 
@@ -151,26 +168,9 @@ def test_tasks_that_are_late_are_left_behind_and_no_more_are_begun(place: Place)
     assert seen == {"late begins", "given up", "late ends"}
 
 
-def test_tasks_within_their_time_return_their_results(place: Place) -> None:
-    tasks = [partial(int, number) for number in range(5)]
-    limit_s = 1_000 * place.unit_s
-    found = place.run(lambda: place.background.run_all(tasks, at_once=2, within_s=limit_s))
-    assert found == [0, 1, 2, 3, 4]
-
-
 def test_no_task_is_begun_without_time(place: Place) -> None:
     with pytest.raises(TimeUpError):
         place.run(lambda: place.background.run_all([pytest.fail], at_once=1, within_s=0))
-
-
-def test_error_within_the_time_is_raised(place: Place) -> None:
-    limit_s = 1_000 * place.unit_s
-
-    def fail() -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        place.run(lambda: place.background.run_all([fail], at_once=1, within_s=limit_s))
 
 
 def test_delayed_call_is_made_once_and_not_early(place: Place) -> None:

@@ -12,7 +12,6 @@ from longhaul.core.beat import (
     Beat,
     End,
     Extend,
-    HandOver,
     Kill,
     beaten,
     decide_beat,
@@ -40,27 +39,11 @@ def alive(age_s: float, **changes: object) -> Lease:
     return changed(running(), **{"progress_at": NOW + timedelta(seconds=age_s - 5), **changes})
 
 
-def test_extension_is_in_proportion_to_the_age_of_the_job() -> None:
-    assert decide(alive(20), 20) == Extend("handle-m-1-1", visibility_s=79, wait_s=15)
-    assert decide(alive(1_000), 1_000) == Extend("handle-m-1-1", visibility_s=185, wait_s=100)
-
-
-def test_message_is_handed_over_before_its_receive_reaches_the_sqs_limit() -> None:
-    assert decide(alive(41_400), 41_400) == HandOver("handle-m-1-1", wait_s=300)
-
-
 def test_hand_over_depends_on_the_age_of_the_receive_and_not_of_the_job() -> None:
     received = NOW + timedelta(seconds=41_000)
     assert decide(alive(50_000, received_at=received), 50_000) == Extend(
         "handle-m-1-1", visibility_s=435, wait_s=300
     )
-
-
-def test_attempt_without_the_lease_is_killed_as_lease_lost() -> None:
-    beat = decide(alive(20, attempt=2), 20)
-    assert isinstance(beat, Kill)
-    assert beat.reason == "LeaseLost"
-    assert decide(None, 20) == Kill("LeaseLost", "the lease row is gone")
 
 
 def test_job_without_progress_for_its_stall_timeout_is_stalled() -> None:
@@ -86,11 +69,6 @@ def test_job_is_not_stalled_while_its_row_takes_no_reports() -> None:
     again = beaten(after_an_outage, NOW + timedelta(seconds=2_400), NOW)
     assert isinstance(decide(again, 2_459), Extend)
     assert isinstance(decide(again, 2_460), Kill)
-
-
-def test_short_stall_timeout_makes_a_report_overdue_sooner() -> None:
-    assert isinstance(decide(alive(105, stall_timeout_s=30, beat_ages_s=(115,)), 130), Kill)
-    assert isinstance(decide(alive(105, stall_timeout_s=30, beat_ages_s=(114,)), 130), Extend)
 
 
 def test_task_without_a_sign_of_life_is_stalled_after_the_start_timeout() -> None:
@@ -201,11 +179,6 @@ def test_message_is_extended_before_a_late_beat_would_show_it(
     assert decide(row, 30) == Extend(handle, visibility_s, wait_s=15)
 
 
-def test_first_beat_extends_a_message_of_which_the_row_only_guesses_how_long_it_is_hidden() -> None:
-    row = alive(15, lease_expires_at=NOW + timedelta(seconds=79))
-    assert decide(row, 15) == Extend("handle-m-1-1", visibility_s=79, wait_s=15)
-
-
 def test_wait_between_reports_grows_with_the_age_up_to_a_quarter_of_what_counts_as_silence() -> (
     None
 ):
@@ -225,10 +198,6 @@ def test_three_reports_in_a_row_may_be_lost_before_a_runner_counts_as_silent(
 ) -> None:
     wait_s = report_wait_s(age_s, LeaseSettings(), stall_timeout_s, has_news=False)
     assert 4 * wait_s <= report_overdue_s(stall_timeout_s)
-
-
-def test_reports_are_never_rarer_than_their_longest_wait() -> None:
-    assert longest_report_wait_s(LeaseSettings(progress_period_s=30)) == 30
 
 
 # A beat whose attempt settles, or loses its row, while the message is extended.

@@ -146,22 +146,6 @@ def test_no_extension_reaches_beyond_twelve_hours_from_the_receive(held_s: int) 
     assert visibility == 0 or held_s + visibility < SQS_VISIBILITY_CAP_S
 
 
-def test_job_of_twelve_hours_needs_fewer_than_two_hundred_beats() -> None:
-    age, beats = 0, 0
-    while age < 43_200:
-        age += beat.interval_s(age, NUMBERS)
-        beats += 1
-    assert beats < 200
-
-
-def test_longest_job_stays_within_the_history_limit_of_step_functions() -> None:
-    age, beats = 0, 0
-    while age < 604_800:
-        age += beat.interval_s(age, NUMBERS)
-        beats += 1
-    assert beats * 9 < 25_000
-
-
 @given(st.integers(min_value=1, max_value=1_000), st.integers())
 def test_back_off_never_exceeds_its_ceiling(tries: int, seed: int) -> None:
     wait = backoff.back_off_s(tries, NUMBERS, random.Random(seed))
