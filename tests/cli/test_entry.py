@@ -6,12 +6,11 @@ from types import ModuleType
 from typing import NoReturn
 
 import pytest
-from typer.testing import CliRunner
 
 from longhaul.cli import entry, extras
-from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.config.project_file import VARIABLE
+from tests.cli.conftest import ran
 from tests.layers import ROOT
 from tests.patience import DEADLINE_S
 from tests.projects import make_project
@@ -205,8 +204,7 @@ def test_a_command_without_its_extra_names_the_line_to_run(
     monkeypatch.setenv(VARIABLE, "")  # the command sets it; restored with the test
     monkeypatch.setattr(extras, "find_spec", lambda name: name != module or None)
 
-    done = CliRunner().invoke(app, [each.format(project=project.folder) for each in command])
-
-    assert (done.exit_code, done.stdout) == (ExitStatus.USAGE, "")
-    assert f"this needs {module}, which is not installed" in done.stderr
+    words = [each.format(project=project.folder) for each in command]
+    said = f"this needs {module}, which is not installed"
+    done = ran(*words, code=ExitStatus.USAGE, says=said, prints="")
     assert f"pip install 'longhaul-jobs[{extra}]'" in done.stderr

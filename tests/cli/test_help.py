@@ -12,7 +12,7 @@ from docs import commands_page
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.config.sources import version
-from tests.cli.conftest import World
+from tests.cli.conftest import World, ran
 
 PAGE = commands_page.PAGE.read_text("utf-8")
 WHERE = {"--profile", "--region", "--stack"}
@@ -56,16 +56,14 @@ def test_every_command_and_option_of_the_page_is_real() -> None:
 
 
 def test_every_exit_code_is_on_the_page_and_in_the_help() -> None:
-    shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    shown = " ".join(ran("--help").output.split())
     assert {*map(int, re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE))} == {*ExitStatus}
     assert all(re.search(rf"[ :·] ?{code.value} [a-zA-Z]", shown) for code in ExitStatus), shown
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_has_help_with_an_example_of_itself(command: tuple[str, ...]) -> None:
-    done = CliRunner().invoke(app, [*command, "--help"])
-    assert done.exit_code == 0
-    example = " ".join(done.output.split()).partition("Example: ")[2]
+    example = " ".join(ran(*command, "--help").output.split()).partition("Example: ")[2]
     assert f"longhaul {' '.join(command)}" in example
     of_a_folder = {"up", "demo", "init", "new", "test", "synth"}
     assert (options(COMMANDS[command]) >= WHERE) == (
@@ -91,13 +89,12 @@ def test_shell_completion_offers_the_commands(shell: str) -> None:
 
 
 def test_the_version_is_shown() -> None:
-    assert CliRunner().invoke(app, ["--version"]).stdout == f"longhaul {version()}\n"
+    ran("--version", prints=f"longhaul {version()}\n")
 
 
 def test_no_command_and_an_unknown_command_are_wrong_usage() -> None:
-    assert CliRunner().invoke(app, []).exit_code == ExitStatus.USAGE
-    wrong = CliRunner().invoke(app, ["statsu"])
-    assert (wrong.exit_code, "No such command" in wrong.stderr) == (ExitStatus.USAGE, True)
+    ran(code=ExitStatus.USAGE)
+    ran("statsu", code=ExitStatus.USAGE, says="No such command")
 
 
 @pytest.mark.parametrize(

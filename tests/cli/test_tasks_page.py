@@ -2,7 +2,7 @@
 
 Those that start something for long, or ask AWS for more than a stack, are read by the parser alone:
 their own tests run them. Those about tables run in test_table.py and test_lineage.py, and what is
-clicked in page/test_letters.py.
+clicked in page/test_actions.py.
 """
 
 import re

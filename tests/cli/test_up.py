@@ -29,7 +29,7 @@ from longhaul.core.verdict import OutcomeClass
 from longhaul.local.state.store import FOLDER, Store
 from longhaul.pipelines.trees import Trees
 from tests.builders import settings, stage
-from tests.cli.conftest import World
+from tests.cli.conftest import World, ran
 from tests.cli.page.scenes import started, works
 from tests.projects import make_project
 
@@ -45,9 +45,7 @@ def test_state_of_another_stack_ends_a_start_with_the_way_out_and_fresh_begins_w
     monkeypatch.setattr("longhaul.cli.local.serve.local_synth", synthesis_begins)
     command = ["--project", str(project.folder), "up", "--port", "0"]
 
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == ExitStatus.FAILED
-    said = re.sub(r"\s+", " ", done.stderr)
+    said = re.sub(r"\s+", " ", ran(*command, code=ExitStatus.FAILED).stderr)
     assert "stack Other; this is format" in said
     assert "`longhaul up --fresh` begins without it" in said
 

@@ -73,7 +73,7 @@ def test_a_job_that_makes_udfs_at_its_top_is_tested_as_a_task_runs_it(tmp_path: 
     assert [each.name for each in scratch.iterdir() if each.name.startswith("spark-")] == []
 
 
-# test_new_project.py has the command without Spark, and test_demo_jobs.py the demo's tests
+# tests/cli/test_project.py has the command without Spark, and test_demo_jobs.py the demo's tests
 # in a session that is warm. The other installs a driver and starts a PostgreSQL.
 @pytest.mark.slow
 @pytest.mark.parametrize("example", ["demo", "postgres"])
