@@ -169,6 +169,11 @@ class World:
         self.aws.cloudformation.stacks[name] = replace(stack, **changes)
         return stack
 
+    def redeploy(self, **changes: Any) -> None:
+        """Deploy the stack with other settings."""
+        self.settings = self.settings.model_copy(update=changes)
+        self.deploy()
+
     def run(self, *arguments: str, **expected: Any) -> Result:
         return ran(*arguments, **expected)
 
@@ -247,10 +252,10 @@ class World:
             after = self.parts.leases.apply(transitions.strike(after, Owed(owed), now))
         return after
 
-    def succeed(self, row: Lease, output: CommittedOutput = OUTPUT) -> Lease:
+    def succeed(self, row: Lease, output: CommittedOutput = OUTPUT, *, owes: bool = False) -> Lease:
         """End a running job that has written this."""
         committed = self.parts.leases.report(transitions.commit(row.id, output))
-        return self.end(committed, OutcomeClass.SUCCEEDED)
+        return self.end(committed, OutcomeClass.SUCCEEDED, owes=owes)
 
     def interrupt(self) -> None:
         """Ctrl-C in the next sleep."""

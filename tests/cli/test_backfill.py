@@ -155,8 +155,7 @@ def test_values_that_would_replace_each_others_output_are_refused(
 def test_without_a_stage_it_goes_to_none_that_does_not_expect_its_job(world: World) -> None:
     """It went to the first stage, and so through the whole pipeline."""
     stages = (stage(job="parse", next=("clean",)), stage(name="clean", job="flights_clean"))
-    world.settings = world.settings.model_copy(update={"stages": stages})
-    world.deploy()
+    world.redeploy(stages=stages)
     world.run(
         *COMMAND, *THREE, "--dry-run", code=2, says="name the stage (--stage, or stage=…): clean"
     )

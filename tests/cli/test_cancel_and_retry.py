@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from longhaul.core.verdict import OutcomeClass
 from longhaul.operations.errors import NotRetriableError
 from longhaul.operations.rerun import Rerunner
 from longhaul.pipelines.trees import Trees
-from tests.builders import BODY, OUTPUT, changed, stage, there
+from tests.builders import BODY, changed, stage, there
 from tests.cli.conftest import World
 
 
@@ -51,10 +50,7 @@ def test_cancelling_an_ended_job_fails(world: World) -> None:
 
 
 def of_two_stages(world: World) -> None:
-    known = world.settings.model_copy(
-        update={"stages": (*world.settings.stages, stage(name="night"))}
-    )
-    replace(world, settings=known).deploy()
+    world.redeploy(stages=(*world.settings.stages, stage(name="night")))
 
 
 def test_a_queued_job_is_cancelled_in_whatever_stage_it_is(world: World) -> None:
@@ -230,17 +226,13 @@ def test_changes_that_can_never_run_are_refused(world: World) -> None:
 def test_nothing_runs_again_in_a_retired_stage(bare: World) -> None:
     bare.deploy()
     succeeded(bare, "day-7")
-    retired = (stage(retired=True),)
-    replace(bare, settings=bare.settings.model_copy(update={"stages": retired})).deploy()
+    bare.redeploy(stages=(stage(retired=True),))
     bare.run("rerun", "day-7", code=2, says="is retired")
 
 
 def unpublished(world: World, job_id: str, **row: Any) -> Lease:
     lease = world.claim(job_id, **row)
-    world.parts.leases.report(transitions.commit(lease.id, OUTPUT))
-    committed = there(world.parts.leases.load(lease.key))
-    world.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
-    return world.end(committed, OutcomeClass.SUCCEEDED, owes=True)
+    return world.succeed(lease, owes=True)
 
 
 def test_a_success_whose_output_is_not_published_is_not_run_again(world: World) -> None:

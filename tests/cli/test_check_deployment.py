@@ -212,10 +212,7 @@ def test_an_image_of_another_architecture_is_emulated() -> None:
 def test_a_stage_that_is_taken_out_with_jobs_and_messages_in_it_is_refused(
     account: World,
 ) -> None:
-    account.settings = account.settings.model_copy(
-        update={"stages": (stage(name="main", retired=True),)}
-    )
-    account.deploy()
+    account.redeploy(stages=(stage(name="main", retired=True),))
     account.claim("a")
     account.bury("b")
 
@@ -232,10 +229,7 @@ def test_an_empty_stage_is_taken_out_only_after_it_was_retired(account: World) -
     account.deploy()
     assert "was not retired" in only(look(stages=[{"name": "other"}]), Level.PROBLEM).what
 
-    account.settings = account.settings.model_copy(
-        update={"stages": (stage(name="main", retired=True),)}
-    )
-    account.deploy()
+    account.redeploy(stages=(stage(name="main", retired=True),))
     assert Level.PROBLEM not in look(stages=[{"name": "other"}])
 
 

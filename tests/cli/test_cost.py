@@ -1,7 +1,6 @@
 """`longhaul cost`: sums by stage, job and attempt."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,8 @@ TASKS = TaskSettings(
 @pytest.fixture
 def priced(world: World) -> World:
     """A stack whose settings have its sizes."""
-    known = replace(world, settings=world.settings.model_copy(update={"tasks": TASKS}))
-    known.deploy()
-    return known
+    world.redeploy(tasks=TASKS)
+    return world
 
 
 def ran(world: World, job_id: str, kind: OutcomeClass, hours: float = 1.0) -> Lease:

@@ -12,8 +12,9 @@ from longhaul.core.lease import Owed, State
 from longhaul.core.message import Message
 from longhaul.core.verdict import OutcomeClass
 from longhaul.saved.record import record_ref
-from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage
+from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL
 from tests.cli.conftest import World
+from tests.cli.page.scenes import three_stages
 
 
 def ids(output: str) -> list[str]:
@@ -270,16 +271,10 @@ def test_a_list_has_no_end_and_no_history(world: World, option: str) -> None:
 def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     world: World,
 ) -> None:
-    main = world.settings.stages[0].model_copy(update={"next": ("clean",)})
-    clean = stage(name="clean", next=("total",))
-    stages = (main, clean, stage(name="total", join=True))
-    known = world.settings.model_copy(update={"stages": stages})
-    replace(world, settings=known).deploy()
+    three_stages(world)
+    clean = world.settings.stages[1]
     row = world.claim("year", opens=("total",))
-    output = replace(OUTPUT, emitted={"clean": 40})
-    root = world.end(
-        world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED
-    )
+    root = world.succeed(row, replace(OUTPUT, emitted={"clean": 40}))
     lineage = Lineage(root=root.key, parent=root.key, run=root.run)
     members = [child_id(root.key, "clean", root.key, n) for n in range(40)]
     first, second, _ = (world.claim(each, of=clean, lineage=lineage) for each in members[:3])

@@ -13,6 +13,7 @@ from longhaul.core.store.item import lease_key
 from longhaul.core.verdict import OutcomeClass
 from tests.builders import BUCKET, OUTPUT, stage, there
 from tests.cli.conftest import World
+from tests.cli.page.scenes import three_stages
 
 CLEAN = stage(name="clean")
 
@@ -20,18 +21,13 @@ CLEAN = stage(name="clean")
 @pytest.fixture
 def tree(world: World) -> World:
     """`year` has succeeded and emitted three jobs, all queued; a join waits for them."""
-    main = world.settings.stages[0].model_copy(update={"next": ("clean",)})
-    stages = (main, CLEAN.model_copy(update={"next": ("total",)}), stage(name="total", join=True))
-    world.settings = world.settings.model_copy(update={"stages": stages})
-    world.deploy()
+    three_stages(world)
     succeed(world, world.claim("year", opens=("total",)), emits=3)
     return world
 
 
 def succeed(world: World, row: Lease, emits: int = 0) -> None:
-    output = replace(OUTPUT, emitted={"clean": emits} if emits else None)
-    world.parts.leases.report(transitions.commit(row.id, output))
-    world.end(reread(world, row), OutcomeClass.SUCCEEDED)
+    world.succeed(row, replace(OUTPUT, emitted={"clean": emits} if emits else None))
 
 
 def reread(world: World, row: Lease) -> Lease:

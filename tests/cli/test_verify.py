@@ -20,9 +20,8 @@ from tests.cli.conftest import World
 @pytest.fixture
 def probed(bare: World) -> World:
     """A stack with the probe in its catalogue."""
-    bare.settings = bare.settings.model_copy(update={"jobs": ("probe", "sql")})
+    bare.redeploy(jobs=("probe", "sql"))
     bare.parts = Wiring(bare.settings, bare.aws.client)
-    bare.deploy()
     return bare
 
 

@@ -62,10 +62,8 @@ def run(world: World, job: SubmittedJob, **changes: Any) -> Lease:
 
 def with_two_stages(bare: World) -> Client:
     night = stage(name="night", queue_url=NIGHT)
-    stages = (*bare.settings.stages, night)
-    bare.settings = bare.settings.model_copy(update={"stages": stages})
     bare.aws.sqs.create_queue(QueueName=NIGHT.rpartition("/")[2])
-    bare.deploy()
+    bare.redeploy(stages=(*bare.settings.stages, night))
     return connected(bare)
 
 
@@ -312,8 +310,7 @@ def test_the_job_of_another_request_is_not_cancelled_by_a_handle(
 
 def test_an_id_that_is_given_is_one_whatever_the_code_is_called(bare: World) -> None:
     paths = bare.settings.paths.model_copy(update={"job_prefixes": (f"s3://{BUCKET}/jobs/",)})
-    bare.settings = bare.settings.model_copy(update={"paths": paths})
-    bare.deploy()
+    bare.redeploy(paths=paths)
     client = connected(bare)
     for name in ("a b", "x(1)", "é", "y" * 140, "..", "v1.2"):
         job = client.submit({**BODY, "job": f"s3://{BUCKET}/jobs/{name}.py"})
@@ -380,8 +377,7 @@ def test_a_deploy_that_allows_more_is_seen_and_refusals_read_the_settings_once_a
             client.submit(request)
     assert world.aws.gate.counts[reads] == 2
 
-    world.settings = world.settings.model_copy(update={"jobs": ("new_job", "sql")})
-    world.deploy()
+    world.redeploy(jobs=("new_job", "sql"))
     world.clock.advance(60)
     assert client.submit(request).job_id.startswith("new_job-")
     assert world.aws.gate.counts[reads] == 3
@@ -394,9 +390,8 @@ def test_a_stack_that_is_deployed_anew_is_found_again(
     client.submit({**BODY, "job_id": "before"})
     del world.aws.dynamodb.tables[world.settings.leases_table]
     world.aws.dynamodb.create_table(**creation("others"))
-    world.settings = world.settings.model_copy(update={"leases_table": "others"})
+    world.redeploy(leases_table="others")
     world.parts = Wiring(world.settings, world.aws.client, most_rows=BATCH_GET)
-    world.deploy()
     world.end(world.claim("x"))
 
     ask: Any = getattr(client, name)
@@ -405,8 +400,7 @@ def test_a_stack_that_is_deployed_anew_is_found_again(
 
 
 def test_nothing_is_sent_to_a_retired_stage(bare: World) -> None:
-    bare.settings = bare.settings.model_copy(update={"stages": (stage(retired=True),)})
-    bare.deploy()
+    bare.redeploy(stages=(stage(retired=True),))
     with pytest.raises(RetiredStageError, match="stage main is retired"):
         connected(bare).submit(BODY)
 

@@ -64,7 +64,7 @@ def works(world: World, lease: Lease, seconds: float) -> Lease:
 def succeeded(world: World, job_id: str, seconds: float) -> Lease:
     row = started(world, world.claim(job_id), 1.0)
     works(world, row, seconds)
-    return _done(world, row, CommittedOutput(row.attempt.number, 12, 3_400_000))
+    return world.succeed(row, CommittedOutput(row.attempt.number, 12, 3_400_000))
 
 
 def dead(world: World, job_id: str, why: str, seconds: float = 60) -> Lease:
@@ -90,8 +90,7 @@ def three_stages(world: World) -> None:
         stage(name="clean", next=("total",), slots=1000, dead_letter_queue_url=others),
         stage(name="total", join=True, opener="main", dead_letter_queue_url=others),
     )
-    world.settings = world.settings.model_copy(update={"stages": stages})
-    world.deploy()
+    world.redeploy(stages=stages)
 
 
 def member_id(root: Lease, n: int) -> str:
@@ -103,7 +102,7 @@ def tree(
 ) -> Lease:
     """A root that emitted `jobs`, of which `begun` have a row: every 7th died, every 5th runs."""
     row = world.claim(name, opens=("total",), label=label)
-    root = _done(world, row, replace(OUTPUT, emitted={"clean": jobs}))
+    root = world.succeed(row, replace(OUTPUT, emitted={"clean": jobs}))
     lineage = Lineage(root=root.key, parent=root.key, run=root.run)
     for n in range(begun):
         of = world.settings.stages[1]
@@ -111,7 +110,7 @@ def tree(
         if n % 7 == 3:
             world.end(member, OutcomeClass.PERMANENT, EVIL)
         elif n % 5 != 4:
-            _done(world, member)
+            world.succeed(member)
     return root
 
 
@@ -196,7 +195,7 @@ def backfill(world: World, days: int, begun: int, left: int = 0) -> None:
         if n % 4 == 3:
             world.end(row, OutcomeClass.PERMANENT, EVIL)
         else:
-            _done(world, row)
+            world.succeed(row)
 
 
 def hourly(world: World, hours: int, parts: int) -> None:
@@ -211,7 +210,7 @@ def hourly(world: World, hours: int, parts: int) -> None:
         given: dict[str, Any] = {"label": hour, "first_sent_at": begun}
         row = started(world, world.claim(f"flights/{hour}", main, opens=("total",), **given), 1.0)
         output = replace(OUTPUT, emitted={"clean": parts})
-        root = _done(world, works(world, row, 300), output)
+        root = world.succeed(works(world, row, 300), output)
         of = Lineage(root=root.key, parent=root.key, run=root.run)
         dies, runs = n % 13 == 5, n + 1 == hours
         for part in range(parts):
@@ -223,16 +222,11 @@ def hourly(world: World, hours: int, parts: int) -> None:
             if dies and part == 1:
                 world.end(row, OutcomeClass.PERMANENT, "no such column: dep_delay")
             elif not runs or part == 0:
-                _done(world, row)
+                world.succeed(row)
         if runs:
             return
         if not dies:
             given |= {"first_sent_at": world.clock.now(), "lineage": of}
             join = child_id(root.key, "total", root.key, "join")
-            _done(world, works(world, started(world, world.claim(join, total, **given)), 300))
+            world.succeed(works(world, started(world, world.claim(join, total, **given)), 300))
         world.clock.advance(3600 - (world.clock.now() - begun).total_seconds() % 3600)
-
-
-def _done(world: World, row: Lease, output: CommittedOutput = OUTPUT) -> Lease:
-    committed = world.parts.leases.report(transitions.commit(row.id, output))
-    return world.end(committed, OutcomeClass.SUCCEEDED)
