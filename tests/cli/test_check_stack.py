@@ -19,6 +19,7 @@ from longhaul.core.settings import JOB_VARIABLES
 from longhaul.operations.stack import Deployment
 from simulation.aws.service import Call, Proceed, client_error
 from tests.cli.conftest import PLACE, World
+from tests.faults import denied, failing
 
 
 @pytest.fixture(autouse=True)
@@ -176,13 +177,8 @@ def test_a_secret_is_there_or_not_and_no_value_is_read(bare: World, target: Targ
 
 
 def test_who_may_not_ask_gets_no_answer_and_no_problem(bare: World, target: Target) -> None:
-    def deny(call: Call, proceed: Proceed) -> Any:
-        if call.operation == "DescribeSecret":
-            raise client_error("AccessDeniedException", "no", call.operation)
-        return proceed()
-
-    bare.aws.gate.around = deny
-    one, other = secrets(target)
+    with failing(bare.aws.gate, denied, "DescribeSecret"):
+        one, other = secrets(target)
     assert (one.level, other.level) == (Level.SKIPPED, Level.OK)
 
 

@@ -7,7 +7,7 @@ contract tests run on moto too, and `tests/e2e` runs the whole stack there.
 import json
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,7 +28,6 @@ from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task
-from simulation.aws.service import Answer, Call, Proceed, client_error
 from simulation.aws.shapes import checked
 from simulation.aws.sqs.client import FakeSqs
 from simulation.aws.stepfunctions.client import FakeStepFunctions
@@ -254,17 +253,6 @@ def forget_runtimes() -> None:
     for each in (dispatcher, heartbeat, settle, sweeper):
         each.build.cache_clear()
     runtime_settings.cache_clear()
-
-
-def out(*operations: str) -> Callable[[Call, Proceed], Answer]:
-    """For a fake's gate: these operations are refused."""
-
-    def around(call: Call, proceed: Proceed) -> Answer:
-        if call.operation in operations:
-            raise client_error("ServiceUnavailable", "try again", call.operation)
-        return proceed()
-
-    return around
 
 
 @dataclass

@@ -22,6 +22,7 @@ from longhaul.pipelines.backfill import Backfill
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import body, there
 from tests.builders import stage as stage_of
+from tests.faults import failing
 from tests.handlers.life import Killed
 from tests.handlers.stack import Context, Stack
 from tests.handlers.test_stages import commit, dispatched, emitting, queued, settled
@@ -138,16 +139,12 @@ def test_what_a_command_had_not_sent_when_it_died_is_no_job_of_it(
     """It was noted before it was sent, and a cancel waited for it for ever."""
     send(stack, ["01", "02"], slots=1)
 
-    def around(call: Call, proceed: Proceed) -> Answer:
-        if call.operation == "SendMessageBatch":
-            raise Killed
-        return proceed()
-
     run(stack, context)
-    stack.aws.gate.around = around
-    with contextlib.suppress(Killed):
+    with (
+        contextlib.suppress(Killed),
+        failing(stack.aws.gate, lambda _: Killed(), "SendMessageBatch"),
+    ):
         send(stack, ["01", "02"])
-    stack.aws.gate.around = None
     stack.aws.clock.advance(60)
     canceller(stack).cancel_backfill(backfill(stack))
     (told,) = swept(stack, context)

@@ -14,10 +14,11 @@ import pytest
 from longhaul.core import transitions
 from longhaul.core.lease import AttemptId, Lease, State
 from longhaul.outputs.publisher import S3Publisher
+from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed
 from simulation.aws.sqs.receipts import Policy, Stale
+from tests.faults import failing
 from tests.handlers.life import Life, until
-from tests.handlers.stack import out
 
 
 def nothing_is_left(life: Life) -> None:
@@ -192,22 +193,20 @@ def test_an_invalid_message_is_dead_lettered_once_whatever_fails_after_it(
     if is_full:
         fill(life)
     invalid, valid = send_invalid(life), life.send("valid")
-    life.stack.aws.gate.around = out(operation)
-    for _ in range(3):
-        life.deliver()
-        life.stack.aws.clock.advance(301)
+    with failing(life.stack.aws.gate, unavailable, operation):
+        for _ in range(3):
+            life.deliver()
+            life.stack.aws.clock.advance(301)
     messages = life.stack.sqs.queues[life.stack.jobs_url].messages
     assert invalid not in messages
     assert valid in messages
-    life.stack.aws.gate.around = None
     assert len(life.stack.dead_letters()) == 1
 
 
 def test_a_settle_goes_on_when_the_limit_cannot_be_lowered(life: Life) -> None:
     life.submit("throttled")
-    life.stack.aws.gate.around = out("UpdateItem")
-    assert life.settle(life.row("throttled"), "no-capacity") == "RELEASED"
-    life.stack.aws.gate.around = None
+    with failing(life.stack.aws.gate, unavailable, "UpdateItem"):
+        assert life.settle(life.row("throttled"), "no-capacity") == "RELEASED"
     left_s = {
         round(each.shows_at - life.stack.aws.clock.now().timestamp())
         for each in life.stack.sqs.queues[life.stack.jobs_url].messages.values()

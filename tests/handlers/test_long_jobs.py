@@ -13,10 +13,12 @@ from botocore.exceptions import ClientError
 from functions.dispatcher import lambda_handler as dispatcher
 from longhaul.core import transitions
 from longhaul.core.lease import Lease, Owed, State
+from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed
 from tests.events import event
+from tests.faults import failing
 from tests.handlers.life import Kill, Life
-from tests.handlers.stack import Context, Stack, deployed, out
+from tests.handlers.stack import Context, Stack, deployed
 
 HOUR, DAY = 3600, 86_400
 
@@ -254,6 +256,6 @@ def test_a_message_that_could_not_be_renewed_is_not_adopted_and_comes_back_soon(
     kept(event("dispatcher", "new-job"), context)
     before = stack.row()
     batch = worn_out("redelivery")
-    stack.aws.gate.around = out("SendMessage")
-    assert kept(batch, context) == [batch["Records"][0]["messageId"]]
+    with failing(stack.aws.gate, unavailable, "SendMessage"):
+        assert kept(batch, context) == [batch["Records"][0]["messageId"]]
     assert stack.row() == before

@@ -18,9 +18,9 @@ from longhaul.operations.wait import Awaited, standing
 from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
 from tests.emf import metrics_in
+from tests.faults import denied, failing
 from tests.handlers.life import JOB, Life
 from tests.handlers.stack import Stack, deployed
-from tests.handlers.test_poison import denied, failing
 from tests.handlers.test_trees import rerun
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
@@ -106,7 +106,7 @@ def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life
 
 def test_nothing_waits_for_a_notice_that_cannot_be_sent(life: Life) -> None:
     """A retry, a wait, a backfill and a tree waited for it, for a day."""
-    with failing(life.stack, unavailable, "Publish"):
+    with failing(life.stack.aws.gate, unavailable, "Publish"):
         life.running()
         life.settle(life.row(), "exit-65-permanent")
         dead = life.row()
@@ -125,7 +125,7 @@ def test_nothing_waits_for_a_notice_that_cannot_be_sent(life: Life) -> None:
 def test_a_notice_is_tried_for_so_long_and_then_lost_and_counted(
     life: Life, capsys: pytest.CaptureFixture[str], error: Any, most: Any
 ) -> None:
-    with failing(life.stack, error, "Publish"):
+    with failing(life.stack.aws.gate, error, "Publish"):
         succeed(life)
         life.sweep(after_s=most.total_seconds() - 60)
         assert lost(capsys) == 0
@@ -216,7 +216,7 @@ def test_a_target_that_did_not_answer_is_spared_for_a_minute(life: Life) -> None
 
 
 def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:
-    with failing(life.stack, unavailable, "Publish"):
+    with failing(life.stack.aws.gate, unavailable, "Publish"):
         succeed(life)
     asked = life.stack.aws.gate.counts["sns.Publish"]
     now = life.stack.aws.clock.now()

@@ -4,8 +4,8 @@ An outage is no fault of a message: it never counts.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,37 +14,15 @@ from botocore.exceptions import ClientError
 from longhaul.core.lease import State
 from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.errors import lost_answer, throttle, unavailable
-from simulation.aws.service import Answer, Call, Proceed, client_error
+from simulation.aws.service import Call, client_error
 from tests import builders
+from tests.faults import denied, failing
 from tests.handlers.life import JOB, Life
 from tests.handlers.stack import Stack
 
 
-@contextmanager
-def failing(
-    stack: Stack, error: Callable[[Call], Exception], *operations: str, about: str = ""
-) -> Iterator[None]:
-    """These operations raise, if their arguments mention `about`."""
-    usual = stack.aws.gate.around
-
-    def around(call: Call, proceed: Proceed) -> Answer:
-        if call.operation in operations and about in str(call.arguments):
-            raise error(call)
-        return usual(call, proceed) if usual else proceed()
-
-    stack.aws.gate.around = around
-    try:
-        yield
-    finally:
-        stack.aws.gate.around = usual
-
-
 def refused(call: Call) -> ClientError:
     return client_error("ValidationException", "One or more values are invalid", call.operation)
-
-
-def denied(call: Call) -> ClientError:
-    return client_error("AccessDeniedException", "not authorized", call.operation)
 
 
 def defect(call: Call) -> Exception:
@@ -64,7 +42,7 @@ def test_a_message_whose_claim_always_fails_is_dead_lettered(
 ) -> None:
     life.send()
     life.send("february")
-    with failing(life.stack, error, "TransactWriteItems", about=f"main#{JOB}"):
+    with failing(life.stack.aws.gate, error, "TransactWriteItems", about=f"main#{JOB}"):
         again_and_again(life.stack, life.deliver, MAX_ERRORS - 1)
         assert life.stack.dead_letters() == []
         again_and_again(life.stack, life.deliver, 1)
@@ -79,7 +57,7 @@ def test_a_message_whose_claim_always_fails_is_dead_lettered(
 @pytest.mark.parametrize("error", [throttle, unavailable, denied, lost_answer])
 def test_an_outage_never_counts(life: Life, error: Callable[[Call], Exception]) -> None:
     life.send()
-    with failing(life.stack, error, "TransactWriteItems", about=f"main#{JOB}"):
+    with failing(life.stack.aws.gate, error, "TransactWriteItems", about=f"main#{JOB}"):
         again_and_again(life.stack, life.deliver, 3 * MAX_ERRORS)
     assert life.stack.dead_letters() == []
     life.deliver(after_s=130)
@@ -89,7 +67,7 @@ def test_an_outage_never_counts(life: Life, error: Callable[[Call], Exception]) 
 def test_a_waiting_job_that_cannot_start_again_is_dead(life: Life) -> None:
     life.submit()
     assert life.settle(life.row(), "exit-1") == "RELEASED"
-    with failing(life.stack, refused, "TransactWriteItems", about=f"main#{JOB}"):
+    with failing(life.stack.aws.gate, refused, "TransactWriteItems", about=f"main#{JOB}"):
         again_and_again(life.stack, life.deliver)
     row = life.row()
     assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())
@@ -103,7 +81,7 @@ def test_an_output_that_can_never_be_published_ends_as_a_dead_letter(
     life: Life, error: Callable[[Call], Exception]
 ) -> None:
     row = life.committed()
-    with failing(life.stack, error, "CompleteMultipartUpload"):
+    with failing(life.stack.aws.gate, error, "CompleteMultipartUpload"):
         again_and_again(life.stack, lambda: life.settle(row))
         again_and_again(life.stack, life.sweep, 2)
     row = life.row()
@@ -117,7 +95,7 @@ def test_an_output_that_can_never_be_published_ends_as_a_dead_letter(
 
 def test_an_attempt_that_can_never_be_settled_ends_as_a_dead_letter(life: Life) -> None:
     row = life.running()
-    with failing(life.stack, refused, "StopTask"):
+    with failing(life.stack.aws.gate, refused, "StopTask"):
         again_and_again(life.stack, lambda: life.settle(row, "stalled"))
     row = life.row()
     assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())

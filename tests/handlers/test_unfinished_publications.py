@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from longhaul.core.errors import TornOutputError
 from longhaul.core.lease import Lease, Owed, State
@@ -14,6 +15,7 @@ from longhaul.core.settlement import MAX_ERRORS
 from longhaul.outputs.publication import LOOK_AGAIN_AFTER
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from tests.builders import BUCKET
+from tests.faults import failing
 from tests.handlers.life import Killed, Life
 
 OUTPUT = f"s3://{BUCKET}/out/shared/"
@@ -66,17 +68,14 @@ def test_files_that_s3_does_not_delete_leave_the_publication_owed(life: Life, co
 def test_an_output_that_others_change_each_time_leaves_the_publication_owed(life: Life) -> None:
     row = committed(life, "january")
 
-    def others_are_faster(call: Call, proceed: Proceed) -> Answer:
-        if call.operation == "PutObject" and call.arguments["Key"].endswith("_SUCCESS"):
-            raise client_error("PreconditionFailed", "a condition did not hold", "PutObject")
-        return proceed()
+    def others_are_faster(call: Call) -> ClientError:
+        return client_error("PreconditionFailed", "a condition did not hold", call.operation)
 
-    life.stack.aws.gate.around = others_are_faster
-    assert life.settle(row) == "SUCCEEDED"
-    sweep_often(life)
+    with failing(life.stack.aws.gate, others_are_faster, "PutObject", about="_SUCCESS"):
+        assert life.settle(row) == "SUCCEEDED"
+        sweep_often(life)
     assert life.row("january").owed == (Owed.PUBLISH, Owed.DELETE)
 
-    life.stack.aws.gate.around = None
     life.sweep()
     assert (life.row("january").state, life.row("january").owed) == (State.SUCCEEDED, ())
     assert life.stack.dead_letters() == []
