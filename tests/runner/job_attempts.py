@@ -116,6 +116,10 @@ class Attempts:
     def run(self, job: JobCode, code: str = "1", **parts: Any) -> ExitCode:
         return self.run_found(self._found(job, code), **parts)
 
+    def ends(self, job: JobCode, number: int = 2, **parts: Any) -> list[ExitCode]:
+        """How that many attempts end, one after another."""
+        return [self.run(job, **parts) for _ in range(number)]
+
     def make(self, job: JobCode, **parts: Any) -> AttemptRunner:
         found = self._found(job)
         return self._make(find_job=lambda *_: found, **self._without_jvm(found, parts))

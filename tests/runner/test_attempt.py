@@ -141,7 +141,6 @@ def test_a_request_that_became_invalid_is_permanent(
 
 
 def test_a_failing_job_is_recorded_with_its_cause(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-
     def fail(spark: SparkSession, job: Job[Any]) -> None:
         job.write(spark.range(3).selectExpr("1 div (id - 2) AS x"))
 

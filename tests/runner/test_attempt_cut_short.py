@@ -69,7 +69,6 @@ def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
 def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uploads(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-
     def report(report: Report) -> Any:
         if "output" in report.sets:
             assert len(cloud.pending_uploads()) > 0
@@ -121,7 +120,6 @@ class KilledError(BaseException):
 def test_a_committed_output_is_published_without_spark(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-
     class DiesAfterCommit:
         def __getattr__(self, name: str) -> Any:
             raise KilledError
@@ -139,7 +137,6 @@ def test_a_committed_output_is_published_without_spark(
 def test_a_failed_publish_after_the_commit_keeps_the_uploads(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-
     class Unavailable(S3Publisher):
         def publish(self, *_: Any, **__: Any) -> None:
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")

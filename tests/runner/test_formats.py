@@ -34,20 +34,51 @@ def staged(make_job: Any, tmp_path: Path) -> Any:
     return build
 
 
-def test_compressed_files_are_read_beside_plain_ones(
-    spark: SparkSession, staged: Any, written: Any
+@pytest.mark.parametrize(
+    ("files", "columns", "rows"),
+    [
+        # Compressed files beside plain ones.
+        (
+            {
+                "a.csv": b"n\n1\n",
+                "b.csv.gz": gzip.compress(b"n\n2\n"),
+                "c.csv.bz2": bz2.compress(b"n\n3\n"),
+                "D.CSV.GZ": gzip.compress(b"n\n4\n"),
+            },
+            "",
+            [("1",), ("2",), ("3",), ("4",)],
+        ),
+        # The same columns, however the headers are written.
+        (
+            {"a.csv": b"n,m\n1,2\n", "b.csv": b'\xef\xbb\xbf\r\n"N","m"\r\n1,2\r\n', "c.csv": b""},
+            "",
+            [("1", "2")] * 2,
+        ),
+        ({"a.csv": b",n\n1,2\n", "b.csv": b",n\n1,2\n"}, "", [("1", "2")] * 2),  # pandas' index
+        ({"a.csv": b"n,n\n1,2\n", "b.csv": b"n,n\n1,2\n"}, "", [("1", "2")] * 2),
+        # A quoted empty value is a text, and no number.
+        (
+            {"a.csv": b'n,text,day,m\n"1","","2020-01-01","7"\n"","a","","8"\n,,,\n'},
+            "n INT, day DATE, m INT",
+            [(1, "", dt.date(2020, 1, 1), 7), (None, "a", None, 8), (None, None, None, None)],
+        ),
+    ],
+    ids=["compressed", "same headers", "index of pandas", "twice", "quoted and empty"],
+)
+def test_files_of_csv_are_read_together(
+    spark: SparkSession,
+    staged: Any,
+    written: Any,
+    files: dict[str, bytes],
+    columns: str,
+    rows: list[tuple[Any, ...]],
 ) -> None:
-    files = {
-        "a.csv": b"n\n1\n",
-        "b.csv.gz": gzip.compress(b"n\n2\n"),
-        "c.csv.bz2": bz2.compress(b"n\n3\n"),
-        "D.CSV.GZ": gzip.compress(b"n\n4\n"),
-    }
-    job = staged(files, sql.Params(query="SELECT n FROM rows ORDER BY n"))
+    types = {"rows": columns} if columns else {}
+    job = staged(files, sql.Params(query="SELECT * FROM rows", columns=types))
 
     sql.run(spark, job)
 
-    assert [row["n"] for row in written(job)] == ["1", "2", "3", "4"]
+    assert sorted((tuple(row.values()) for row in written(job)), key=repr) == sorted(rows, key=repr)
 
 
 def test_small_files_are_read_together(spark: SparkSession, staged: Any) -> None:
@@ -90,24 +121,6 @@ def test_csv_files_with_other_columns_are_refused_by_name(
         PermanentJobError, match=r"'rows': the header of 2013-02\.csv is not that of 2013-01\.csv"
     ):
         sql.run(spark, job)
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"a.csv": b"n,m\n1,2\n", "b.csv": b'\xef\xbb\xbf\r\n"N","m"\r\n1,2\r\n', "c.csv": b""},
-        {"a.csv": b",n\n1,2\n", "b.csv": b",n\n1,2\n"},  # with the index of pandas
-        {"a.csv": b"n,n\n1,2\n", "b.csv": b"n,n\n1,2\n"},
-    ],
-)
-def test_csv_files_of_the_same_columns_are_read_together(
-    spark: SparkSession, staged: Any, written: Any, files: dict[str, bytes]
-) -> None:
-    job = staged(files, sql.Params(query="SELECT * FROM rows"))
-
-    sql.run(spark, job)
-
-    assert [tuple(row.values()) for row in written(job)] == [("1", "2"), ("1", "2")]
 
 
 @pytest.mark.parametrize("name", ["a.csv.zip", "a.csv.xz", "a.CSV.ZST", "a.tar", "a.csv.gzip"])
@@ -264,22 +277,6 @@ def test_values_of_all_types_come_through_text_as_they_were(
         ]
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-
-
-def test_a_quoted_empty_value_is_a_text_and_no_number(
-    spark: SparkSession, staged: Any, written: Any
-) -> None:
-    files = {"a.csv": b'n,text,day,m\n"1","","2020-01-01","7"\n"","a","","8"\n,,,\n'}
-    columns = {"rows": "n INT, day DATE, m INT"}
-    job = staged(files, sql.Params(query="SELECT n, text, day, m FROM rows", columns=columns))
-
-    sql.run(spark, job)
-
-    assert [tuple(row.values()) for row in written(job)] == [
-        (1, "", dt.date(2020, 1, 1), 7),
-        (None, "a", None, 8),
-        (None, None, None, None),
-    ]
 
 
 def test_json_without_rows_is_refused_as_an_input_and_says_what_to_do(

@@ -296,27 +296,18 @@ def test_xml_fetches_no_document_type_even_where_xpath_is_at_hand(
 
 
 @pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT city COLLATE nowhere AS city FROM trips",
-        """SELECT variant_get(parse_json('1'), '$', 'udt') FROM trips""",
-    ],
-)
-def test_a_name_that_spark_does_not_know_ends_the_job_at_once(
-    spark: SparkSession, make_job: Any, csv: Path, query: str
-) -> None:
-    with pytest.raises(PermanentJobError, match=r"params\.query: .*SQLSTATE"):
-        sql.run(spark, make_job({"trips": csv}, Params(query=query)))
-
-
-@pytest.mark.parametrize(
     ("query", "partition_by", "why"),
     [
+        ("SELECT 'secret' FORM trips FROM", (), "SQLSTATE"),
+        ("SELECT 'secret', no_such_column FROM trips", (), "SQLSTATE"),
+        ("SELECT city COLLATE nowhere AS city FROM trips", (), "SQLSTATE"),
+        ("""SELECT variant_get(parse_json('1'), '$', 'udt') FROM trips""", (), "SQLSTATE"),
         ("SELECT 'secret' AS km, city, city FROM trips", (), "COLUMN_ALREADY_EXISTS"),
         ("SELECT city FROM trips", ("city",), "ALL_PARTITION_COLUMNS_NOT_ALLOWED"),
+        ("SELECT * FROM trips", ("country",), "partition_by: .* country"),
     ],
 )
-def test_a_result_that_cannot_be_written_ends_the_job_at_once(
+def test_a_query_that_cannot_run_ends_the_job_at_once_and_is_not_quoted(
     spark: SparkSession,
     make_job: Any,
     csv: Path,
@@ -325,7 +316,7 @@ def test_a_result_that_cannot_be_written_ends_the_job_at_once(
     why: str,
 ) -> None:
     job = make_job({"trips": csv}, Params(query=query, partition_by=partition_by))
-    with pytest.raises(PermanentJobError, match=rf"params\.query: .*{why}") as refused:
+    with pytest.raises(PermanentJobError, match=rf"params\.(query: .*)?{why}") as refused:
         sql.run(spark, job)
     assert "secret" not in str(refused.value)
 
@@ -346,14 +337,6 @@ def test_inputs_that_differ_in_case_alone_are_refused(
     job = make_job({"trips": csv, "Trips": csv}, Params(query="SELECT * FROM trips"))
     with pytest.raises(PermanentJobError, match=r"inputs 'trips' and 'Trips' .*: rename one"):
         sql.run(spark, job)
-
-
-def test_an_error_does_not_quote_the_query(spark: SparkSession, make_job: Any, csv: Path) -> None:
-    for query in ("SELECT 'secret' FORM trips FROM", "SELECT 'secret', no_such_column FROM trips"):
-        job = make_job({"trips": csv}, Params(query=query))
-        with pytest.raises(PermanentJobError, match=r"params\.query") as refused:
-            sql.run(spark, job)
-        assert "secret" not in str(refused.value)
 
 
 def test_the_log_of_a_failing_task_does_not_quote_the_query(
@@ -380,15 +363,3 @@ def test_an_unknown_extension_asks_for_the_format(
     (tmp_path / name).write_text("city,km\nOslo,3\n")
     with pytest.raises(PermanentJobError, match=r"input 'trips': .*params\.input_formats"):
         sql.run(spark, make_job({"trips": tmp_path / name}, Params(query="SELECT * FROM trips")))
-
-
-def test_a_partition_column_must_be_in_the_result(
-    spark: SparkSession, make_job: Any, csv: Path
-) -> None:
-    with pytest.raises(PermanentJobError, match=r"params\.partition_by: .* country"):
-        sql.run(
-            spark,
-            make_job(
-                {"trips": csv}, Params(query="SELECT * FROM trips", partition_by=("country",))
-            ),
-        )

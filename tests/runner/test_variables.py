@@ -114,7 +114,6 @@ def test_nothing_that_a_job_says_shows_a_secret(
 def test_what_a_job_returns_is_kept_without_secrets(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
-
     def run(spark: SparkSession, job: Any) -> None:
         job.write(spark.range(1))
         job.result = {"dsn": f"postgresql://a:{SECRET}@db", "rows": 1}
@@ -130,7 +129,6 @@ def test_what_a_job_returns_is_kept_without_secrets(
 def test_a_secret_that_cannot_be_read_ends_the_attempt_before_the_job_with_its_name(
     cloud: Cloud, make_attempt: MakeAttempt, values: Any
 ) -> None:
-
     def run(_spark: SparkSession, _job: Job[Any]) -> None:
         raise AssertionError("the job has begun")
 

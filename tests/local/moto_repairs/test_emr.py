@@ -190,18 +190,22 @@ def sync(moto: Moto, driver: Any) -> None:
     sfn_sync_repairs.services(moto.patches, client_for, job_runs=driver.on_end)
 
 
+@pytest.fixture
+def run(sync: None, application: str, machine: Callable[..., Any]) -> tuple[Any, str]:
+    """A machine whose one state is a job run, and its execution."""
+    del sync  # it is repaired
+    running = machine(Run={**start_job_run(application), "End": True})
+    return running, running.start(**INPUT)
+
+
 def started(driver: FakeDriver) -> str:
     eventually(lambda: driver.specs, "the job run is there")
     (arn,) = driver.specs
     return arn
 
 
-@pytest.mark.usefixtures("sync")
-def test_state_succeeds_with_its_job_run(
-    application: str, driver: FakeDriver, machine: Callable[..., Any]
-) -> None:
-    running = machine(Run={**start_job_run(application), "End": True})
-    execution = running.start(**INPUT)
+def test_state_succeeds_with_its_job_run(driver: FakeDriver, run: tuple[Any, str]) -> None:
+    running, execution = run
     arn = started(driver)
 
     driver.end(arn, "SUCCESS")
@@ -211,12 +215,10 @@ def test_state_succeeds_with_its_job_run(
     assert driver.specs[arn].arguments == ('{"a":"b"}',)
 
 
-@pytest.mark.usefixtures("sync")
 def test_failed_job_run_fails_the_state_with_its_description_as_cause(
-    application: str, driver: FakeDriver, machine: Callable[..., Any]
+    driver: FakeDriver, run: tuple[Any, str]
 ) -> None:
-    running = machine(Run={**start_job_run(application), "End": True})
-    execution = running.start(**INPUT)
+    running, execution = run
 
     driver.end(started(driver), "FAILED", DETAILS)
 
@@ -231,12 +233,8 @@ def test_failed_job_run_fails_the_state_with_its_description_as_cause(
     assert cause["JobRunId"]
 
 
-@pytest.mark.usefixtures("sync")
-def test_stopped_execution_cancels_its_job_run(
-    application: str, driver: FakeDriver, machine: Callable[..., Any]
-) -> None:
-    running = machine(Run={**start_job_run(application), "End": True})
-    execution = running.start(**INPUT)
+def test_stopped_execution_cancels_its_job_run(driver: FakeDriver, run: tuple[Any, str]) -> None:
+    running, execution = run
     arn = started(driver)
 
     running.client.stop_execution(executionArn=execution)
