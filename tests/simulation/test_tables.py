@@ -10,18 +10,11 @@ from longhaul.core.places import TablePath
 from simulation.aws.platform.hosts import Host, raise_error
 from simulation.seen.lake import TableChange
 from simulation.worlds.plan import Job, Plan
-from simulation.worlds.run import play
 from simulation.worlds.tables import TABLE_WORLDS, WRITERS, with_tables
 from simulation.worlds.world import World
+from tests.simulation.test_parts import played
 
 EVENTS = "table://longhaul/events"
-
-
-def played(plan: Plan) -> World:
-    world = World(plan)
-    play(world)
-    assert world.seen.violated is None
-    return world
 
 
 def owners(world: World) -> list[str]:

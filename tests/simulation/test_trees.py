@@ -4,9 +4,8 @@ import random
 
 from simulation.worlds.backfills import with_backfill
 from simulation.worlds.plan import Act, Job, Plan
-from simulation.worlds.run import play
 from simulation.worlds.trees import TREE_WORLDS
-from simulation.worlds.world import World
+from tests.simulation.test_parts import played
 
 
 def test_a_tree_is_run_again_once_it_and_its_reruns_have_ended_and_each_end_is_told() -> None:
@@ -18,9 +17,7 @@ def test_a_tree_is_run_again_once_it_and_its_reruns_have_ended_and_each_end_is_t
         "a tree whose root has died is run again": ["j0"],
     }
     for name, roots in expected.items():
-        world = World(TREE_WORLDS[name])
-        play(world)
-        assert world.seen.violated is None
+        world = played(TREE_WORLDS[name])
         assert [each["job_id"] for each in world.seen.told_trees] == roots, name
 
 

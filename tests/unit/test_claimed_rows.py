@@ -175,7 +175,8 @@ def test_mark_before_a_claim_is_a_released_row_without_an_attempt() -> None:
 
     assert (mark.state, mark.attempt.number, mark.attempt.claimed_at) == (State.RELEASED, 0, NOW)
     assert (mark.cancel_requested_at, mark.cancelled_at) == (NOW, NOW)
-    assert mark.is_mark
+    assert (mark.is_mark, mark.is_begun, mark.open_kind) == (True, False, None)
+    assert not running().is_mark
     assert (mark.key, mark.stage, mark.run) == ("main#a", "main", NOW.timestamp() * 1000)
     assert (mark.fingerprint, mark.request_ref, mark.execution_input) == ("", "", "")
     assert (mark.max_attempts, mark.stall_timeout_s, mark.receive) == (1, 1, Receive(""))

@@ -52,13 +52,6 @@ def test_row_is_open_until_its_job_has_ended_and_nothing_is_owed(
     assert (row.is_finished, row.open_kind) == (is_finished, open_kind)
 
 
-def test_mark_is_a_row_without_an_attempt_for_which_nothing_can_be_done() -> None:
-    mark = cancelled_before_claim("main#january", "main", NOW)
-
-    assert (mark.is_mark, mark.is_begun, mark.open_kind) == (True, False, None)
-    assert not running().is_mark
-
-
 def test_planned_job_has_a_row_without_an_attempt_and_is_no_mark() -> None:
     row = planned()
 
