@@ -178,10 +178,6 @@ def test_join_of_the_largest_group_with_the_longest_outputs_fits_into_a_message(
     assert len(joined(JOIN, long, None, PIPELINE).job.body) < 2_000
 
 
-def test_last_stage_has_no_follow_ons() -> None:
-    assert follow_ons_of(succeeded("report")) == []
-
-
 @pytest.mark.parametrize("root", ["a/./b", "longhaul/x", "a//", "x" * 128, "2013.."])
 def test_follow_on_is_a_valid_request_for_any_job_id_of_the_root(root: str) -> None:
     (follow_on,) = follow_ons_of(succeeded("months", root))
@@ -199,17 +195,6 @@ def test_largest_body_of_an_emitted_job_has_the_largest_place_in_a_group() -> No
     assert (lineage.groups[-1].n, lineage.groups[-1].size) == (MAX_GROUP, MAX_GROUP)
     assert [group.of for group in lineage.groups] == ["months#2013", lease.key]
     assert ": " not in body
-
-
-def test_follow_on_carries_the_seal_of_its_parents_output() -> None:
-    parent = succeeded("months")
-    assert parent.attempt.output is not None
-    sealed = changed(parent, output=replace(parent.attempt.output, seal="secret"))
-
-    for emitted in (None, {"clean": [{}]}):
-        (sent,) = follow_ons_of(sealed, emitted)
-        lineage = json.loads(sent.body)["lineage"]
-        assert lineage["seal"] == "secret"
 
 
 def test_ids_of_follow_ons_are_those_that_their_parents_row_proves() -> None:
