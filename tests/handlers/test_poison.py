@@ -15,7 +15,6 @@ from longhaul.core.lease import State
 from longhaul.core.settlement import MAX_ERRORS
 from simulation.aws.errors import lost_answer, throttle, unavailable
 from simulation.aws.service import Call, client_error
-from tests import builders
 from tests.faults import denied, failing
 from tests.handlers.life import JOB, Life
 from tests.handlers.stack import Stack
@@ -105,8 +104,6 @@ def test_an_attempt_that_can_never_be_settled_ends_as_a_dead_letter(life: Life) 
 
 
 # Dead letters that StartMessageMoveTask moves back run under their keys.
-#
-# A copy of a message keeps the message's group, the tenant of a fair queue.
 
 
 def dead(life: Life) -> None:
@@ -141,30 +138,3 @@ def test_redriven_job_starts_a_new_run_under_its_key_without_failures(life: Life
     assert row.receive.message_id != before.receive.message_id
     life.succeed(row)
     assert life.stack.messages() == (0, 0)
-
-
-def groups(life: Life, url: str) -> list[str | None]:
-    return [message.group_id for message in life.stack.sqs.queues[url].messages.values()]
-
-
-@pytest.mark.parametrize("by", ["renewal", "sweeper", "dead letter"])
-def test_copy_of_a_message_keeps_its_group(life: Life, by: str) -> None:
-    body = builders.body(job_id=JOB)
-    life.stack.sqs.send_message(
-        QueueUrl=life.stack.jobs_url, MessageBody=body, MessageGroupId="tenant-1"
-    )
-    records = life.receive()
-    life.dispatch(records)
-    url = life.stack.jobs_url
-    match by:
-        case "renewal":
-            records[0]["attributes"]["ApproximateReceiveCount"] = "900"
-            assert life.dispatch(records) == []
-        case "sweeper":
-            life.settle(life.row(), "exit-1")
-            life.stack.sqs.purge_queue(QueueUrl=url)
-            assert life.sweep(after_s=7 * 3600)["renewed"] == 1
-        case _:
-            life.settle(life.row(), "exit-65-permanent")
-            url = life.stack.dead_letters_url
-    assert groups(life, url) == ["tenant-1"]
