@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import boto3
 import psutil
@@ -23,9 +22,10 @@ from benchmarks.fast_s3 import serving
 from longhaul.core.places import DataPath
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_server import MotoServer
+from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.small_objects import SmallObjects
-from longhaul.runner.io.staging import Stager
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.stopping import Stop
 
 _BUCKET, _PREFIX = "landing", "raw"
@@ -113,9 +113,10 @@ def _used(client: str, endpoint: str) -> dict[str, float]:
     s3 = boto3.client("s3", endpoint_url=endpoint)
     small = SmallObjects(s3, boto3.Session().get_credentials) if client == "native" else None
     with tempfile.TemporaryDirectory() as name:
-        stager = stager_of(s3, InputListing(s3, "data"), Path(name), small)
+        area = DiskArea(s3, Path(name), {}, small)
+        inputs = {"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")}
         before, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-        stager.stage({"raw": DataPath("s3", _BUCKET, f"{_PREFIX}/")})
+        area.stage(InputListing(s3, "data"), inputs, Moving(Stop()))
         wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
     return {
         "user": round(after.ru_utime - before.ru_utime, 3),
@@ -123,19 +124,6 @@ def _used(client: str, endpoint: str) -> dict[str, float]:
         "wall": round(wall, 2),
         "mib": round(psutil.Process().memory_info().rss / 2**20),
     }
-
-
-def stager_of(s3: Any, listing: InputListing, folder: Path, small: SmallObjects | None) -> Stager:  # noqa: ANN401 - boto3's
-    return Stager(
-        s3,
-        listing,
-        folder,
-        Stop(),
-        disk_gib={},
-        begin=lambda _: None,
-        advance=lambda _: None,
-        small=small,
-    )
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ from longhaul.runner.inputs import Inputs
 from longhaul.runner.io.destinations import Destination, destinations_of
 from longhaul.runner.io.listing import InputListing, digests_of_files
 from longhaul.runner.io.saved_files import S3Objects
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import require_closed, require_written
@@ -307,14 +308,11 @@ class AttemptRunner:
         files = partial(digests_of_files, InputListing(self.s3, bucket), paths)
         pinned = records.pinned(work, files)
         listing = InputListing(self.s3, bucket, self._planner_of(stage, pinned))
-        staged = self.area.stage(
-            listing,
-            paths,
-            self.stop,
-            begin=partial(self.progress.enter, Phase.STAGING),
-            advance=self.progress.advance,
-        )
-        return Inputs(paths, staged, listing)
+        return Inputs(paths, self.area.stage(listing, paths, self._moving(Phase.STAGING)), listing)
+
+    def _moving(self, phase: Phase) -> Moving:
+        """The bytes that come or go in a phase."""
+        return Moving(self.stop, partial(self.progress.enter, phase), self.progress.advance)
 
     def _run_to_end(self, loaded: LoadedJob, job: RunningJob[Any], reporter: Reporter) -> None:
         """Run the job, and see that it has done all of its work."""
@@ -322,7 +320,7 @@ class AttemptRunner:
         def run(session: "SparkSession", running: RunningJob[Any]) -> None:
             loaded.run(session, running)
             seen = self.spark.sample()
-            rows = {each.title: each.rows for each in running.written}
+            rows = results(None, running.rows, {}).rows
             self._log_step("the job ran", rows_read=seen.rows_read, rows_written=rows)
             require_closed(running.output_folder)
 
@@ -412,20 +410,12 @@ class AttemptRunner:
         found: Results,
     ) -> CommittedOutput:
         """Upload what the job wrote, ready to be committed."""
-        uploader = Uploader(
-            self.s3,
-            self.settings.paths.data_bucket,
-            self.stop,
-            begin=partial(self.progress.enter, Phase.PUBLISHING),
-            advance=self.progress.advance,
-            background=self.background,
-        )
         plans = {
-            name: each.plan(
-                uploader, [one for one in job.written if one.output == name], inputs.listing
-            )
+            name: each.plan([one for one in job.written if one.output == name], inputs.listing)
             for name, each in destinations.items()
         }
+        bucket, moving = self.settings.paths.data_bucket, self._moving(Phase.PUBLISHING)
+        uploader = Uploader(self.s3, bucket, moving, self.background)
         made_from = origin(self.id, self.clock.now(), inputs.reads())
         return uploader.send(plans.pop(""), plans, results=found, origin=made_from)
 
@@ -437,9 +427,7 @@ class AttemptRunner:
     ) -> None:
         # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
         self.progress.enter(Phase.PUBLISHING)
-        found = results(
-            self._masked(job.result), ((each.title, each.rows) for each in job.written), job.metrics
-        )
+        found = results(self._masked(job.result), job.rows, job.metrics)
         if found.problem:
             # Not what it returned: a log has none of a job's data that the job does not print.
             logger.warning("what the job returned is not kept: %s", found.problem)

@@ -21,7 +21,7 @@ from longhaul.core.aws_errors import code_of
 from longhaul.core.errors import DeniedError, LeaseChangedError, PermanentError
 from longhaul.core.verdict import ExitCode, OutcomeClass, searchable, shorten
 from longhaul.job import PermanentJobError
-from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.io.staged import OutOfDiskError
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.masking import NO_MASK, Mask
 from longhaul.runner.stopping import Stop, StopReason, Unwound, end_process

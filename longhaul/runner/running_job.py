@@ -6,14 +6,12 @@ import logging
 import math
 import os
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -77,16 +75,6 @@ class Target:
         return "the main dataset" if self.title == MAIN else f"dataset {self.title!r}"
 
 
-@dataclass(frozen=True)
-class InputOfJob:
-    """`longhaul.job.Input`."""
-
-    name: str
-    extensions: frozenset[str]
-    types: Mapping[str, str] = field(hash=False)
-    path: str
-
-
 @dataclass
 class RunningJob(Generic[ParamsT]):
     """One attempt: what `longhaul.job.Job` promises to its job."""
@@ -125,15 +113,13 @@ class RunningJob(Generic[ParamsT]):
     _layouts: dict[str, TableLayout] = field(default_factory=dict, init=False)
     _whole: set[str] = field(default_factory=set, init=False)  # datasets not in parts, by title
     _checkpoints: set[str] = field(default_factory=set, init=False)
-    _numbers: Iterator[int] = field(default_factory=lambda: count(1), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _process: int = field(default_factory=os.getpid, init=False)
 
     @property
-    def inputs(self) -> Mapping[str, InputOfJob]:
+    def inputs(self) -> Mapping[str, StagedInput]:
         return {
-            name: InputOfJob(name, each.extensions, each.types, self.path_of_input(name))
-            for name, each in self.staged.items()
+            name: replace(each, path=self.path_of_input(name)) for name, each in self.staged.items()
         }
 
     def input(self, name: str) -> str:
@@ -311,33 +297,10 @@ class RunningJob(Generic[ParamsT]):
 
     def _add_part(self, dataset: Dataset) -> None:
         """Let the output have a part; a job may write parts in threads of its own."""
+        stored = dataset.stored
         with self._lock:
-            self._add(dataset)
-
-    def _add(self, dataset: Dataset) -> None:
-        files = len(dataset.stored) if dataset.stored is not None else count_files(dataset.folder)
-        self._count_files(files)
-        if dataset.layout is None or not isinstance(dataset.folder, Path):
+            self._count_files(count_files(dataset.folder) if stored is None else len(stored))
             self.written.append(dataset)
-            return
-        # Of a table all parts are one dataset: its files are numbered through.
-        whole = self.folder_of(dataset.name, dataset.output)
-        if not isinstance(whole, Path):
-            raise TypeError("a table is written on one machine's disk")
-        whole.mkdir(parents=True, exist_ok=True)
-        before = next((each for each in self.written if each.title == dataset.title), None)
-        number = next(self._numbers)
-        # Linked: a part that S3 does not take now is sent later from where it is.
-        shutil.copytree(dataset.folder, whole / f"{number:05d}", copy_function=os.link)
-        if before is None:
-            self.written.append(replace(dataset, folder=whole))
-            return
-        place = self.written.index(before)
-        self.written[place] = replace(
-            before,
-            rows=(before.rows or 0) + (dataset.rows or 0),
-            without_null=before.without_null & dataset.without_null,
-        )
 
     def _count_files(self, count: int) -> None:
         self._files += count
@@ -449,6 +412,11 @@ class RunningJob(Generic[ParamsT]):
     @cached_property
     def parents(self) -> Mapping[str, Parent]:
         return self.parents_now()
+
+    @property
+    def rows(self) -> list[tuple[str, int | None]]:
+        """What it has written, by dataset; one in parts comes several times."""
+        return [(each.title, each.rows) for each in self.written]
 
     @property
     def taken_over(self) -> str:

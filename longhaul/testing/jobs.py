@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from glob import escape
 from itertools import count
@@ -23,16 +23,17 @@ from longhaul.core.results import kept_value
 from longhaul.core.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
 from longhaul.job import Params, Parent
 from longhaul.runner.emitting import Emitter
+from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.frame import READ_CSV
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.saved_files import data_files
-from longhaul.runner.io.work_area import DiskArea
+from longhaul.runner.io.saved_files import DiskFiles
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.written import Dataset, title_of
 from longhaul.runner.reporting import Progress
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import Saving
 from longhaul.runner.stopping import Stop
-from longhaul.saved.record import Record, SavedFile, Work
+from longhaul.saved.record import Record, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,9 +73,7 @@ class JobMaker:
             InputListing(_NO_S3, "data"),
             # A bracket of a folder's name is no glob.
             {name: DataPath("file", "", escape(str(p.absolute()))) for name, p in inputs.items()},
-            Stop(),
-            begin=lambda _: None,
-            advance=lambda _: None,
+            Moving(Stop()),
         )
         saving = _saving(folder, number, after)
         return RunningJob(
@@ -196,26 +195,6 @@ class _LocalRecords:
         """The folder of the test goes as a whole."""
 
 
-class _LocalFiles:
-    """What S3 is to a task, in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def folder(self, place: str) -> Path:
-        return self._folder / place
-
-    def store(self, place: str) -> tuple[SavedFile, ...]:
-        return tuple(data_files(self.folder(place)))
-
-    def bring(self, place: str, files: Sequence[SavedFile]) -> Path:
-        del files
-        return self.folder(place)
-
-    def published_from(self, place: str) -> Path:
-        return self.folder(place)
-
-
 class _LocalObjects:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -231,15 +210,18 @@ class _LocalObjects:
             file.parent.mkdir(parents=True, exist_ok=True)
             copyfile(self._folder / name, file)
 
+    def folder(self, place: str) -> Path:
+        return self._folder / place
+
 
 def _saving(folder: Path, number: int, after: RunningJob[Any] | None) -> Saving:
     """What a job stores stays in the test's folder, for the job that comes `after` it."""
     before = after.saving.records.load() if after else None
-    stored = folder.parent / "stored"
+    objects = _LocalObjects(folder.parent / "stored")
     saving = Saving(
         records=_LocalRecords(before),
-        files=_LocalFiles(stored),
-        objects=_LocalObjects(stored),
+        files=DiskFiles(objects, folder / "saved"),
+        objects=objects,
         attempt=AttemptId("main#test", 1, number),
         work=Work("test", "", "", {}),
         folder=folder / "folders",

@@ -23,6 +23,7 @@ from longhaul.outputs.lineage import Origin
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_destination import TableDestination
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, TableLayout
 from longhaul.runner.stopping import Stop
@@ -80,9 +81,9 @@ class Lake:
             self.written(destination, attempt_id, name, rows, by, columns or COLUMNS)
             for name in datasets
         ]
-        uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+        uploader = Uploader(self.s3, BUCKET, Moving(Stop()))
         uploader.send(
-            destination.plan(uploader, written, InputListing(self.s3, BUCKET)),
+            destination.plan(written, InputListing(self.s3, BUCKET)),
             results=Results(value={"days": 7}),
             origin=self.origin,
         )

@@ -21,6 +21,7 @@ from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.io.destinations import PrefixDestination
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_destination import TableDestination
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
@@ -47,13 +48,13 @@ class Beside:
 
     def upload(self, life: Mortal, job: str = "job", attempt: int = 1) -> AttemptId:
         s3, id_ = life.client(self.lake.s3), AttemptId(f"main#{job}", 1, attempt)
-        uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+        uploader = Uploader(s3, BUCKET, Moving(Stop()))
         listing = InputListing(s3, BUCKET)
         plans = {}
         if self.with_table:
             table = TableDestination(self.lake.tables, PATH, self.mode, id_, lambda _: None)
             main = self.lake.written(table, id_, ".", ROWS, (), COLUMNS)
-            plans[""] = table.plan(uploader, [main], listing)
+            plans[""] = table.plan([main], listing)
         for name, prefix in self.prefixes.items():
             folder = self.lake.folder / id_.token / f"of-{name}"
             folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,7 @@ class Beside:
             mode: Mode = "overwrite" if self.mode == "overwrite_partitions" else self.mode
             destination = PrefixDestination(s3, place, mode, id_)
             written = [Dataset(".", folder, 1, output=name)]
-            plans[name] = destination.plan(uploader, written, listing)
+            plans[name] = destination.plan(written, listing)
         first = next(iter(plans))
         self.sent = uploader.send(plans.pop(first), plans)
         return id_
@@ -202,12 +203,12 @@ def test_an_output_is_torn_when_files_are_deleted_between_its_switches(lake: Lak
 
 def test_two_tables_may_be_outputs_of_one_job(lake: Lake) -> None:
     id_, other = AttemptId("main#two", 1, 1), TablePath("lake", "airports")
-    uploader = Uploader(lake.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader = Uploader(lake.s3, BUCKET, Moving(Stop()))
     plans = []
     for n, path in enumerate((PATH, other)):
         table = TableDestination(lake.tables, path, "append", id_, lambda _: None)
         written = lake.written(table, id_, "." if n else "x", ROWS, (), COLUMNS)
-        plans.append(table.plan(uploader, [written], InputListing(lake.s3, BUCKET)))
+        plans.append(table.plan([written], InputListing(lake.s3, BUCKET)))
     uploader.send(plans[0], {"airports": plans[1]})
 
     lake.publish(id_)

@@ -19,6 +19,7 @@ from longhaul.core.settings import Mode
 from longhaul.outputs.manifest import MANIFEST, PendingOutput, Upload
 from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publisher import S3Publisher, read_manifest
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
@@ -27,6 +28,7 @@ from simulation.aws.cloud import FakeAws
 from simulation.aws.s3.completion import Completion, Meanwhile
 from tests.contract.conftest import Aws
 from tests.patience import DEADLINE_S
+from tests.plans import plan_of
 
 BUCKET, PREFIX = "data", "out/flights/"
 KEY = "main#daily"
@@ -64,9 +66,9 @@ def sent(
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader = Uploader(s3, BUCKET, Moving(Stop()))
     written = [Dataset(".", folder, len(files))]
-    uploader.send(uploader.plan(id_, f"s3://{BUCKET}/{PREFIX}", written, mode))
+    uploader.send(plan_of(s3, id_, f"s3://{BUCKET}/{PREFIX}", written, mode))
     return id_
 
 

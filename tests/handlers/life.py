@@ -18,6 +18,7 @@ from longhaul.core.lease import CommittedOutput, Lease
 from longhaul.core.settings import Stage
 from longhaul.operations.cancel import Canceller
 from longhaul.outputs.lineage import InputRead, origin
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
@@ -26,6 +27,7 @@ from tests import builders
 from tests.builders import BUCKET
 from tests.events import event
 from tests.handlers.stack import Context, Stack
+from tests.plans import plan_of
 
 JOB = "january"
 
@@ -188,20 +190,13 @@ class Life:
         `output` is the job's own prefix, unless it is given; `beside`, the further ones by name.
         """
         read = InputRead(name="flights", path=f"s3://{BUCKET}/raw/", digest="ab12")
-        uploader = Uploader(
-            self.stack.aws.client("s3"),
-            BUCKET,
-            Stop(),
-            begin=lambda _: None,
-            advance=lambda _: None,
-        )
+        s3 = self.stack.aws.client("s3")
+        uploader = Uploader(s3, BUCKET, Moving(Stop()))
         prefix = output or f"s3://{BUCKET}/out/{row.job_id}/"
         written = [Dataset(".", self.output, 1)]
-        plans = {
-            name: uploader.plan(row.id, path, written) for name, path in (beside or {}).items()
-        }
+        plans = {name: plan_of(s3, row.id, path, written) for name, path in (beside or {}).items()}
         return uploader.send(
-            uploader.plan(row.id, prefix, written),
+            plan_of(s3, row.id, prefix, written),
             plans,
             origin=origin(row.id, self.stack.aws.clock.now(), [read]),
         )

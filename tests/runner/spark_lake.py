@@ -24,10 +24,11 @@ from longhaul.operations.tables import TableReader
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.outputs.publisher import S3Publisher
+from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_destination import TableDestination
 from longhaul.runner.io.table_inputs import TablePlanner
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.stopping import Stop
 from longhaul.testing import MakeJob
@@ -69,8 +70,8 @@ class SparkLake:
         job = self._make_job({})
         job.table = table
         job.write(df, partition_by=partition_by)
-        uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        uploader.send(table.plan(uploader, job.written, InputListing(self.s3, BUCKET)))
+        uploader = Uploader(self.s3, BUCKET, Moving(Stop()))
+        uploader.send(table.plan(job.written, InputListing(self.s3, BUCKET)))
         return attempt
 
     def publish(self, output: AttemptId) -> None:
@@ -96,17 +97,11 @@ class SparkLake:
     def stage(self, name: str, where: str = "") -> Path:
         """The folder that a job reads."""
         planner = TablePlanner(self.tables, lambda _: None)
-        stager = Stager(
-            self.s3,
-            InputListing(self.s3, BUCKET, lambda: planner),
-            self._folder / f"inputs-{next(self._numbers)}",
-            Stop(),
-            disk_gib={},
-            begin=lambda _: None,
-            advance=lambda _: None,
-        )
+        area = DiskArea(self.s3, self._folder / f"area-{next(self._numbers)}", {})
+        listing = InputListing(self.s3, BUCKET, lambda: planner)
         wanted = TableInput(TablePath(DATABASE, name), None, where)
-        return Path(urlparse(stager.stage({"rows": wanted})["rows"].path).path)
+        staged = area.stage(listing, {"rows": wanted}, Moving(Stop()))
+        return Path(urlparse(staged["rows"].path).path)
 
     def by_pyiceberg(self, name: str, where: str | BooleanExpression = ALL) -> list[int]:
         found = self.table(name).scan(row_filter=where, selected_fields=("n",)).to_arrow()

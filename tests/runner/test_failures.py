@@ -10,7 +10,7 @@ from longhaul.core.errors import InvalidRequestError, LeaseChangedError, Permane
 from longhaul.core.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass
 from longhaul.runner import failures
 from longhaul.runner.failures import may_be_jvm_death
-from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.io.staged import OutOfDiskError
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.masking import Mask
 from longhaul.runner.spark.local import cause_of_death

@@ -54,6 +54,9 @@ class Folder:
         for name, file in files.items():
             file.write_text(self.sent[name])
 
+    def folder(self, place: str) -> Path:
+        return self.disk / place
+
     def saved(self, n: int) -> dict[str, str]:
         """The files after the `n`th save, with their content."""
         return {

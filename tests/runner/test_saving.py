@@ -24,7 +24,7 @@ from longhaul.core.verdict import ExitCode, OutcomeClass
 from longhaul.job import Job, PermanentJobError
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.saved_files import S3Objects
-from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.io.staged import OutOfDiskError
 from longhaul.runner.job_file import code_digest
 from longhaul.runner.saving import LeaseRecords
 from longhaul.runner.script import ScriptParams, run_script

@@ -18,12 +18,12 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import ClientError, CredentialRetrievalError
 
-from benchmarks.small_objects import stager_of
 from longhaul.core.places import DataPath
-from longhaul.runner.io import small_objects, staging
+from longhaul.runner.io import disk_area, small_objects
+from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing, Source, digest_of
 from longhaul.runner.io.small_objects import Placed, SmallObjects, address_of
-from longhaul.runner.io.transfer import transfer
+from longhaul.runner.io.transfer import Moving, transfer
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.servers import serving
 
@@ -101,10 +101,10 @@ def fetch(server: Server, tmp_path: Path) -> Fetch:
     """Brings objects by the native client alone; returns what it leaves."""
 
     def fetch_(*keys: str, **given: Any) -> list[Placed]:
-        given = {"stop": Stop(), "advance": lambda _: None, **given}
         credentials = given.pop("credentials", lambda: Credentials("key", "secret"))
+        moving = Moving(given.pop("stop", None) or Stop(), **given)
         small = SmallObjects(s3_of(server), credentials)
-        return list(small.left_of(placed(tmp_path, keys), **given))
+        return list(small.left_of(placed(tmp_path, keys), moving))
 
     return fetch_
 
@@ -117,14 +117,13 @@ def transferred(server: Server, files: Iterable[Placed]) -> None:
     """Bring files by s3transfer."""
     transfer(
         s3_of(server),
-        staging._TRANSFER,
+        disk_area._TRANSFER,
         files,
         lambda manager, source, place, subscribers: manager.download(
             source.bucket, source.key, str(place), subscribers=subscribers
         ),
         condition="IfMatch",
-        stop=Stop(),
-        advance=lambda _: None,
+        moving=Moving(Stop()),
     )
 
 
@@ -284,7 +283,7 @@ class Swallowed(SmallObjects):
 
     taken = 0
 
-    def left_of(self, files: Iterable[Placed], **_: Any) -> Generator[Placed]:
+    def left_of(self, files: Iterable[Placed], _moving: Moving) -> Generator[Placed]:
         for _place in files:
             self.taken += 1
         yield from ()
@@ -294,11 +293,11 @@ def staged_bytes(folder: Path, objects: int, monkeypatch: pytest.MonkeyPatch) ->
     """The most memory that staging takes."""
     s3 = cast("Any", Listed(objects, "raw/year=2013"))
     small = Swallowed(s3, lambda: None)
-    stager = stager_of(boto3.client("s3"), InputListing(s3, "data"), folder, small)
-    monkeypatch.setattr(stager, "_check_disk", lambda _: None)
+    area, inputs = DiskArea(boto3.client("s3"), folder, {}, small), InputListing(s3, "data")
+    monkeypatch.setattr(DiskArea, "_check_disk", lambda *_: None)
     tracemalloc.start()
     try:
-        staged = stager.stage({"raw": DataPath("s3", "landing", "raw/")})
+        staged = area.stage(inputs, {"raw": DataPath("s3", "landing", "raw/")}, Moving(Stop()))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -20,12 +20,12 @@ from longhaul.core.lease import AttemptId
 from longhaul.core.places import parse_input
 from longhaul.core.settings import PathPolicy
 from longhaul.outputs.manifest import Manifest, ManifestFile
-from longhaul.runner.io import staging
+from longhaul.runner.io import disk_area
+from longhaul.runner.io.disk_area import _TRANSFER, DiskArea
 from longhaul.runner.io.listing import InputListing, NoInputError, UnnamedFileError
 from longhaul.runner.io.small_objects import SmallObjects
-from longhaul.runner.io.staged import StagedInput
-from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
-from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.io.staged import OutOfDiskError, StagedInput
+from longhaul.runner.io.transfer import InputChangingError, Moving
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from tests.runner.job_attempts import Instead
 
@@ -38,7 +38,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sm
     """What brings small objects, of which one is enough for the native client."""
     if request.param == "s3transfer":
         return None
-    monkeypatch.setattr(staging, "FEW", 1)
+    monkeypatch.setattr(disk_area, "FEW", 1)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     endpoint = request.getfixturevalue("moto")
     moto_api_backend.reset()
@@ -79,19 +79,11 @@ def stage(s3: Any, small: SmallObjects | None, tmp_path: Path) -> Callable[..., 
         **more: str,
     ) -> Staged:
         client = client or s3
-        stager = Stager(
-            client,
-            InputListing(client, BUCKET),
-            tmp_path / "inputs",
-            stop or Stop(),
-            disk_gib={"small": 30, "large": 120, "medium": 60},
-            begin=begin,
-            advance=lambda _: None,
-            small=small,
-        )
+        area = DiskArea(client, tmp_path, {"small": 30, "large": 120, "medium": 60}, small)
+        moving = Moving(stop or Stop(), begin)
         paths = {"flights": path, **more}
         inputs = {name: parse_input(each, POLICY) for name, each in paths.items()}
-        staged = stager.stage(inputs)["flights"]
+        staged = area.stage(InputListing(client, BUCKET), inputs, moving)["flights"]
         folder = Path(urlparse(staged.path).path)
         return Staged(
             staged,

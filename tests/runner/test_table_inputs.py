@@ -48,11 +48,11 @@ from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.lineage import JOB, marks, origin
 from longhaul.runner.inputs import Inputs
+from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staged import StagedInput
-from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_inputs import TablePlanner
-from longhaul.runner.io.transfer import InputChangingError, VanishedError
+from longhaul.runner.io.transfer import InputChangingError, Moving, VanishedError
 from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET, settings, stage
 from tests.runner.row_deletes import delete_rows
@@ -90,17 +90,14 @@ class World:
             self.tables, lambda place: require_file_readable(place, known, known.stages[0])
         )
         self.listing = InputListing(self.s3, BUCKET, lambda: planner)
-        stager = Stager(
-            self.s3,
-            self.listing,
-            self.folder / f"inputs-{len(self.moved)}",
+        area = DiskArea(self.s3, self.folder / f"area-{len(self.moved)}", {})
+        moving = Moving(
             Stop(),
-            disk_gib={},
-            begin=lambda size: self.moved.append(("begin", size)),
-            advance=lambda size: self.moved.append(("advance", size)),
+            lambda size: self.moved.append(("begin", size)),
+            lambda size: self.moved.append(("advance", size)),
         )
-        asked = {"events": text, **more}
-        return stager.stage({name: input_of(each) for name, each in asked.items()})["events"]
+        asked = {name: input_of(each) for name, each in {"events": text, **more}.items()}
+        return area.stage(self.listing, asked, moving)["events"]
 
     def refusal(self, text: str = str(PATH)) -> str:
         with pytest.raises(PermanentJobError) as raised:
@@ -646,7 +643,7 @@ def test_a_table_that_is_dropped_while_it_is_read_may_be_there_next_time(
         world.glue.delete_table(DatabaseName="lake", Name="events")
         raise VanishedError("a file of it")
 
-    monkeypatch.setattr(Stager, "_download", drop)
+    monkeypatch.setattr(DiskArea, "_download", drop)
     with pytest.raises(InputChangingError, match="input 'events': there is no table"):
         world.stage()
 
@@ -714,14 +711,6 @@ def test_a_file_that_is_gone_is_looked_for_twice(world: World) -> None:
 
 
 def test_an_engine_without_tables_says_so(world: World, tmp_path: Path) -> None:
-    stager = Stager(
-        world.s3,
-        InputListing(world.s3, BUCKET),
-        tmp_path / "inputs",
-        Stop(),
-        disk_gib={},
-        begin=lambda _: None,
-        advance=lambda _: None,
-    )
+    area, listing = DiskArea(world.s3, tmp_path, {}), InputListing(world.s3, BUCKET)
     with pytest.raises(PermanentJobError, match="'events': this engine reads no tables"):
-        stager.stage({"events": input_of(str(PATH))})
+        area.stage(listing, {"events": input_of(str(PATH))}, Moving(Stop()))

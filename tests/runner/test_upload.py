@@ -16,16 +16,18 @@ from longhaul.core.lease import AttemptId
 from longhaul.outputs.manifest import PendingOutput
 from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publisher import S3Publisher, read_manifest
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import (
     Dataset,
     LocalFile,
     NotAFileError,
     OpenFileError,
+    files_of,
     final_name,
-    local_files,
 )
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
+from tests.plans import plan_of
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 MIB = 1024 * 1024
@@ -47,8 +49,7 @@ def test_the_token_is_part_of_every_name(name: str, final: str) -> None:
 
 
 def send(s3: Any, *datasets: Dataset) -> None:
-    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
-    uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", datasets))
+    Uploader(s3, "data", Moving(Stop())).send(plan_of(s3, ATTEMPT, "s3://data/out/", datasets))
 
 
 def test_files_whose_names_differ_in_a_uuid_alone_stay_apart(s3: Any, tmp_path: Path) -> None:
@@ -129,8 +130,10 @@ def test_partition_folders_and_datasets_are_kept_and_sparks_markers_left_out(
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x")
 
-    main = [file.path for file in local_files(Dataset(".", tmp_path), tmp_path, "T")]
-    named = [file.path for file in local_files(Dataset("quarantine", tmp_path), tmp_path, "T")]
+    main = [file.path for file in files_of(cast("Any", None), Dataset(".", tmp_path), "T")]
+    named = [
+        file.path for file in files_of(cast("Any", None), Dataset("quarantine", tmp_path), "T")
+    ]
 
     assert main == ["day=1/part-0-T.csv"]
     assert named == ["quarantine/day=1/part-0-T.csv"]
@@ -171,7 +174,7 @@ def test_what_is_no_regular_file_is_refused(
     make(folder / name, secret)
 
     with pytest.raises(NotAFileError, match=f"'{name}', which is no regular file"):
-        local_files(Dataset(".", folder), folder, "T")
+        files_of(cast("Any", None), Dataset(".", folder), "T")
 
 
 def test_an_output_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
@@ -180,7 +183,7 @@ def test_an_output_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(NotAFileError, match="the output folder is a link"):
-        local_files(Dataset(".", tmp_path / "out"), tmp_path / "out", "T")
+        files_of(cast("Any", None), Dataset(".", tmp_path / "out"), "T")
 
 
 def test_a_file_that_grows_while_it_is_sent_is_refused(tmp_path: Path) -> None:
@@ -205,11 +208,9 @@ def test_a_large_file_goes_in_parts_and_arrives_whole(s3: Any, tmp_path: Path) -
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "large.bin").write_bytes(content)
     moved: list[int] = []
-    uploader = Uploader(s3, "data", Stop(), begin=moved.append, advance=moved.append)
+    uploader = Uploader(s3, "data", Moving(Stop(), moved.append, moved.append))
 
-    output = uploader.send(
-        uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
-    )
+    output = uploader.send(plan_of(s3, ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")]))
 
     pending = PendingOutput.model_validate_json(
         s3.get_object(Bucket="data", Key=pending_ref(ATTEMPT))["Body"].read()
@@ -228,16 +229,11 @@ def test_a_stop_between_parts_leaves_uploads_that_can_be_found_and_discarded(
     for n in range(20):
         (tmp_path / f"{n}.csv").write_text("x")
     stop = Stop()
-    uploader = Uploader(
-        s3,
-        "data",
-        stop,
-        begin=lambda _: None,
-        advance=lambda _: stop.request(StopReason.SUPERSEDED, "lost"),
-    )
+    moving = Moving(stop, advance=lambda _: stop.request(StopReason.SUPERSEDED, "lost"))
+    uploader = Uploader(s3, "data", moving)
 
     with pytest.raises(StopRequestedError):
-        uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
+        uploader.send(plan_of(s3, ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)]))
 
     assert len(pending(s3)) == 20
     S3Publisher(s3, "data").discard(ATTEMPT)

@@ -12,13 +12,16 @@ from longhaul.core.lease import AttemptId, folder_name
 from longhaul.core.places import DataPath
 from longhaul.outputs.manifest import Manifest, ManifestFile, Upload
 from longhaul.outputs.publisher import S3Publisher
-from longhaul.runner.io.cluster_staging import reads_alike
+from longhaul.runner.io.bucket_area import BucketArea, reads_alike
+from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing, Source
 from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.io.uploader import Uploader
-from longhaul.runner.io.work_area import BucketArea, DiskArea, area_at
+from longhaul.runner.io.work_area import area_at
 from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
+from tests.plans import plan_of
 from tests.runner.job_attempts import Instead
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
@@ -28,7 +31,7 @@ UUID = "0123abcd-0123-0123-0123-0123456789ab"
 
 @pytest.fixture
 def area(s3: Any) -> BucketArea:
-    return BucketArea(s3, "s3://data/longhaul/work/", ATTEMPT)
+    return BucketArea.at("s3://data/longhaul/work/", s3, ATTEMPT)
 
 
 def put(s3: Any, *keys: str) -> None:
@@ -51,10 +54,9 @@ def manifest(s3: Any, prefix: str, *paths: str) -> None:
 @pytest.fixture
 def stage(s3: Any, area: BucketArea) -> Callable[..., StagedInput]:
     def stage(key: str, of: BucketArea = area, **differing: Any) -> StagedInput:
-        usual = {"listing": InputListing(s3, "data"), "stop": Stop()}
-        ignored = {"begin": lambda _: None, "advance": lambda _: None}
+        usual = {"listing": InputListing(s3, "data"), "moving": Moving(Stop())}
         inputs = {"x": DataPath("s3", "data", key)}
-        return of.stage(inputs=inputs, **{**usual, **ignored, **differing})["x"]
+        return of.stage(inputs=inputs, **{**usual, **differing})["x"]
 
     return stage
 
@@ -185,7 +187,7 @@ def test_an_object_that_is_replaced_before_it_is_copied_is_listed_as_it_is_then(
     put(s3, "raw/a/one.csv")
     replacing: Any = Instead(s3, copy_object=copy_object)
 
-    staged = stage("raw/", of=BucketArea(replacing, "s3://data/longhaul/work/", ATTEMPT))
+    staged = stage("raw/", of=BucketArea.at("s3://data/longhaul/work/", replacing, ATTEMPT))
 
     assert staged.etag == s3.head_object(Bucket="data", Key="raw/a/one.csv")["ETag"]
 
@@ -198,7 +200,7 @@ def test_a_stop_ends_the_copies(s3: Any, stage: Callable[..., StagedInput]) -> N
         stop.request(StopReason.TERMINATED, "SIGTERM")
 
     with pytest.raises(StopRequestedError):
-        stage("raw/", stop=stop, advance=moved)
+        stage("raw/", moving=Moving(stop, advance=moved))
 
 
 def test_a_file_of_one_machine_is_refused_with_its_reason(
@@ -208,9 +210,7 @@ def test_a_file_of_one_machine_is_refused_with_its_reason(
     inputs = {"x": DataPath("file", "", str(tmp_path / "x.csv"))}
 
     with pytest.raises(PermanentJobError, match="on one machine, which a cluster does not reach"):
-        area.stage(
-            InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
-        )
+        area.stage(InputListing(s3, "data"), inputs, Moving(Stop()))
 
 
 @pytest.mark.parametrize("key", ["a{b}", "a[1]", "x/[ab].csv", "a^b"])
@@ -246,10 +246,10 @@ def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(
     )
     s3.put_object(Bucket="data", Key=f"{PREFIX}output/named-bad/part-00001-{UUID}.json", Body=b"")
     went: list[int] = []
-    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=went.append)
+    uploader = Uploader(s3, "data", Moving(Stop(), advance=went.append))
     datasets = [Dataset(".", area.output / "main", 3), Dataset("bad", area.output / "named-bad", 1)]
 
-    output = uploader.send(uploader.plan(ATTEMPT, "s3://data/out/", datasets))
+    output = uploader.send(plan_of(s3, ATTEMPT, "s3://data/out/", datasets))
 
     assert keys(s3, "out/") == []  # pending: nothing is visible
     S3Publisher(s3, "data").publish(ATTEMPT)
@@ -296,12 +296,8 @@ def test_a_large_object_is_copied_in_parts_that_cover_it_once() -> None:
 
 
 def test_a_script_that_wrote_nothing_has_no_output(s3: Any, area: BucketArea) -> None:
-    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
-
     with pytest.raises(NoOutputError):
-        uploader.send(
-            uploader.plan(ATTEMPT, "s3://data/out/", [Dataset(".", area.output / "main")])
-        )
+        plan_of(s3, ATTEMPT, "s3://data/out/", [Dataset(".", area.output / "main")])
 
 
 def test_only_this_attempts_work_area_is_cleared(s3: Any, area: BucketArea) -> None:

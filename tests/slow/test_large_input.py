@@ -24,16 +24,15 @@ STAGE = """
 import re, sys
 from pathlib import Path
 import boto3
+from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.staging import Stager
+from longhaul.runner.io.transfer import Moving
 from longhaul.runner.stopping import Stop
 from longhaul.core.places import DataPath
 s3 = boto3.client("s3", endpoint_url=sys.argv[1])
-stager = Stager(
-    s3, InputListing(s3, "data"), Path(sys.argv[2]), Stop(),
-    disk_gib={}, begin=lambda _: None, advance=lambda _: None,
-)
-print(stager.stage({"large": DataPath("s3", "landing", "large.csv")})["large"].size_bytes)
+inputs = {"large": DataPath("s3", "landing", "large.csv")}
+area = DiskArea(s3, Path(sys.argv[2]), {})
+print(area.stage(InputListing(s3, "data"), inputs, Moving(Stop()))["large"].size_bytes)
 # Not ru_maxrss: it includes the memory of the parent process.
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024)
 """

@@ -5,7 +5,8 @@ after that, the manifest's conditional PUT decides: an output that must not beco
 the job runs again, and this check fails it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,11 +19,19 @@ from longhaul.core.places import DataPath, TableInput, TablePath, is_table
 from longhaul.core.policy import require_writable
 from longhaul.core.request import JobRequest
 from longhaul.core.settings import Mode, Stage
-from longhaul.outputs.manifest import MANIFEST, Manifest
+from longhaul.outputs.manifest import MANIFEST, Manifest, PendingOutput, is_of_earlier_run
 from longhaul.outputs.publisher import read_manifest
-from longhaul.runner.io.listing import InputListing, is_foreign
-from longhaul.runner.io.uploader import Uploader, UploadPlan
-from longhaul.runner.io.written import Dataset, field_of
+from longhaul.runner.io.listing import InputListing, is_foreign, partition_columns, partitions_of
+from longhaul.runner.io.staged import extension_of, parted_text
+from longhaul.runner.io.uploader import UploadPlan
+from longhaul.runner.io.written import (
+    Dataset,
+    NoOutputError,
+    WrittenFile,
+    field_of,
+    files_of,
+    require_few,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -85,15 +94,42 @@ class PrefixDestination:
                 raise PermanentJobError(f"output: there is no bucket {self.path.bucket}") from error
             raise
 
-    def plan(
-        self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
-    ) -> UploadPlan:
-        """What to upload of what the job wrote.
+    def plan(self, datasets: Sequence[Dataset], read: InputListing) -> UploadPlan:
+        """What to upload: every file of the datasets.
 
-        `read` knows the versions of the job's inputs: it may overwrite one of them.
+        An overwrite replaces what is there now. `read` knows the versions of the job's inputs: a
+        job that read its own output replaces the manifest that it followed, and what was appended
+        since stays. An append replaces what an earlier run of the same job has added.
+
+        Raises:
+            NoOutputError: a script wrote nothing.
+            PermanentJobError: files would be appended to files of another format or in other
+                partition folders, or the output would have more than MAX_FILES.
         """
-        place = str(self.path)
-        return uploader.plan(self.attempt, place, datasets, self.mode, read.manifests.get(place))
+        place, token = str(self.path), self.attempt.token
+        files = [file for each in datasets for file in files_of(self.s3, each, token)]
+        if datasets and not files and all(each.rows is None for each in datasets):
+            raise NoOutputError(f"the script wrote nothing for the output {place}")
+        current, etag = read_manifest(self.s3, self.path.bucket, self.path.key)
+        there = current if self.mode == "append" else None
+        if there is not None:
+            _require_same_ways(there, files)
+        require_few(len(files) + (len(there.files) if there else 0))
+        replaced = (read.manifests.get(place) or current) if self.mode == "overwrite" else None
+        seen = replaced or there
+        pending = PendingOutput(
+            token=token,
+            prefix=place,
+            mode=self.mode,
+            replaces_base=replaced.base if replaced else None,
+            replaces_etag=etag if self.mode == "overwrite" else None,
+            replaces=tuple(
+                file.path
+                for file in (seen.files if seen else ())
+                if replaced or is_of_earlier_run(file.path, token)
+            ),
+        )
+        return UploadPlan(self.attempt, place, pending, files, datasets)
 
 
 Destination: TypeAlias = "PrefixDestination | TableDestination"
@@ -139,3 +175,44 @@ def destinations_of(
 
     places = {"": request.output, **request.outputs}
     return {name: destination(place, name) for name, place in places.items()}
+
+
+def _require_same_ways(current: Manifest, files: Sequence[WrittenFile]) -> None:
+    """Refuse to append to files of another format or other partitions: no reader takes them all.
+
+    Only where Spark wrote some of them. Files of a job's own (`job.files`) have any extensions.
+    """
+    for dataset in dict.fromkeys(file.dataset for file in files):
+        old_paths = [file.path for file in current.of_dataset(dataset)]
+        new_paths = [file.path for file in files if file.dataset == dataset]
+        if any(map(_is_of_spark, (*old_paths, *new_paths))):
+            _require_alike(dataset, old_paths, new_paths)
+
+
+def _require_alike(dataset: str, old_paths: Sequence[str], new_paths: Sequence[str]) -> None:
+    there, formats = set(map(extension_of, old_paths)), set(map(extension_of, new_paths))
+    if old_paths and there != formats:
+        raise PermanentJobError(
+            f"output: mode is append, and dataset {dataset!r} holds {_extensions_text(there)}"
+            f" files, to which {_extensions_text(formats)} files cannot be added: write the same"
+            " format, or name another output"
+        )
+    parted, columns = _partition_columns(old_paths), _partition_columns(new_paths)
+    if old_paths and parted != columns:
+        raise PermanentJobError(
+            f"output: mode is append, and dataset {dataset!r} is parted by {parted_text(parted)},"
+            f" and the rows to add by {parted_text(columns)}, of which readers find only some: part"
+            " them alike, or name another output"
+        )
+
+
+def _partition_columns(paths: Iterable[str]) -> set[tuple[str, ...]]:
+    return {partition_columns(partitions_of(path)) for path in paths}
+
+
+def _is_of_spark(path: str) -> bool:
+    return path.rpartition("/")[2].startswith("part-")
+
+
+def _extensions_text(extensions: AbstractSet[str]) -> str:
+    return " and ".join(sorted(extension or "nameless" for extension in extensions))

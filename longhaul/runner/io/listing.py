@@ -337,7 +337,7 @@ class _Wanted:
         """Whether the output of a manifest may have files that the path means."""
         if self.head(manifest) is None:
             return manifest.count("/") < len(self.patterns)
-        return not _is_hidden(_folder(self.below(manifest)))
+        return not is_hidden_path(_folder(self.below(manifest)))
 
 
 def _local(path: DataPath) -> list[Source]:
@@ -350,7 +350,7 @@ def _local(path: DataPath) -> list[Source]:
         )
         for file in files:
             relative = str(file.relative_to(top)) if file != top else file.name
-            if not _is_hidden(relative):
+            if not is_hidden_path(relative):
                 sources.append(Source("", str(file), file.stat().st_size, partitions_of(relative)))
     return sources
 
@@ -405,10 +405,11 @@ def is_foreign(name: str) -> bool:
 
     A manifest names a file with a token, or the file is being published.
     """
-    return not (carries_token(name) or _is_hidden(name))
+    return not (carries_token(name) or is_hidden_path(name))
 
 
-def _is_hidden(path: str) -> bool:
+def is_hidden_path(path: str) -> bool:
+    """Whether a file, or a folder that it is in, is hidden."""
     return any(map(is_hidden, path.split("/")))
 
 
@@ -420,7 +421,7 @@ def _is_data(source: Source, path: str, *, is_inside: bool) -> bool:
     Raises:
         UnnamedFileError: it is an attempt's, and there is no manifest.
     """
-    if _is_hidden(path):
+    if is_hidden_path(path):
         return False
     if not carries_token(source.name):
         return True

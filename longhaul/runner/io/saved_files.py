@@ -16,11 +16,11 @@ from boto3.s3.transfer import TransferConfig
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.ports import Background
 from longhaul.outputs.manifest import relative
-from longhaul.runner.io.listing import is_hidden
-from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.io.staged import OutOfDiskError
 from longhaul.runner.io.written import (
     Folder,
     S3Folder,
+    data_files,
     flush_below,
     regular_files,
     stored_files,
@@ -65,6 +65,9 @@ class Objects(Protocol):
     def bring(self, files: Mapping[str, Path]) -> None:
         """Bring the objects of these names to these files."""
 
+    def folder(self, place: str) -> Folder:
+        """Where the objects are whose names begin with `place`."""
+
 
 class S3Objects:
     """`Objects`, `prefix` being the job's."""
@@ -85,6 +88,9 @@ class S3Objects:
         tasks = [partial(self._bring, name, file) for name, file in files.items()]
         self._background.run_all(tasks, at_once=_AT_ONCE)
 
+    def folder(self, place: str) -> S3Folder:
+        return S3Folder(self.bucket, self.prefix + place)
+
     def _store(self, name: str, file: Path) -> None:
         if file.stat().st_size > _WHOLE:
             self._s3.upload_file(str(file), self.bucket, self.prefix + name, Config=_LARGE)
@@ -100,33 +106,24 @@ class S3Objects:
                 opened.write(chunk)
 
 
-def data_files(folder: Path) -> dict[SavedFile, Path]:
-    """The data files that Spark wrote below a folder on disk, without its markers."""
-    return {
-        SavedFile(path=path, size=status.st_size): file
-        for file, status in regular_files(folder)
-        if not any(map(is_hidden, (path := file.relative_to(folder).as_posix()).split("/")))
-    }
-
-
 class DiskFiles:
     """`SavedFiles` of a task with a disk of its own."""
 
-    def __init__(self, objects: S3Objects, folder: Path) -> None:
+    def __init__(self, objects: Objects, folder: Path) -> None:
         self._objects = objects
         self._folder = folder
 
     def published_from(self, place: str) -> Folder:
         shutil.rmtree(self.folder(place), ignore_errors=True)
-        return S3Folder(self._objects.bucket, self._objects.prefix + place)
+        return self._objects.folder(place)
 
     def folder(self, place: str) -> Path:
         return self._folder / place.rstrip("/").replace("/", "-")
 
     def store(self, place: str) -> tuple[SavedFile, ...]:
         folder = self.folder(place)
-        stored = data_files(folder)
-        self._objects.store({place + each.path: file for each, file in stored.items()})
+        stored = [SavedFile(path=path, size=size) for path, size in data_files(folder)]
+        self._objects.store({place + each.path: folder / each.path for each in stored})
         return tuple(stored)
 
     def bring(self, place: str, files: Sequence[SavedFile]) -> Folder:
@@ -143,13 +140,9 @@ class DiskFiles:
 class BucketFiles:
     """`SavedFiles` of a cluster, whose machines share no disk: Spark writes the objects."""
 
-    def __init__(self, client: "S3Client", bucket: str, prefix: str) -> None:
+    def __init__(self, client: "S3Client", objects: S3Objects) -> None:
         self._s3 = client
-        self._bucket = bucket
-        self._prefix = prefix
-
-    def folder(self, place: str) -> S3Folder:
-        return S3Folder(self._bucket, self._prefix + place)
+        self.folder = objects.folder
 
     def store(self, place: str) -> tuple[SavedFile, ...]:
         return tuple(stored_files(self._s3, self.folder(place)))

@@ -21,7 +21,7 @@ from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
 from longhaul.runner.io.listing import Source
-from longhaul.runner.stopping import Stop
+from longhaul.runner.io.transfer import Moving
 
 if TYPE_CHECKING:
     from awscrt.io import TlsConnectionOptions
@@ -56,13 +56,7 @@ class SmallObjects:
     client: "S3Client"
     credentials: Callable[[], "Credentials | None"]
 
-    def left_of(
-        self,
-        files: Iterable[Placed],
-        *,
-        stop: Stop,
-        advance: Callable[[int], None],
-    ) -> Generator[Placed]:
+    def left_of(self, files: Iterable[Placed], moving: Moving) -> Generator[Placed]:
         """Bring the small ones to their places, and yield those that are not brought.
 
         Raises:
@@ -77,18 +71,18 @@ class SmallObjects:
             yield from files
             return
         address = cache(partial(address_of, self.client))
-        with closing(_Window(native, address, advance)) as window:
+        with closing(_Window(native, address, moving)) as window:
             for place, source in files:
-                stop.check()
+                moving.stop.check()
                 if _is_small(source):
                     while not window.has_room(source.size):
-                        yield from window.ended(stop)
+                        yield from window.ended()
                     if not window.is_in_trouble:
                         window.get(place, source)
                         continue
                 yield place, source
             while window.is_open:
-                yield from window.ended(stop)
+                yield from window.ended()
 
     def _native(self) -> "NativeClient | None":
         """The client; None behind a proxy, which it would pass by."""
@@ -144,7 +138,7 @@ class _Window:
 
     native: "NativeClient"
     address: Callable[[str], SplitResult]
-    advance: Callable[[int], None]
+    moving: Moving
     is_in_trouble: bool = False
     """Whether a request had no answer that S3 meant for it: a throttle, or no connection."""
     _open: "dict[Path, tuple[Source, S3Request]]" = field(default_factory=dict)
@@ -180,14 +174,14 @@ class _Window:
         )
         self._open[place] = source, request
 
-    def ended(self, stop: Stop) -> Iterator[Placed]:
+    def ended(self) -> Iterator[Placed]:
         """Wait for the end of a request; yields its object unless it was brought.
 
         Raises:
             StopRequestedError: the attempt has to stop.
         """
         for waits in count(1):
-            stop.check()
+            self.moving.stop.check()
             with suppress(Empty):
                 place, is_brought, status = self._ends.get(timeout=_STOP_CHECK_S)
                 break
@@ -196,7 +190,7 @@ class _Window:
         source, _ = self._open.pop(place)
         self._bytes -= source.size
         if is_brought:
-            self.advance(source.size)
+            self.moving.advance(source.size)
             return
         self.is_in_trouble = self.is_in_trouble or status is None
         yield place, source

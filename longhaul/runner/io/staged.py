@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlparse
 
+from longhaul.core.errors import LonghaulError
+
 # Disks take names of 255 bytes; a number, and Hadoop's `.….crc` around the name, need some.
 _MAX_NAME_BYTES: Final = 200
 
@@ -20,6 +22,10 @@ UNREADABLE: Final = frozenset(
 
 OF_HADOOP: Final = re.compile(r"[:*?{}\[\]\\^]")
 """What Hadoop takes for the end of a URI's scheme, or for a glob."""
+
+
+class OutOfDiskError(LonghaulError):
+    """The disk is too small for the inputs; that of a larger size may do."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from longhaul.outputs.manifest import MAIN, MAX_STATISTICS, PendingOutput, Pendi
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.table_files import columns_of, describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError
-from longhaul.runner.io.uploader import Uploader, UploadPlan
+from longhaul.runner.io.uploader import UploadPlan
 from longhaul.runner.io.written import Dataset, LocalFile, TableLayout
 from longhaul.saved.record import TableRead
 
@@ -103,14 +103,12 @@ class TableDestination:
             json.dumps(schema), by, tuple(field.name for field in required if field.required)
         )
 
-    def plan(
-        self, uploader: Uploader, datasets: Sequence[Dataset], read: InputListing
-    ) -> UploadPlan:
-        del uploader  # it plans for prefixes
+    def plan(self, datasets: Sequence[Dataset], read: InputListing) -> UploadPlan:
         files: list[LocalFile] = []
         tables: list[PendingTable] = []
-        for dataset in datasets:
-            found, table = self._described(dataset, read)
+        for name in dict.fromkeys(each.name for each in datasets):
+            parts = [each for each in datasets if each.name == name]
+            found, table = self._described(name, parts, read)
             files += found
             tables.append(table)
         _require_few(tables)
@@ -125,23 +123,23 @@ class TableDestination:
         return UploadPlan(self._attempt, str(self._path), pending, files, datasets)
 
     def _described(
-        self, dataset: Dataset, read: InputListing
+        self, name: str, parts: Sequence[Dataset], read: InputListing
     ) -> tuple[list[LocalFile], PendingTable]:
-        if dataset.layout is None or not isinstance(dataset.folder, Path):
-            raise PermanentJobError(
-                "output: a table takes what job.write writes; name a prefix (s3://…) for files"
-            )
-        path, by = self._path_of(dataset.name), dataset.layout.partition_by
+        """The files of a dataset's parts, which have the same columns, and their entries."""
+        found: list[Path] = []
+        for each in parts:
+            if each.layout is None or not isinstance(each.folder, Path):
+                raise PermanentJobError(
+                    "output: a table takes what job.write writes; name a prefix (s3://…) for files"
+                )
+            layout = each.layout
+            found += sorted(each.folder.rglob("*.parquet"))
+        path, by = self._path_of(name), layout.partition_by
         table = self._load(path)
-        written = columns_of(json.loads(dataset.layout.schema))
+        written = columns_of(json.loads(layout.schema))
         columns = written if table is None else self._numbered(table, written)
-        described = describe(
-            sorted(dataset.folder.rglob("*.parquet")),
-            columns,
-            by,
-            data_folder(self._attempt.token),
-            dataset.without_null,
-        )
+        without_null = frozenset.intersection(*(each.without_null for each in parts))
+        described = describe(found, columns, by, data_folder(self._attempt.token), without_null)
         # What the job has read it replaces, and nothing that came since.
         replaced = read.versions.get(path) or version_of(table)
         pending = PendingTable(
@@ -166,12 +164,7 @@ class TableDestination:
         except OccupiedError as error:
             raise PermanentJobError(f"output: {path}: {error}") from error
         files = [
-            LocalFile(
-                f"{path.name}/{entry.path}",
-                dataset.name,
-                entry.size,
-                file,
-            )
+            LocalFile(f"{path.name}/{entry.path}", name, entry.size, file)
             for file, entry in described
         ]
         return files, pending

@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
@@ -28,6 +29,22 @@ PlaceT = TypeVar("PlaceT")
 _AT_ONCE: Final = 1_000
 
 logger = logging.getLogger(__name__)
+
+
+def _uncounted(_size: int) -> None:
+    """Of bytes that nothing counts."""
+
+
+@dataclass(frozen=True)
+class Moving:
+    """Bytes that come or go: counted, and ended by a stop of the attempt.
+
+    `begin` gets the bytes to move, `advance` the bytes that were moved.
+    """
+
+    stop: Stop
+    begin: Callable[[int], None] = _uncounted
+    advance: Callable[[int], None] = _uncounted
 
 
 class InputChangingError(LonghaulError):
@@ -70,8 +87,7 @@ def transfer(
     begin: "Callable[[TransferManager, Source, PlaceT, list[BaseSubscriber]], TransferFuture]",
     *,
     condition: str,
-    stop: Stop,
-    advance: Callable[[int], None],
+    moving: Moving,
 ) -> None:
     """Move each source to its place, many at once; `begin` starts one.
 
@@ -82,7 +98,7 @@ def transfer(
         PermanentJobError: a source is archived.
         StopRequestedError: the attempt has to stop.
     """
-    watched = _Advance(advance, stop)
+    watched = _Advance(moving)
     begun: deque[tuple[Source, TransferFuture]] = deque()
     try:
         with create_transfer_manager(client, config) as manager:
@@ -94,7 +110,7 @@ def transfer(
             while begun:
                 _finish(*begun.popleft())
     except CancelledError:
-        stop.check()
+        moving.stop.check()
         raise
 
 
@@ -151,10 +167,9 @@ class _Known(BaseSubscriber):
 class _Advance(BaseSubscriber):
     """Called by s3transfer's threads for each chunk. A stop fails the transfer from here."""
 
-    def __init__(self, advance: Callable[[int], None], stop: Stop) -> None:
-        self._advance_by = advance
-        self._stop = stop
+    def __init__(self, moving: Moving) -> None:
+        self._moving = moving
 
     def on_progress(self, future: "TransferFuture", bytes_transferred: int, **_: object) -> None:  # noqa: ARG002 - its caller names it
-        self._advance_by(bytes_transferred)
-        self._stop.check()
+        self._moving.advance(bytes_transferred)
+        self._moving.stop.check()

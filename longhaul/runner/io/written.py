@@ -19,7 +19,7 @@ from longhaul.core.errors import PermanentError, PermanentJobError
 from longhaul.core.places import PartitionBy
 from longhaul.core.results import OF_OUTPUTS
 from longhaul.outputs.manifest import MAIN, MAX_FILES, Part, Upload
-from longhaul.runner.io.listing import is_hidden
+from longhaul.runner.io.listing import is_hidden, is_hidden_path
 from longhaul.saved.record import SavedFile
 
 if TYPE_CHECKING:
@@ -244,22 +244,35 @@ def files_of(client: "S3Client", dataset: Dataset, token: str) -> Sequence[Writt
     Raises:
         NotAFileError: a local folder holds something besides regular files and folders.
     """
-    if isinstance(dataset.folder, S3Folder):
-        return _s3_files(client, dataset, dataset.folder, token)
-    return local_files(dataset, dataset.folder, token)
+    name, folder = dataset.name, dataset.folder
+    if isinstance(folder, Path):
+        return [
+            LocalFile(_final_path(name, path, token), name, size, folder / path)
+            for path, size in data_files(folder)
+        ]
+    files = stored_files(client, folder) if dataset.stored is None else dataset.stored
+    return [
+        S3File(
+            _final_path(name, file.path, token),
+            name,
+            file.size,
+            folder.bucket,
+            folder.prefix + file.path,
+        )
+        for file in files
+    ]
 
 
-def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
-    """The data files below a local folder.
+def data_files(folder: Path) -> Iterator[tuple[str, int]]:
+    """The path of each data file below a local folder, and its size in bytes.
 
     Raises:
         NotAFileError: there is something besides regular files and folders.
     """
-    return [
-        LocalFile(path, dataset.name, status.st_size, file)
-        for file, status in regular_files(folder)
-        if (path := _final_path(dataset, file.relative_to(folder).parts, token)) is not None
-    ]
+    for file, status in regular_files(folder):
+        path = file.relative_to(folder).as_posix()
+        if not is_hidden_path(path):
+            yield path, status.st_size
 
 
 def require_closed(folder: Folder) -> None:
@@ -351,15 +364,6 @@ def _open_itself(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW)
 
 
-def _s3_files(client: "S3Client", dataset: Dataset, folder: S3Folder, token: str) -> list[S3File]:
-    files = dataset.stored if dataset.stored is not None else stored_files(client, folder)
-    return [
-        S3File(path, dataset.name, file.size, folder.bucket, folder.prefix + file.path)
-        for file in files
-        if (path := _final_path(dataset, file.path.split("/"), token)) is not None
-    ]
-
-
 def stored_files(client: "S3Client", folder: S3Folder) -> list[SavedFile]:
     """The data files below a prefix, without Spark's markers and marks of folders."""
     pages = client.get_paginator("list_objects_v2").paginate(
@@ -370,18 +374,15 @@ def stored_files(client: "S3Client", folder: S3Folder) -> list[SavedFile]:
         for page in pages
         for item in page.get("Contents", [])
         if not item["Key"].endswith(_FOLDER_MARKS)
-        and not any(map(is_hidden, (path := item["Key"].removeprefix(folder.prefix)).split("/")))
+        and not is_hidden_path(path := item["Key"].removeprefix(folder.prefix))
     ]
 
 
-def _final_path(dataset: Dataset, parts: Iterable[str], token: str) -> str | None:
-    """Where a file goes below the output; None if it is not data."""
-    *folders, name = parts
-    if any(map(is_hidden, (*folders, name))):
-        return None
-    return Path(
-        dataset.name, *folders, final_name(name, token)
-    ).as_posix()  # `.` as a first segment vanishes
+def _final_path(dataset: str, path: str, token: str) -> str:
+    """Where a file goes below the output."""
+    folder, _, name = path.rpartition("/")
+    # `.` as a first segment vanishes
+    return Path(dataset, folder, final_name(name, token)).as_posix()
 
 
 def final_name(name: str, token: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from longhaul.core.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import reference
-from longhaul.runner.io.work_area import BucketArea
+from longhaul.runner.io.bucket_area import BucketArea
 from longhaul.runner.io.written import Folder, S3Folder
 from simulation.aws.emr_serverless.client import FakeEmrServerless
 from simulation.aws.emr_serverless.job_runs import Application, JobRun
@@ -295,7 +295,7 @@ class Driver(JobProcess):
         engine = self.around.settings().emr_serverless
         if engine is None:
             raise AssertionError("a driver runs, and the settings have no application")
-        return BucketArea(client, engine.work_area, self.attempt)
+        return BucketArea.at(engine.work_area, client, self.attempt)
 
     def output(self, files: int, area: Folder) -> Folder:
         """The executors write to the work area."""

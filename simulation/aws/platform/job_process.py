@@ -11,7 +11,7 @@ from greenlet import GreenletExit
 
 from longhaul.core.lease import AttemptId
 from longhaul.core.settings import RuntimeSettings
-from longhaul.runner.io.work_area import BucketArea
+from longhaul.runner.io.bucket_area import BucketArea
 from longhaul.runner.io.written import Folder
 from longhaul.runner.masking import Mask
 from simulation.aws.platform.hosts import Host, raise_error

@@ -30,7 +30,7 @@ from longhaul.outputs.pending import Publisher
 from longhaul.runner.io.listing import InputListing, Source, UnnamedFileError, digest_of
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
-from longhaul.runner.io.transfer import VanishedError, look_twice
+from longhaul.runner.io.transfer import Moving, VanishedError, look_twice
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob
 from longhaul.runner.reporting import Effort
@@ -149,16 +149,9 @@ class PlannedArea:
         return self._cluster is not None
 
     def stage(
-        self,
-        listing: InputListing,
-        inputs: Mapping[str, InputPath],
-        stop: Stop,
-        *,
-        begin: Callable[[int], None],
-        advance: Callable[[int], None],
+        self, listing: InputListing, inputs: Mapping[str, InputPath], moving: Moving
     ) -> Mapping[str, StagedInput]:
-        del begin, advance
-        return look_twice(lambda: self._stage(listing, inputs, stop))
+        return look_twice(lambda: self._stage(listing, inputs, moving.stop))
 
     def _stage(
         self, listing: InputListing, inputs: Mapping[str, InputPath], stop: Stop

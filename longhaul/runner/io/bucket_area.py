@@ -1,4 +1,6 @@
-"""Inputs for a cluster: Spark reads them where they are, or from copies inside S3.
+"""The work area of an attempt on a cluster: a hidden prefix of the data bucket for it alone.
+
+Inputs: Spark reads them where they are, or from copies inside S3.
 
 Spark lists a path by itself, later than we do. So a path stays only if it cannot change meanwhile
 and Spark reads it as we do. Outputs of ours are copied: files come and go while a new one is
@@ -7,12 +9,15 @@ and what a path finds that could also lead Spark into `longhaul/`.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
 from longhaul.core.errors import PermanentJobError
+from longhaul.core.lease import AttemptId, folder_name
+from longhaul.core.objects import delete_keys
 from longhaul.core.places import DataPath, InputPath
 from longhaul.runner.io.listing import (
     InputListing,
@@ -22,10 +27,10 @@ from longhaul.runner.io.listing import (
     parted,
     staged_at,
 )
+from longhaul.runner.io.saved_files import BucketFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import OF_HADOOP, StagedInput, staged_folder, staged_name
-from longhaul.runner.io.transfer import look_twice, transfer
-from longhaul.runner.io.written import S3Folder
-from longhaul.runner.stopping import Stop
+from longhaul.runner.io.transfer import Moving, look_twice, transfer
+from longhaul.runner.io.written import Folder, S3Folder
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -40,55 +45,83 @@ _SPECIAL: Final = re.compile(r"[{}\[\]\\^]")
 _GLOB: Final = re.compile(r"[*?]")
 
 
-def stage_for_cluster(
-    client: "S3Client",
-    listing: InputListing,
-    folder: S3Folder,
-    inputs: Mapping[str, InputPath],
-    stop: Stop,
-    *,
-    begin: Callable[[int], None],
-    advance: Callable[[int], None],
-) -> dict[str, StagedInput]:
-    """The inputs as paths for Spark.
+@dataclass(frozen=True)
+class BucketArea:
+    """`longhaul.runner.io.work_area.WorkArea`, of which no input can be a part."""
 
-    What has to be copied is copied below `folder`, in the layout of staging to disk.
+    client: "S3Client"
+    folder: S3Folder
 
-    Raises:
-        PermanentJobError: an input is missing or empty, archived, on a disk, or a table.
-        InputChangingError: files vanished while they were copied, twice.
-        StopRequestedError: the attempt has to stop.
-    """
-    paths, tables = parted(inputs)
-    if tables:
-        raise PermanentJobError(
-            f"input {next(iter(tables))!r}: a cluster reads no tables: send the job to engine"
-            " fargate"
+    @classmethod
+    def at(cls, uri: str, client: "S3Client", attempt: AttemptId) -> "BucketArea":
+        """That of an attempt, below the prefix of all."""
+        place = DataPath.on_s3(uri)
+        folder = f"{place.key}{folder_name(attempt.key)}/{attempt.run}-{attempt.attempt}/"
+        return cls(client, S3Folder(place.bucket, folder))
+
+    @property
+    def output(self) -> Folder:
+        return self.folder / "output"
+
+    def saved_files(self, objects: S3Objects) -> SavedFiles:
+        return BucketFiles(self.client, objects)
+
+    def clear(self) -> None:
+        pages = self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.folder.bucket, Prefix=self.folder.prefix
         )
-    folders = iter((folder / "first", folder / "again"))
+        for page in pages:
+            names = [item["Key"] for item in page.get("Contents", [])]
+            delete_keys(self.client, self.folder.bucket, names)
 
-    def stage() -> dict[str, StagedInput]:
-        target, sources = next(folders), find(listing, paths)
-        stop.check()
+    def stage(
+        self, listing: InputListing, inputs: Mapping[str, InputPath], moving: Moving
+    ) -> Mapping[str, StagedInput]:
+        """The inputs as paths for Spark.
+
+        What has to be copied is copied below the folder, in the layout of staging to disk.
+
+        Raises:
+            PermanentJobError: an input is missing or empty, archived, on a disk, or a table.
+            InputChangingError: files vanished while they were copied, twice.
+            StopRequestedError: the attempt has to stop.
+        """
+        paths, tables = parted(inputs)
+        if tables:
+            raise PermanentJobError(
+                f"input {next(iter(tables))!r}: a cluster reads no tables: send the job to engine"
+                " fargate"
+            )
+        folders = iter((self.folder / "inputs/first", self.folder / "inputs/again"))
+        return look_twice(lambda: self._stage(listing, paths, next(folders), moving))
+
+    def _stage(
+        self,
+        listing: InputListing,
+        paths: Mapping[str, DataPath],
+        target: S3Folder,
+        moving: Moving,
+    ) -> dict[str, StagedInput]:
+        sources = find(listing, paths)
+        moving.stop.check()
         _require_on_s3(sources)
         in_place = {name for name, path in paths.items() if _stays(path, sources[name], listing)}
         copied = {name: files for name, files in sources.items() if name not in in_place}
-        begin(sum(source.size for files in copied.values() for source in files))
+        moving.begin(sum(source.size for files in copied.values() for source in files))
         transfer(
-            client,
+            self.client,
             _TRANSFER,
             (place for name, files in copied.items() for place in _places(target / name, files)),
             lambda manager, source, key, subscribers: manager.copy(
                 {"Bucket": source.bucket, "Key": source.key},
-                folder.bucket,
+                target.bucket,
                 key,
                 # Without tags: their copy needs rights that nothing else here needs.
                 extra_args={"TaggingDirective": "REPLACE"},
                 subscribers=subscribers,
             ),
             condition="CopySourceIfMatch",
-            stop=stop,
-            advance=advance,
+            moving=moving,
         )
         return {
             name: staged_at(
@@ -97,8 +130,6 @@ def stage_for_cluster(
             )
             for name, files in sources.items()
         }
-
-    return look_twice(stage)
 
 
 def _require_on_s3(sources: Mapping[str, list[Source]]) -> None:

@@ -1,4 +1,4 @@
-"""Inputs to the task's own disk.
+"""The work area of an attempt on one machine: a folder of its disk, to which the inputs come.
 
 By boto3's parallel multipart transfers, which serve every S3. Many small objects come by AWS's
 native client, as far as it brings them (decision 0028).
@@ -6,23 +6,25 @@ native client, as far as it brings them (decision 0028).
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from longhaul.core.errors import LonghaulError, PermanentJobError
+from longhaul.core.errors import PermanentJobError
 from longhaul.core.places import InputPath
 from longhaul.core.settings import SizeName
 from longhaul.runner.io.listing import InputListing, Source, find, parted, staged_at
+from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
-from longhaul.runner.io.staged import StagedInput, staged_folder, staged_name
-from longhaul.runner.io.transfer import look_twice, transfer
-from longhaul.runner.stopping import Stop
+from longhaul.runner.io.staged import OutOfDiskError, StagedInput, staged_folder, staged_name
+from longhaul.runner.io.transfer import Moving, look_twice, transfer
+from longhaul.runner.io.written import Folder
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -47,38 +49,32 @@ _REWRITES: Final = 4
 _DELETES: Final = ".row-deletes"
 
 
-class OutOfDiskError(LonghaulError):
-    """The disk is too small for the inputs; that of a larger size may do."""
+@dataclass(frozen=True)
+class DiskArea:
+    """`longhaul.runner.io.work_area.WorkArea`: a folder, also one that a cluster's machines share.
 
+    `disk_gib` is the disk of each size: inputs for which none is large enough are refused. `small`
+    brings many small objects; None: `client` brings these too.
+    """
 
-class Stager:
-    def __init__(
-        self,
-        client: "S3Client",
-        listing: InputListing,
-        folder: Path,
-        stop: Stop,
-        *,
-        disk_gib: Mapping[SizeName, int],
-        begin: Callable[[int], None],
-        advance: Callable[[int], None],
-        small: SmallObjects | None = None,
-    ) -> None:
-        """`begin` gets the bytes to come, `advance` those that came.
+    client: "S3Client"
+    folder: Path
+    disk_gib: Mapping[SizeName, int]
+    small: SmallObjects | None = None
 
-        `disk_gib` is the disk of each size: inputs for which none is large enough are refused.
-        `small` brings many small objects; None: `client` brings these too.
-        """
-        self._s3 = client
-        self._listing = listing
-        self._folder = folder
-        self._stop = stop
-        self._disk_gib = disk_gib
-        self._begin = begin
-        self._advance = advance
-        self._small = small
+    @property
+    def output(self) -> Folder:
+        return self.folder / "output"
 
-    def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+    def saved_files(self, objects: S3Objects) -> SavedFiles:
+        return DiskFiles(objects, self.folder / "saved")
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def stage(
+        self, listing: InputListing, inputs: Mapping[str, InputPath], moving: Moving
+    ) -> Mapping[str, StagedInput]:
         """List every input, and bring it.
 
         Raises:
@@ -88,30 +84,36 @@ class Stager:
             InputChangingError: files vanished while they were read, twice.
             StopRequestedError: the attempt has to stop.
         """
-        return look_twice(lambda: self._stage(inputs))
+        return look_twice(lambda: self._stage(listing, inputs, moving))
 
-    def _stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
-        shutil.rmtree(self._folder, ignore_errors=True)  # of a look before
+    def _stage(
+        self, listing: InputListing, inputs: Mapping[str, InputPath], moving: Moving
+    ) -> dict[str, StagedInput]:
+        shutil.rmtree(self._inputs, ignore_errors=True)  # of a look before
         paths, table_inputs = parted(inputs)
-        sources = find(self._listing, paths)
-        tables = self._listing.tables_of(table_inputs)
-        self._stop.check()
+        sources = find(listing, paths)
+        tables = listing.tables_of(table_inputs)
+        moving.stop.check()
         staged = {name: self._staged_table(name, table) for name, table in tables.items()}
         of_tables = [each for table in staged.values() for each in table.downloads()]
         size = _size_of(sources) + sum(source.size for _, source in of_tables)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._inputs.mkdir(parents=True, exist_ok=True)
         self._check_disk(size)
-        self._begin(size)
+        moving.begin(size)
         remote = self._link(sources)
         places = (self._places(name, files) for name, files in remote.items())
         small = count_small(chain((each for _, each in of_tables), *remote.values()))
         if remote or of_tables:
-            self._download(chain(_in_folders(of_tables), *places), small)
-        self._make_plain([file for each in staged.values() for file in each.files])
+            self._download(chain(_in_folders(of_tables), *places), small, moving)
+        self._make_plain([file for each in staged.values() for file in each.files], moving)
         return {name: each.as_input() for name, each in staged.items()} | {
-            name: staged_at((self._folder / name).as_uri(), files)
+            name: staged_at((self._inputs / name).as_uri(), files)
             for name, files in sources.items()
         }
+
+    @property
+    def _inputs(self) -> Path:
+        return self.folder / "inputs"
 
     def _link(self, sources: Mapping[str, list[Source]]) -> dict[str, list[Source]]:
         """Link the files of those that are on this machine; returns the others."""
@@ -127,25 +129,25 @@ class Stager:
     def _staged_table(self, name: str, table: "PlannedTable") -> "StagedTable":
         from longhaul.runner.io.table_rows import StagedTable  # noqa: PLC0415 - takes a third of a second
 
-        return StagedTable(table, self._folder / name, self._folder / _DELETES / name)
+        return StagedTable(table, self._inputs / name, self._inputs / _DELETES / name)
 
-    def _make_plain(self, files: "Sequence[StagedFile]") -> None:
+    def _make_plain(self, files: "Sequence[StagedFile]", moving: Moving) -> None:
         """Write those again of which Spark would read other rows than the table has."""
         rewrites = [file for file in files if not file.is_plain]
         if not rewrites:
             return
         logger.info("%d files of tables are written again, of %d", len(rewrites), len(files))
-        self._begin(sum(file.size for file in rewrites))
+        moving.begin(sum(file.size for file in rewrites))
         with ThreadPoolExecutor(_REWRITES, thread_name_prefix="rewriting") as pool:
-            futures = {pool.submit(file.rewrite, self._stop.check): file for file in rewrites}
+            futures = {pool.submit(file.rewrite, moving.stop.check): file for file in rewrites}
             try:
                 for future in as_completed(futures):
                     future.result()
-                    self._advance(futures[future].size)
+                    moving.advance(futures[future].size)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        shutil.rmtree(self._folder / _DELETES, ignore_errors=True)
+        shutil.rmtree(self._inputs / _DELETES, ignore_errors=True)
 
     def _places(self, name: str, sources: list[Source]) -> Iterator[Placed]:
         """Where each file goes, in a folder that is there.
@@ -154,7 +156,7 @@ class Stager:
         folders.
         """
         places = (
-            self._folder.joinpath(
+            self._inputs.joinpath(
                 name,
                 *map(staged_folder, source.partitions),
                 staged_name(number, source.name),
@@ -165,7 +167,7 @@ class Stager:
 
     def _check_disk(self, size: int) -> None:
         """Before the first byte: a disk that fills up half-way fails whatever writes next."""
-        disk = shutil.disk_usage(self._folder)
+        disk = shutil.disk_usage(self._inputs)
         needed = _with_reserve(size)
         if disk.free >= needed:
             return
@@ -174,7 +176,7 @@ class Stager:
             f" which {disk.free / _MIB:.0f} MiB are free"
         )
         whole_gib = (needed + disk.used) / _GIB
-        name, gib = max(self._disk_gib.items(), key=lambda each: each[1], default=("", 0))
+        name, gib = max(self.disk_gib.items(), key=lambda each: each[1], default=("", 0))
         if name and gib < whole_gib:
             raise PermanentJobError(
                 f"{text}: the largest size, {name}, has {gib} GiB; use the engine emr-serverless,"
@@ -182,15 +184,15 @@ class Stager:
             )
         raise OutOfDiskError(text)
 
-    def _download(self, files: Iterator[Placed], small: int) -> None:
+    def _download(self, files: Iterator[Placed], small: int, moving: Moving) -> None:
         """Bring the files, of which `small` are small objects."""
         with ExitStack() as ends:
-            if self._small and small >= FEW:
-                left = self._small.left_of(files, stop=self._stop, advance=self._advance)
+            if self.small and small >= FEW:
+                left = self.small.left_of(files, moving)
                 # Also after an error: from then on it writes no file any more.
                 files = ends.enter_context(closing(left))
             transfer(
-                self._s3,
+                self.client,
                 _TRANSFER,
                 files,
                 lambda manager, source, place, subscribers: manager.download(
@@ -200,8 +202,7 @@ class Stager:
                     subscribers=subscribers,
                 ),
                 condition="IfMatch",
-                stop=self._stop,
-                advance=self._advance,
+                moving=moving,
             )
 
 
