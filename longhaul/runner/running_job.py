@@ -25,8 +25,7 @@ from longhaul.core.results import MAX_METRICS, metric_problem
 from longhaul.job import Format, Parent, PermanentJobError, Request
 from longhaul.outputs.manifest import MAIN
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.frames import frame_of
-from longhaul.runner.io.frame import AS_THEY_ARE, Frame, WriteOptions, types_lost
+from longhaul.runner.io.frame import AS_THEY_ARE, Frame, WriteOptions, frame_of, types_lost
 from longhaul.runner.io.staged import UNREADABLE, StagedInput, local_path, parted_text
 from longhaul.runner.io.written import (
     Dataset,
@@ -50,10 +49,16 @@ _CATALOG_ANSWERS_WITHIN: Final = "15m"
 _MAX_LABEL: Final = 200
 _MAX_METRIC: Final = 2.0**360  # CloudWatch takes no larger value
 _PARTS_ALONE: Final = "write all of it in parts, or all in one call without `part`"
+_WHOLE: Final = ""
+"""In the place of a part's name, of a dataset that is not in parts."""
+_NO_SHAPE: Final = ("", "")
 _NO_END: Final = datetime.max.replace(tzinfo=UTC)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 logger = logging.getLogger(__name__)
+
+Shape = tuple[str, str]
+"""The columns of a part, as Spark's JSON of a schema, and its format with what else decides it."""
 
 ParamsT = TypeVar("ParamsT", bound=BaseModel)
 
@@ -72,7 +77,11 @@ class Target:
 
     @property
     def in_words(self) -> str:
-        return "the main dataset" if self.title == MAIN else f"dataset {self.title!r}"
+        return in_words(self.title)
+
+
+def in_words(title: str) -> str:
+    return "the main dataset" if title == MAIN else f"dataset {title!r}"
 
 
 @dataclass
@@ -109,10 +118,9 @@ class RunningJob(Generic[ParamsT]):
     frame_of: Callable[[Any], Frame] = frame_of
     _is_stopping: bool = False
     _files: int = field(default=0, init=False)
-    _parts: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict, init=False)
+    # What it has begun to write, by dataset and part, as a record has it.
+    _shapes: dict[str, dict[str, Shape]] = field(default_factory=dict, init=False)
     _layouts: dict[str, TableLayout] = field(default_factory=dict, init=False)
-    _whole: set[str] = field(default_factory=set, init=False)  # datasets not in parts, by title
-    _checkpoints: set[str] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _process: int = field(default_factory=os.getpid, init=False)
 
@@ -178,86 +186,89 @@ class RunningJob(Generic[ParamsT]):
             return self._write_part(df, target, part, version, how)
         if version is not None:
             raise PermanentJobError("version: only a part of an output has one")
-        folder = self._new_dataset(target, "write all its rows in one call, or in parts (part=…)")
-        try:
+        with self._begun(target, "write all its rows in one call, or in parts (part=…)") as folder:
             dataset = self._write_dataset(self.frame_of(df), target, folder, how)
-        except BaseException:
-            self._whole.discard(target.title)  # it may be tried again
-            raise
         self.written.append(dataset)
         # Now, and not when all that comes after has been written for nothing.
         self._count_files(count_files(dataset.folder))
         return dataset.rows or 0
+
+    @contextmanager
+    def _begun(self, target: Target, instead: str) -> Iterator[Folder]:
+        """The folder of a dataset that one call writes, as a whole; also threads get it once."""
+        folder = self.folder_of(target.name, target.output)
+        again = (
+            f"{target.in_words} was written already: {instead}, or give the second one another name"
+        )
+        with self._alone(target.title, _WHOLE, _NO_SHAPE, again):
+            yield folder
+
+    @contextmanager
+    def _alone(self, dataset: str, part: str, shape: Shape, again: str) -> Iterator[None]:
+        """One call alone writes a part, or a checkpoint. After an error it may be tried again."""
+        with self._lock:
+            parts = self._shapes.setdefault(dataset, {})
+            if part in parts:
+                raise PermanentJobError(again)
+            if parts and (part == _WHOLE or _WHOLE in parts):
+                raise PermanentJobError(
+                    f"{in_words(dataset)} was written already,"
+                    f" {'and not in' if _WHOLE in parts else 'in'} parts: {_PARTS_ALONE}"
+                )
+            parts[part] = shape
+        try:
+            yield
+        except BaseException:
+            del parts[part]
+            raise
 
     def _write_part(
         self, data: object, target: Target, part: str, version: str | None, how: WriteOptions
     ) -> int:
         _require_label("part", part)
         _require_version(version)
-        name, dataset = target.title, target.in_words
         frame = self.frame_of(data)
         # Of a table all files are Parquet, and it has partitions of its own.
-        way = "" if target.table else how.to_json()
-        with self._lock:
-            if name in self._whole:
-                raise PermanentJobError(
-                    f"{dataset} was written already, and not in parts: {_PARTS_ALONE}"
-                )
-            parts = self._parts.setdefault(name, {})
-            if part in parts:
-                raise PermanentJobError(
-                    f"part {part!r} of {dataset} was written already: write all its rows in one"
-                    " call, or give the second one another name"
-                )
-            parts[part] = frame.columns, way
-        try:
-            return self._write_new_part(frame, target, part, version, how)
-        except Exception:
-            del parts[part]  # it may be tried again
-            raise
-
-    def _write_new_part(
-        self, frame: Frame, target: Target, part: str, version: str | None, how: WriteOptions
-    ) -> int:
-        saving, name = self.saving, target.title
-        parts = self._parts[name]
-        schema, way = shape = parts[part]
-        first = next(iter(parts))
-        if parts[first][0] != schema:
-            raise PermanentJobError(
-                f"output: part {part!r} has other columns than part {first!r}:"
-                f" {', '.join(_differing(parts[first][0], schema))}"
-            )
-        if parts[first][1] != way:
-            raise PermanentJobError(
-                f"output: part {part!r} has another format, other partitions or options than part"
-                f" {first!r}"
-            )
-        self.folder_of(target.name, target.output)  # raises for a wrong name
-        stored = saving.stored(
-            name,
-            part,
-            version,
-            lambda each: self._fits_table(target, each, schema, how.partition_by),
+        shape = frame.columns, "" if target.table else how.to_json()
+        again = (
+            f"part {part!r} of {target.in_words} was written already: write all its rows in one"
+            " call, or give the second one another name"
         )
-        if stored is not None:
-            if stored.columns != _digest(*shape):
+        with self._alone(target.title, part, shape, again):
+            self._require_alike(target.title, part, shape)
+            self.folder_of(target.name, target.output)  # raises for a wrong name
+            saved, is_stored = self.saving.once(
+                target.title,
+                part,
+                version,
+                _digest(*shape),
+                lambda folder: self._write_dataset(frame, target, folder, how),
+                lambda each: self._fits_table(target, each, frame.columns, how.partition_by),
+            )
+            if saved.columns != _digest(*shape):
                 raise PermanentJobError(
                     f"output: part {part!r} was stored with other columns, or in another format,"
                     " than it has now: name another version of it"
                 )
-            self._take(target, stored, saving, schema, how)
-            return stored.rows
-        place = saving.new_place()
-        dataset = self._write_dataset(frame, target, saving.files.folder(place), how)
-        kept = saving.keep(
-            name, part, lambda: _stored(dataset, place, saving, _digest(*shape), version)
-        )
-        if kept is not None:
-            self._take(target, kept, saving, schema, how)
-        else:
-            self._add_part(dataset)
-        return dataset.rows or 0
+            dataset = self._of_part(saved, target, frame.columns, how, is_stored=is_stored)
+            with self._lock:
+                self._count_files(len(saved.files) if is_stored else count_files(dataset.folder))
+                self.written.append(dataset)
+        return saved.rows
+
+    def _require_alike(self, dataset: str, part: str, shape: Shape) -> None:
+        """Raises PermanentJobError unless it has the columns of the dataset's first part."""
+        first, (columns, way) = next(iter(self._shapes[dataset].items()))
+        if columns != shape[0]:
+            raise PermanentJobError(
+                f"output: part {part!r} has other columns than part {first!r}:"
+                f" {', '.join(_differing(columns, shape[0]))}"
+            )
+        if way != shape[1]:
+            raise PermanentJobError(
+                f"output: part {part!r} has another format, other partitions or options than part"
+                f" {first!r}"
+            )
 
     def _fits_table(
         self, target: Target, stored: SavedDataset, schema: str, partition_by: Sequence[str]
@@ -273,34 +284,27 @@ class RunningJob(Generic[ParamsT]):
         layout = self._layouts[title]
         return (stored.partition_by, stored.required) == (layout.partition_by, layout.required)
 
-    def _take(
+    def _of_part(
         self,
+        saved: SavedDataset,
         target: Target,
-        stored: SavedDataset,
-        saving: "Saving",
         schema: str,
         how: WriteOptions,
-    ) -> None:
-        """Let the output have a stored part."""
-        name, output = target.name, target.output
-        if stored.partition_by is None:
-            folder = saving.files.published_from(stored.place)
-            types = types_lost(schema, how)
-            self._add_part(
-                Dataset(name, folder, stored.rows, stored=stored.files, types=types, output=output)
-            )
-            return
-        folder = saving.files.bring(stored.place, stored.files)
-        layout = TableLayout(schema, stored.partition_by, stored.required)
-        without_null = frozenset(stored.without_null)
-        self._add_part(Dataset(name, folder, stored.rows, layout, without_null, output=output))
-
-    def _add_part(self, dataset: Dataset) -> None:
-        """Let the output have a part; a job may write parts in threads of its own."""
-        stored = dataset.stored
-        with self._lock:
-            self._count_files(count_files(dataset.folder) if stored is None else len(stored))
-            self.written.append(dataset)
+        *,
+        is_stored: bool,
+    ) -> Dataset:
+        """The part as the output has it."""
+        name, output, files = target.name, target.output, self.saving.files
+        if saved.partition_by is not None:
+            layout = TableLayout(schema, saved.partition_by, saved.required)
+            folder = files.bring(saved.place, saved.files)
+            without_null = frozenset(saved.without_null)
+            return Dataset(name, folder, saved.rows, layout, without_null, output=output)
+        types = types_lost(schema, how)
+        if not is_stored:
+            return Dataset(name, files.folder(saved.place), saved.rows, types=types, output=output)
+        folder = files.published_from(saved.place)
+        return Dataset(name, folder, saved.rows, stored=saved.files, types=types, output=output)
 
     def _count_files(self, count: int) -> None:
         self._files += count
@@ -330,34 +334,21 @@ class RunningJob(Generic[ParamsT]):
         self._require_own_process("checkpoint")
         _require_name("checkpoint", name)
         _require_version(version)
-        with self._lock:
-            if name in self._checkpoints:
-                raise PermanentJobError(
-                    f"checkpoint {name!r} was used already: use the frame that the first call"
-                    " returned, or give the second one another name"
-                )
-            self._checkpoints.add(name)
-        try:
-            return self._checkpoint(name, self.frame_of(df), version)
-        except Exception:
-            self._checkpoints.discard(name)  # it may be tried again
-            raise
-
-    def _checkpoint(self, name: str, frame: Frame, version: str | None) -> object:
-        saving = self.saving
-        stored = saving.stored(CHECKPOINTS, name, version)
-        if stored is not None:
-            self.progress(f"going on from checkpoint {name}")
-            folder = saving.files.bring(stored.place, stored.files)
-            return frame.stored(folder, stored.columns, is_empty=not stored.files)
-        place = saving.new_place()
-        folder = saving.files.folder(place)
-        dataset = Dataset(MAIN, folder, frame.write(folder, AS_THEY_ARE))
-        kept = saving.keep(
-            CHECKPOINTS, name, lambda: _stored(dataset, place, saving, frame.columns, version)
+        frame = self.frame_of(df)
+        again = (
+            f"checkpoint {name!r} was used already: use the frame that the first call returned, or"
+            " give the second one another name"
         )
-        is_empty = kept is not None and not kept.files
-        return frame.stored(folder, frame.columns, is_empty=is_empty)
+        with self._alone(CHECKPOINTS, name, _NO_SHAPE, again):
+            saved, _ = self.saving.once(
+                CHECKPOINTS,
+                name,
+                version,
+                frame.columns,
+                lambda folder: Dataset(MAIN, folder, frame.write(folder, AS_THEY_ARE)),
+            )
+            folder = self.saving.files.bring(saved.place, saved.files)
+            return frame.stored(folder, saved.columns)
 
     def folder(self, name: str, /, *, version: str | None = None) -> Path:
         _require_name("folder", name)
@@ -447,13 +438,13 @@ class RunningJob(Generic[ParamsT]):
         self._require_own_process("files")
         target = self._target(name, output)
         self.require_prefix(target.output)
-        folder = self._new_dataset(target, "use the folder that the first call returned")
-        if not isinstance(folder, Path):
-            raise PermanentJobError(
-                "this job writes files of its own, which a cluster cannot: send it to another"
-                " engine than emr-serverless"
-            )
-        folder.mkdir(parents=True)
+        with self._begun(target, "use the folder that the first call returned") as folder:
+            if not isinstance(folder, Path):
+                raise PermanentJobError(
+                    "this job writes files of its own, which a cluster cannot: send it to another"
+                    " engine than emr-serverless"
+                )
+            folder.mkdir(parents=True)
         self.written.append(Dataset(name, folder, output=target.output))
         return folder
 
@@ -490,22 +481,6 @@ class RunningJob(Generic[ParamsT]):
                 f" {', '.join(sorted(self.outputs)) or 'none'}"
             )
         return Target(name, output, self.outputs[output])
-
-    def _new_dataset(self, target: Target, instead: str) -> Folder:
-        """The folder of a dataset that one call writes; also threads get it once."""
-        folder = self.folder_of(target.name, target.output)
-        with self._lock:
-            if self._parts.get(target.title):
-                raise PermanentJobError(
-                    f"{target.in_words} was written already, in parts: {_PARTS_ALONE}"
-                )
-            if target.title in self._whole:
-                raise PermanentJobError(
-                    f"{target.in_words} was written already: {instead}, or give the second one"
-                    " another name"
-                )
-            self._whole.add(target.title)
-        return folder
 
     def metric(self, name: str, value: float, /) -> None:
         self._require_own_process("metric")
@@ -568,23 +543,6 @@ def _require_version(version: str | None) -> None:
 def _digest(schema: str, way: str) -> str:
     """What a record has in the place of a part's schema and format: it may name 10,000 parts."""
     return hashlib.sha256(f"{schema} {way}".encode()).hexdigest()[:32]
-
-
-def _stored(
-    dataset: Dataset, place: str, saving: "Saving", columns: str, version: str | None
-) -> SavedDataset:
-    """Send what Spark wrote; returns what the record says of it."""
-    layout = dataset.layout
-    return SavedDataset(
-        place=place,
-        made_by=saving.made_by(version),
-        files=saving.files.store(place),
-        rows=dataset.rows or 0,
-        columns=columns,
-        partition_by=layout.partition_by if layout else None,
-        required=layout.required if layout else (),
-        without_null=tuple(sorted(dataset.without_null)),
-    )
 
 
 def _differing(first: str, other: str) -> list[str]:

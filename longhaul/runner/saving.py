@@ -32,6 +32,7 @@ from longhaul.core.errors import (
 from longhaul.core.lease import AttemptId
 from longhaul.core.ports import Clock, Leases
 from longhaul.runner.io.saved_files import JobFolder, Objects, SavedFiles
+from longhaul.runner.io.written import Dataset, Folder
 from longhaul.runner.reporting import Progress, stop_as_refused
 from longhaul.runner.stopping import Stop
 from longhaul.saved.record import (
@@ -254,14 +255,19 @@ class Saving:
         left = f"; not the rest: {self._why_left}" if self._why_left else ""
         self.progress.taken_over = taken + left
 
-    def stored(
+    def once(
         self,
         dataset: str,
         part: str,
         version: str | None,
+        columns: str,
+        write: Callable[[Folder], Dataset],
         fits: Callable[[SavedDataset], bool] = lambda _: True,
-    ) -> SavedDataset | None:
-        """The part of a dataset, or of `CHECKPOINTS`, if it is stored already, and fits.
+    ) -> tuple[SavedDataset, bool]:
+        """A part of a dataset, or of `CHECKPOINTS`: as it is stored, if it fits, or written now.
+
+        Also returns whether it is stored. If S3 does not take it now, its files are in its place of
+        `files` alone.
 
         Raises:
             PermanentJobError: the attempt has asked for too many.
@@ -272,10 +278,27 @@ class Saving:
                 f"output: more than {MAX_PARTS:,} parts: let each part hold more of the data"
             )
         stored = self._record.parts.get(dataset, {}).get(part)
-        if stored is None or not fits(stored) or stored.made_by != self.made_by(version):
-            return None
-        self._note_taken_over("checkpoint" if dataset == CHECKPOINTS else "part")
-        return stored
+        if stored is not None and fits(stored) and stored.made_by == self.made_by(version):
+            if dataset == CHECKPOINTS:
+                self.progress.say(f"going on from checkpoint {part}")
+            self._note_taken_over("checkpoint" if dataset == CHECKPOINTS else "part")
+            return stored, True
+        place = self.new_place()
+        found = write(self.files.folder(place))
+        layout = found.layout
+        written = SavedDataset(
+            place=place,
+            made_by=self.made_by(version),
+            files=(),
+            rows=found.rows or 0,
+            columns=columns,
+            partition_by=layout.partition_by if layout else None,
+            required=layout.required if layout else (),
+            without_null=tuple(sorted(found.without_null)),
+        )
+        if self._keep_part(dataset, part, written):
+            return self._record.parts[dataset][part], True
+        return written, False
 
     def new_place(self) -> str:
         """A folder of the job's prefix that nothing has used."""
@@ -285,13 +308,12 @@ class Saving:
         """What a frame or folder is known by: the job's code, or a version in its place."""
         return f"{CODE}{self.work.code}" if version is None else f"{VERSION}{version}"
 
-    def keep(
-        self, dataset: str, part: str, frame: Callable[[], SavedDataset]
-    ) -> SavedDataset | None:
-        """Store a part, or a checkpoint; `frame` sends its files. None: S3 takes it not now."""
+    def _keep_part(self, dataset: str, part: str, written: SavedDataset) -> bool:
+        """Store a part, or a checkpoint, that is written; whether S3 takes it now."""
 
         def change(record: Record) -> Record:
-            of_dataset = {**record.parts.get(dataset, {}), part: frame()}
+            stored = written.model_copy(update={"files": self.files.store(written.place)})
+            of_dataset = {**record.parts.get(dataset, {}), part: stored}
             parts = {**record.parts, dataset: of_dataset}
             if sum(map(len, parts.values())) > MAX_PARTS:
                 parts = self._asked_for(parts)
@@ -299,8 +321,7 @@ class Saving:
 
         is_checkpoint = dataset == CHECKPOINTS
         what = f"checkpoint {part}" if is_checkpoint else f"part {part} of dataset {dataset}"
-        is_kept = self._keep(what, change)
-        return self._record.parts[dataset][part] if is_kept else None
+        return self._keep(what, change)
 
     def _asked_for(
         self, parts: Mapping[str, Mapping[str, SavedDataset]]

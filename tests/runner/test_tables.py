@@ -22,7 +22,7 @@ from longhaul.outputs.iceberg.catalog import Tables
 from longhaul.outputs.iceberg.columns import evolve
 from longhaul.runner.io.table_files import columns_of, describe
 from longhaul.runner.running_job import RunningJob
-from longhaul.runner.spark.splitting import split
+from longhaul.runner.spark.frames import split
 from tests.builders import BUCKET, settings, stage
 from tests.runner.conftest import Cloud, MakeAttempt
 from tests.runner.job_attempts import loaded

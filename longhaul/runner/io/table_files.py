@@ -1,6 +1,6 @@
 """Entries of a table for Parquet files that Spark wrote, from their footers.
 
-What a file's partition is follows from its statistics: see `longhaul.runner.spark.splitting`.
+What a file's partition is follows from its statistics: see `longhaul.runner.spark.frames`.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -103,8 +103,8 @@ class ArrowFrame:
         files.finish_files(place_of_none)
         return count
 
-    def stored(self, folder: Folder, columns: str, *, is_empty: bool) -> pa.Table:
-        del columns, is_empty  # a file without rows has the columns, too
+    def stored(self, folder: Folder, _columns: str) -> pa.Table:
+        # A file without rows has the columns, too.
         return pa.concat_tables(read_parquet(_on_disk(folder)))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from longhaul.runner.spark.splitting import quoted
+from longhaul.runner.spark.frames import quoted
 
 # Names of collations: a part of the types, which Spark keeps among the metadata.
 _COLLATIONS: Final = "__COLLATIONS"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from longhaul.outputs.manifest import MAIN
 from longhaul.runner.io.frame import WriteOptions
-from longhaul.runner.io.written import Folder, TableLayout
+from longhaul.runner.io.written import Dataset, Folder, TableLayout
 from longhaul.runner.running_job import RunningJob
-from longhaul.saved.record import CHECKPOINTS, SavedDataset
+from longhaul.saved.record import CHECKPOINTS
 
 if TYPE_CHECKING:
     from simulation.aws.platform.job_process import JobProcess
@@ -70,7 +70,7 @@ class PlannedFrame:
     ) -> tuple[int, frozenset[str]]:
         return self._compute(folder), frozenset()
 
-    def stored(self, _folder: Folder, _columns: str, *, is_empty: bool) -> None:
+    def stored(self, _folder: Folder, _columns: str) -> None:
         """A checkpoint's files are looked at, and no rows."""
 
 
@@ -145,27 +145,21 @@ class WorkInParts:
         return (MAIN, _SECOND)[number % 2], f"{_PART}{number // 2}"
 
     def _checkpoint(self, seconds: float) -> None:
+        written = False
+
+        def write(folder: Folder) -> Dataset:
+            nonlocal written
+            written = True
+            self._compute(CHECKPOINT, seconds, folder)
+            return Dataset(MAIN, folder, _ROWS)
+
         saving = self._job.saving
-        stored = saving.stored(CHECKPOINTS, CHECKPOINT, None)
-        if stored is not None:
+        stored, _ = saving.once(CHECKPOINTS, CHECKPOINT, None, json.dumps(COLUMNS), write)
+        if not written:
             texts = self._container.read(saving.files.bring(stored.place, stored.files))
             files = [json.loads(each)["piece"] for each in texts]
             found = [Piece(*each) for each in files], len(stored.files)
             self._container.around.noted("checkpoint read", self._container, *found)
-            return
-        place = saving.new_place()
-        self._compute(CHECKPOINT, seconds, saving.files.folder(place))
-
-        def sent() -> SavedDataset:
-            return SavedDataset(
-                place=place,
-                made_by=saving.made_by(None),
-                files=saving.files.store(place),
-                rows=_ROWS,
-                columns=json.dumps(COLUMNS),
-            )
-
-        saving.keep(CHECKPOINTS, CHECKPOINT, sent)
 
     def _compute(self, name: str, seconds: float, folder: Folder) -> None:
         """Half of the files are there before the work is done."""
