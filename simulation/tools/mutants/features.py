@@ -238,8 +238,8 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "an append that runs again leaves its old rows beside the new ones",
-        "longhaul/runner/io/uploader.py",
-        "if replaced or is_of_earlier_run(file.path, attempt.token)",
+        "longhaul/runner/io/destinations.py",
+        "if replaced or is_of_earlier_run(file.path, token)",
         "if replaced",
     ),
 )
