@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,11 @@ from longhaul.core.message import Message
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef, ObjectIdentifierTypeDef
+    from mypy_boto3_s3.type_defs import (
+        GetObjectOutputTypeDef,
+        ObjectIdentifierTypeDef,
+        ObjectTypeDef,
+    )
 
 
 _DELETE_BATCH: Final = 1_000  # DeleteObjects' limit
@@ -41,6 +45,12 @@ def json_of(answer: "GetObjectOutputTypeDef", most: int) -> bytes | None:
     """The object's content, to be parsed as JSON; None where that would take too much memory."""
     body = content_of(answer, most)
     return body if body is not None and is_readable(body) else None
+
+
+def objects_below(client: "S3Client", bucket: str, prefix: str) -> "Iterator[ObjectTypeDef]":
+    """What S3 lists of each object below a prefix, in the order of the keys."""
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        yield from page.get("Contents", [])
 
 
 def delete_keys(client: "S3Client", bucket: str, doomed: Sequence[str]) -> None:

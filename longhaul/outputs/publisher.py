@@ -37,7 +37,7 @@ from longhaul.core.errors import (
     VoidCommitError,
 )
 from longhaul.core.lease import AttemptId
-from longhaul.core.objects import MAX_BYTES, delete_keys, json_of
+from longhaul.core.objects import MAX_BYTES, delete_keys, json_of, objects_below
 from longhaul.core.places import DataPath
 from longhaul.core.ports import Background, Clock
 from longhaul.outputs.lineage import Origin, marks
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from longhaul.outputs.iceberg.commits import TablePublisher
 
 _AT_ONCE = 16  # completing is waiting: S3 needs up to seconds for each
-_DELETE_BATCH = 1_000  # DeleteObjects' limit
 # 409 while another conditional write to the key is in progress, 412 after a faster one: in each
 # round one of the competing publishers gets through.
 _CHANGED_MEANWHILE = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
@@ -260,13 +259,10 @@ class S3Publisher:
 
     def listed(self) -> Iterator[AttemptId]:
         """Attempts whose pending list is there, a thousand with each call."""
-        for page in self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=PREFIX
-        ):
-            for item in page.get("Contents", []):
-                attempt = attempt_of(item["Key"])
-                if attempt is not None:
-                    yield attempt
+        for item in objects_below(self._s3, self._bucket, PREFIX):
+            attempt = attempt_of(item["Key"])
+            if attempt is not None:
+                yield attempt
 
     def strike_off(self, attempts: Iterable[AttemptId]) -> None:
         """Remove their pending lists; one that is not there is no error."""
@@ -368,12 +364,10 @@ class S3Publisher:
         if not pending.uploads:
             return []
         place = DataPath.on_s3(pending.prefix)
-        lists = self._s3.get_paginator("list_objects_v2")
         there = {
             item["Key"]: item["Size"]
             for folder in pending.folders
-            for page in lists.paginate(Bucket=place.bucket, Prefix=place.key + folder)
-            for item in page.get("Contents", [])
+            for item in objects_below(self._s3, place.bucket, place.key + folder)
         }
         return [
             upload

@@ -61,9 +61,6 @@ _AWS_ANSWERS_WITHIN: Final = timedelta(minutes=30)
 _STATE: Final = "the state"
 _TROUBLE: Final = (ClientError, BotoCoreError, S3UploadFailedError, OSError)
 
-Change = Callable[[Record], Record]
-"""What a save adds to the record: it is made again when AWS did not take it at first."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -189,7 +186,8 @@ class Saving:
     _record: Record = field(init=False)
     _folders: dict[str, tuple[str, JobFolder]] = field(default_factory=dict)
     _asked: set[tuple[str, str]] = field(default_factory=set)
-    _late: dict[str, Change] = field(default_factory=dict)
+    # Parts and checkpoints that AWS did not take at first.
+    _late: dict[tuple[str, str], SavedDataset] = field(default_factory=dict)
     _why_left: str = ""
     _left: frozenset[str] = frozenset()  # objects of a record that no attempt will use
     _places: Iterator[int] = field(default_factory=lambda: count(1))
@@ -296,7 +294,10 @@ class Saving:
             required=layout.required if layout else (),
             without_null=tuple(sorted(found.without_null)),
         )
-        if self._keep_part(dataset, part, written):
+        self._late[dataset, part] = written
+        is_checkpoint = dataset == CHECKPOINTS
+        what = f"checkpoint {part}" if is_checkpoint else f"part {part} of dataset {dataset}"
+        if self._store_now(what):
             return self._record.parts[dataset][part], True
         return written, False
 
@@ -307,21 +308,6 @@ class Saving:
     def made_by(self, version: str | None) -> str:
         """What a frame or folder is known by: the job's code, or a version in its place."""
         return f"{CODE}{self.work.code}" if version is None else f"{VERSION}{version}"
-
-    def _keep_part(self, dataset: str, part: str, written: SavedDataset) -> bool:
-        """Store a part, or a checkpoint, that is written; whether S3 takes it now."""
-
-        def change(record: Record) -> Record:
-            stored = written.model_copy(update={"files": self.files.store(written.place)})
-            of_dataset = {**record.parts.get(dataset, {}), part: stored}
-            parts = {**record.parts, dataset: of_dataset}
-            if sum(map(len, parts.values())) > MAX_PARTS:
-                parts = self._asked_for(parts)
-            return record.model_copy(update={"parts": parts})
-
-        is_checkpoint = dataset == CHECKPOINTS
-        what = f"checkpoint {part}" if is_checkpoint else f"part {part} of dataset {dataset}"
-        return self._keep(what, change)
 
     def _asked_for(
         self, parts: Mapping[str, Mapping[str, SavedDataset]]
@@ -362,10 +348,10 @@ class Saving:
 
     def save(self) -> bool:
         """Store the folders and the state; whether it could be done now."""
-        return self._keep("folders and state", lambda record: record)
+        return self._store_now("folders and state")
 
-    def _keep(self, what: str, change: Change) -> bool:
-        """Store a change of the record, with the folders and the state.
+    def _store_now(self, what: str) -> bool:
+        """Store what is written and not stored yet, with the folders and the state.
 
         In an outage of S3 or DynamoDB the job goes on, and the next call tries it again.
 
@@ -374,7 +360,6 @@ class Saving:
         """
         with self._alone():
             self.stop.check()
-            self._late[what] = change
             try:
                 with self._waiting():
                     self._store()
@@ -390,10 +375,8 @@ class Saving:
             return True
 
     def _store(self) -> None:
-        before = record = self._record
-        for change in self._late.values():
-            record = change(record)
-        record = self._with_folders(record)
+        before = self._record
+        record = self._with_folders(self._with_parts(before))
         if record == before and _text_of(record.state) == _text_of(before.state):
             # Nothing new: a save that counted would make the attempt one that has got further.
             self._late.clear()
@@ -403,6 +386,16 @@ class Saving:
         self._late.clear()
         self.records.drop((self._left | before.objects.keys()) - record.objects.keys())
         self._left = frozenset()
+
+    def _with_parts(self, record: Record) -> Record:
+        parts = {dataset: dict(of_dataset) for dataset, of_dataset in record.parts.items()}
+        for (dataset, part), written in self._late.items():
+            files = self.files.store(written.place)
+            stored = written.model_copy(update={"files": files})
+            parts.setdefault(dataset, {})[part] = stored
+        if sum(map(len, parts.values())) > MAX_PARTS:
+            parts = self._asked_for(parts)
+        return record.model_copy(update={"parts": parts})
 
     def _with_folders(self, record: Record) -> Record:
         state = _checked(self.state)

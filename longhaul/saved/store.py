@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
@@ -10,13 +10,17 @@ from pydantic import ValidationError
 from longhaul.core.aws_errors import code_of
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.lease import AttemptId
-from longhaul.core.objects import MAX_BYTES, delete_keys, is_readable, json_of
+from longhaul.core.objects import (
+    MAX_BYTES,
+    delete_keys,
+    is_readable,
+    json_of,
+    objects_below,
+)
 from longhaul.saved.record import PREFIX, Record, attempt_of, job_prefix, key_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-
-_DELETE_BATCH: Final = 1_000  # DeleteObjects' limit
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +46,8 @@ class S3SavedWork:
         Raises:
             NotDeletedError: S3 has kept some, and said so in a success.
         """
-        for page in self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=job_prefix(until.key)
-        ):
-            names = [item["Key"] for item in page.get("Contents", [])]
-            self.delete([name for name in names if _is_of(name, until)])
+        found = objects_below(self._s3, self._bucket, job_prefix(until.key))
+        self.delete([item["Key"] for item in found if _is_of(item["Key"], until)])
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete these objects; one that is not there is no error.

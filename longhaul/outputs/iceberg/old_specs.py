@@ -5,18 +5,15 @@ the table's columns of now, and knows no type for one that was dropped.
 """
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 from pyiceberg.expressions.visitors import manifest_evaluator
 from pyiceberg.manifest import ManifestFile, ManifestWriter, write_manifest
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update.snapshot import _OverwriteFiles, _SnapshotProducer
+from pyiceberg.table.update.snapshot import _OverwriteFiles
 
 from longhaul.outputs.iceberg.catalog import OccupiedError
-
-U = TypeVar("U")
 
 
 def schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
@@ -36,8 +33,8 @@ def schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
     )
 
 
-class WithOldSpecs(_SnapshotProducer[U], Generic[U]):
-    """A snapshot that can write manifests of any of the table's specs."""
+class Overwrite(_OverwriteFiles):
+    """A snapshot that removes files, of whatever spec, and adds others."""
 
     def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
         metadata = self._transaction.table_metadata
@@ -49,10 +46,6 @@ class WithOldSpecs(_SnapshotProducer[U], Generic[U]):
             snapshot_id=self._snapshot_id,
             avro_compression=self._compression,
         )
-
-
-class Overwrite(WithOldSpecs["_OverwriteFiles"], _OverwriteFiles):
-    """A snapshot that removes files, of whatever spec, and adds others."""
 
     def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
         spec = self.spec(spec_id)

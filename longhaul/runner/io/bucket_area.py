@@ -17,7 +17,7 @@ from boto3.s3.transfer import TransferConfig
 
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.lease import AttemptId, folder_name
-from longhaul.core.objects import delete_keys
+from longhaul.core.objects import delete_keys, objects_below
 from longhaul.core.places import DataPath, InputPath
 from longhaul.runner.io.listing import (
     InputListing,
@@ -67,12 +67,8 @@ class BucketArea:
         return BucketFiles(self.client, objects)
 
     def clear(self) -> None:
-        pages = self.client.get_paginator("list_objects_v2").paginate(
-            Bucket=self.folder.bucket, Prefix=self.folder.prefix
-        )
-        for page in pages:
-            names = [item["Key"] for item in page.get("Contents", [])]
-            delete_keys(self.client, self.folder.bucket, names)
+        found = objects_below(self.client, self.folder.bucket, self.folder.prefix)
+        delete_keys(self.client, self.folder.bucket, [item["Key"] for item in found])
 
     def stage(
         self, listing: InputListing, inputs: Mapping[str, InputPath], moving: Moving

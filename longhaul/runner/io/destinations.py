@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from longhaul.core.aws_errors import code_of
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.lease import AttemptId
+from longhaul.core.objects import objects_below
 from longhaul.core.places import DataPath, TableInput, TablePath, is_table
 from longhaul.core.policy import require_writable
 from longhaul.core.request import JobRequest
@@ -83,12 +84,9 @@ class PrefixDestination:
     def _files(self) -> Iterator[str]:
         """Names below the output, without the placeholders of folders."""
         try:
-            for page in self.s3.get_paginator("list_objects_v2").paginate(
-                Bucket=self.path.bucket, Prefix=self.path.key
-            ):
-                for item in page.get("Contents", []):
-                    if not item["Key"].endswith("/"):
-                        yield item["Key"].removeprefix(self.path.key)
+            for item in objects_below(self.s3, self.path.bucket, self.path.key):
+                if not item["Key"].endswith("/"):
+                    yield item["Key"].removeprefix(self.path.key)
         except ClientError as error:
             if code_of(error) == "NoSuchBucket":
                 raise PermanentJobError(f"output: there is no bucket {self.path.bucket}") from error

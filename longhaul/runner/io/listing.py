@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.core.aws_errors import code_of
 from longhaul.core.errors import LonghaulError, PermanentJobError
+from longhaul.core.objects import objects_below
 from longhaul.core.places import (
     INTERNAL_PREFIX,
     DataPath,
@@ -272,14 +273,11 @@ class InputListing:
             raise
 
     def _list(self, bucket: str, prefix: str) -> Iterator[Source]:
-        for page in self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=bucket, Prefix=prefix
-        ):
-            for item in page.get("Contents", []):
-                key = item["Key"]
-                # A key with a slash at its end is a folder's placeholder.
-                if not self._is_ours(bucket, key) and not key.endswith("/"):
-                    yield Source(bucket, key, item["Size"], etag=item["ETag"])
+        for item in objects_below(self._s3, bucket, prefix):
+            key = item["Key"]
+            # A key with a slash at its end is a folder's placeholder.
+            if not self._is_ours(bucket, key) and not key.endswith("/"):
+                yield Source(bucket, key, item["Size"], etag=item["ETag"])
 
     def _is_ours(self, bucket: str, key: str) -> bool:
         return bucket == self._data_bucket and key.startswith(INTERNAL_PREFIX)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from longhaul.core.errors import PermanentError, PermanentJobError
+from longhaul.core.objects import objects_below
 from longhaul.core.places import PartitionBy
 from longhaul.core.results import OF_OUTPUTS
 from longhaul.outputs.manifest import MAIN, MAX_FILES, Part, Upload
@@ -366,13 +367,9 @@ def _open_itself(path: str, flags: int) -> int:
 
 def stored_files(client: "S3Client", folder: S3Folder) -> list[SavedFile]:
     """The data files below a prefix, without Spark's markers and marks of folders."""
-    pages = client.get_paginator("list_objects_v2").paginate(
-        Bucket=folder.bucket, Prefix=folder.prefix
-    )
     return [
         SavedFile(path=path, size=item["Size"])
-        for page in pages
-        for item in page.get("Contents", [])
+        for item in objects_below(client, folder.bucket, folder.prefix)
         if not item["Key"].endswith(_FOLDER_MARKS)
         and not is_hidden_path(path := item["Key"].removeprefix(folder.prefix))
     ]

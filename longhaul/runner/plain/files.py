@@ -5,9 +5,10 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
@@ -83,7 +84,7 @@ class RowFiles:
             self.add(None, place_of_none, pa.RecordBatch.from_pylist([], self._schema))
         self._flush()
         for each in self._open.values():
-            each.finish_file()
+            each.close()
         self._open.clear()
 
     def _flush(self) -> None:
@@ -91,7 +92,7 @@ class RowFiles:
         for key, (place, batches) in self._waiting.items():
             if key not in self._open:
                 if len(self._open) >= _MAX_OPEN:
-                    self._open.pop(next(iter(self._open))).finish_file()
+                    self._open.pop(next(iter(self._open))).close()
                 self._open[key] = self._begin(place)
             whole = pa.Table.from_batches(batches).combine_chunks()
             for batch in whole.to_batches() or batches[:1]:
@@ -127,28 +128,15 @@ def _format(
             f"options: compression {asked!r} of {format_} is not one of {', '.join(known)}"
         )
     if format_ == "parquet":
-        return f".{asked}.parquet", lambda file, schema: _ParquetFile(file, schema, known[asked])
+        # Without Arrow's own copy of the schema: the file's is what every reader goes by.
+        write = partial(pq.ParquetWriter, compression=known[asked], store_schema=False)
+        return f".{asked}.parquet", write
     is_zipped = bool(known[asked])
     kind: Callable[[pa.NativeFile, pa.Schema], RowWriter]
     kind = _CsvFile if format_ == "csv" else _JsonFile
     return f".{format_}{known[asked]}", lambda file, schema: kind(
         pa.output_stream(str(file), compression="gzip" if is_zipped else None), schema
     )
-
-
-class _ParquetFile:
-    def __init__(self, file: Path, schema: pa.Schema, compression: str) -> None:
-        # Without Arrow's own copy of the schema: the file's is what every reader goes by.
-        self._writer = pq.ParquetWriter(
-            str(file), schema, compression=compression, store_schema=False
-        )
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
-
-    def finish_file(self) -> None:
-        with self._writer:  # which closes it
-            pass
 
 
 class _CsvFile:
@@ -174,7 +162,7 @@ class _CsvFile:
             columns = [columns[0].fill_null("")]
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def finish_file(self) -> None:
+    def close(self) -> None:
         with self._sink, self._writer:  # which closes them
             pass
 
@@ -195,13 +183,17 @@ class _JsonFile:
         for row in zip(*columns, strict=True):
             self._sink.write(f"{_json(dict(zip(names, row, strict=True)))}\n".encode())
 
-    def finish_file(self) -> None:
+    def close(self) -> None:
         with self._sink:
             pass
 
 
-RowWriter = _ParquetFile | _CsvFile | _JsonFile
-"""One open file."""
+class RowWriter(Protocol):
+    """One open file."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
 
 
 def _values(column: pa.Array, name: str) -> list[Any]:
