@@ -9,10 +9,11 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
-from pydantic import JsonValue
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 LEAST: Final = 5
 """Characters of a secret that is looked for: a shorter one is a part of ordinary words."""
@@ -51,7 +52,7 @@ class Mask:
             return text
         return self._found.sub(lambda found: self._names[found[0]], text)
 
-    def document(self, value: JsonValue) -> JsonValue:
+    def document(self, value: "JsonValue") -> "JsonValue":
         """The document, with secrets cut out of its texts and keys. Numbers stay."""
         match value:
             case str():
@@ -80,7 +81,7 @@ def _parts(name: str, value: str, least: int) -> Iterator[tuple[str, str, int]]:
         yield from _fields(name, json.loads(value), _LEAST_OF_A_PART)
 
 
-def _fields(name: str, value: JsonValue, least: int) -> Iterator[tuple[str, str, int]]:
+def _fields(name: str, value: "JsonValue", least: int) -> Iterator[tuple[str, str, int]]:
     match value:
         case str():
             # It may be a key of many lines, a URL, or JSON itself.

@@ -4,15 +4,18 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from longhaul.core.ports import Background
 from longhaul.runner.job_file import may_need_no_spark
 from longhaul.runner.spark.gateway import LateGateway
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
 
+if TYPE_CHECKING:
+    from longhaul.core.ports import Background
 
-def carry_out(task: Task, stop: Stop, background: Background) -> int:
+
+def carry_out(task: Task, stop: Stop, background: "Background") -> int:
     """Carry out the attempt that the environment names, and return the exit code."""
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
     gateway = LateGateway(scratch, task.resources)
