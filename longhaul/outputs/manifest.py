@@ -382,19 +382,13 @@ def _types(
     ours: Manifest, current: Manifest | None, kept: list[ManifestFile]
 ) -> dict[str, dict[str, str]]:
     """The types of each dataset's columns, where all of its files agree."""
-    of_kept = {file.dataset for file in kept}
-    of_ours = {file.dataset for file in ours.files}
     found: dict[str, dict[str, str]] = {}
-    for dataset in sorted(of_kept | of_ours):
-        new = ours.types.get(dataset, {})
-        old = current.types.get(dataset, {}) if current else {}
-        if dataset not in of_kept:
-            found[dataset] = new
-        elif dataset not in of_ours:
-            found[dataset] = old
-        else:
-            found[dataset] = dict(old.items() & new.items())
-    return {dataset: types for dataset, types in found.items() if types}
+    for manifest, files in ((ours, ours.files), (current or ours, kept)):
+        for dataset in {file.dataset for file in files}:
+            types = manifest.types.get(dataset, {})
+            agreed = found.get(dataset, types)
+            found[dataset] = dict(agreed.items() & types.items())
+    return {dataset: types for dataset, types in sorted(found.items()) if types}
 
 
 def _rows(ours: Manifest, current: Manifest | None, kept: list[ManifestFile]) -> dict[str, int]:

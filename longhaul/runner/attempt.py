@@ -53,16 +53,10 @@ from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import require_closed, require_written
 from longhaul.runner.loading import FoundJob, LoadedJob, fetch_code
 from longhaul.runner.masking import NO_MASK, Mask
-from longhaul.runner.reporting import (
-    Effort,
-    Phase,
-    Progress,
-    Reporter,
-    SparkSample,
-    stop_as_refused,
-)
+from longhaul.runner.reporting import Effort, Phase, Progress, Reporter, stop_as_refused
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.saving import LeaseRecords, Saving
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import (
     TERMINATED,
     Stop,
@@ -86,6 +80,7 @@ if TYPE_CHECKING:
 _DEADLINE_MARGIN_S: Final = 30
 
 logger = logging.getLogger(__name__)
+
 
 FindJob = Callable[[str, Callable[[str], Path]], FoundJob]
 """`longhaul.runner.loading.find_job`."""

@@ -75,14 +75,6 @@ class Target:
     def title(self) -> str:
         return title_of(self.name, self.output)
 
-    @property
-    def in_words(self) -> str:
-        return in_words(self.title)
-
-
-def in_words(title: str) -> str:
-    return "the main dataset" if title == MAIN else f"dataset {title!r}"
-
 
 @dataclass
 class RunningJob(Generic[ParamsT]):
@@ -198,7 +190,8 @@ class RunningJob(Generic[ParamsT]):
         """The folder of a dataset that one call writes, as a whole; also threads get it once."""
         folder = self.folder_of(target.name, target.output)
         again = (
-            f"{target.in_words} was written already: {instead}, or give the second one another name"
+            f"{_in_words(target.title)} was written already: {instead}, or give the second one"
+            " another name"
         )
         with self._alone(target.title, _WHOLE, _NO_SHAPE, again):
             yield folder
@@ -212,7 +205,7 @@ class RunningJob(Generic[ParamsT]):
                 raise PermanentJobError(again)
             if parts and (part == _WHOLE or _WHOLE in parts):
                 raise PermanentJobError(
-                    f"{in_words(dataset)} was written already,"
+                    f"{_in_words(dataset)} was written already,"
                     f" {'and not in' if _WHOLE in parts else 'in'} parts: {_PARTS_ALONE}"
                 )
             parts[part] = shape
@@ -231,8 +224,8 @@ class RunningJob(Generic[ParamsT]):
         # Of a table all files are Parquet, and it has partitions of its own.
         shape = frame.columns, "" if target.table else how.to_json()
         again = (
-            f"part {part!r} of {target.in_words} was written already: write all its rows in one"
-            " call, or give the second one another name"
+            f"part {part!r} of {_in_words(target.title)} was written already: write all its rows in"
+            " one call, or give the second one another name"
         )
         with self._alone(target.title, part, shape, again):
             self._require_alike(target.title, part, shape)
@@ -502,6 +495,10 @@ class RunningJob(Generic[ParamsT]):
     def emit(self, *requests: Request, stage: str | None = None) -> None:
         self._require_own_process("emit")
         self.emitter.emit(requests, stage)
+
+
+def _in_words(title: str) -> str:
+    return "the main dataset" if title == MAIN else f"dataset {title!r}"
 
 
 def _finite(value: object) -> int | float | None:

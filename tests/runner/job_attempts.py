@@ -27,7 +27,7 @@ from longhaul.runner.attempt import AttemptRunner, Spark
 from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.loading import FoundJob, LoadedJob, Run
 from longhaul.runner.plain.python import SparkOnDemand
-from longhaul.runner.reporting import SparkSample
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop
 from tests.builders import stage
 

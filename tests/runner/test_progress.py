@@ -28,18 +28,11 @@ from longhaul.core.background import Threads
 from longhaul.core.lease import Lease
 from longhaul.core.settings import LeaseSettings
 from longhaul.core.transitions import Report
-from longhaul.runner.reporting import (
-    Effort,
-    Phase,
-    ProcessTree,
-    Progress,
-    Reporter,
-    SparkSample,
-    StageCount,
-)
+from longhaul.runner.reporting import Effort, Phase, ProcessTree, Progress, Reporter
 from longhaul.runner.resources import Resources, resources
 from longhaul.runner.spark import progress as progress_module
 from longhaul.runner.spark.progress import SparkWatch
+from longhaul.runner.spark.sample import SparkSample, StageCount
 from longhaul.runner.stopping import Stop
 from tests.builders import running
 from tests.local.support import eventually

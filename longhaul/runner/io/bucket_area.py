@@ -9,7 +9,7 @@ and what a path finds that could also lead Spark into `longhaul/`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,9 +26,10 @@ from longhaul.runner.io.listing import (
     is_hidden,
     parted,
     staged_at,
+    staged_path,
 )
 from longhaul.runner.io.saved_files import BucketFiles, S3Objects, SavedFiles
-from longhaul.runner.io.staged import OF_HADOOP, StagedInput, staged_folder, staged_name
+from longhaul.runner.io.staged import OF_HADOOP, StagedInput
 from longhaul.runner.io.transfer import Moving, look_twice, transfer
 from longhaul.runner.io.written import Folder, S3Folder
 
@@ -107,7 +108,11 @@ class BucketArea:
         transfer(
             self.client,
             _TRANSFER,
-            (place for name, files in copied.items() for place in _places(target / name, files)),
+            (
+                ((target / name).prefix + staged_path(number, source), source)
+                for name, files in copied.items()
+                for number, source in enumerate(files)
+            ),
             lambda manager, source, key, subscribers: manager.copy(
                 {"Bucket": source.bucket, "Key": source.key},
                 target.bucket,
@@ -143,22 +148,6 @@ def _stays(path: DataPath, sources: list[Source], listing: InputListing) -> bool
     base = prefix[: prefix.rfind("/", 0, glob.start()) + 1] if glob else prefix
     is_ours = any(base.startswith(found) or found.startswith(base) for found in listing.manifests)
     return reads_alike(path, sources) and not is_ours and not listing.may_meet_ours(path)
-
-
-def _places(folder: S3Folder, sources: list[Source]) -> Iterator[tuple[str, Source]]:
-    """The key of each copy, as staging to disk names its files."""
-    prefix = folder.prefix.rstrip("/")
-    for number, source in enumerate(sources):
-        yield (
-            "/".join(
-                (
-                    prefix,
-                    *map(staged_folder, source.partitions),
-                    staged_name(number, source.name),
-                )
-            ),
-            source,
-        )
 
 
 def reads_alike(path: DataPath, sources: list[Source]) -> bool:

@@ -19,10 +19,10 @@ from boto3.s3.transfer import TransferConfig
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.places import InputPath
 from longhaul.core.settings import SizeName
-from longhaul.runner.io.listing import InputListing, Source, find, parted, staged_at
+from longhaul.runner.io.listing import InputListing, Source, find, parted, staged_at, staged_path
 from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.small_objects import FEW, Placed, SmallObjects, count_small
-from longhaul.runner.io.staged import OutOfDiskError, StagedInput, staged_folder, staged_name
+from longhaul.runner.io.staged import OutOfDiskError, StagedInput
 from longhaul.runner.io.transfer import Moving, look_twice, transfer
 from longhaul.runner.io.written import Folder
 
@@ -150,20 +150,9 @@ class DiskArea:
         shutil.rmtree(self._inputs / _DELETES, ignore_errors=True)
 
     def _places(self, name: str, sources: list[Source]) -> Iterator[Placed]:
-        """Where each file goes, in a folder that is there.
-
-        Numbered and flat: a glob may find equal names in many folders, and Spark skips nested
-        folders.
-        """
-        places = (
-            self._inputs.joinpath(
-                name,
-                *map(staged_folder, source.partitions),
-                staged_name(number, source.name),
-            )
-            for number, source in enumerate(sources)
-        )
-        return _in_folders(zip(places, sources, strict=True))
+        """Where each file goes, in a folder that is there."""
+        folder = self._inputs / name
+        return _in_folders((folder / staged_path(*each), each[1]) for each in enumerate(sources))
 
     def _check_disk(self, size: int) -> None:
         """Before the first byte: a disk that fills up half-way fails whatever writes next."""

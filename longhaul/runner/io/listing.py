@@ -27,7 +27,7 @@ from longhaul.core.places import (
 )
 from longhaul.outputs.manifest import MAIN, MANIFEST, Manifest, carries_token
 from longhaul.outputs.publisher import read_manifest
-from longhaul.runner.io.staged import StagedInput, extension_of
+from longhaul.runner.io.staged import StagedInput, extension_of, staged_folder, staged_name
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -72,6 +72,15 @@ class Source:
     @property
     def name(self) -> str:
         return self.key.rpartition("/")[2]
+
+
+def staged_path(number: int, source: Source) -> str:
+    """Where the file of that number goes, below the folder of its input.
+
+    Numbered and flat: a glob may find equal names in many folders, and Spark skips nested folders.
+    """
+    folders = map(staged_folder, source.partitions)
+    return "/".join((*folders, staged_name(number, source.name)))
 
 
 def digest_of(sources: Sequence[Source]) -> str:

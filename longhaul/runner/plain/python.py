@@ -16,7 +16,7 @@ import psutil
 
 from longhaul.core.job_kinds import JobKind
 from longhaul.job import PermanentJobError
-from longhaul.runner.reporting import SparkSample
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, Unwound, children, end_children
 
 if TYPE_CHECKING:

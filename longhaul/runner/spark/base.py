@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from longhaul.core.errors import PermanentJobError
 from longhaul.core.job_kinds import JobKind
 from longhaul.runner.failures import may_be_jvm_death
-from longhaul.runner.reporting import SparkSample
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark.progress import SparkWatch
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.spark.session import make_active, shuffle_partitions
 from longhaul.runner.stopping import Stop
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 
-from longhaul.runner.reporting import SparkSample, StageCount
+from longhaul.runner.spark.sample import SparkSample, StageCount
 
 # A sample takes milliseconds.
 _LAST_SAMPLE_S = 2

@@ -33,9 +33,10 @@ from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.transfer import Moving, VanishedError, look_twice
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob
-from longhaul.runner.reporting import Effort, SparkSample
+from longhaul.runner.reporting import Effort
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, StopReason, hear_sigterm
 from longhaul.runner.task import Task
 from longhaul.runner.wiring import put_together, s3_client, tables_from

@@ -39,8 +39,9 @@ from longhaul.local.credentials import aws_client
 from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import FoundJob, LoadedJob, find_job
-from longhaul.runner.reporting import Effort, SparkSample
+from longhaul.runner.reporting import Effort
 from longhaul.runner.running_job import RunningJob
+from longhaul.runner.spark.sample import SparkSample
 from longhaul.runner.stopping import Stop, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
