@@ -138,14 +138,13 @@ class Wiring:
 
     @cached_property
     def publisher(self) -> "S3Publisher":
-        from longhaul.outputs.lazy_tables import publisher_of, tables_of
+        from longhaul.outputs.lazy_tables import tables_of
         from longhaul.outputs.publisher import S3Publisher
 
         paths = self.settings.paths
         # Also without databases: an output may be older than the setting.
         tables = tables_of(lambda: self._clients.client("glue"), self._s3, paths.data_bucket)
-        make_tables = publisher_of(tables, self.clock)
-        return S3Publisher(self._s3, paths.data_bucket, self.clock, self.background, make_tables)
+        return S3Publisher(self._s3, paths.data_bucket, self.clock, self.background, tables)
 
     @cached_property
     def notices(self) -> "AwsNotices":

@@ -4,13 +4,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from longhaul.core.ports import Clock
-
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from longhaul.outputs.iceberg.catalog import Tables
-    from longhaul.outputs.iceberg.commits import TablePublisher
 
 
 def tables_of(
@@ -23,19 +20,5 @@ def tables_of(
         from longhaul.outputs.iceberg.catalog import Tables  # noqa: PLC0415
 
         return Tables(glue, s3, bucket, is_bounded=is_bounded)
-
-    return make
-
-
-def publisher_of(
-    tables: "Callable[[], Tables] | None", clock: Clock
-) -> "Callable[[], TablePublisher] | None":
-    if tables is None:
-        return None
-
-    def make() -> "TablePublisher":
-        from longhaul.outputs.iceberg.commits import TablePublisher  # noqa: PLC0415
-
-        return TablePublisher(tables(), clock)
 
     return make

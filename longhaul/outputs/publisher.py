@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         GetObjectOutputTypeDef,
     )
 
+    from longhaul.outputs.iceberg.catalog import Tables
     from longhaul.outputs.iceberg.commits import TablePublisher
 
 _AT_ONCE = 16  # completing is waiting: S3 needs up to seconds for each
@@ -105,9 +106,9 @@ class S3Publisher:
         bucket: str,
         clock: Clock = SystemClock(),  # noqa: B008 - stateless
         background: Background = Threads(),  # noqa: B008 - stateless
-        tables: "Callable[[], TablePublisher] | None" = None,
+        tables: "Callable[[], Tables] | None" = None,
     ) -> None:
-        """`tables` makes the publisher of tables, where there are any, on first use."""
+        """`tables` makes those of the catalog, where there are any, on first use."""
         self._make_tables = tables
         self._s3 = client
         self._bucket = bucket
@@ -287,7 +288,9 @@ class S3Publisher:
     def _tables(self) -> "TablePublisher":
         if self._make_tables is None:
             raise RuntimeError("an output goes to a table, and the settings name no database")
-        return self._make_tables()
+        from longhaul.outputs.iceberg.commits import TablePublisher  # noqa: PLC0415 - takes a third of a second
+
+        return TablePublisher(self._make_tables(), self._clock)
 
     def _withdraw(self, pending: PendingOutput) -> None:
         """Leave nothing of an output that does not become visible.

@@ -25,7 +25,8 @@ from longhaul.core.results import MAX_METRICS, metric_problem
 from longhaul.job import Format, Parent, PermanentJobError, Request
 from longhaul.outputs.manifest import MAIN
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.frame import AS_THEY_ARE, Frame, WriteOptions, frame_of, types_lost
+from longhaul.runner.frames import frame_of
+from longhaul.runner.io.frame import AS_THEY_ARE, Frame, WriteOptions, types_lost
 from longhaul.runner.io.staged import UNREADABLE, StagedInput, local_path, parted_text
 from longhaul.runner.io.written import (
     Dataset,

@@ -22,7 +22,7 @@ from longhaul.core.settings import RuntimeSettings, job_variables, runtime_setti
 from longhaul.core.store.leases import DynamoLeases
 from longhaul.core.store.records import Records
 from longhaul.engines.emr_serverless.ends import reference
-from longhaul.outputs.lazy_tables import publisher_of, tables_of
+from longhaul.outputs.lazy_tables import tables_of
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, FindJob, Spark
@@ -197,7 +197,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
         leases=leases(_AWS),
         reports=leases(REPORTING),
         requests=S3Requests(s3, bucket),
-        publisher=S3Publisher(s3, bucket, clock, background, publisher_of(tables, clock)),
+        publisher=S3Publisher(s3, bucket, clock, background, tables),
         s3=s3,
         scratch=scratch,
         area=area,

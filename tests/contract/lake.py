@@ -12,13 +12,11 @@ import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
 from pyiceberg.table import Table
 
-from longhaul.core.clients import SystemClock
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import PartitionBy, TablePath
 from longhaul.core.results import Results
 from longhaul.core.settings import Mode
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.outputs.lineage import Origin
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.listing import InputListing
@@ -94,8 +92,7 @@ class Lake:
 
     def publisher(self, glue: Any = None) -> S3Publisher:
         tables = Tables(lambda: glue or self.glue, self.s3, BUCKET)
-        make = lambda: TablePublisher(tables, SystemClock())  # noqa: E731 - as the wiring makes it
-        return S3Publisher(self.s3, BUCKET, tables=make)
+        return S3Publisher(self.s3, BUCKET, tables=lambda: tables)
 
     def add(self, job: str, rows: Rows, mode: Mode = "append", **named: Any) -> AttemptId:
         output = self.upload(job, rows, mode, **named)

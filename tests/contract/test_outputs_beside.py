@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.core.clients import SystemClock
 from longhaul.core.errors import TornOutputError, UploadsGoneError, VoidCommitError
 from longhaul.core.lease import AttemptId, CommittedOutput, NamedOutput
 from longhaul.core.places import DataPath, TablePath
 from longhaul.core.settings import Mode
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.outputs.manifest import PendingOutput
 from longhaul.outputs.pending import pending_ref
 from longhaul.outputs.publisher import S3Publisher, read_manifest
@@ -71,7 +69,7 @@ class Beside:
     def publisher(self, life: Mortal) -> S3Publisher:
         s3, glue = life.client(self.lake.s3), life.client(self.lake.glue)
         tables = Tables(lambda: glue, s3, BUCKET)
-        return S3Publisher(s3, BUCKET, tables=lambda: TablePublisher(tables, SystemClock()))
+        return S3Publisher(s3, BUCKET, tables=lambda: tables)
 
     def publish(self, output: AttemptId) -> None:
         self.publisher(Mortal()).publish(output)

@@ -31,7 +31,6 @@ from longhaul.job import Job
 from longhaul.local.moto_repairs import dynamodb as dynamodb_repairs
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.lazy_tables import publisher_of
 from longhaul.outputs.manifest import Manifest
 from longhaul.outputs.publisher import S3Publisher, read_manifest
 from longhaul.runner.attempt import AttemptRunner
@@ -235,9 +234,8 @@ def make_attempt(
             "stop": stop,
         }
         if tables := cloud.tables:
-            publisher = publisher_of(lambda: tables, SystemClock())
-            values["publisher"] = S3Publisher(cloud.s3, BUCKET, tables=publisher)
             values["tables"] = lambda: tables
+            values["publisher"] = S3Publisher(cloud.s3, BUCKET, tables=values["tables"])
         if "spark" not in changes:
             values["spark"] = SharedSpark(request.getfixturevalue("spark"), stop)
         return AttemptRunner(**{**values, **changes})

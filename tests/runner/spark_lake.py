@@ -14,7 +14,6 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 
 from longhaul.cli.tables.query import query
-from longhaul.core.clients import SystemClock
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import TableInput, TablePath
 from longhaul.core.settings import Mode
@@ -22,7 +21,6 @@ from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue as glue_repairs
 from longhaul.operations.tables import TableReader
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.outputs.publisher import S3Publisher
 from longhaul.runner.io.disk_area import DiskArea
 from longhaul.runner.io.listing import InputListing
@@ -75,9 +73,7 @@ class SparkLake:
         return attempt
 
     def publish(self, output: AttemptId) -> None:
-        publisher = S3Publisher(
-            self.s3, BUCKET, tables=lambda: TablePublisher(self.tables, SystemClock())
-        )
+        publisher = S3Publisher(self.s3, BUCKET, tables=lambda: self.tables)
         publisher.publish(output)
 
     def write(self, name: str, df: DataFrame, partition_by: Sequence[str] = ()) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from longhaul.job import PermanentJobError
-from longhaul.runner.io.frame import frame_of
+from longhaul.runner.frames import frame_of
 from longhaul.testing import MakeJob
 from tests.layers import ROOT
 

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from longhaul.cli.tables.query import query
-from longhaul.core.clients import SystemClock
 from longhaul.core.errors import UploadsGoneError
 from longhaul.core.lease import AttemptId
 from longhaul.core.places import TablePath
@@ -29,7 +28,6 @@ from longhaul.local.moto_repairs import s3 as s3_repairs
 from longhaul.operations.tables import TableReader
 from longhaul.outputs.iceberg import commits
 from longhaul.outputs.iceberg.catalog import Tables
-from longhaul.outputs.iceberg.commits import TablePublisher
 from longhaul.outputs.publisher import S3Publisher
 from tests.contract.lake import BUCKET, DATABASE, Lake, at_once
 from tests.servers import moto_server, repaired
@@ -57,7 +55,7 @@ def publish_and_die(endpoint: str, output: AttemptId, at: int, seen: Any) -> Non
         each.meta.events.register("before-send", count)
         each.meta.events.register("response-received", count)
     tables = Tables(lambda: glue, s3, BUCKET)
-    S3Publisher(s3, BUCKET, tables=lambda: TablePublisher(tables, SystemClock())).publish(output)
+    S3Publisher(s3, BUCKET, tables=lambda: tables).publish(output)
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.serializers import FromInputFile
 
 from longhaul.core.errors import TooLargeError
-from longhaul.outputs.iceberg.file_io import BotoFileIO
-from longhaul.outputs.iceberg.unpacked_size import MAX_BYTES, require_small
+from longhaul.outputs.iceberg.file_io import MAX_BYTES, BotoFileIO, require_small
 from longhaul.outputs.manifest import MAX_FILES
 
 AVRO, JSON, GZIPPED = "s3://b/m.avro", "s3://b/v1.metadata.json", "s3://b/v1.gz.metadata.json"
