@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from longhaul.job import PermanentJobError
-from longhaul.runner.io.frame import WriteOptions, frame_of
+from longhaul.runner.frames import frame_of
+from longhaul.runner.io.frame import WriteOptions
 
 AT = datetime(2026, 1, 31, 12, 0, 0, 7, tzinfo=UTC)
 ROWS = pa.table(
