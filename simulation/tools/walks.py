@@ -2,38 +2,48 @@
 
 Prints the files of `functions/` and `longhaul/` in the order in which they run in a world with one
 job: for the first process of each kind, from the dispatcher that receives the message to the settle
-that deletes it. The functions are warm: `longhaul/wiring.py` has put their parts together before. A
-move to a new file has a number; a return to an earlier one names its old number.
+that deletes it, and then for `longhaul status JOB`. The functions are warm: `longhaul/wiring.py`
+has put their parts together before; and the command knows the stack. A move to a new file has a
+number; a return to an earlier one names its old number.
 """
 
+import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
-from types import FrameType
-from typing import Final
+from types import FrameType, SimpleNamespace
+from typing import Any, Final
+from unittest.mock import patch
 
+from longhaul.cli.entry import main as longhaul
+from longhaul.cli.place import Place
+from longhaul.core.background import Threads
 from simulation.aws.platform.hosts import current_host
-from simulation.worlds.run import run
+from simulation.worlds.run import play
 from simulation.worlds.systematic import SCENARIOS
+from simulation.worlds.world import World
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
+_STATUS: Final = "status"
 _FOLDERS: Final = tuple(f"{_ROOT / folder}{os.sep}" for folder in ("functions", "longhaul"))
 
 
 def walks() -> dict[str, list[str]]:
     """The files that ran, in order, by process; a file again, when the code comes back to it."""
-    one_job, found = SCENARIOS["a job succeeds"], dict[str, list[str]]()
+    found = dict[str, list[str]]()
     first: dict[str, str] = {}  # process, by its kind
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        host = current_host()
-        if host is None or event not in {"call", "return"} or _file(frame) is None:
+        if event not in {"call", "return"} or _file(frame) is None:
             return
-        kind = host.name.partition("@")[0]
+        host = current_host()
+        name = _STATUS if host is None else host.name
+        kind = name.partition("@")[0]
         file = _nearest(frame if event == "call" else frame.f_back)
-        if file is None or first.setdefault(kind, host.name) != host.name:
+        if file is None or first.setdefault(kind, name) != name:
             return
         files = found.setdefault(kind, [])
         if event == "call" and (file, frame.f_code.co_name) == (f"functions/{kind}.py", "handle"):
@@ -41,13 +51,55 @@ def walks() -> dict[str, list[str]]:
         if files[-1:] != [file]:
             files.append(file)
 
-    run(one_job)  # loads the modules that are imported late
+    for follow in (None, note):  # the first round loads the modules that are imported late
+        world = World(SCENARIOS["a job succeeds"])
+        with _followed(follow):
+            play(world)
+        found.pop(_STATUS, None)  # the world's own steps
+        said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with (
+            _operator_of(world),
+            redirect_stdout(said),
+            redirect_stderr(said),
+            suppress(SystemExit),
+            _followed(follow),
+        ):
+            longhaul()
+        said.seek(0)
+        if "SUCCEEDED" not in (text := said.read()):
+            raise AssertionError(f"the command does not know the job: {text}")
+    return found
+
+
+@contextmanager
+def _followed(note: Callable[[FrameType, str, Any], None] | None) -> Iterator[None]:
     sys.setprofile(note)
     try:
-        run(one_job)
+        yield
     finally:
         sys.setprofile(None)
-    return found
+
+
+@contextmanager
+def _operator_of(world: World) -> Iterator[None]:
+    """Commands speak to the world; what they do at once is done in turn, so that it is followed."""
+    session = SimpleNamespace(
+        region_name="us-east-1", client=lambda service, **_: getattr(world.aws, service)
+    )
+    place = Place(None, "us-east-1", None, False)
+    with ExitStack() as patched:
+        for name, value in (
+            ("boto3.Session", lambda **_: session),
+            ("longhaul.cli.target.locate", lambda *_: place),
+            ("longhaul.cli.target.Target.settings", world.settings),
+            ("longhaul.wiring.SystemClock", lambda: world.timeline.clock),
+            ("sys.argv", ["longhaul", "status", "j0"]),
+        ):
+            patched.enter_context(patch(name, value))
+        patched.enter_context(
+            patch.object(Threads, "run_all", lambda _, tasks, **__: [task() for task in tasks])
+        )
+        yield
 
 
 def _nearest(frame: FrameType | None) -> str | None:

@@ -17,6 +17,12 @@ REACHED = {
         "longhaul/core/finish.py",
         "longhaul/core/queue.py",
     ),
+    "status": (
+        "longhaul/cli/entry.py",
+        "longhaul/cli/commands/status.py",
+        "longhaul/core/store/leases.py",
+        "longhaul/operations/view.py",
+    ),
 }
 
 
@@ -34,7 +40,7 @@ def test_a_file_that_was_left_and_is_reached_again_is_a_return() -> None:
 def test_walk_begins_where_aws_calls_and_reaches_what_does_the_work() -> None:
     found = walks()
     assert found == walks()
-    assert found.keys() == {"dispatcher", "task", "heartbeat", "settle", "sweeper"}
+    assert found.keys() == {"dispatcher", "task", "heartbeat", "settle", "sweeper", "status"}
     for kind, reached in REACHED.items():
         assert found[kind][0] == reached[0]
         places = [found[kind].index(each) for each in reached]
